@@ -1,0 +1,40 @@
+# `make` alone lists the targets. Everything runs in $(VENV), which is built when pyproject.toml changes.
+
+VENV ?= .venv
+PYTHON ?= python3
+DEMO_STEPS ?= 200
+BIN := $(abspath $(VENV))/bin
+INSTALLED := $(VENV)/.installed
+SOURCES := generator runtime templates tests golden
+
+.PHONY: help venv demo test golden golden-check fmt lint
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
+
+venv: $(INSTALLED)  ## build the virtual environment
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+demo: $(INSTALLED)  ## create a project, train it on 4 virtual devices, predict from its checkpoint
+	DEMO_STEPS=$(DEMO_STEPS) tests/demo.sh $(BIN)
+
+test: $(INSTALLED)  ## run the tests
+	$(BIN)/python -m pytest
+
+golden: $(INSTALLED)  ## rewrite the goldens: read the diff before you commit it
+	$(BIN)/python tests/golden.py
+
+golden-check: $(INSTALLED)  ## compare the goldens with what is generated now
+	$(BIN)/python tests/golden.py --check
+
+fmt: $(INSTALLED)  ## format the code
+	$(BIN)/ruff check --fix --quiet $(SOURCES)
+	$(BIN)/black --quiet $(SOURCES)
+
+lint: $(INSTALLED)  ## check the code, change nothing
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/black --check --quiet $(SOURCES)

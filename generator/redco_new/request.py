@@ -1,0 +1,146 @@
+"""What the user asked for. It comes from flags or from redco.toml; both are input and checked alike."""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redco_new.errors import RedcoError
+from redco_new.names import check_name, package_name
+
+AXES = ("data", "fsdp", "model")
+DTYPES = ("bfloat16", "float32")
+REST = -1  # as the size of `data`: the devices that fsdp and model leave
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
+MESH_EXAMPLE = "give for example --mesh data=2,fsdp=1,model=4"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One project. mesh: axis -> devices, all of AXES; `data` may be REST.  dtype: of the compute."""
+
+    name: str
+    model: str
+    mesh: Mapping[str, int]
+    recipe: str = "lm"
+    dtype: str = "bfloat16"
+
+    @property
+    def package(self) -> str:
+        return package_name(self.name)
+
+    @property
+    def devices(self) -> int:
+        """The fewest devices that the mesh fits on."""
+        return max(self.mesh["data"], 1) * self.mesh["fsdp"] * self.mesh["model"]
+
+    @classmethod
+    def from_flags(
+        cls,
+        name: str,
+        model: str,
+        *,
+        shards: str | None = None,
+        mesh: str | None = None,
+        recipe: str = "lm",
+        dtype: str = "bfloat16",
+    ) -> "Request":
+        """Check flags as they were typed. Raises RedcoError, which names the flag."""
+        return cls(
+            name=check_name("NAME", name),
+            model=_check_word("--model", model),
+            mesh=parse_mesh(shards, mesh),
+            recipe=_check_word("--recipe", recipe),
+            dtype=_check_dtype("--dtype", dtype),
+        )
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "redco.toml") -> "Request":
+        """Check the text of a redco.toml. Raises RedcoError, which names `source` and the key."""
+        try:
+            table = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise RedcoError(source, f"not TOML: {error}", "mend that line") from error
+        known = {"name", "model", "recipe", "dtype", "mesh"}
+        if unknown := sorted(set(table) - known):
+            what = f"unknown key {unknown[0]!r}"
+            raise RedcoError(source, what, f"the keys are {', '.join(sorted(known))}")
+        for key in ("name", "model"):
+            if key not in table:
+                raise RedcoError(source, f"the key {key!r} is missing", f'add {key} = "..."')
+        return cls(
+            name=check_name(f"{source}: name", _check_word(f"{source}: name", table["name"])),
+            model=_check_word(f"{source}: model", table["model"]),
+            mesh=_check_mesh(f"{source}: mesh", table.get("mesh", {})),
+            recipe=_check_word(f"{source}: recipe", table.get("recipe", cls.recipe)),
+            dtype=_check_dtype(f"{source}: dtype", table.get("dtype", cls.dtype)),
+        )
+
+    def to_toml(self) -> str:
+        """The keys of redco.toml; `from_toml` gives an equal request back."""
+        words = ("name", "model", "recipe", "dtype")
+        lines = [f"{key} = {json.dumps(getattr(self, key), ensure_ascii=False)}" for key in words]
+        sizes = [f"{axis} = {self.mesh[axis]}" for axis in AXES]
+        return "\n".join([*lines, "", "[mesh]", *sizes, ""])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data, for the manifest."""
+        return tomllib.loads(self.to_toml())
+
+
+def parse_mesh(shards: str | None, mesh: str | None) -> dict[str, int]:
+    """The mesh that `--shards 4` and `--mesh data=2,fsdp=1,model=4` ask for, each as it was typed.
+
+    `--shards` is the size of `model`. An axis that neither names has size 1, but `data` takes the
+    devices that are left. Raises RedcoError if a size is not a size or the two flags contradict.
+    """
+    sizes = {} if mesh is None else _parse_axes(mesh)
+    if shards is not None:
+        if not WHOLE_NUMBER.fullmatch(shards) or int(shards) < 1:
+            what = f"{shards!r} is not a number of shards: 1 or more"
+            raise RedcoError("--shards", what, "give for example --shards 4")
+        if sizes.get("model", int(shards)) != int(shards):
+            what = f"{shards} contradicts model={sizes['model']} of --mesh"
+            raise RedcoError("--shards", what, "make them equal, or give only one of them")
+        sizes["model"] = int(shards)
+    return _check_mesh("--mesh", sizes)
+
+
+def _parse_axes(text: str) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        axis, equals, size = part.partition("=")
+        if not equals or not WHOLE_NUMBER.fullmatch(size):
+            raise RedcoError("--mesh", f"{part!r} is not AXIS=SIZE", MESH_EXAMPLE)
+        if axis in sizes:
+            raise RedcoError("--mesh", f"the axis {axis!r} is given twice", "give it once")
+        sizes[axis] = int(size)
+    return sizes
+
+
+def _check_mesh(where: str, sizes: Any) -> dict[str, int]:
+    """`sizes` with all of AXES, in their order. Raises RedcoError for what is no axis or no size."""
+    if not isinstance(sizes, dict):
+        raise RedcoError(where, f"{sizes!r} is not a table", "write [mesh] with an axis a line")
+    for axis, size in sizes.items():
+        if axis not in AXES:
+            raise RedcoError(where, f"unknown axis {axis!r}", f"the axes are {', '.join(AXES)}")
+        rest = axis == "data" and size == REST
+        if type(size) is not int or (size < 1 and not rest):
+            todo = "give 1 or more (data may be -1: the devices that are left)"
+            raise RedcoError(where, f"{axis}={size} is not a size", todo)
+    return {"data": REST, "fsdp": 1, "model": 1} | {a: sizes[a] for a in AXES if a in sizes}
+
+
+def _check_word(where: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise RedcoError(where, f"{value!r} is not a name", "give one, in one line of text")
+    return value
+
+
+def _check_dtype(where: str, value: Any) -> str:
+    if value not in DTYPES:
+        raise RedcoError(where, f"unknown dtype {value!r}", f"choose one of {', '.join(DTYPES)}")
+    return value

@@ -1,0 +1,88 @@
+"""Why each parameter lies where it does, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from redco_new.sharding.classes import Classes
+from redco_new.sharding.dims import Node
+from redco_new.sharding.trace import Traced
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """The reasons of one plan. obstacles: for each class, why it cannot be split, or ""."""
+
+    classes: Classes
+    traced: Traced
+    split: frozenset[Node]
+    obstacles: dict[Node, str]
+
+    def of(self, index: int) -> str:
+        """The reason for the layout of parameter `index`."""
+        node = next((n for n in self.classes.parameter_dims[index] if n in self.split), None)
+        if node is None:
+            return self.whole(index)
+        name = self.classes.labels[node]
+        contracting, making = self.contracting(node), self.making(node)
+        if index in contracting:
+            makers = self.names(index, making)
+            made = f", which {makers} made" if makers else ""
+            return f"rows: contracts {name}{made}; one all-reduce sums the parts"
+        if index in making:
+            readers = self.names(index, contracting)
+            return f"columns: makes {name}" + (f", which {readers} contracts" if readers else "")
+        if self.looked_up(index, node):
+            return f"rows of {name}: each device looks up its own; one all-reduce joins them"
+        makers = self.names(index, making)
+        return f"follows {name}" + (f", which {makers} makes" if makers else "")
+
+    def whole(self, index: int) -> str:
+        """Why no dim of a parameter is split over the model axis."""
+        dims = [n for n in self.classes.parameter_dims[index] if n not in self.classes.scanned]
+        labels = self.classes.labels
+        for node in dims:
+            if self.obstacles[node] and labels[node] != "embed":
+                return f"whole: {labels[node]} is not split: {self.obstacles[node]}"
+        names = " and ".join(dict.fromkeys(labels[n] for n in dims)) or "a scalar"
+        return f"whole: {names} is not split over model"
+
+    def contracting(self, node: Node) -> list[int]:
+        """Parameters in whose products a class is summed over."""
+        return self.parameters_of(node, contracted=True)
+
+    def making(self, node: Node) -> list[int]:
+        """Parameters whose products have a class in their output, from the parameter."""
+        return self.parameters_of(node, contracted=False)
+
+    def parameters_of(self, node: Node, contracted: bool) -> list[int]:
+        find = self.classes.graph.find
+        found: dict[int, None] = {}
+        for dot in self.classes.graph.dots:
+            for operand in (dot.lhs, dot.rhs):
+                if operand.parameter is None or node not in map(find, operand.dims):
+                    continue
+                if (node in map(find, dot.contracted)) == contracted:
+                    found[operand.parameter] = None
+        return list(found)
+
+    def looked_up(self, index: int, node: Node) -> bool:
+        """Whether rows of parameter `index` are looked up along a class."""
+        find = self.classes.graph.find
+        return any(
+            use.kind == "index" and node in map(find, use.nodes) for use in self.classes.graph.uses
+        )
+
+    def names(self, index: int, others: list[int]) -> str:
+        """Short names of other parameters: what their paths do not share with this one's."""
+        own = self.traced.parameters[index].path.split("/")
+        names = [self.short(own, self.traced.parameters[i].path.split("/")) for i in others]
+        return ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
+
+    @staticmethod
+    def short(own: list[str], other: list[str]) -> str:
+        while len(other) > 1 and own[:1] == other[:1]:
+            own, other = own[1:], other[1:]
+        if len(other) > 1 and own[-1:] == other[-1:]:
+            other = other[:-1]
+        return "/".join(other)

@@ -1,0 +1,136 @@
+"""Rules of the primitives that take arrays apart and join them: slices, gathers, scatters, sorts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redco_new.sharding.dims import Graph, Node, Value, rule
+
+
+def resized(graph: Graph, value: Value, shape: tuple[int, ...]) -> list[Node]:
+    """Dims of `value` where the size stays; new ones, the old cut, where it changes."""
+    dims = []
+    for node, size in zip(value.dims, shape, strict=True):
+        kept = graph.sizes[node] == size
+        if not kept:
+            graph.use("cut", [node], value)
+        dims.append(node if kept else graph.node(size))
+    return dims
+
+
+@rule("slice", "dynamic_slice", "pad")
+def cut(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    aval = eqn.outvars[0].aval
+    return [graph.value(aval, resized(graph, inputs[0], aval.shape))]
+
+
+@rule("split")
+def split(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    return [graph.value(var.aval, resized(graph, inputs[0], var.aval.shape)) for var in eqn.outvars]
+
+
+@rule("dynamic_update_slice")
+def dynamic_update_slice(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    operand, update = inputs[:2]
+    for node, other in zip(operand.dims, update.dims, strict=True):
+        if graph.sizes[node] == graph.sizes[other]:
+            graph.unite(node, other)
+        else:
+            graph.use("cut", [node], operand)
+    return [graph.value(eqn.outvars[0].aval, operand.dims)]
+
+
+@rule("concatenate")
+def concatenate(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    axis, aval = eqn.params["dimension"], eqn.outvars[0].aval
+    dims = [graph.node(n) if i == axis else inputs[0].dims[i] for i, n in enumerate(aval.shape)]
+    for value in inputs:
+        graph.use("cut", [value.dims[axis]], value)
+        rest = [(a, b) for i, (a, b) in enumerate(zip(dims, value.dims)) if i != axis]
+        graph.unite_all([a for a, _ in rest], [b for _, b in rest])
+    return [graph.value(aval, dims)]
+
+
+@rule("rev")
+def rev(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    graph.use("cut", [inputs[0].dims[i] for i in eqn.params["dimensions"]], inputs[0])
+    return [graph.value(eqn.outvars[0].aval, inputs[0].dims)]
+
+
+@rule("gather")
+def gather(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """Offset dims pass through, the indexed dims are looked up, the rest comes from the indices."""
+    operand, indices = inputs
+    numbers, slice_sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    aval = eqn.outvars[0].aval
+    dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    windows = iter(i for i in range(len(operand.dims)) if i not in dropped)
+    batch = iter(indices.dims[:-1])
+    dims = []
+    for i, size in enumerate(aval.shape):
+        if i not in numbers.offset_dims:
+            dims.append(next(batch))
+            continue
+        node = operand.dims[next(windows)]
+        dims.append(node if graph.sizes[node] == size else graph.node(size))
+    for a, b in zip(
+        numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True
+    ):
+        graph.unite(operand.dims[a], indices.dims[b])
+    out = graph.value(aval, dims)
+    for i in numbers.start_index_map:
+        one = slice_sizes[i] == 1
+        graph.use("index" if one else "cut", [operand.dims[i]], out if one else operand)
+    return [out]
+
+
+@rule("scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul", "scatter-sub")
+def scatter(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """The operand, with the updates' windows written where the indices say."""
+    operand, indices, updates = inputs
+    numbers = eqn.params["dimension_numbers"]
+    dropped = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    windows = [n for i, n in enumerate(operand.dims) if i not in dropped]
+    for i, node in zip(numbers.update_window_dims, windows, strict=True):
+        if graph.sizes[node] == graph.sizes[updates.dims[i]]:
+            graph.unite(node, updates.dims[i])
+    batch = [n for i, n in enumerate(updates.dims) if i not in numbers.update_window_dims]
+    graph.unite_all(batch, indices.dims[:-1])
+    pairs = zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+    for a, b in pairs:
+        graph.unite(operand.dims[a], indices.dims[b])
+    written = [operand.dims[i] for i in numbers.scatter_dims_to_operand_dims]
+    graph.use("index", written, updates)
+    return [graph.value(eqn.outvars[0].aval, operand.dims)]
+
+
+@rule("stack")
+def stack(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    for other in inputs[1:]:
+        graph.unite_all(inputs[0].dims, other.dims)
+    dims = list(inputs[0].dims)
+    dims.insert(eqn.params["axis"], graph.node(len(inputs)))
+    return [graph.value(eqn.outvars[0].aval, dims)]
+
+
+@rule("unstack")
+def unstack(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    dims = list(inputs[0].dims)
+    graph.use("cut", [dims.pop(eqn.params["axis"])], inputs[0])
+    return [graph.value(var.aval, dims) for var in eqn.outvars]
+
+
+@rule("sort")
+def sort(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    for other in inputs[1:]:
+        graph.unite_all(inputs[0].dims, other.dims)
+    for value in inputs:
+        graph.use("cut", [value.dims[eqn.params["dimension"]]], value)
+    return [graph.value(var.aval, inputs[0].dims) for var in eqn.outvars]
+
+
+@rule("top_k", "tile")
+def resize(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """One dim changes its size: the largest of it stay, or it is repeated."""
+    dims = resized(graph, inputs[0], eqn.outvars[0].aval.shape)
+    return [graph.value(var.aval, dims) for var in eqn.outvars]

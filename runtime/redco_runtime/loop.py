@@ -1,0 +1,131 @@
+"""The training loop: set up, then step, evaluate and save until done."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import jax
+
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.data import train_batches
+from redco_runtime.errors import UserError
+from redco_runtime.flops import training_flops
+from redco_runtime.inference import mean_loss, predict
+from redco_runtime.metrics import Metrics
+from redco_runtime.run import Run
+from redco_runtime.state import TrainState
+
+
+@dataclass
+class Trainer:
+    """Everything that the loop uses. pipeline: the module with collate, loss and predict."""
+
+    steps: Any
+    pipeline: Any
+    run: Run
+    checkpoints: Checkpoints
+    train_examples: list[Any]
+    held_out: list[Any]
+
+
+def fit(steps: Any, pipeline: Any, run: Run) -> None:
+    """Train `run` in its work folder, from its last checkpoint if it has one."""
+    check(steps, run.config.train)
+    run.save()
+    train_examples, held_out = pipeline.examples(run.config)
+    with Checkpoints(run.checkpoints, keep=run.config.train.keep) as checkpoints:
+        trainer = Trainer(steps, pipeline, run, checkpoints, train_examples, held_out)
+        state = start(trainer)
+        train(trainer, state)
+
+
+def check(steps: Any, settings: Any) -> None:
+    """Refuse a batch that the mesh and the micro-batches cannot share evenly. Raises UserError."""
+    parts = settings.micro_batches
+    for axis in steps.batch.spec[0]:
+        parts *= steps.batch.mesh.shape[axis]
+    if settings.batch_size % parts:
+        raise UserError(
+            f"--batch-size: {settings.batch_size} rows do not divide by {parts}, the devices of the "
+            f"batch times micro_batches: give a multiple of {parts}"
+        )
+
+
+def start(trainer: Trainer) -> TrainState:
+    """The state of the last checkpoint, or a new one."""
+    found = trainer.checkpoints.restore(trainer.steps.state)
+    if found is None:
+        return trainer.steps.init(jax.random.key(trainer.run.config.train.seed))
+    step, state = found
+    say(f"resuming from step {step} in {trainer.checkpoints.directory}")
+    return state
+
+
+def train(trainer: Trainer, state: TrainState) -> None:
+    """Steps from where `state` is to the last one, then a checkpoint."""
+    settings = trainer.run.config.train
+    first = int(state.step)
+    if first >= settings.steps:
+        say(f"step {first} of {settings.steps} is done: give more --steps to train on")
+        return
+    batches = train_batches(
+        trainer.train_examples,
+        trainer.pipeline.collate,
+        seed=settings.seed,
+        batch_size=settings.batch_size,
+        start=first,
+        stop=settings.steps,
+        sharding=trainer.steps.batch,
+    )
+    batch = next(batches)
+    say("compiling the train step")
+    step = trainer.steps.train.lower(state, batch).compile()
+    with closing(open_metrics(trainer, batch, first)) as metrics:
+        if first == 0:
+            report(trainer, state, metrics, 0)
+        for done, batch in enumerate(chain([batch], batches), first + 1):
+            state, values = step(state, batch)
+            if done % settings.log_every == 0:
+                metrics.log(done, values)
+            if done % settings.save_every == 0 or done == settings.steps:
+                trainer.checkpoints.save(done, state)
+            if done % settings.eval_every == 0 or done == settings.steps:
+                report(trainer, state, metrics, done)
+    trainer.checkpoints.wait()
+    say(f"checkpoint: {trainer.checkpoints.directory / str(settings.steps)}")
+
+
+def open_metrics(trainer: Trainer, batch: Any, first: int) -> Metrics:
+    """Metrics of this run; the work of one step is counted in its own program."""
+    steps, settings = trainer.steps, trainer.run.config.train
+    abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
+    arguments = (steps.state.params, abstract, jax.random.key(0))
+    losses = jax.tree.leaves(jax.eval_shape(steps.loss, *arguments))[0]
+    return Metrics(
+        trainer.run.workdir,
+        total=settings.steps,
+        start=first,
+        tokens_per_step=losses.size,
+        flops_per_step=training_flops(steps.loss, *arguments),
+    )
+
+
+def report(trainer: Trainer, state: TrainState, metrics: Metrics, step: int) -> None:
+    """Show the loss on the held-out examples and how the model continues the sample prompts."""
+    config, pipeline, steps = trainer.run.config, trainer.pipeline, trainer.steps
+    loss = mean_loss(steps, state.params, pipeline, trainer.held_out, config.train.batch_size)
+    prompts = pipeline.prompts(config, list(config.data.sample_prompts))
+    key = jax.random.key(config.train.seed)
+    texts = predict(steps, state.params, pipeline, config, prompts, key)
+    metrics.evaluated(step, {"loss": loss})
+    for prompt, text in zip(config.data.sample_prompts, texts, strict=True):
+        metrics.say(f"  {prompt!r} -> {text!r}")
+
+
+def say(text: str) -> None:
+    """Print a line, once for all processes."""
+    if jax.process_index() == 0:
+        print(text, flush=True)

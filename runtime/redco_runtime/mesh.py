@@ -1,0 +1,49 @@
+"""Axis sizes -> device mesh."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import jax
+from jax.sharding import AxisType, Mesh
+
+from redco_runtime.errors import UserError
+
+
+def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """The mesh of all devices, or of those given. One axis may be -1: it takes what is left.
+
+    Raises UserError where the sizes do not multiply to the number of devices.
+    """
+    devices = jax.devices() if devices is None else devices
+    count = len(devices)
+    fixed = math.prod(size for size in axes.values() if size > 0)
+    sizes = {name: count // fixed if size == -1 else size for name, size in axes.items()}
+    if math.prod(sizes.values()) != count:
+        wanted = " x ".join(f"{name} {size}" for name, size in axes.items() if size > 0)
+        some = "a multiple of " if -1 in axes.values() else ""
+        raise UserError(
+            f"mesh: {wanted} needs {some}{fixed} devices, and {count} "
+            f"{jax.default_backend()} device(s) are here; on a CPU, add --virtual-devices {fixed}; "
+            "elsewhere, choose other sizes with --mesh, such as --mesh "
+            + ",".join(f"{name}={count if name == 'data' else 1}" for name in axes)
+        )
+    return jax.make_mesh(
+        tuple(sizes.values()), tuple(sizes), (AxisType.Auto,) * len(sizes), devices=devices
+    )
+
+
+def parse_axes(text: str, axes: Mapping[str, int]) -> dict[str, int]:
+    """`data=2,model=4` -> sizes; an axis that is not named has size 1. Raises UserError."""
+    sizes = dict.fromkeys(axes, 1)
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        good = size.isdecimal() and int(size) > 0 or size == "-1"
+        if name not in axes or not good:
+            raise UserError(
+                f"--mesh: {part!r} is not an axis and its size: "
+                f"give some of {', '.join(axes)}, such as data=1,model=2"
+            )
+        sizes[name] = int(size)
+    return sizes

@@ -1,0 +1,68 @@
+"""From the records of the runs to the table of medians and ratios."""
+
+from __future__ import annotations
+
+import statistics
+
+MIB = 2**20
+# title, key of the record, its size in the unit of the title, the goal for ours / Redco
+ROWS = (
+    ("step, s", "step_seconds", 1, 0.8),
+    ("step, least, s", "step_seconds_least", 1, None),
+    ("step, CPU s", "step_cpu_seconds", 1, None),
+    ("compile, s", "compile_seconds", 1, 0.5),
+    ("compile, CPU s", "compile_cpu_seconds", 1, None),
+    ("  trace", "trace_seconds", 1, None),
+    ("  lower", "lower_seconds", 1, None),
+    ("  XLA", "xla_seconds", 1, None),
+    ("  compiles", "compiles", 1, None),
+    ("first two calls, s", "first_calls_seconds", 1, None),
+    ("set-up before step 1, s", "setup_seconds", 1, None),
+    ("peak memory, MiB", "peak_bytes", MIB, 0.8),
+    ("  during set-up", "peak_bytes_setup", MIB, None),
+    ("  during compiles", "peak_bytes_compile", MIB, None),
+    ("  during timed steps", "peak_bytes_steps", MIB, None),
+    ("state a device, MiB", "device_state_bytes", MIB, None),
+    ("temporaries a device, MiB", "device_temporary_bytes", MIB, None),
+    ("all-reduces a step", "all_reduce_ops", 1, None),
+    ("  bytes / (4 B S D)", "all_reduce_units", 1, None),
+    ("all-gathers a step", "all_gather_ops", 1, None),
+    ("  bytes / (4 B S D)", "all_gather_units", 1, None),
+)
+
+
+def line(record: dict) -> str:
+    """One run in one line."""
+    return (
+        f"{record['side']:6} {record['step_seconds']:.3f} s a step, "
+        f"{record['compile_seconds']:.1f} s to compile, {record['peak_bytes'] / MIB:.0f} MiB, "
+        f"loss {record['loss_first']:.3f} to {record['loss_last']:.3f}"
+    )
+
+
+def table(records: list[dict]) -> str:
+    """Medians of each side over its records, and ours / Redco where both sides ran.
+
+    Raises ValueError if the sides did not train the same number of parameters on the same jax.
+    """
+    for key in ("parameters", "jax"):
+        if len({record[key] for record in records}) > 1:
+            raise ValueError(f"the sides differ in {key}: {[record[key] for record in records]}")
+    head = f"{'median':28}{'redco':>12}{'ours':>12}{'ours/redco':>12}{'goal':>8}"
+    return "\n".join([head, *(_row(records, *row) for row in ROWS)])
+
+
+def _row(records: list[dict], title: str, key: str, unit: int, goal: float | None) -> str:
+    redco = _median(records, "redco", key, unit)
+    ours = _median(records, "ours", key, unit)
+    ratio = ours / redco if ours is not None and redco else None
+    return f"{title:28}{_text(redco):>12}{_text(ours):>12}{_text(ratio):>12}{_text(goal):>8}"
+
+
+def _median(records: list[dict], side: str, key: str, unit: int) -> float | None:
+    values = [record[key] / unit for record in records if record["side"] == side]
+    return statistics.median(values) if values else None
+
+
+def _text(number: float | None) -> str:
+    return "" if number is None else f"{number:.3g}" if number < 100 else f"{number:,.0f}"

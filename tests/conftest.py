@@ -1,0 +1,7 @@
+"""Four virtual CPU devices, and JAX at its strictest."""
+
+import jax
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 4)
+jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -1,0 +1,189 @@
+"""The goldens: what redco-new makes of each golden/*/request.toml and says to each golden/errors/*.
+
+python tests/golden.py           rewrites them: read the diff before you commit it
+python tests/golden.py --check   compares both ways, prints the differences, exits with 1 if any
+"""
+
+import argparse
+import difflib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bad_input import complaint
+
+from redco_new import assets, facts, project
+from redco_new.manifest import BASE, records
+from redco_new.request import Request
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "golden"
+ERRORS = GOLDEN / "errors"
+REWRITE = "If this is what you want: make golden"
+
+RUNTIME = "redco_runtime"  # in a golden a link, so that the repository holds its code once
+SKIPPED = {"__pycache__", ".pytest_cache"}
+LOSSES = "loss.txt"
+STEPS = 20
+TOLERANCE = 1e-3  # relative: processors add in different orders
+DEVICES = 4
+
+Texts = dict[str, str]
+
+
+def cases() -> list[Path]:
+    """The folders of goldens that are projects."""
+    return sorted(path.parent for path in GOLDEN.glob("*/request.toml"))
+
+
+def error_cases() -> list[Path]:
+    """The folders of goldens that are bad input."""
+    return sorted(path.parent for path in ERRORS.glob("*/args.txt"))
+
+
+def generate(case: Path) -> tuple[Texts, Texts]:
+    """(the project, the texts that a case commits): path in the project or in the case -> text."""
+    request = Request.from_toml((case / "request.toml").read_text(), "request.toml")
+    files = project.render_project(request, assets.templates())
+    files |= records(request, files)
+    kept = {p: t for p, t in files.items() if not p.startswith((f"{RUNTIME}/", BASE))}
+    committed = {f"project/{path}": text for path, text in kept.items()}
+    committed[f"project/{RUNTIME}"] = f"link to {link(case)}\n"
+    committed["sharding.txt"] = sharding(request)
+    return files, committed
+
+
+def sharding(request: Request) -> str:
+    """One line a parameter: path dtype shape spec per-device-shape reason."""
+    lines = []
+    for row in facts.plan_for(request, assets.templates()).rows():
+        shape, shard = (",".join(map(str, row[key])) for key in ("shape", "shard_shape"))
+        spec = ",".join(str(axis) for axis in row["spec"])
+        words = f"{row['path']} {row['dtype']} ({shape}) P({spec}) ({shard})"
+        lines.append(f"{words} {row['reason']}\n")
+    return "".join(lines)
+
+
+def link(case: Path) -> str:
+    """What a golden's redco_runtime points to."""
+    return os.path.relpath(ROOT / "runtime" / RUNTIME, case / "project")
+
+
+def committed(case: Path) -> Texts:
+    """What lies in a case's folder: path -> text, but for the request and the losses."""
+    found = {}
+    for folder, folders, names in os.walk(case):
+        links = [name for name in folders if os.path.islink(Path(folder, name))]
+        folders[:] = [name for name in folders if name not in SKIPPED and name not in links]
+        for path in (Path(folder, name) for name in [*names, *links]):
+            text = f"link to {os.readlink(path)}\n" if path.is_symlink() else path.read_text()
+            found[path.relative_to(case).as_posix()] = text
+    return {p: t for p, t in found.items() if p not in ("request.toml", LOSSES)}
+
+
+def differences(old: Texts, new: Texts, name: str) -> list[str]:
+    """A unified diff of every path that is missing, changed or too much in `old`."""
+    found = []
+    for path in sorted(old.keys() | new.keys()):
+        before, after = old.get(path), new.get(path)
+        if before != after:
+            sides = (text.splitlines(keepends=True) if text else [] for text in (before, after))
+            labels = (
+                f"{name}/{path}" if text is not None else "/dev/null" for text in (before, after)
+            )
+            found.append(
+                "".join(difflib.unified_diff(*sides, *labels)) or f"empty: {name}/{path}\n"
+            )
+    return found
+
+
+def losses(files: Texts, package: str) -> list[float]:
+    """The losses of the first steps of the tiny preset, of a run of these files."""
+    with tempfile.TemporaryDirectory(prefix="golden-") as folder:
+        root = Path(folder, "project")
+        project.write_tree(root, files)
+        options = f"--preset tiny --steps {STEPS} --virtual-devices {DEVICES} --workdir run"
+        command = [sys.executable, "-m", f"{package}.train", *options.split()]
+        subprocess.run(command, cwd=root, env=plain_environment(), check=True, stdout=sys.stderr)
+        lines = map(json.loads, (root / "run" / "metrics.jsonl").read_text().splitlines())
+        found = {line["step"]: line["loss"] for line in lines if "loss" in line}
+    assert sorted(found) == list(range(1, STEPS + 1)), f"not {STEPS} steps: {sorted(found)}"
+    return [found[step] for step in sorted(found)]
+
+
+def plain_environment() -> dict[str, str]:
+    """This process's environment, for JAX on the CPU and nothing else."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    return {**kept, "JAX_PLATFORMS": "cpu"}
+
+
+def losses_differ(path: Path, new: list[float]) -> str:
+    """ "" if the committed losses are these, within TOLERANCE; else both."""
+    old = (
+        [float(line.split()[1]) for line in path.read_text().splitlines()] if path.exists() else []
+    )
+    near = (math.isclose(a, b, rel_tol=TOLERANCE) for a, b in zip(old, new, strict=False))
+    if len(old) == len(new) and all(near):
+        return ""
+    name = path.relative_to(GOLDEN.parent)
+    return "".join(difflib.unified_diff(loss_lines(old), loss_lines(new), str(name), str(name)))
+
+
+def loss_lines(values: list[float]) -> list[str]:
+    """A step and its loss a line."""
+    return [f"{step} {value:.6f}\n" for step, value in enumerate(values, 1)]
+
+
+def check() -> list[str]:
+    """Every difference between what is committed and what is made now."""
+    found = []
+    for case in cases():
+        files, new = generate(case)
+        found += differences(committed(case), new, f"golden/{case.name}")
+        package = Request.from_toml((case / "request.toml").read_text()).package
+        found += filter(None, [losses_differ(case / LOSSES, losses(files, package))])
+    for case in error_cases():
+        new = {"stderr.txt": complaint((case / "args.txt").read_text())}
+        old = {k: v for k, v in committed(case).items() if k != "args.txt"}
+        found += differences(old, new, f"golden/errors/{case.name}")
+    return found
+
+
+def rewrite() -> None:
+    """Make every golden anew. Losses that are the same within TOLERANCE stay as they are."""
+    for case in cases():
+        files, new = generate(case)
+        shutil.rmtree(case / "project", ignore_errors=True)
+        inside = {p.removeprefix("project/"): t for p, t in new.items() if p.startswith("project/")}
+        del inside[RUNTIME]
+        project.write_tree(case / "project", inside)
+        (case / "project" / RUNTIME).symlink_to(link(case), target_is_directory=True)
+        (case / "sharding.txt").write_text(new["sharding.txt"])
+        package = Request.from_toml((case / "request.toml").read_text()).package
+        values = losses(files, package)
+        if losses_differ(case / LOSSES, values):
+            (case / LOSSES).write_text("".join(loss_lines(values)))
+    for case in error_cases():
+        (case / "stderr.txt").write_text(complaint((case / "args.txt").read_text()))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    if not parser.parse_args().check:
+        rewrite()
+        return 0
+    found = check()
+    if found:
+        print("\n".join(found))
+        print(f"{len(found)} goldens differ. {REWRITE}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

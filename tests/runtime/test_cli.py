@@ -1,0 +1,114 @@
+import argparse
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from redco_runtime import cli
+from redco_runtime.errors import UserError
+from redco_runtime.run import Run
+
+AXES = {"data": -1, "fsdp": 1, "model": 2}
+
+
+@dataclass(frozen=True)
+class Model:
+    width: int = 4
+
+    def __post_init__(self):
+        if self.width < 1:
+            raise ValueError(f"width {self.width} is not above 0")
+
+
+@dataclass(frozen=True)
+class Data:
+    files: tuple[str, ...] = ()
+    held_out: float = 0.5
+    tokenizer: str = "bytes"
+
+
+@dataclass(frozen=True)
+class Config:
+    model: Model = field(default_factory=Model)
+    data: Data = field(default_factory=Data)
+
+
+PRESETS = {"full": Config(), "tiny": Config(Model(width=2))}
+
+
+@pytest.fixture
+def parse(monkeypatch):
+    def parse(*args):
+        monkeypatch.setattr("sys.argv", ["train", "--workdir", "run", *args])
+        return cli.training_run("Train.", PRESETS, AXES)
+
+    return parse
+
+
+def test_the_first_preset_and_the_mesh_of_the_project_are_the_defaults(parse):
+    assert parse() == Run(Path("run"), Config(), AXES, None)
+
+
+def test_every_setting_is_a_flag_of_its_type(parse):
+    run = parse(
+        *("--preset tiny --virtual-devices 2 --mesh data=2 --width 3 --held-out 0.1".split()),
+        *("--tokenizer other --files a b".split()),
+    )
+    assert run.config == Config(Model(3), Data(("a", "b"), 0.1, "other"))
+    assert run.mesh == {"data": 2, "fsdp": 1, "model": 1}
+    assert run.virtual_devices == 2
+
+
+def test_a_setting_that_the_config_refuses_is_named_by_its_flag(parse):
+    with pytest.raises(UserError, match="--width: width 0 is not above 0"):
+        parse("--width", "0")
+
+
+@pytest.mark.parametrize("args", [("--width", "x"), ("--virtual-devices", "0"), ("--wid", "2")])
+def test_usage_errors(parse, args, capsys):
+    with pytest.raises(SystemExit) as error:
+        parse(*args)
+    assert error.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_two_sections_may_not_share_a_name():
+    @dataclass(frozen=True)
+    class Twice:
+        model: Model
+        other: Model
+
+    with pytest.raises(TypeError, match="width is in model and in other"):
+        list(cli.settings(Twice))
+
+
+def test_a_recorded_run_is_taken_as_it_was_or_on_another_mesh(tmp_path):
+    run = Run(tmp_path, Config(), AXES, 4)
+    run.save()
+    args = argparse.Namespace(workdir=tmp_path, mesh=None, virtual_devices=None)
+    assert cli.recorded_run(args, Config) == run
+    args.mesh = "data=1"
+    other = cli.recorded_run(args, Config)
+    assert other.mesh == dict.fromkeys(AXES, 1) and other.virtual_devices is None
+
+
+def test_a_user_error_is_one_message_and_exit_code_2(capsys):
+    @cli.command
+    def main():
+        raise UserError("where: what: what to do")
+
+    with pytest.raises(SystemExit) as error:
+        main()
+    assert error.value.code == 2
+    assert capsys.readouterr().err == "error: where: what: what to do\n"
+
+
+def test_an_interrupt_is_one_line(capsys):
+    @cli.command
+    def main():
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as error:
+        main()
+    assert error.value.code == 130
+    assert "goes on from the last checkpoint" in capsys.readouterr().err

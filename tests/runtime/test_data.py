@@ -1,0 +1,165 @@
+import threading
+import time
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+from redco_runtime.data import eval_batches, rows, to_global, train_batches
+from redco_runtime.errors import UserError
+
+EXAMPLES = [{"id": i} for i in range(10)]
+
+
+def collate(examples):
+    ids = np.array([example["id"] for example in examples], np.int32)
+    return {"id": ids, "pair": np.stack([ids, -ids], axis=1)}
+
+
+@pytest.fixture
+def sharding(mesh):
+    return NamedSharding(mesh, P("data"))
+
+
+def train(sharding, examples=EXAMPLES, collate=collate, start=0, stop=5, batch_size=4):
+    return train_batches(
+        examples,
+        collate,
+        seed=1,
+        batch_size=batch_size,
+        start=start,
+        stop=stop,
+        sharding=sharding,
+    )
+
+
+def prefetch_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
+
+
+@pytest.mark.parametrize("batch_size, size", [(4, 10), (8, 3), (1, 7), (5, 5), (7, 1)])
+def test_rows_are_whole_epochs_laid_end_to_end(batch_size, size):
+    batches = [rows(3, step, batch_size, size) for step in range(3 * size)]
+    assert {(batch.shape, batch.dtype.name) for batch in batches} == {((batch_size,), "int64")}
+    for epoch in np.concatenate(batches).reshape(-1, size):
+        assert sorted(epoch) == list(range(size))
+
+
+def test_rows_differ_by_seed_and_epoch():
+    epochs = [tuple(rows(seed, epoch, 50, 50)) for seed in range(3) for epoch in range(3)]
+    assert len(set(epochs)) == 9
+
+
+def test_the_order_of_a_seed_never_changes():
+    assert rows(0, 0, 8, 10).tolist() == [0, 2, 9, 1, 8, 5, 4, 3]
+    assert rows(2**40, 10**12, 4, 1000).tolist() == [595, 884, 369, 862]
+
+
+def test_rows_are_cheap_within_an_epoch():
+    rows(0, 0, 32, 100_000)
+    start = time.perf_counter()
+    for step in range(100):
+        rows(0, step, 32, 100_000)
+    assert time.perf_counter() - start < 0.1
+
+
+def test_no_examples_is_a_clear_error(sharding):
+    with pytest.raises(UserError, match="no training examples"):
+        next(train(sharding, examples=[]))
+
+
+@pytest.mark.parametrize("spec", [P("data"), P(("data", "model")), P(), P(None), P("model")])
+def test_to_global_places_every_row(mesh, spec):
+    sharding = NamedSharding(mesh, spec)
+    batch = to_global(sharding, 8, lambda at: {"x": at * 10, "y": np.eye(8, dtype=bool)[at]})
+    assert batch["x"].tolist() == list(range(0, 80, 10))
+    assert np.array_equal(batch["y"], np.eye(8, dtype=bool))
+    assert batch["y"].sharding.is_equivalent_to(sharding, 2)
+
+
+def test_a_batch_that_does_not_divide_is_refused(mesh):
+    sharding = NamedSharding(mesh, P(("data", "model")))
+    with pytest.raises(ValueError, match="partitioned 4 times, but the dimension size is 6"):
+        to_global(sharding, 6, lambda at: {"x": at})
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.float32(1)])
+def test_a_wrong_first_dim_names_the_array(sharding, wrong):
+    with pytest.raises(ValueError, match="collate gave x the shape .* for 4 examples"):
+        to_global(sharding, 4, lambda at: {"x": wrong})
+
+
+def test_batches_are_those_of_rows_wherever_the_run_starts(sharding):
+    batches = [batch["id"].tolist() for batch in train(sharding)]
+    assert batches == [rows(1, step, 4, 10).tolist() for step in range(5)]
+    assert [batch["id"].tolist() for batch in train(sharding, start=3)] == batches[3:]
+
+
+def test_two_batches_are_made_ahead(sharding):
+    made = threading.Semaphore(0)
+    count = []
+
+    def counted(examples):
+        count.append(len(examples))
+        made.release()
+        return collate(examples)
+
+    batches = train(sharding, collate=counted)
+    next(batches)
+    for _ in range(3):
+        assert made.acquire(timeout=5)
+    time.sleep(0.05)
+    assert count == [4, 4, 4]
+    batches.close()
+
+
+def test_a_bad_example_is_named_at_its_batch(sharding):
+    order = np.concatenate([rows(1, step, 4, 10) for step in range(2)])
+    bad = int(order[6])
+    examples = [{} if i == bad else {"id": i} for i in range(10)]
+    batches = train(sharding, examples=examples)
+    assert next(batches)["id"].tolist() == order[:4].tolist()
+    with pytest.raises(UserError, match=rf"example {bad}: KeyError: 'id'\nat .*test_data.py:\d+"):
+        next(batches)
+    assert not prefetch_threads()
+
+
+def test_examples_that_fail_only_together_are_all_named(sharding):
+    def needs_one(examples):
+        (example,) = examples
+        return collate([example])
+
+    with pytest.raises(UserError, match=r"example \d+, \d+, \d+, \d+: ValueError"):
+        next(train(sharding, collate=needs_one))
+
+
+def test_the_thread_ends_with_its_consumer(sharding):
+    for _ in train(sharding, stop=10**9):
+        assert prefetch_threads()
+        break
+    assert not prefetch_threads()
+    assert len(list(train(sharding))) == 5
+    assert not prefetch_threads()
+
+
+@pytest.mark.parametrize("size", [0, 3, 8, 10])
+def test_eval_sees_every_example_once(sharding, size):
+    seen = []
+    for batch, valid_B, indices in eval_batches(
+        EXAMPLES[:size], collate, batch_size=4, sharding=sharding
+    ):
+        assert batch["id"].shape == valid_B.shape == (4,)
+        assert valid_B.dtype == bool and valid_B.sharding.is_equivalent_to(sharding, 1)
+        assert np.asarray(valid_B).tolist() == [i < len(indices) for i in range(4)]
+        ids = batch["id"].tolist()
+        assert ids[: len(indices)] == indices.tolist()
+        assert set(ids[len(indices) :]) <= {ids[0]}
+        seen += indices.tolist()
+    assert seen == list(range(size))
+
+
+def test_the_batch_is_on_the_devices_before_it_is_asked_for(sharding):
+    batch = next(train(sharding))
+    assert isinstance(batch["pair"], jax.Array)
+    assert {shard.data.shape for shard in batch["pair"].addressable_shards} == {(2, 2)}

@@ -1,0 +1,75 @@
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from redco_runtime.gradients import mean_and_gradients, split_rows, weighted_sum
+
+KEY = jax.random.key(0)
+
+
+def loss(params, batch, key):
+    """Squared errors, of which each row counts as often as its weight says."""
+    losses = (batch["x"] @ params["w"] - batch["y"]) ** 2
+    return losses, batch["weight"]
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    batch = {
+        "x": rng.normal(size=(8, 3)).astype(np.float32),
+        "y": rng.normal(size=8).astype(np.float32),
+        "weight": np.array([0, 1, 1, 3, 0, 0, 0, 2], np.float32),
+    }
+    return {"w": jnp.ones(3)}, jax.tree.map(jnp.asarray, batch)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2, 4, 8])
+def test_micro_batches_of_uneven_weights_give_the_mean_of_the_whole_batch(problem, micro_batches):
+    params, batch = problem
+
+    def mean(params):
+        losses, weights = loss(params, batch, KEY)
+        return jnp.sum(losses * weights) / jnp.sum(weights)
+
+    expected = jax.value_and_grad(mean)(params)
+    found = jax.jit(partial(mean_and_gradients, loss, micro_batches=micro_batches))(
+        params, batch, KEY
+    )
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found, expected)
+
+
+def test_a_batch_that_weighs_nothing_has_no_loss_and_no_gradient(problem):
+    params, batch = problem
+    batch["weight"] = jnp.zeros(8)
+    value, grads = mean_and_gradients(loss, params, batch, KEY, 2)
+    assert value == 0 and not grads["w"].any()
+
+
+def test_a_scalar_is_one_value_of_weight_one(problem):
+    params, batch = problem
+    scalar = (
+        lambda params, batch, key: jnp.sum(params["w"] ** 2) + 0 * batch["x"].sum()
+    )  # noqa: E731
+    value, grads = mean_and_gradients(scalar, params, batch, KEY, 4)
+    np.testing.assert_allclose(value, 3.0)
+    np.testing.assert_allclose(grads["w"], 2.0)
+
+
+def test_rows_that_are_not_valid_do_not_count_even_if_their_loss_is_infinite():
+    losses = jnp.array([[1.0, 2.0], [jnp.inf, jnp.nan]])
+    total, weight = weighted_sum((losses, jnp.ones((2, 2))), jnp.array([True, False]))
+    assert (total, weight) == (3.0, 2.0)
+
+
+def test_losses_and_weights_of_different_shapes_are_refused():
+    with pytest.raises(ValueError, match="differ in shape"):
+        weighted_sum((jnp.ones((2, 3)), jnp.ones(2)))
+
+
+def test_each_part_has_rows_of_every_device():
+    parts = split_rows(jnp.arange(8), 2)
+    np.testing.assert_array_equal(parts, [[0, 2, 4, 6], [1, 3, 5, 7]])

@@ -1,0 +1,119 @@
+"""The chunked cross-entropy against plain log_softmax, and what it keeps in memory."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import jaxprs_in_params
+from redco_runtime.losses import cross_entropy
+
+B, D, V = 2, 4, 33
+
+
+@pytest.fixture(autouse=True)
+def strict_ranks():
+    with jax.numpy_rank_promotion("raise"):
+        yield
+
+
+def _inputs(S):
+    keys = jax.random.split(jax.random.key(S), 3)
+    kernel_DV = jax.random.normal(keys[0], (D, V))
+    labels_BS = jax.random.randint(keys[1], (B, S), 0, V)
+    return kernel_DV, jax.random.normal(keys[2], (B, S, D)), labels_BS
+
+
+def _plain(kernel_DV, x_BSD, labels_BS):
+    log_probs_BSV = jax.nn.log_softmax((x_BSD @ kernel_DV).astype(jnp.float32))
+    return -jnp.take_along_axis(log_probs_BSV, labels_BS[..., None], axis=-1)[..., 0]
+
+
+def _chunked(kernel_DV, x_BSD, labels_BS, chunk=4):
+    return cross_entropy(lambda x_BPD: x_BPD @ kernel_DV, x_BSD, labels_BS, chunk)
+
+
+def _values(jaxpr):
+    for equation in jaxpr.eqns:
+        for variable in equation.outvars:
+            yield equation.primitive.name, variable.aval
+        for inner in jaxprs_in_params(equation.params):
+            yield from _values(inner)
+
+
+@pytest.mark.parametrize(("S", "chunk"), [(1, 1), (8, 4), (7, 3), (5, 512)])
+def test_equals_log_softmax(S, chunk):
+    kernel_DV, x_BSD, labels_BS = _inputs(S)
+    weights_BS = jax.random.uniform(jax.random.key(9), (B, S))
+
+    def run(function, *args):
+        def total(kernel_DV, x_BSD):
+            losses_BS = function(kernel_DV, x_BSD, labels_BS, *args)
+            assert losses_BS.shape == (B, S) and losses_BS.dtype == jnp.float32
+            return (weights_BS * losses_BS).sum(), losses_BS
+
+        step = jax.value_and_grad(total, argnums=(0, 1), has_aux=True)
+        return jax.jit(step)(kernel_DV, x_BSD)
+
+    found, expected = run(_chunked, chunk), run(_plain)
+    for leaf, reference in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(leaf, reference, rtol=1e-5, atol=1e-5)
+
+
+def test_low_precision_logits_are_reduced_in_float32():
+    kernel_DV, x_BSD, labels_BS = _inputs(6)
+    kernel_DV, x_BSD = kernel_DV.astype(jnp.bfloat16), x_BSD.astype(jnp.bfloat16)
+    losses_BS = _chunked(kernel_DV, x_BSD, labels_BS)
+    assert losses_BS.dtype == jnp.float32
+    expected = _plain(kernel_DV, x_BSD, labels_BS)
+    np.testing.assert_allclose(losses_BS, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_never_holds_the_logits_of_the_whole_batch():
+    S = 64
+    inputs = _inputs(S)
+
+    def largest(function):
+        step = jax.grad(lambda *inputs: function(*inputs).sum(), argnums=(0, 1))
+        return max(aval.size for _, aval in _values(jax.make_jaxpr(step)(*inputs).jaxpr))
+
+    assert largest(_plain) == B * S * V
+    assert largest(lambda *inputs: _chunked(*inputs, chunk=8)) == B * 8 * V
+
+
+def test_backward_recomputes_the_logits_of_each_chunk():
+    def matmuls(function):
+        step = jax.grad(lambda *inputs: function(*inputs).sum(), argnums=(0, 1))
+        values = _values(jax.make_jaxpr(step)(*_inputs(8)).jaxpr)
+        return sum(name == "dot_general" for name, _ in values)
+
+    assert (matmuls(_plain), matmuls(_chunked)) == (3, 4)
+
+
+def test_no_gather_reads_the_vocab():
+    names = {name for name, _ in _values(jax.make_jaxpr(_chunked)(*_inputs(8)).jaxpr)}
+    assert "eq" in names and "gather" not in names
+
+
+def test_chunks_are_even():
+    seen = []
+    kernel_DV, x_BSD, labels_BS = _inputs(9)
+
+    def logits(x_BPD):
+        seen.append(x_BPD.shape)
+        return x_BPD @ kernel_DV
+
+    cross_entropy(logits, x_BSD, labels_BS, chunk=8)
+    assert set(seen) == {(B, 5, D)}
+
+
+def test_ignored_labels_stay_finite():
+    kernel_DV, x_BSD, _ = _inputs(5)
+    labels_BS = jnp.full((B, 5), -100)
+
+    def weighted(kernel_DV, x_BSD):
+        return (0.0 * _chunked(kernel_DV, x_BSD, labels_BS)).sum()
+
+    expected = jax.nn.logsumexp(x_BSD @ kernel_DV, axis=-1)
+    np.testing.assert_allclose(_chunked(kernel_DV, x_BSD, labels_BS), expected, rtol=1e-5)
+    for gradient in jax.jit(jax.grad(weighted, argnums=(0, 1)))(kernel_DV, x_BSD):
+        assert (gradient == 0.0).all()

@@ -1,0 +1,47 @@
+import jax
+import pytest
+
+from redco_runtime.errors import UserError
+from redco_runtime.mesh import make_mesh, parse_axes
+
+AXES = ("data", "fsdp", "model")
+
+
+def test_minus_one_takes_the_devices_that_are_left():
+    assert dict(make_mesh({"data": -1, "fsdp": 1, "model": 2}).shape) == {
+        "data": 2,
+        "fsdp": 1,
+        "model": 2,
+    }
+
+
+def test_given_devices_only():
+    mesh = make_mesh(dict.fromkeys(AXES, 1), jax.devices()[2:3])
+    assert mesh.devices.ravel().tolist() == jax.devices()[2:3]
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"data": 1, "fsdp": 1, "model": 2},
+        {"data": -1, "fsdp": 1, "model": 3},
+        {"data": -1, "fsdp": 1, "model": 8},
+    ],
+)
+def test_a_mesh_that_does_not_fit_says_what_to_do(axes):
+    with pytest.raises(UserError) as error:
+        make_mesh(axes)
+    assert "4 cpu device(s) are here" in str(error.value)
+    assert f"--virtual-devices {axes['model']}" in str(error.value)
+    assert "--mesh data=4,fsdp=1,model=1" in str(error.value)
+
+
+def test_axes_that_are_not_named_have_size_one():
+    assert parse_axes("data=2", AXES) == {"data": 2, "fsdp": 1, "model": 1}
+    assert parse_axes("data=-1,model=2", AXES) == {"data": -1, "fsdp": 1, "model": 2}
+
+
+@pytest.mark.parametrize("text", ["", "data", "data=", "data=0", "data=-2", "row=2", "data=x"])
+def test_bad_axes(text):
+    with pytest.raises(UserError, match="--mesh: .* is not an axis and its size: give some of"):
+        parse_axes(text, AXES)

@@ -1,0 +1,165 @@
+"""Processes meet, or each of them says why they cannot. Threads stand for processes here."""
+
+import random
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from redco_runtime import rendezvous
+from redco_runtime.rendezvous import BootError, Member, find_address, find_faults, meet
+
+FACTS = {"jax version": "0.10.2", "config hash": "a"}
+
+
+@pytest.fixture(autouse=True)
+def little_grace(monkeypatch):
+    monkeypatch.setattr(rendezvous, "GRACE", 0.5)
+
+
+@pytest.fixture
+def port():
+    """Above the ports that connections get, so that no other program comes by it."""
+    return random.randrange(61440, 65536)
+
+
+def member(index, count=2, **changes):
+    return replace(Member(index, count, f"host{index}", FACTS), **changes)
+
+
+def meet_all(port, *members, timeout=10.0):
+    """What each of `members` is told: None, or the fault."""
+
+    def run(me):
+        try:
+            return meet(me, f"localhost:{port}", timeout)
+        except BootError as fault:
+            return str(fault)
+
+    with ThreadPoolExecutor(len(members)) as threads:
+        return list(threads.map(run, members))
+
+
+def test_all_meet_and_free_the_port(port):
+    for _ in range(2):
+        assert meet_all(port, *(member(index, 4) for index in (3, 1, 2, 0))) == [None] * 4
+    socket.create_server(("", port)).close()
+
+
+def test_ipv6_address(port):
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda index: meet(member(index), f"[::1]:{port}", 10), (0, 1)))
+
+
+def test_missing_processes_are_named(port):
+    begin = time.monotonic()
+    first, second = meet_all(port, member(0, 20), member(3, 20), timeout=1)
+    assert time.monotonic() - begin < 5
+    assert first == second
+    assert "waited 1 s on host0" in first and "for 20 processes" in first
+    assert "never came: 1, 2, 4, 5, 6, 7, 8, 9, and 10 more;" in first
+    assert "these did: process 0 on host0, process 3 on host3." in first
+
+
+def test_no_process_0(port):
+    (fault,) = meet_all(port, member(1), timeout=1)
+    assert f"process 1 on host1 could not meet process 0 at localhost:{port} within 1 s" in fault
+    assert "refused" in fault
+
+
+@pytest.mark.parametrize(
+    ("others", "fault"),
+    [
+        (
+            [member(1, facts=FACTS | {"config hash": "b"})],
+            "process 1 on host1 has config hash 'b', but process 0 on host0 has 'a'",
+        ),
+        (
+            [member(1, facts=FACTS | {"jax version": "0.11.0"})],
+            "process 1 on host1 has jax version '0.11.0', but process 0 on host0 has '0.10.2'",
+        ),
+        (
+            [member(1, 3)],
+            "process 1 on host1 has process count 3, but process 0 on host0 has 2",
+        ),
+        (
+            [member(1, 3), member(2, 3)],
+            "process 2 on host2 has process count 3, but process 0 on host0 has 2",
+        ),
+        (
+            [member(1, 3, host="a"), member(1, 3, host="b")],
+            "has the index of process 1 on",
+        ),
+        (
+            [member(1, address="127.0.1.1")],
+            "process 1 on host1: the host's name must resolve to its network address, not to 127.0.1.1",
+        ),
+    ],
+)
+def test_all_are_told_the_fault(port, others, fault):
+    begin = time.monotonic()
+    told = meet_all(port, member(0), *others)
+    assert time.monotonic() - begin < 5
+    assert set(told) == {told[0]}
+    assert fault in told[0]
+
+
+def test_taken_port(port):
+    begin = time.monotonic()
+    with socket.create_server(("", port)):
+        with pytest.raises(
+            BootError,
+            match=f"process 0 on host0 cannot listen on port {port}: Address already in use",
+        ):
+            meet(member(0), f"localhost:{port}", 10)
+    assert time.monotonic() - begin < 1
+
+
+def knock(port, message):
+    """Connects to process 0, says `message`, and leaves."""
+    for _ in range(100):
+        try:
+            with socket.create_connection(("localhost", port)) as connection:
+                return connection.sendall(message)
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    raise TimeoutError
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"PRI * HTTP/2.0\r\n\r\n",
+        b'{"index": 1}\n',
+        b'{"index": 1, "count": 3, "host": "gone", "facts": {}}\n',
+    ],
+)
+def test_strangers_and_who_left_do_not_count(port, message):
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(meet, member(0, 3), f"localhost:{port}", 10)
+        knock(port, message)
+        time.sleep(0.3)
+        assert meet_all(port, member(1, 3), member(2, 3)) == [None, None]
+        first.result()
+
+
+def test_who_is_awaited_is_said(port, monkeypatch, capsys):
+    monkeypatch.setattr(rendezvous, "NEWS", 0.2)
+    meet_all(port, member(0, 3), member(1, 3), timeout=1)
+    assert "boot: process 0 waits for 2 of 3\n" in capsys.readouterr().err
+    meet_all(port, member(1), timeout=1)
+    assert "boot: process 1 on host1 waits for process 0 at local" in capsys.readouterr().err
+
+
+def test_addresses():
+    local = [member(index, host="one", address="127.0.1.1") for index in (0, 1)]
+    remote = [member(index, address=f"10.0.0.{index}") for index in (0, 1)]
+    unknown = [member(index, address=None) for index in (0, 1)]
+    assert [find_faults(members) for members in (local, remote, unknown)] == [[], [], []]
+    (fault,) = find_faults([remote[0], member(1, address="")])
+    assert "process 1 on host1" in fault and "not to nothing" in fault
+    assert find_address("localhost") == "127.0.0.1"
+    assert find_address("no such host") == ""

@@ -1,0 +1,69 @@
+from dataclasses import dataclass, field
+
+import pytest
+
+from redco_runtime.errors import UserError
+from redco_runtime.run import Run, load_run
+
+
+@dataclass(frozen=True)
+class Model:
+    width: int = 4
+    names: tuple[str, ...] = ("a", "b")
+
+
+@dataclass(frozen=True)
+class Config:
+    model: Model = field(default_factory=Model)
+
+
+AXES = {"data": -1, "fsdp": 1, "model": 2}
+
+
+def test_a_run_comes_back_as_it_was_saved(tmp_path):
+    run = Run(tmp_path / "new" / "run", Config(Model(width=8)), AXES, 4)
+    run.save()
+    assert load_run(run.workdir, Config) == run
+    run.save()
+
+
+def test_another_model_in_the_same_folder_is_refused_by_what_differs(tmp_path):
+    Run(tmp_path, Config(), AXES, 4).save()
+    with pytest.raises(UserError, match="width was 4 and is 8; choose another --workdir"):
+        Run(tmp_path, Config(Model(width=8)), AXES, 4).save()
+    assert load_run(tmp_path, Config).config == Config()
+
+
+def test_a_fingerprint_is_of_the_settings_and_not_of_the_folder(tmp_path):
+    one, two = Run(tmp_path, Config(), AXES, 4), Run(tmp_path / "b", Config(), AXES, 4)
+    assert one.fingerprint == two.fingerprint
+    assert one.fingerprint != Run(tmp_path, Config(Model(width=5)), AXES, 4).fingerprint
+
+
+def test_a_folder_without_a_run(tmp_path):
+    with pytest.raises(UserError, match="no run in .*: train one there first"):
+        load_run(tmp_path, Config)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "not the record of a run"),
+        ('{"config": {}}', "not the record of a run"),
+        (
+            '{"config": {"model": {"depth": 1}}, "mesh": {}, "virtual_devices": null}',
+            "it does not fit config.py: .*depth",
+        ),
+    ],
+)
+def test_a_damaged_record_is_named(tmp_path, text, fault):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(UserError, match=f"run.json: {fault}"):
+        load_run(tmp_path, Config)
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="--workdir: cannot write to .*file"):
+        Run(tmp_path / "file" / "run", Config(), AXES, None).save()

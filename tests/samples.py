@@ -1,0 +1,116 @@
+"""A small template and small facts, for tests of what is done with any template and any facts."""
+
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import redco_new
+from redco_new import assets
+from redco_new.request import Request
+
+REQUEST = Request.from_flags("my-project", "gpt-j", shards="4")
+
+FILES = {
+    "redco.toml.jinja": (assets.templates() / "project" / "redco.toml.jinja").read_text(),
+    "README.md.jinja": "# {{ project }}\n\nSplit over {{ mesh.model }} devices.\n\n\n",
+    "launch/hosts.sh.jinja": "#!/bin/sh\necho {{ package }}\n",
+    "launch/jobset.yaml.jinja": "name: {{ project }}\n",
+    "{{ package }}/train.py.jinja": "import {{package}}.model\nx = [ '{{ greeting }}' ]",
+    "{{ package }}/__init__.py": "",
+}
+
+VERBATIM = {
+    "my_project/model.py": '"""A model."""\n\nSIZE = 1\n',
+    "redco_runtime/__init__.py": '"""The runtime."""\n',
+}
+
+# Every file of a project made of these, without .redco/.
+PATHS = sorted(
+    {p.replace("{{ package }}", "my_project").removesuffix(".jinja") for p in FILES}
+    | VERBATIM.keys()
+)
+
+ROWS = [
+    {
+        "path": "embed/embedding",
+        "shape": [1600, 512],
+        "dtype": "float32",
+        "dims": ["vocab", "embed"],
+        "spec": ["model", "fsdp"],
+        "shard_shape": [400, 256],
+        "bytes": 3276800,
+        "reason": "rows of the vocab",
+    },
+    {
+        "path": "pos/embedding",
+        "shape": [2000, 250],
+        "dtype": "float32",
+        "dims": ["positions", "embed"],
+        "spec": [None, None],
+        "shard_shape": [2000, 250],
+        "bytes": 2000000,
+        "reason": "its class is not split",
+    },
+    {
+        "path": "scale",
+        "shape": [],
+        "dtype": "float32",
+        "dims": [],
+        "spec": [],
+        "shard_shape": [],
+        "bytes": 4,
+        "reason": "a norm",
+    },
+]
+
+PLAN = SimpleNamespace(
+    mesh={"data": 1, "fsdp": 2, "model": 4},
+    rows=lambda: ROWS,
+    warnings=("no rule for the primitive foo",),
+)
+
+
+def write_template(folder: Path, files: dict[str, str] = FILES) -> Path:
+    """A template with redco's own copier.yml and `files` as its project/."""
+    folder.mkdir()
+    shutil.copy(assets.templates() / "copier.yml", folder)
+    for path, text in files.items():
+        file = folder / "project" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return folder
+
+
+def facts(request: Request = REQUEST) -> dict:
+    """The facts that FILES print."""
+    return {
+        "project": request.name,
+        "package": request.package,
+        "model": request.model,
+        "mesh": dict(request.mesh),
+        "recipe": request.recipe,
+        "dtype": request.dtype,
+        "request_toml": request.to_toml(),
+        "greeting": "grüß Gott",
+        "verbatim": {p.replace("my_project", request.package): VERBATIM[p] for p in VERBATIM},
+    }
+
+
+def install_facts(monkeypatch, plan=None) -> None:
+    """Put small facts, and `plan`, in the place of those that redco works out from a model."""
+    fake = SimpleNamespace(
+        build=lambda request, template: facts(request), plan_for=lambda request, template: plan
+    )
+    monkeypatch.setattr(redco_new, "facts", fake, raising=False)
+
+
+def tree(root: Path) -> dict[str, bytes | None]:
+    """All that lies under `root`: path -> bytes, those of a link's target, None for a folder."""
+    return {p.relative_to(root).as_posix(): _content(p) for p in sorted(root.rglob("*"))}
+
+
+def _content(path: Path) -> bytes | None:
+    if path.is_symlink():
+        return os.readlink(path).encode()
+    return None if path.is_dir() else path.read_bytes()

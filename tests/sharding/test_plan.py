@@ -1,0 +1,203 @@
+"""The layouts that the engine derives: those of an expert, and numerically harmless."""
+
+import ast
+import importlib
+import random
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+from sharding.zoo import BLOCK, ZOO, D, L, V, mlp, shapes
+
+from redco_new.sharding.plan import plan_sharding
+
+X_6 = jax.ShapeDtypeStruct((4, 6), jnp.float32)
+
+EXPERT_BLOCK = {
+    "scale": P(None),
+    "q": P("fsdp", "model"),
+    "k": P("fsdp", "model"),
+    "v": P("fsdp", "model"),
+    "o": P("model", "fsdp"),
+    "o_bias": P(None),
+    "up": P("fsdp", "model"),
+    "up_bias": P("model"),
+    "down": P("model", "fsdp"),
+}
+EXPERT_ENDS = {"table": P("model", "fsdp"), "head": P("fsdp", "model"), "final": P(None)}
+
+
+def plan_of(name, **mesh):
+    forward, params, batch = ZOO[name]
+    return plan_sharding(forward, params, batch, mesh)
+
+
+def values(tree, seed=0):
+    """Random arrays for the ShapeDtypeStructs of a tree."""
+    leaves, treedef = jax.tree.flatten(tree)
+    rng = np.random.default_rng(seed)
+
+    def value(leaf):
+        if leaf.dtype == jnp.int32:
+            return jnp.asarray(rng.integers(0, V, leaf.shape), jnp.int32)
+        return jnp.asarray(rng.normal(size=leaf.shape) / 4, leaf.dtype)
+
+    return jax.tree.unflatten(treedef, [value(leaf) for leaf in leaves])
+
+
+@pytest.mark.parametrize("shards", [1, 2, 4])
+def test_a_scanned_decoder_is_laid_out_as_megatron_does(shards):
+    specs = plan_of("scanned", model=shards).specs
+    assert {k: specs[k] for k in EXPERT_ENDS} == EXPERT_ENDS
+    assert specs["layers"] == {name: P(None, *spec) for name, spec in EXPERT_BLOCK.items()}
+
+
+def test_unrolled_layers_have_the_layout_of_scanned_ones():
+    specs = plan_of("unrolled", model=4).specs
+    assert {k: specs[k] for k in EXPERT_ENDS} == EXPERT_ENDS
+    assert specs["layers"] == [EXPERT_BLOCK] * L
+
+
+def test_columns_then_rows_whatever_the_layout_of_the_kernels():
+    assert plan_of("mlp", model=4).specs == {
+        "a": P("fsdp", "model"),
+        "b": P("model"),
+        "c": P("model", "fsdp"),
+    }
+    assert plan_of("transposed", model=4).specs == {
+        "a": P("model", "fsdp"),
+        "b": P("model"),
+        "c": P("fsdp", "model"),
+    }
+
+
+def test_whole_heads_of_kernels_with_a_dim_for_them():
+    plan = plan_of("dense_general", model=4)
+    columns, rows = P("fsdp", "model", None), P("model", None, "fsdp")
+    assert plan.specs == {
+        "t": P("model", "fsdp"),
+        "p": P(None, "fsdp"),
+        **dict.fromkeys("xyz", columns),
+        "w": rows,
+    }
+    assert plan.dims["x"] == ("embed", "heads", "head_dim")
+    assert plan.dims["t"] == ("vocab", "embed")
+    assert plan.dims["p"] == ("positions", "embed")
+
+
+def test_dims_are_labelled_by_what_is_done_with_them():
+    dims = plan_of("scanned", model=4).dims
+    assert dims["table"] == ("vocab", "embed")
+    assert dims["head"] == ("embed", "vocab")
+    assert dims["layers"]["q"] == ("layers", "embed", "heads")
+    assert dims["layers"]["down"] == ("layers", "mlp", "embed")
+
+
+def renamed(tree, names):
+    """`tree` with other names for its keys; `names` gives new -> (old, the same of the child)."""
+    if isinstance(tree, list):
+        return [renamed(child, names.setdefault(i, {})) for i, child in enumerate(tree)]
+    if not isinstance(tree, dict):
+        return tree
+    made = {}
+    for old, child in tree.items():
+        new, below = f"p{random.randrange(10**9)}", {}
+        made[new] = renamed(child, below)
+        names[new] = (old, below)
+    return made
+
+
+def restored(tree, names):
+    """What `renamed` was given."""
+    if isinstance(tree, list):
+        return [restored(child, names[i]) for i, child in enumerate(tree)]
+    if not isinstance(tree, dict):
+        return tree
+    return {names[new][0]: restored(child, names[new][1]) for new, child in tree.items()}
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_names_change_nothing(name):
+    forward, params, batch = ZOO[name]
+    random.seed(name)
+    names = {}
+    other = renamed(params, names)
+    plan = plan_sharding(lambda p, b: forward(restored(p, names), b), other, batch, {"model": 4})
+    assert restored(plan.specs, names) == plan_of(name, model=4).specs
+
+
+def test_a_class_that_does_not_divide_stays_whole_and_says_why():
+    rows = {row["path"]: row for row in plan_of("scanned", model=3).rows()}
+    assert rows["layers/q"]["spec"] == [None, "fsdp", None]
+    assert rows["layers/q"]["reason"] == "whole: heads is not split: 4 does not divide by 3"
+    assert rows["table"]["spec"] == ["model", "fsdp"]
+    assert rows["table"]["shard_shape"] == [V // 3, D]
+
+
+def test_fsdp_takes_another_dim_where_the_first_does_not_divide():
+    plan = plan_sharding(mlp, shapes(a=(6, 8), b=(8,), c=(8, 6)), {"x": X_6}, {"fsdp": 4})
+    assert plan.specs == {"a": P(None, "model"), "b": P("model"), "c": P("model", None)}
+
+
+def test_rows_say_what_a_device_holds():
+    (row,) = [r for r in plan_of("scanned", model=4).rows() if r["path"] == "layers/up"]
+    assert row == {
+        "path": "layers/up",
+        "shape": [L, *BLOCK["up"]],
+        "dtype": "float32",
+        "dims": ["layers", "embed", "mlp"],
+        "spec": [None, "fsdp", "model"],
+        "shard_shape": [L, D, BLOCK["up"][1] // 4],
+        "bytes": 4 * L * D * BLOCK["up"][1],
+        "reason": "columns: makes mlp, which down contracts",
+    }
+
+
+def test_an_unknown_primitive_is_named_and_its_arrays_stay_whole():
+    def forward(params, batch):
+        return jax.lax.linalg.cholesky(params["a"] @ params["a"].T) @ batch["x"].T
+
+    plan = plan_sharding(
+        forward, shapes(a=(D, D)), {"x": jax.ShapeDtypeStruct((4, D), "float32")}, {"model": 2}
+    )
+    assert any("cholesky" in warning and "test_plan.py" in warning for warning in plan.warnings)
+
+
+def test_the_engine_imports_jax_and_numpy_only():
+    folder = Path(importlib.import_module("redco_new.sharding.plan").__file__).parent
+    found = set()
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                found.add(node.module)
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+    roots = {name.split(".")[0] for name in found} - set(sys.stdlib_module_names)
+    assert roots == {"jax", "numpy", "redco_new"}
+    assert all(
+        name.startswith("redco_new.sharding") for name in found if name.startswith("redco_new")
+    )
+
+
+@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("mesh", [(1, 1, 4), (1, 2, 2)])
+def test_sharded_equals_unsharded(name, mesh):
+    forward, params, batch = ZOO[name]
+    sizes = dict(zip(("data", "fsdp", "model"), mesh, strict=True))
+    plan = plan_sharding(forward, params, batch, sizes)
+    devices = jax.make_mesh(mesh, tuple(sizes), (AxisType.Auto,) * 3)
+    params, batch = values(params), values(batch, 1)
+
+    def loss(params, batch):
+        return jnp.mean(forward(params, batch) ** 2)
+
+    expected = jax.value_and_grad(loss)(params, batch)
+    shardings = jax.tree.map(lambda spec: NamedSharding(devices, spec), plan.specs)
+    rows = NamedSharding(devices, P(("data", "fsdp")))
+    found = jax.jit(jax.value_and_grad(loss), in_shardings=(shardings, rows))(params, batch)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-4, 1e-5), found, expected)

@@ -1,0 +1,156 @@
+"""The commands `redco-new` and `redco`, as they are typed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import samples
+
+from redco_new import cli
+from redco_new.request import Request
+
+
+@pytest.fixture
+def template(tmp_path, monkeypatch):
+    samples.install_facts(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    return samples.write_template(tmp_path / "template")
+
+
+def redco_new(*args):
+    return cli.run(cli.new_app, "redco-new", list(args))
+
+
+def redco(*args):
+    return cli.run(cli.redco_app, "redco", list(args))
+
+
+def script(name: str, *args: str) -> subprocess.CompletedProcess:
+    """Run a console script in a process of its own, as its installed wrapper does."""
+    code = f"import sys; sys.path[:0] = {sys.path!r}; from redco_new import cli; cli.{name}()"
+    return subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True)
+
+
+def test_create(template, capsys):
+    assert (
+        redco_new("my-project", "--model", "gpt-j", "--shards", "4", "--template", "template") == 0
+    )
+    written = Request.from_toml(Path("my-project/redco.toml").read_text())
+    assert written == Request.from_flags("my-project", "gpt-j", shards="4")
+    out = capsys.readouterr()
+    assert out.err == ""
+    assert out.out == (
+        "Created my-project. What to do next:\n\n"
+        "  cd my-project\n"
+        "  pip install -e .\n"
+        "  python -m my_project.train --preset tiny --steps 200"
+        " --virtual-devices 4 --workdir runs/a\n"
+    )
+
+
+def test_all_options(template):
+    os.mkdir("out")
+    args = ["--mesh", "data=2,fsdp=3,model=4", "--recipe", "lm", "--dtype", "float32"]
+    assert redco_new("a", "--model", "b", *args, "--output", "out", "--template", "template") == 0
+    asked = Request.from_toml(Path("out/a/redco.toml").read_text())
+    mesh = {"data": 2, "fsdp": 3, "model": 4}
+    assert asked == Request("a", "b", mesh=mesh, recipe="lm", dtype="float32")
+
+
+def test_full_path(template, tmp_path, capsys):
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    assert redco_new(f"{folder}/a", "--model", "gpt-j", "--template", "template") == 0
+    assert (folder / "a" / "a" / "model.py").is_file()
+    assert f"  cd '{folder}/a'\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("mesh", "devices"), [("model=4", 4), ("data=2,fsdp=3,model=4", 24), ("data=-1", 1)]
+)
+def test_next_commands_name_devices_that_fit_the_mesh(mesh, devices):
+    request = Request.from_flags("a", "gpt-j", mesh=mesh)
+    assert f"--virtual-devices {devices} " in cli.next_commands(request, Path("a"))[-1]
+
+
+def test_inspect_asks_for_the_plan(monkeypatch, capsys):
+    samples.install_facts(monkeypatch, plan=samples.PLAN)
+    assert redco("inspect", "gpt-j", "--mesh", "data=1,fsdp=2,model=4", "--json") == 0
+    assert '"mesh"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "Missing argument 'NAME'"),
+        (["a"], "Missing option '--model'"),
+        (["a", "--model"], "Option '--model' requires an argument"),
+        (["a", "--modle", "x"], "No such option: --modle"),
+        (["a", "b", "--model", "x"], "Got unexpected extra argument"),
+    ],
+)
+def test_usage_errors_are_one_line(args, message, capsys):
+    assert redco_new(*args) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"redco-new: command line: {message}")
+    assert err.endswith("; see redco-new --help\n")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"), [([], "Missing command"), (["x"], "No such command 'x'")]
+)
+def test_usage_errors_of_redco(args, message, capsys):
+    assert redco(*args) == 2
+    assert capsys.readouterr().err == f"redco: command line: {message}; see redco --help\n"
+
+
+def test_bug_shows_its_traceback(template, monkeypatch):
+    monkeypatch.setattr(cli.project, "create", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        redco_new("a", "--model", "b")
+
+
+def test_status_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with cli.status() as progress:
+        progress("reading [the] model")
+    assert "reading [the] model ..." in capsys.readouterr().err
+
+
+HELP = {
+    "new_main": ["redco-new my-project --model gpt-j --shards 4", "What happens next", "--dtype"],
+    "redco_main": ["inspect"],
+}
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_help(name):
+    done = script(name, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for text in HELP[name]:
+        assert text in done.stdout
+
+
+def test_scripts_end_with_the_exit_code_and_one_line():
+    done = script("new_main", "my-project", "--model", "gpt-j", "--shards", "0")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("redco-new: --shards: '0' is not a number of shards")
+    assert done.stderr.count("\n") == 1
+
+
+def test_usage_errors_need_no_heavy_imports():
+    code = (
+        f"import sys; sys.path[:0] = {sys.path!r}; from redco_new import cli\n"
+        "cli.run(cli.new_app, 'redco-new', ['a', '--model', 'b', '--shards', '0'])\n"
+        "cli.run(cli.new_app, 'redco-new', ['--help'])\n"
+        "heavy = {'jax', 'numpy', 'flax', 'transformers', 'copier', 'black', 'yaml', 'rich'}\n"
+        "sys.exit(str(heavy & sys.modules.keys()) if heavy & sys.modules.keys() else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

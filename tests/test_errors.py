@@ -1,0 +1,60 @@
+"""Bad input: the exact message of each golden/errors/*, exit code 2, and nothing written."""
+
+import pytest
+from bad_input import complaint
+from golden import ERRORS
+
+from redco_new.errors import EXIT_CODE, RedcoError
+
+# Not from the listing of what exists: a golden that goes missing is to fail here.
+CASES = [
+    "inspect-no-model",
+    "inspect-unknown-model",
+    "mesh-axis-twice",
+    "mesh-not-axes",
+    "mesh-size-zero",
+    "mesh-unknown-axis",
+    "name-and-output",
+    "name-hides-a-module",
+    "name-is-a-file",
+    "name-keyword",
+    "name-leads-out",
+    "name-not-an-identifier",
+    "name-under-a-file",
+    "name-with-a-folder",
+    "no-model",
+    "parent-is-a-file",
+    "parent-missing",
+    "parent-read-only",
+    "shards-against-mesh",
+    "shards-negative",
+    "shards-not-a-number",
+    "shards-zero",
+    "target-is-a-project",
+    "target-taken",
+    "template-missing",
+    "template-with-tasks",
+    "unknown-dtype",
+    "unknown-model",
+    "unknown-model-unlike-any",
+    "unknown-option",
+    "unknown-recipe",
+]
+
+
+def test_cases_are_those_on_disk():
+    assert sorted(path.name for path in ERRORS.iterdir()) == CASES
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_message(name):
+    said = complaint((ERRORS / name / "args.txt").read_text())
+    assert said == (ERRORS / name / "stderr.txt").read_text(), "to accept it: make golden"
+    assert said.count("\n") == 1
+    assert "; " in said, "a message says what to do"
+
+
+def test_error():
+    error = RedcoError("--shards", "0 is no number of shards", "give 1 or more")
+    assert str(error) == "--shards: 0 is no number of shards; give 1 or more"
+    assert EXIT_CODE == 2

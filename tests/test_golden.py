@@ -1,0 +1,99 @@
+"""The goldens are sound, and the comparison with them sees every kind of difference."""
+
+import black
+import golden
+import pytest
+
+CASES = [case.name for case in golden.cases()]
+
+
+def test_there_are_goldens():
+    assert "gpt-j-4" in CASES
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_files_are_formatted_and_compile(name):
+    mode = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
+    files = golden.committed(golden.GOLDEN / name)
+    python = {path: text for path, text in files.items() if path.endswith(".py")}
+    assert python
+    for path, text in python.items():
+        assert black.format_str(text, mode=mode) == text, path
+        compile(text, path, "exec")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_runtime_is_not_copied(name):
+    case = golden.GOLDEN / name
+    assert (case / "project" / "redco_runtime").resolve() == golden.ROOT / "runtime/redco_runtime"
+    assert not (case / "project" / ".redco" / "base").exists()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_losses_fall(name):
+    lines = (golden.GOLDEN / name / golden.LOSSES).read_text().splitlines()
+    steps, values = zip(*(line.split() for line in lines), strict=True)
+    assert list(map(int, steps)) == list(range(1, golden.STEPS + 1))
+    assert float(values[-1]) < float(values[0]) - 1
+
+
+def test_missing_changed_and_extra_files_are_shown():
+    old = {"changed": "a\nb\n", "extra": "e\n", "same": "s\n"}
+    new = {"changed": "a\nc\n", "missing": "m\n", "same": "s\n", "void": ""}
+    text = "".join(golden.differences(old, new, "golden/x"))
+    assert "--- golden/x/changed\n+++ golden/x/changed\n" in text
+    assert "-b\n+c\n" in text
+    assert "--- golden/x/extra\n+++ /dev/null\n@@ -1 +0,0 @@\n-e\n" in text
+    assert "--- /dev/null\n+++ golden/x/missing\n@@ -0,0 +1 @@\n+m\n" in text
+    assert "empty: golden/x/void" in text
+    assert "same" not in text
+
+
+def test_what_lies_in_a_case(tmp_path):
+    (tmp_path / "project" / "redco_runtime").mkdir(parents=True)
+    (tmp_path / "project" / "redco_runtime" / "copied.py").write_text("x\n")
+    (tmp_path / "project" / "__pycache__").mkdir()
+    (tmp_path / "project" / "__pycache__" / "a.pyc").write_bytes(b"\xff")
+    (tmp_path / "project" / "link").symlink_to("away")
+    for name in ("request.toml", golden.LOSSES, "other.txt"):
+        (tmp_path / name).write_text("t\n")
+    assert golden.committed(tmp_path) == {
+        "other.txt": "t\n",
+        "project/link": "link to away\n",
+        "project/redco_runtime/copied.py": "x\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("committed", "differ"),
+    [
+        ("1 2.0000\n2 1.0000\n", False),
+        ("1 2.0010\n2 1.0005\n", False),
+        ("1 2.0000\n2 1.0020\n", True),
+        ("1 2.0000\n", True),
+        ("1 2.0000\n2 1.0000\n3 1.0000\n", True),
+        ("1 nan\n2 1.0000\n", True),
+        (None, True),
+    ],
+)
+def test_losses_are_compared_within_a_tolerance(tmp_path, monkeypatch, committed, differ):
+    monkeypatch.setattr(golden, "GOLDEN", tmp_path / "golden")
+    path = tmp_path / "golden" / "loss.txt"
+    path.parent.mkdir()
+    if committed is not None:
+        path.write_text(committed)
+    text = golden.losses_differ(path, [2.0, 1.0])
+    assert bool(text) is differ
+    if differ:
+        assert text.startswith("--- golden/loss.txt\n+++ golden/loss.txt\n")
+
+
+def test_main_shows_differences_and_how_to_accept_them(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["golden.py", "--check"])
+    monkeypatch.setattr(golden, "check", lambda: ["--- a\n+++ b\n"])
+    assert golden.main() == 1
+    assert capsys.readouterr().out.endswith(
+        "1 goldens differ. If this is what you want: make golden\n"
+    )
+    monkeypatch.setattr(golden, "check", lambda: [])
+    assert golden.main() == 0

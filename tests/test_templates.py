@@ -1,0 +1,142 @@
+"""redco's own templates, rendered with real facts, for several requests."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from fnmatch import fnmatchcase
+
+import black
+import copier
+import jinja2.meta
+import pytest
+import yaml
+
+from redco_new import assets, facts
+from redco_new.owners import HEADERS, OWNERS, VERBATIM, owner
+from redco_new.render import render, run_copier
+from redco_new.request import Request
+
+TEMPLATE = assets.templates()
+REQUESTS = {
+    "one-shard": {"shards": "1"},
+    "my-project": {"shards": "4"},
+    "Named_Like_This": {"mesh": "data=2,fsdp=2,model=8", "dtype": "float32"},
+}
+QUESTIONS = [key for key in yaml.safe_load((TEMPLATE / "copier.yml").read_text()) if key[0] != "_"]
+
+
+@pytest.fixture(scope="module", params=REQUESTS)
+def rendered(request):
+    """(request, facts, files)."""
+    asked = Request.from_flags(request.param, "gpt-j", **REQUESTS[request.param])
+    known = facts.build(asked, TEMPLATE)
+    return asked, known, render(known, TEMPLATE)
+
+
+def test_python_is_formatted_and_compiles(rendered):
+    for path, text in rendered[2].items():
+        if path.endswith(".py"):
+            mode = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
+            assert black.format_str(text, mode=mode) == text, path
+            compile(text, path, "exec")
+
+
+def test_text_is_clean(rendered):
+    for path, text in rendered[2].items():
+        assert "\r" not in text, path
+        assert not text or text.endswith("\n") and not text.endswith("\n\n"), path
+        assert not re.search(r"[ \t]+$", text, re.MULTILINE), f"{path}: a space at a line's end"
+        assert "{{" not in text or path.endswith(".py"), f"{path}: Jinja's braces"
+
+
+def test_headers(rendered):
+    request, _, files = rendered
+    for path, text in files.items():
+        head = "\n".join(text.splitlines()[:2])
+        named = [name for name, header in HEADERS.items() if header in head]
+        bare = path.endswith((".md", ".json", ".gitignore")) or path.startswith(f"{VERBATIM}/")
+        assert named == ([] if bare else [owner(path, request.package)]), path
+
+
+def test_every_owner_has_files(rendered):
+    request, _, files = rendered
+    for pattern, _ in OWNERS:
+        pattern = pattern.format(package=request.package)
+        assert any(fnmatchcase(path, pattern) for path in files), f"nothing is called {pattern}"
+
+
+def test_request_is_given_back(rendered):
+    request, _, files = rendered
+    assert Request.from_toml(files["redco.toml"]) == request
+
+
+def bounds(requirements: list[str]) -> dict[str, str]:
+    return dict(re.fullmatch(r"([a-z-]+)(.*)", line).groups() for line in requirements)
+
+
+def test_pyproject(rendered):
+    request, _, files = rendered
+    table = tomllib.loads(files["pyproject.toml"])
+    project = table["project"]
+    assert project["name"] == request.name
+    packages = table["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert packages == [request.package, "redco_runtime"]
+    mine = tomllib.loads((assets.CHECKOUT / "pyproject.toml").read_text())["project"]
+    known = bounds([*mine["dependencies"], *mine["optional-dependencies"]["test"]])
+    theirs = bounds([*project["dependencies"], *project["optional-dependencies"]["test"]])
+    assert theirs.items() <= known.items(), "the bounds are those that this repository tests with"
+    assert project["requires-python"] == mine["requires-python"]
+
+
+def test_every_fact_is_printed(rendered):
+    environment = jinja2.Environment()
+    used = set()
+    for path in (TEMPLATE / "project").rglob("*.jinja"):
+        source = path.relative_to(TEMPLATE).as_posix() + path.read_text()
+        used |= jinja2.meta.find_undeclared_variables(environment.parse(source))
+    assert rendered[1].keys() - used - {"verbatim", *QUESTIONS} == set()
+
+
+def test_questions_have_help_and_defaults(rendered):
+    config = yaml.safe_load((TEMPLATE / "copier.yml").read_text())
+    assert all({"type", "help", "default"} <= config[name].keys() for name in QUESTIONS)
+    asked = {k: v for k, v in rendered[1].items() if k not in {"verbatim", *QUESTIONS}}
+    table = tomllib.loads(run_copier(asked, TEMPLATE)["pyproject.toml"])
+    assert table["project"]["name"] == "my-project"
+    assert "my_project" in table["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+
+def test_copier_alone_accepts_the_template(rendered, tmp_path):
+    known = {k: v for k, v in rendered[1].items() if k != "verbatim"}
+    copier.run_copy(str(TEMPLATE), tmp_path, data=known, defaults=True, quiet=True)
+    assert (tmp_path / known["package"] / "train.py").is_file()
+
+
+SCRIPT = """
+import json, sys
+sys.path[:0] = {path!r}
+from redco_new import assets, project
+from redco_new.request import Request
+request = Request.from_flags("my-project", "gpt-j", shards="4")
+print(json.dumps(project.render_project(request, assets.templates())))
+"""
+
+
+def test_hash_seed_locale_and_folder_change_nothing(tmp_path):
+    texts = []
+    for seed, locale in ("1", "C"), ("2", "C.UTF-8"):
+        (tmp_path / seed).mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT.format(path=sys.path)],
+            env={**os.environ, "PYTHONHASHSEED": seed, "LC_ALL": locale},
+            cwd=tmp_path / seed,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        texts.append(json.loads(done.stdout))
+    assert texts[0] == texts[1]
+    assert not any(str(assets.CHECKOUT) in text for text in texts[0].values())

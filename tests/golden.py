@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from bad_input import complaint
@@ -46,9 +47,13 @@ def error_cases() -> list[Path]:
     return sorted(path.parent for path in ERRORS.glob("*/args.txt"))
 
 
+def request_of(case: Path) -> Request:
+    return Request.from_toml((case / "request.toml").read_text(), "request.toml")
+
+
 def generate(case: Path) -> tuple[Texts, Texts]:
     """(the project, the texts that a case commits): path in the project or in the case -> text."""
-    request = Request.from_toml((case / "request.toml").read_text(), "request.toml")
+    request = request_of(case)
     files = project.render_project(request, assets.templates())
     files |= records(request, files)
     kept = {p: t for p, t in files.items() if not p.startswith((f"{RUNTIME}/", BASE))}
@@ -139,19 +144,19 @@ def loss_lines(values: list[float]) -> list[str]:
     return [f"{step} {value:.6f}\n" for step, value in enumerate(values, 1)]
 
 
-def check() -> list[str]:
+def check() -> Iterator[str]:
     """Every difference between what is committed and what is made now."""
-    found = []
     for case in cases():
         files, new = generate(case)
-        found += differences(committed(case), new, f"golden/{case.name}")
-        package = Request.from_toml((case / "request.toml").read_text()).package
-        found += filter(None, [losses_differ(case / LOSSES, losses(files, package))])
+        yield from differences(committed(case), new, f"golden/{case.name}")
+        try:
+            yield losses_differ(case / LOSSES, losses(files, request_of(case).package))
+        except subprocess.CalledProcessError as error:
+            yield f"golden/{case.name}: its training run failed with exit code {error.returncode}\n"
     for case in error_cases():
         new = {"stderr.txt": complaint((case / "args.txt").read_text())}
         old = {k: v for k, v in committed(case).items() if k != "args.txt"}
-        found += differences(old, new, f"golden/errors/{case.name}")
-    return found
+        yield from differences(old, new, f"golden/errors/{case.name}")
 
 
 def rewrite() -> None:
@@ -164,8 +169,7 @@ def rewrite() -> None:
         project.write_tree(case / "project", inside)
         (case / "project" / RUNTIME).symlink_to(link(case), target_is_directory=True)
         (case / "sharding.txt").write_text(new["sharding.txt"])
-        package = Request.from_toml((case / "request.toml").read_text()).package
-        values = losses(files, package)
+        values = losses(files, request_of(case).package)
         if losses_differ(case / LOSSES, values):
             (case / LOSSES).write_text("".join(loss_lines(values)))
     for case in error_cases():
@@ -178,11 +182,13 @@ def main() -> int:
     if not parser.parse_args().check:
         rewrite()
         return 0
-    found = check()
-    if found:
-        print("\n".join(found))
-        print(f"{len(found)} goldens differ. {REWRITE}")
-    return 1 if found else 0
+    count = 0
+    for difference in filter(None, check()):
+        count += 1
+        print(difference)
+    if count:
+        print(f"{count} goldens differ. {REWRITE}")
+    return 1 if count else 0
 
 
 if __name__ == "__main__":

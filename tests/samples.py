@@ -82,6 +82,12 @@ def write_template(folder: Path, files: dict[str, str] = FILES) -> Path:
     return folder
 
 
+def with_file(template: Path, path: str, text: str) -> Path:
+    """`template`, after a file of its project/ was written."""
+    (template / "project" / path).write_text(text, encoding="utf-8")
+    return template
+
+
 def facts(request: Request = REQUEST) -> dict:
     """The facts that FILES print."""
     return {

@@ -1,5 +1,7 @@
 """The goldens are sound, and the comparison with them sees every kind of difference."""
 
+import subprocess
+
 import black
 import golden
 import pytest
@@ -86,6 +88,20 @@ def test_losses_are_compared_within_a_tolerance(tmp_path, monkeypatch, committed
     assert bool(text) is differ
     if differ:
         assert text.startswith("--- golden/loss.txt\n+++ golden/loss.txt\n")
+
+
+def test_run_that_fails_is_a_difference(tmp_path, monkeypatch):
+    def fail(files, package):
+        raise subprocess.CalledProcessError(3, "train")
+
+    (tmp_path / "request.toml").write_text('name = "a"\nmodel = "gpt-j"\n')
+    monkeypatch.setattr(golden, "cases", lambda: [tmp_path])
+    monkeypatch.setattr(golden, "error_cases", lambda: [])
+    monkeypatch.setattr(golden, "generate", lambda case: ({}, {}))
+    monkeypatch.setattr(golden, "losses", fail)
+    assert list(golden.check()) == [
+        f"golden/{tmp_path.name}: its training run failed with exit code 3\n"
+    ]
 
 
 def test_main_shows_differences_and_how_to_accept_them(monkeypatch, capsys):

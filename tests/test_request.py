@@ -66,40 +66,6 @@ def test_shards_that_the_mesh_contradicts():
         parse_mesh("4", "data=2,fsdp=1,model=2")
 
 
-@pytest.mark.parametrize("name", ["a", "my-project", "My_Project2", "x1", "match"])
-def test_good_names(name):
-    assert Request.from_flags(name, "gpt-j").package == name.replace("-", "_")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("", "not a project name"),
-        ("2fast", "not a project name"),
-        ("a b", "not a project name"),
-        ("a/b", "not a project name"),
-        ("a.b", "not a project name"),
-        ("a\n", "not a project name"),
-        ("-a", "not a project name"),
-        ("_a", "not a project name"),
-        ("a-", "not a project name"),
-        ("größe", "not a project name"),
-        ("class", "a Python keyword"),
-        ("None", "a Python keyword"),
-        ("jax", "would hide the module"),
-        ("JAX", "would hide the module"),
-        ("orbax-checkpoint", "would hide the module"),
-        ("redco-runtime", "would hide the module"),
-        ("tests", "would hide the module"),
-        ("launch", "would hide the module"),
-        ("json", "would hide the module"),
-    ],
-)
-def test_bad_names(name, message):
-    with refused(message):
-        Request.from_flags(name, "gpt-j")
-
-
 @pytest.mark.parametrize("dtype", ["float16", "", "BFLOAT16"])
 def test_bad_dtype(dtype):
     with refused(f"--dtype: unknown dtype {dtype!r}; choose one of bfloat16, float32"):

@@ -27,6 +27,8 @@ def predict(
     steps: Any, params: Any, pipeline: Any, config: Any, examples: Sequence[Any], key: jax.Array
 ) -> list[str]:
     """What `pipeline.decode` makes of the model's output for each example, in order."""
+    if not examples:
+        return []
     parts = math.prod(steps.batch.mesh.shape[axis] for axis in steps.batch.spec[0])
     size = min(config.train.batch_size, -(-len(examples) // parts) * parts)
     texts: list[str] = []

@@ -89,7 +89,7 @@ def train(trainer: Trainer, state: TrainState) -> None:
         for done, batch in enumerate(chain([batch], batches), first + 1):
             state, values = step(state, batch)
             if done % settings.log_every == 0:
-                metrics.log(done, values)
+                metrics.log(done, {"loss": values["loss"], **values})
             if done % settings.save_every == 0 or done == settings.steps:
                 trainer.checkpoints.save(done, state)
             if done % settings.eval_every == 0 or done == settings.steps:
@@ -120,7 +120,7 @@ def report(trainer: Trainer, state: TrainState, metrics: Metrics, step: int) -> 
     prompts = pipeline.prompts(config, list(config.data.sample_prompts))
     key = jax.random.key(config.train.seed)
     texts = predict(steps, state.params, pipeline, config, prompts, key)
-    metrics.evaluated(step, {"loss": loss})
+    metrics.evaluated(step, loss)
     for prompt, text in zip(config.data.sample_prompts, texts, strict=True):
         metrics.say(f"  {prompt!r} -> {text!r}")
 

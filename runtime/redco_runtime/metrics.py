@@ -66,7 +66,7 @@ class Metrics:
         self.path = Path(workdir) / "metrics.jsonl"
         self._total, self._tokens, self._flops = total, tokens_per_step, flops_per_step
         self._peak = PEAK_FLOPS.get(jax.devices()[0].device_kind, math.nan) * jax.device_count()
-        self._last: tuple[int, float] | None = None
+        self._last = (start, time.perf_counter())
         self._next_line = 0.0
         self._error: Exception | None = None
         self._writer = jax.process_index() == 0 if writer is None else writer
@@ -78,7 +78,7 @@ class Metrics:
                 self._file = open(self.path, "ab", buffering=0)
             # No bar where stderr is not a terminal: that is what disable=None says.
             self._bar = tqdm(total=total, initial=start, dynamic_ncols=True, disable=None)
-            self._queue: SimpleQueue[tuple[int, dict[str, Any]] | None] = SimpleQueue()
+            self._queue: SimpleQueue[tuple[int, dict[str, Any] | None] | None] = SimpleQueue()
             self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
             self._thread.start()
 
@@ -86,12 +86,24 @@ class Metrics:
         """Takes the scalars of `step` (steps done, so from 1) and returns at once.
 
         Adds step_seconds, tokens_per_second, mfu (0..1) and memory_gib (the fullest device of this
-        process); None where unknown, as at the first call, whose time is mostly compilation. In the
-        file NaN and infinity are null too. Raises, once, what an earlier call ran into.
+        process); None where unknown. In the file NaN and infinity are null too. Raises, once, what
+        an earlier call ran into.
         """
         self._raise()
         if self._writer and self._thread.is_alive():
             self._queue.put((step, values))
+
+    def evaluated(self, step: int, loss: float) -> None:
+        """Shows the loss on the held-out examples after `step` and appends it to eval.jsonl.
+
+        The time since the last step counts for no step.
+        """
+        self._raise()
+        if self._writer:
+            with self._writing(), open(self.path.with_name("eval.jsonl"), "a") as file:
+                file.write(json.dumps({"step": step, "loss": loss}) + "\n")
+            self._queue.put((step, None))
+            self.say(f"step {step}/{self._total}  held-out loss {loss:.4f}")
 
     def say(self, text: str) -> None:
         """Prints a line, above the bar if there is one."""
@@ -116,6 +128,9 @@ class Metrics:
     def _run(self) -> None:
         try:
             for step, values in iter(self._queue.get, None):
+                if values is None:
+                    self._last = (step, time.perf_counter())
+                    continue
                 fetched = map(float, jax.device_get(list(values.values())))
                 record = {"step": step} | dict(zip(values, fetched, strict=True))
                 record |= self._rates(step, time.perf_counter())
@@ -126,7 +141,7 @@ class Metrics:
 
     def _rates(self, step: int, now: float) -> dict[str, float | None]:
         """Figures over the steps since the last call."""
-        (last_step, last), self._last = self._last or (step, now), (step, now)
+        (last_step, last), self._last = self._last, (step, now)
         seconds = (now - last) / (step - last_step) if step > last_step else math.nan
         stats = [device.memory_stats() or {} for device in jax.local_devices()]
         rates = {

@@ -101,8 +101,8 @@ def steps():
         )
 
 
-def run(steps, workdir, **settings):
-    fit(steps, PIPELINE, Run(workdir, Config(train=Train(**settings)), MESH, None))
+def run(compiled, workdir, **settings):
+    fit(compiled, PIPELINE, Run(workdir, Config(train=Train(**settings)), MESH, None))
 
 
 def read(path):

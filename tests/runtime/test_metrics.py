@@ -70,7 +70,7 @@ def test_one_object_a_line_with_the_rates(tmp_path):
         *["step_seconds", "tokens_per_second", "mfu", "memory_gib"],
     ]
     assert first["step"] == 1 and first["loss"] == 1 and first["grad_norm"] == 2
-    assert first["step_seconds"] is first["tokens_per_second"] is first["mfu"] is None
+    assert first["step_seconds"] > 0 and first["mfu"] is None
     assert second["step"] == 3 and 0.04 < second["step_seconds"] < 5
     assert second["tokens_per_second"] == pytest.approx(100 / second["step_seconds"])
     assert second["mfu"] is None  # a CPU has no entry in the table
@@ -102,7 +102,19 @@ def test_nan_and_infinity_are_null(tmp_path):
 
 def test_two_records_of_one_step_have_no_rate(tmp_path):
     lines = log_steps(tmp_path, 1, 2, 2, 3)
-    assert [line["step_seconds"] is None for line in lines] == [True, False, True, False]
+    assert [line["step_seconds"] is None for line in lines] == [False, False, True, False]
+
+
+def test_the_time_of_an_evaluation_counts_for_no_step(tmp_path, capsys):
+    log = open_metrics(tmp_path)
+    log.log(1, values(1))
+    time.sleep(0.3)
+    log.evaluated(1, 0.5)
+    log.log(2, values(2))
+    log.close()
+    assert read(tmp_path)[1]["step_seconds"] < 0.2
+    assert (tmp_path / "eval.jsonl").read_text() == '{"step": 1, "loss": 0.5}\n'
+    assert "step 1/10  held-out loss 0.5000" in capsys.readouterr().out
 
 
 def test_a_resumed_run_appends_after_its_step(tmp_path):

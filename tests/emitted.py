@@ -1,0 +1,76 @@
+"""The boot and launch files of a generated project, without the rest, and commands run in it."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import jinja2
+
+ROOT = Path(__file__).parents[1]
+FILES = (
+    "{{ package }}/boot.py",
+    "launch/hosts.sh",
+    "launch/jobset.yaml",
+    "launch/slurm.sbatch",
+    "launch/tpu-vm.sh",
+    "launch/xmanager.py",
+    "tests/test_boot.py",
+)
+LAUNCHERS = re.compile("REDCO_|SLURM_|OMPI_|PMIX_|JOB_|TPU_|.*_proxy$")
+
+
+def write_project(folder: Path) -> Path:
+    """The rendered FILES and the runtime, in `folder`/my-project."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(ROOT / "templates" / "project"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    project = folder / "my-project"
+    for name in FILES:
+        file = project / name.replace("{{ package }}", "my_project")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        template = templates.get_template(f"{name}.jinja")
+        file.write_text(template.render(project="my-project", package="my_project"))
+    shutil.copytree(ROOT / "runtime" / "redco_runtime", project / "redco_runtime")
+    return project
+
+
+def clean_environ(project: Path, **variables: str) -> dict[str, str]:
+    """This environment without any launcher's variables or proxies, and with `variables`."""
+    env = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
+    return env | {"PYTHONPATH": str(project)} | variables
+
+
+def run(project: Path, *command: str, **variables: str) -> tuple[int, str]:
+    """(exit code, output and errors together) of a command in the project's folder."""
+    done = subprocess.run(
+        command,
+        cwd=project,
+        env=clean_environ(project, **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout
+
+
+def load_boot(project: Path) -> ModuleType:
+    """The project's boot.py, as a module."""
+    path = project / "my_project" / "boot.py"
+    spec = importlib.util.spec_from_file_location("emitted_boot", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[spec.name]
+    return module

@@ -1,0 +1,125 @@
+"""The emitted launch files: what they start, with what boot.py reads, and how it ends."""
+
+import os
+import py_compile
+import re
+import sys
+from pathlib import Path
+
+import emitted
+import pytest
+import yaml
+
+PROGRAM = """
+import jax
+from my_project.boot import boot
+
+process = boot(virtual_devices=1)
+print("BOOTED", process.index, jax.process_count())
+"""
+SAY = (
+    'echo "$PWD $REDCO_COORDINATOR $REDCO_PROCESS_INDEX of $REDCO_PROCESS_COUNT,'
+    ' given $(printf "<%s>" "$@")"'
+)
+COMMAND = ["bash", "-c", SAY, "name", "1 2", "'", ""]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return emitted.write_project(tmp_path_factory.mktemp("launch"))
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """fake(name, script) makes a program and returns the PATH on which it is the first."""
+
+    def fake(name, script):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+        return f"{tmp_path}:{os.environ['PATH']}"
+
+    return fake
+
+
+def hosts_sh(project, *arguments, **variables):
+    return emitted.run(project, "bash", "launch/hosts.sh", *arguments, **variables)
+
+
+def test_hosts_sh_boots_two_processes_behind_a_proxy(project):
+    command = [sys.executable, "-c", PROGRAM]
+    code, out = hosts_sh(project, "--", *command, http_proxy="http://127.0.0.1:9")
+    assert code == 0, out
+    assert "[0] BOOTED 0 2\n" in out and "[1] BOOTED 1 2\n" in out
+
+
+def test_hosts_sh_stops_all_when_one_fails(project):
+    command = 'echo "$$"; [ "$REDCO_PROCESS_INDEX" = 0 ] || { sleep 0.5; exit 7; }; exec sleep 600'
+    code, out = hosts_sh(project, "--", "bash", "-c", command)
+    assert code == 7
+    assert "hosts.sh: process 1 on localhost ended with 7; stopping the others\n" in out
+    (pid,) = re.findall(r"^\[0\] (\d+)$", out, re.MULTILINE)
+    assert not Path("/proc", pid).exists()
+
+
+def test_hosts_sh_over_ssh(project, fake):
+    path = fake("ssh", 'echo "ssh $4"; cd /; bash -c "$5"')
+    code, out = hosts_sh(project, "me@a", "b", "--", *COMMAND, PATH=path)
+    assert code == 0, out
+    for index, host in enumerate(["me@a", "b"]):
+        said = [line[4:] for line in out.splitlines() if line.startswith(f"[{index}] ")]
+        assert said[0] == f"ssh {host}"
+        expected = rf"{project} a:6\d{{4}} {index} of 2, given <1 2><'><>"
+        assert re.fullmatch(expected, said[1])
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--"], ["a"], ["a", "--"], ["-x", "--", "x"], ["localhost", "a", "--", "x"]]
+)
+def test_hosts_sh_refuses(project, arguments):
+    code, out = hosts_sh(project, *arguments)
+    assert (code, out.count("\n")) == (2, 1)
+    assert out.startswith("hosts.sh: ")
+
+
+@pytest.mark.parametrize("workers", ["10.0.0.1,10.0.0.2", "a:0:10.0.0.1,b:1:10.0.0.2"])
+def test_tpu_vm_sh(project, fake, tmp_path, workers):
+    (tmp_path / "my-project").mkdir()
+    fake("curl", f"[[ ${{!#}} == */agent-worker-number ]] && echo $WORKER || echo {workers}")
+    path = fake("gcloud", 'for WORKER in 0 1; do export WORKER; bash -c "${!#}"; done')
+    start = ["bash", "launch/tpu-vm.sh", "tpu", "zone"]
+    code, out = emitted.run(project, *start, "--", *COMMAND, PATH=path, HOME=str(tmp_path))
+    said = f"{tmp_path}/my-project 10.0.0.1:8482 {{}} of 2, given <1 2><'><>\n"
+    assert (code, out) == (0, said.format(0) + said.format(1))
+    assert emitted.run(project, *start, PATH=path)[0] == 2
+
+
+def test_slurm_sbatch(project, fake):
+    path = fake("srun", 'printf "<%s>" "$@"')
+    code, out = emitted.run(project, "bash", "launch/slurm.sbatch", "--workdir", "a b", PATH=path)
+    assert code == 0
+    assert "<--ntasks-per-node=1>" in out and "<--kill-on-bad-exit=1>" in out
+    assert out.endswith("<python><-u><-m><my_project.train><--workdir><a b>")
+
+
+def test_jobset_yaml(project):
+    service, job = yaml.safe_load_all((project / "launch" / "jobset.yaml").read_text())
+    spec = job["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    env = {variable["name"]: variable["value"] for variable in container["env"]}
+    boot = emitted.load_boot(project)
+    processes = [
+        boot.who_am_i(env | {"JOB_COMPLETION_INDEX": str(index)})
+        for index in range(spec["completions"])
+    ]
+    assert spec["completionMode"] == "Indexed"
+    assert spec["parallelism"] == processes[0].count == len(processes)
+    pod, _, domain = processes[0].coordinator.split(":")[0].partition(".")
+    assert pod == f"{job['metadata']['name']}-0"
+    assert domain == service["metadata"]["name"] == spec["template"]["spec"]["subdomain"]
+    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+
+
+def test_launch_files_parse(project):
+    for name in ("hosts.sh", "slurm.sbatch", "tpu-vm.sh"):
+        assert emitted.run(project, "bash", "-n", f"launch/{name}") == (0, "")
+    py_compile.compile(str(project / "launch" / "xmanager.py"), doraise=True)

@@ -55,15 +55,20 @@ def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
 def state_specs(optimizer: optax.GradientTransformation, params: Any, specs: Any) -> TrainState:
     """Specs of a whole TrainState: what the optimizer keeps of a parameter lies where that lies.
 
-    params: ShapeDtypeStructs.  specs: their specs.
+    An array of the optimizer belongs to the parameter of its shape whose path its own path ends
+    with; others, such as counts, are whole. params: ShapeDtypeStructs.  specs: their specs.
     """
-    opt_state = optax.tree.map_params(
-        optimizer,
-        lambda _, spec: spec,
-        jax.eval_shape(optimizer.init, params),
-        specs,
-        transform_non_params=lambda _: P(),
-    )
+    leaves = jax.tree.leaves_with_path(params)
+    known = {
+        (path, leaf.shape): spec
+        for (path, leaf), spec in zip(leaves, jax.tree.leaves(specs), strict=True)
+    }
+
+    def place(path: tuple[Any, ...], leaf: Any) -> P:
+        ends = (path[i:] for i in range(len(path)))
+        return next((known[end, leaf.shape] for end in ends if (end, leaf.shape) in known), P())
+
+    opt_state = jax.tree_util.tree_map_with_path(place, jax.eval_shape(optimizer.init, params))
     return TrainState(step=P(), params=specs, opt_state=opt_state)
 
 

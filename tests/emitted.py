@@ -51,16 +51,20 @@ def clean_environ(project: Path, **variables: str) -> dict[str, str]:
 
 def run(project: Path, *command: str, **variables: str) -> tuple[int, str]:
     """(exit code, output and errors together) of a command in the project's folder."""
-    done = subprocess.run(
+    process = subprocess.Popen(
         command,
         cwd=project,
         env=clean_environ(project, **variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
     )
-    return done.returncode, done.stdout
+    try:
+        out, _ = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # hosts.sh stops what it started
+        raise AssertionError(f"still running after 60 s: {process.communicate()[0]}") from None
+    return process.returncode, out
 
 
 def load_boot(project: Path) -> ModuleType:

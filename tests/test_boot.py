@@ -61,7 +61,7 @@ def environ(monkeypatch, project):
         (SLURM | {"REDCO_COORDINATOR": "b:2"}, (3, 4, "b:2", "slurm")),
         (SLURM | {"SLURM_STEP_NUM_TASKS": "1"}, (0, 1, "", "single")),
         (SLURM | {"SLURM_STEP_ID": "", "SLURM_STEP_NODELIST": ""}, (0, 1, "", "single")),
-        (OPEN_MPI | {"PMIX_NAMESPACE": "7"}, (1, 4, "localhost:61447", "openmpi")),
+        (OPEN_MPI | {"PMIX_NAMESPACE": "223281153"}, (1, 4, "localhost:61719", "openmpi")),
         (OPEN_MPI | SLURM, (1, 4, "localhost:61440", "openmpi")),
         (
             OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2", "REDCO_COORDINATOR": "a:1"},
@@ -102,7 +102,10 @@ def test_first_host_of_slurm(boot, nodes, first):
         (EXPLICIT | {"REDCO_PROCESS_COUNT": "two"}, "REDCO_PROCESS_COUNT='two': not a process"),
         (EXPLICIT | {"REDCO_PROCESS_INDEX": "2"}, "REDCO_PROCESS_INDEX='2'.*an index from 0"),
         (EXPLICIT | {"REDCO_PROCESS_INDEX": "-1"}, "REDCO_PROCESS_INDEX='-1'"),
-        (EXPLICIT | {"REDCO_COORDINATOR": ""}, "process 0 is '' .explicit.*Set REDCO_COORDINATOR"),
+        (
+            EXPLICIT | OPEN_MPI | {"REDCO_COORDINATOR": ""},
+            "process 0 is '' .explicit.*Set REDCO_COORDINATOR",
+        ),
         (EXPLICIT | {"REDCO_COORDINATOR": "a"}, "'a' .explicit., which is not host:port"),
         (EXPLICIT | {"REDCO_COORDINATOR": "a:70000"}, "'a:70000'"),
         (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, "openmpi.*Set REDCO_COORDINATOR"),

@@ -10,15 +10,17 @@ import jax
 import numpy as np
 
 from redco_runtime.data import eval_batches
+from redco_runtime.pace import Pace
 
 
 def mean_loss(steps: Any, params: Any, pipeline: Any, examples: Sequence[Any], size: int) -> float:
     """The weighted mean loss over all examples, each counted once, in batches of `size`."""
-    sums = []
+    sums, pace = [], Pace()
     for batch, valid, _ in eval_batches(
         examples, pipeline.collate, batch_size=size, sharding=steps.batch
     ):
         sums.append(steps.evaluate(params, batch, valid))
+        pace(sums[-1])
     values, weights = np.sum(jax.device_get(sums), axis=0)
     return float(values / weights)
 

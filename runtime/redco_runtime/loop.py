@@ -15,6 +15,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.flops import training_flops
 from redco_runtime.inference import mean_loss, predict
 from redco_runtime.metrics import Metrics
+from redco_runtime.pace import Pace
 from redco_runtime.run import Run
 from redco_runtime.state import TrainState
 
@@ -82,12 +83,13 @@ def train(trainer: Trainer, state: TrainState) -> None:
     )
     batch = next(batches)
     say("compiling the train step")
-    step = trainer.steps.train.lower(state, batch).compile()
+    step, pace = trainer.steps.train.lower(state, batch).compile(), Pace()
     with closing(open_metrics(trainer, batch, first)) as metrics:
         if first == 0:
             report(trainer, state, metrics, 0)
         for done, batch in enumerate(chain([batch], batches), first + 1):
             state, values = step(state, batch)
+            pace(values["loss"])
             if done % settings.log_every == 0:
                 metrics.log(done, {"loss": values["loss"], **values})
             if done % settings.save_every == 0 or done == settings.steps:

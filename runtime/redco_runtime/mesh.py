@@ -6,9 +6,23 @@ import math
 from collections.abc import Mapping, Sequence
 
 import jax
-from jax.sharding import AxisType, Mesh
+from jax.sharding import AxisType, Mesh, PartitionSpec
 
 from redco_runtime.errors import UserError
+
+BATCH_AXES = ("data", "fsdp")
+
+
+def keep_rows(x: jax.Array) -> jax.Array:
+    """`x`, its first dim laid out as that of the batch; as it is where no mesh is in place.
+
+    Where parameters that fsdp splits meet the batch, the compiler may move either of them: without
+    this it moves activations, which are larger, and repeats the work of every row.
+    """
+    if jax.sharding.get_abstract_mesh().empty:
+        return x
+    rest = [PartitionSpec.UNCONSTRAINED] * (x.ndim - 1)
+    return jax.lax.with_sharding_constraint(x, PartitionSpec(BATCH_AXES, *rest))
 
 
 def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = None) -> Mesh:

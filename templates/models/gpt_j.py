@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from redco_runtime.mesh import keep_rows
+
 
 @dataclasses.dataclass(frozen=True)
 class GPTJConfig:
@@ -111,7 +113,7 @@ class GPTJ(nnx.Module):
         return _norm(self.ln, x_BSD), cache
 
     def _embed(self, input_ids_BS):
-        return self.embed(input_ids_BS).astype(self.config.dtype)
+        return keep_rows(self.embed(input_ids_BS).astype(self.config.dtype))
 
     def _check_length(self, length):
         limit = self.config.max_positions

@@ -147,7 +147,9 @@ def test_each_held_out_example_counts_once_whatever_the_batch(steps, size):
     params = {"w": jnp.arange(4.0)}
     x = np.stack([row["x"] for row in examples(5)])
     expected = np.mean((x @ np.arange(4.0) - 1) ** 2)
-    np.testing.assert_allclose(mean_loss(steps, params, PIPELINE, examples(5), size), expected, 1e-6)
+    np.testing.assert_allclose(
+        mean_loss(steps, params, PIPELINE, examples(5), size), expected, 1e-6
+    )
 
 
 def test_a_batch_that_cannot_be_shared_is_refused_before_anything_is_written(steps, tmp_path):

@@ -71,12 +71,11 @@ def who_am_i(env: Mapping[str, str]) -> Process:
     launcher = _launcher(env)
     if launcher == "single":
         return Process(0, 1, "", launcher)
-    names = VARIABLES[launcher]
-    index, count = (env.get(name, "") for name in names)
+    index, count = (env.get(name, "") for name in VARIABLES[launcher])
     if launcher == "tpu":
         count = str(len(count.split(",")))
     if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-        said = ", ".join(f"{name}={env.get(name, '')!r}" for name in names)
+        said = ", ".join(f"{name}={env.get(name, '')!r}" for name in VARIABLES[launcher])
         raise BootError(f"{said}: not a process; needs an index from 0 and a greater count.")
     coordinator = env.get("REDCO_COORDINATOR") or _coordinator(launcher, env)
     host, _, port = coordinator.rpartition(":")
@@ -92,7 +91,7 @@ def _launcher(env: Mapping[str, str]) -> str:
     """The nearest launcher that starts several processes; each test is of what only it sets."""
     if any(env.get(name) for name in VARIABLES["explicit"]):
         return "explicit"
-    if env.get("OMPI_COMM_WORLD_SIZE", "1") != "1":  # first: its helpers are steps of SLURM
+    if env.get("OMPI_COMM_WORLD_SIZE", "1") != "1":  # before SLURM: its helpers are srun steps
         return "openmpi"
     in_step = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_STEP_ID")  # not the batch script
     if in_step and env["SLURM_STEP_NUM_TASKS"] != "1":
@@ -111,20 +110,20 @@ def _launcher(env: Mapping[str, str]) -> str:
 
 def _coordinator(launcher: str, env: Mapping[str, str]) -> str:
     """Where process 0 shall listen, "" if that is not known."""
-    if launcher == "openmpi":
-        is_local = env["OMPI_COMM_WORLD_SIZE"] == env.get("OMPI_COMM_WORLD_LOCAL_SIZE")
-        return f"localhost:{_port(env.get('PMIX_NAMESPACE', ''))}" if is_local else ""
+    local = env.get("OMPI_COMM_WORLD_SIZE") == env.get("OMPI_COMM_WORLD_LOCAL_SIZE")
+    if launcher == "openmpi" and local:
+        return f"localhost:{_port(crc32(env.get('PMIX_NAMESPACE', '').encode()))}"
     if launcher == "slurm":
         nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
-        return f"{_first_host(nodes)}:{_port(env.get('SLURM_JOB_ID', ''))}"
+        return f"{_first_host(nodes)}:{_port(int(env.get('SLURM_JOB_ID') or 0))}"
     if launcher == "tpu":
         return f"{env['TPU_WORKER_HOSTNAMES'].split(',')[0].split(':')[0]}:8482"
     return env.get("COORDINATOR_ADDRESS", "") if launcher == "kubernetes" else ""
 
 
-def _port(run: str) -> int:
+def _port(run: int) -> int:
     """The same for all processes of a run, and above the ports that Linux gives to connections."""
-    return 61440 + (int(run) if run.isdecimal() else crc32(run.encode())) % 4096
+    return 61440 + run % 4096
 
 
 def _first_host(nodes: str) -> str:

@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from redco_runtime.mesh import keep_rows
+
 
 @dataclasses.dataclass(frozen=True)
 class GPTJConfig:
@@ -112,7 +114,7 @@ class GPTJ(nnx.Module):
         return _norm(self.ln, x_BSD), cache
 
     def _embed(self, input_ids_BS):
-        return self.embed(input_ids_BS).astype(self.config.dtype)
+        return keep_rows(self.embed(input_ids_BS).astype(self.config.dtype))
 
     def _check_length(self, length):
         limit = self.config.max_positions
@@ -131,7 +133,7 @@ class Layer(nnx.Module):
     def __call__(self, x_BSD, rotary, attend):
         h_BSD = _norm(self.ln, x_BSD)
         o_BSD, extra = self.attn(h_BSD, rotary, attend)
-        return x_BSD + o_BSD + self.mlp(h_BSD), extra
+        return x_BSD + (o_BSD + self.mlp(h_BSD)), extra
 
 
 class Attention(nnx.Module):

@@ -67,7 +67,7 @@ def build(config: Config) -> Steps:
         metrics = {
             "loss": value,
             "learning_rate": schedule(state.step),
-            "grad_norm": optax.global_norm(grads),
+            "grad_norm": optax.tree.norm(grads),
         }
         return TrainState(state.step + 1, params, opt_state), metrics
 

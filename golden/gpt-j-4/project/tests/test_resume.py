@@ -26,7 +26,8 @@ def few_examples(monkeypatch):
 def losses(workdir, steps):
     """The loss of each step of a run to step `steps`; the schedule is that of three steps."""
     settings = replace(TINY.train, steps=3, batch_size=8, save_every=2, eval_every=100)
-    run = Run(workdir, replace(TINY, train=settings), MESH, None)
+    data = replace(TINY.data, sample_prompts=())
+    run = Run(workdir, replace(TINY, data=data, train=settings), MESH, None)
     with jax.set_mesh(make_mesh(MESH)):
         compiled = build(run.config)
         stopped = replace(run, config=replace(run.config, train=replace(settings, steps=steps)))

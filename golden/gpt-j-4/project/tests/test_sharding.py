@@ -51,9 +51,14 @@ def loss_and_gradients(mesh, examples, micro_batches):
         return jax.device_get(compute(state.params, batch, jax.random.key(1)))
 
 
+@pytest.fixture(scope="module")
+def unsharded(examples):
+    return loss_and_gradients(make_mesh(ONE, jax.devices()[:1]), examples, 1)
+
+
 @pytest.mark.parametrize("micro_batches", [1, 2])
-def test_sharded_equals_unsharded(examples, micro_batches):
-    loss, grads = loss_and_gradients(make_mesh(ONE, jax.devices()[:1]), examples, 1)
+def test_sharded_equals_unsharded(examples, unsharded, micro_batches):
+    loss, grads = unsharded
     sharded_loss, sharded_grads = loss_and_gradients(make_mesh(MESH), examples, micro_batches)
     np.testing.assert_allclose(sharded_loss, loss, rtol=1e-5)
     scale = max(np.abs(leaf).max() for leaf in jax.tree.leaves(grads))

@@ -35,8 +35,8 @@ class Trainer:
 def fit(steps: Any, pipeline: Any, run: Run) -> None:
     """Train `run` in its work folder, from its last checkpoint if it has one."""
     check(steps, run.config.train)
-    run.save()
     train_examples, held_out = pipeline.examples(run.config)
+    run.save()
     with Checkpoints(run.checkpoints, keep=run.config.train.keep) as checkpoints:
         trainer = Trainer(steps, pipeline, run, checkpoints, train_examples, held_out)
         state = start(trainer)

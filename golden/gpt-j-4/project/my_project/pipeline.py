@@ -8,17 +8,22 @@ import functools
 import pydoc_data.topics
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
+from redco_runtime.errors import UserError
 from redco_runtime.generate import generate
 from redco_runtime.losses import cross_entropy
+
+Batch = dict[str, jax.Array]
 
 NEW_TOKENS = 64
 TEMPERATURE = 0.7  # 0.0: always the most likely token
 
 
-def collate(examples):
+def collate(examples: list[dict]) -> dict[str, np.ndarray]:
     """Examples -> one batch of arrays whose first dim is B. Runs on the host."""
     return {
         "input_ids": np.stack([example["input_ids"] for example in examples]),
@@ -26,7 +31,7 @@ def collate(examples):
     }
 
 
-def loss(model, batch, rngs):
+def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, jax.Array]:
     """(losses_BS, weights_BS): each position predicts the next token; padding weighs nothing."""
     labels_BS = jnp.roll(batch["input_ids"], -1, axis=1)
     weights_BS = jnp.roll(batch["mask"], -1, axis=1).at[:, -1].set(False)
@@ -34,7 +39,7 @@ def loss(model, batch, rngs):
     return losses_BS, weights_BS.astype(jnp.float32)
 
 
-def predict(model, batch, rngs):
+def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
     """tokens_BT: the continuation of each row."""
     return generate(
         model,
@@ -56,6 +61,8 @@ def examples(config):
     length = config.data.sequence_length
     ids = tokenizer(config.data.tokenizer)(text(config), add_special_tokens=False)["input_ids"]
     blocks = np.array(ids[: len(ids) // length * length], np.int32).reshape(-1, length)
+    if len(blocks) < 2:
+        raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")
     found = [{"input_ids": row, "mask": np.ones(length, bool)} for row in blocks]
     held_out = max(1, round(len(found) * config.data.held_out))
     return found[:-held_out], found[-held_out:]
@@ -67,6 +74,8 @@ def prompts(config, texts):
     found = []
     for prompt in texts:
         ids = tokenizer(config.data.tokenizer)(prompt, add_special_tokens=False)["input_ids"]
+        if not ids:
+            raise UserError("--prompt: an empty prompt cannot be continued: give a word at least")
         ids = np.array(ids[-length:], np.int32)
         padded = np.pad(ids, (0, length - len(ids)))
         found.append({"input_ids": padded, "mask": np.arange(length) < len(ids)})
@@ -75,9 +84,13 @@ def prompts(config, texts):
 
 def text(config):
     """The text to learn: the files, or the language reference that ships with Python."""
-    if config.data.text_files:
-        return "\n".join(Path(name).read_text(encoding="utf-8") for name in config.data.text_files)
-    return "\n".join(pydoc_data.topics.topics.values())
+    texts = []
+    for name in config.data.text_files:
+        try:
+            texts.append(Path(name).read_text(encoding="utf-8"))
+        except (OSError, UnicodeError) as error:
+            raise UserError(f"--text-files: cannot read {name}: {error}") from None
+    return "\n".join(texts or pydoc_data.topics.topics.values())
 
 
 @functools.cache

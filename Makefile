@@ -7,7 +7,7 @@ BIN := $(abspath $(VENV))/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := generator runtime templates tests golden
 
-.PHONY: help venv demo test golden golden-check fmt lint
+.PHONY: help venv demo test golden golden-check bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -30,6 +30,12 @@ golden: $(INSTALLED)  ## rewrite the goldens: read the diff before you commit it
 
 golden-check: $(INSTALLED)  ## compare the goldens with what is generated now
 	$(BIN)/python tests/golden.py --check
+
+bench: $(INSTALLED)  ## compare a project with Redco 0.4.23: step time, compile time, memory
+	mkdir -p .benchmarks && rm -rf .benchmarks/my-project
+	$(BIN)/redco-new my-project --model gpt-j --shards 4 --output .benchmarks
+	$(BIN)/python tests/benchmarks/redco/run.py --project .benchmarks/my-project \
+	    --remat dots_saveable
 
 fmt: $(INSTALLED)  ## format the code
 	$(BIN)/ruff check --fix --quiet $(SOURCES)

@@ -4,15 +4,12 @@ A checkpoint is the folder <directory>/<step>. Orbax writes it under another nam
 when it is whole; by then checksums.json, the sha256 of its files, is in it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,13 +18,12 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from redco_runtime.errors import UserError
+from redco_runtime.errors import UserError, writing
+from redco_runtime.state import flatten
 
-PyTree = Any
 CHECKSUMS = "checksums.json"
 REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums
 SAVE_TIMEOUT = 3600  # seconds that processes wait for the slowest one to write
-INTACT = 2**31 - 1  # in place of the position of a damaged file
 
 
 class CheckpointMismatch(UserError):
@@ -51,7 +47,7 @@ class Checkpoints(AbstractContextManager):
         """The newest step that is completely written, verified or not."""
         return max(self._steps(), default=None)
 
-    def save(self, step: int, state: PyTree) -> None:
+    def save(self, step: int, state: Any) -> None:
         """Starts to write `state`; returns when it is copied off the devices.
 
         Does nothing for the step that was saved last. Raises what the save before ran into.
@@ -66,28 +62,39 @@ class Checkpoints(AbstractContextManager):
                 raise FileExistsError(f"step {latest} is there, which is later than step {step}")
             if latest != step:
                 self._saving = step
-                arguments = _orbax().args.PyTreeSave(flatten(state))
-                self._manager.save(step, args=arguments, force=True)
+                self._manager.save(step, args=_orbax().args.PyTreeSave(flatten(state)), force=True)
 
-    def restore(self, abstract_state: PyTree) -> tuple[int, PyTree] | None:
+    def restore(self, abstract_state: Any, prefix: str = "") -> tuple[int, Any] | None:
         """(step, state) of the newest intact checkpoint; None where there are no checkpoints.
 
-        abstract_state: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh. A
-        damaged checkpoint is named on stderr and the one before it used; UserError if all are
-        damaged. Raises CheckpointMismatch where names, shapes or dtypes differ.
+        abstract_state: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh, or of
+        those whose names begin with `prefix`. A damaged checkpoint is named on stderr and the one
+        before it used. Raises UserError if all are damaged, CheckpointMismatch if it does not fit.
         """
-        step = self._newest_intact()
-        return None if step is None else (step, self._read(step, abstract_state, ""))
+        self.wait()
+        steps, self._damaged = self._steps(), []
+        while (step := _least(max(steps, default=-1))) >= 0:
+            folder = self.directory / str(step)
+            damage = _damage(folder)
+            if damage is None:
+                return step, _read(folder, abstract_state, prefix)
+            self._damaged.append(step)
+            if jax.process_index() == 0:
+                print(f"warning: checkpoint {step} is not used: {damage}", file=sys.stderr)
+            steps = [each for each in steps if each < step]
+        if self._damaged:
+            raise UserError(
+                f"no checkpoint in {self.directory} is intact: bring back a copy of one, or choose "
+                "another --workdir to start again"
+            )
+        return None
 
-    def restore_params(self, abstract_params: PyTree) -> tuple[int, PyTree]:
-        """(step, params): as `restore`, reading only the field `params` of the saved state.
-
-        Raises UserError where there are no checkpoints.
-        """
-        step = self._newest_intact()
-        if step is None:
+    def restore_params(self, abstract_params: Any) -> tuple[int, Any]:
+        """(step, params) as `restore`, which reads `params` alone; UserError where there is none."""
+        found = self.restore(abstract_params, "params/")
+        if found is None:
             raise UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
-        return step, self._read(step, abstract_params, "params/")
+        return found
 
     def wait(self) -> None:
         """Returns when all that was saved is on disk."""
@@ -110,17 +117,13 @@ class Checkpoints(AbstractContextManager):
 
     def _open(self) -> Any:
         """The writer. It tidies up, so a program that only reads must not make one."""
-        ocp = _orbax()
-        asynchronous = ocp.options.AsyncOptions(
+        asynchronous = _orbax().options.AsyncOptions(
             timeout_secs=SAVE_TIMEOUT, post_finalization_callback=self._add_checksums
         )
-        options = ocp.CheckpointManagerOptions(
-            max_to_keep=self.keep,
-            cleanup_tmp_directories=True,
-            lightweight_initialize=True,
-            async_options=asynchronous,
+        options = _orbax().CheckpointManagerOptions(
+            max_to_keep=self.keep, cleanup_tmp_directories=True, async_options=asynchronous
         )
-        return ocp.CheckpointManager(self.directory, options=options)
+        return _orbax().CheckpointManager(self.directory, options=options)
 
     def _add_checksums(self) -> None:
         """Called by Orbax on process 0 when all is written, just before the rename."""
@@ -129,56 +132,37 @@ class Checkpoints(AbstractContextManager):
         names = sorted(str(path.relative_to(folder)) for path in files)
         (folder / CHECKSUMS).write_text(json.dumps(_digests(folder, names), indent=1))
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            raise UserError(
-                f"cannot write a checkpoint to {self.directory}: {error}\n"
-                "Mend that or choose another --workdir. The checkpoints that are there are whole."
-            ) from error
-
-    def _newest_intact(self) -> int | None:
-        self.wait()
-        steps, self._damaged = self._steps(), []
-        while (step := _least(max(steps, default=-1))) >= 0:
-            damage = _damage(self.directory / str(step))
-            if damage is None:
-                return step
-            self._damaged.append(step)
-            if jax.process_index() == 0:
-                print(f"warning: checkpoint {step} is not used: {damage}", file=sys.stderr)
-            steps = [each for each in steps if each < step]
-        if self._damaged:
-            raise UserError(
-                f"no checkpoint in {self.directory} is intact: bring back a copy of one, or choose "
-                "another --workdir to start again"
-            )
-        return None
-
-    def _read(self, step: int, abstract: PyTree, prefix: str) -> PyTree:
-        ocp, wanted = _orbax(), flatten(abstract, prefix)
-        folder = self.directory / str(step) / "default"  # Orbax's name for an only item
-        arguments = ocp.args.PyTreeRestore(
-            item=wanted,
-            restore_args=ocp.checkpoint_utils.construct_restore_args(wanted),
-            partial_restore=True,
-        )
-        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
-            stored = reader.metadata(folder).item_metadata.tree
-            stored = {path: leaf for path, leaf in stored.items() if path.startswith(prefix)}
-            _check_fit(folder.parent, wanted, stored)
-            flat = reader.restore(folder, args=arguments)
-        return jax.tree.unflatten(jax.tree.structure(abstract), [flat[path] for path in wanted])
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(f"a checkpoint to {self.directory}", Exception)
 
 
-def flatten(tree: PyTree, prefix: str = "") -> dict[str, Any]:
-    """{"params/layers/attn/q/kernel": leaf}: names that no class of a node is part of."""
-    return {
-        prefix + jax.tree_util.keystr(path, simple=True, separator="/"): leaf
-        for path, leaf in jax.tree.leaves_with_path(tree)
-    }
+def _read(folder: Path, abstract: Any, prefix: str) -> Any:
+    wanted, item = flatten(abstract, prefix), folder / "default"  # Orbax's name for an only item
+    arguments = _orbax().args.PyTreeRestore(
+        item=wanted,
+        restore_args=_orbax().checkpoint_utils.construct_restore_args(wanted),
+        partial_restore=True,
+    )
+    with _orbax().PyTreeCheckpointer() as reader:
+        stored = reader.metadata(item).item_metadata.tree
+        stored = {path: leaf for path, leaf in stored.items() if path.startswith(prefix)}
+        _check_fit(folder, wanted, stored)
+        found = reader.restore(item, args=arguments)
+    return jax.tree.unflatten(jax.tree.structure(abstract), [found[path] for path in wanted])
+
+
+def _check_fit(folder: Path, wanted: dict[str, Any], stored: dict[str, Any]) -> None:
+    def describe(leaf: Any) -> str:
+        return f"{np.dtype(leaf.dtype).name}{list(leaf.shape)}" if leaf is not None else "absent"
+
+    lines = []
+    for path in sorted(wanted.keys() | stored.keys()):
+        there, here = describe(stored.get(path)), describe(wanted.get(path))
+        if there != here:
+            lines.append(f"  {path}: {there} there, {here} in the model")
+    if lines:
+        lines.append("Go back to the model that wrote it, or choose another --workdir.")
+        raise CheckpointMismatch(f"checkpoint {folder} does not fit:\n" + "\n".join(lines))
 
 
 def _digests(folder: Path, names: list[str]) -> dict[str, str]:
@@ -203,27 +187,13 @@ def _damage(folder: Path) -> str | None:
     names = [CHECKSUMS, *sums]
     found = _digests(folder, names[1 + jax.process_index() :: jax.process_count()])
     bad = [names.index(name) for name, digest in found.items() if digest != sums[name]]
-    first = _least(min(bad, default=INTACT) if sums else 0)
-    return None if first == INTACT else f"{folder / names[first]} is missing or has changed"
+    first = _least(min(bad, default=len(names)) if sums else 0)
+    return None if first == len(names) else f"{folder / names[first]} is missing or has changed"
 
 
 def _least(value: int) -> int:
     """The least of what the processes say: they may see a shared directory at different ages."""
     return int(np.min(multihost_utils.process_allgather(np.int32(value))))
-
-
-def _check_fit(folder: Path, wanted: dict[str, Any], stored: dict[str, Any]) -> None:
-    def describe(leaf: Any) -> str:
-        return f"{np.dtype(leaf.dtype).name}{list(leaf.shape)}" if leaf is not None else "absent"
-
-    lines = []
-    for path in sorted(wanted.keys() | stored.keys()):
-        there, here = describe(stored.get(path)), describe(wanted.get(path))
-        if there != here:
-            lines.append(f"  {path}: {there} there, {here} in the model")
-    if lines:
-        lines.append("Go back to the model that wrote it, or choose another --workdir.")
-        raise CheckpointMismatch(f"checkpoint {folder} does not fit:\n" + "\n".join(lines))
 
 
 @cache
@@ -232,4 +202,5 @@ def _orbax() -> Any:
     import orbax.checkpoint
 
     logging.getLogger("absl").addFilter(lambda record: "/orbax/checkpoint/" not in record.pathname)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # tells the same fault once a tensor
     return orbax.checkpoint

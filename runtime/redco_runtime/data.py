@@ -4,8 +4,6 @@ What a batch holds is a pure function of (seed, step): the number of processes o
 step at which a run was resumed, change nothing.
 """
 
-from __future__ import annotations
-
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 
 from redco_runtime.errors import UserError
 
@@ -27,8 +25,7 @@ Collate = Callable[[list[Any]], Arrays]
 def rows(seed: int, step: int, batch_size: int, size: int) -> np.ndarray:
     """Indices of the examples in the global batch `step`: int64 (batch_size,).
 
-    Epochs are permutations of `size`, laid end to end: a batch may run across their ends. Raises
-    UserError where `size` is 0.
+    Epochs are permutations of `size`, laid end to end. Raises UserError where `size` is 0.
     """
     if size < 1:
         raise UserError("no training examples: see what examples() in pipeline.py returns")
@@ -40,10 +37,8 @@ def rows(seed: int, step: int, batch_size: int, size: int) -> np.ndarray:
 @lru_cache(maxsize=2)
 def _epoch(seed: int, epoch: int, size: int) -> np.ndarray:
     # NumPy keeps the raw words of Philox for ever; Generator.permutation may change by release.
-    words = np.random.Philox(key=np.array([seed, epoch], np.uint64)).random_raw(size)
-    order = np.argsort(words, kind="stable")
-    order.flags.writeable = False
-    return order
+    words = np.random.Philox(key=np.array([seed % 2**64, epoch], np.uint64)).random_raw(size)
+    return np.argsort(words, kind="stable")
 
 
 def to_global(
@@ -52,21 +47,19 @@ def to_global(
     """Global arrays with first dim `batch_size`, of which this process collates its rows only.
 
     `collate_rows(positions)` gets, ascending and once each, the positions (0..batch_size-1) that
-    the devices of this process hold. Only the first dim is split. Raises ValueError where
+    the devices of this process hold. `sharding` splits the first dim alone. Raises ValueError where
     `batch_size` does not divide over its mesh axes, and for arrays of another first dim.
     """
-    by_rows = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
-    held = by_rows.addressable_devices_indices_map((batch_size,)).values()
+    held = sharding.addressable_devices_indices_map((batch_size,)).values()
     positions = np.unique(np.concatenate([np.arange(batch_size)[index] for index in held]))
     batch = {}
     for name, value in collate_rows(positions).items():
-        if np.shape(value)[:1] != positions.shape:
-            raise ValueError(
-                f"collate gave {name} the shape {np.shape(value)} for {len(positions)} examples"
-            )
+        value, count = np.asarray(value), len(positions)
+        if value.shape[:1] != (count,):
+            raise ValueError(f"collate gave {name} the shape {value.shape} for {count} examples")
         # Given the global shape, JAX refuses rows that do not fit where it would else guess one.
-        shape = (batch_size, *np.shape(value)[1:])
-        batch[name] = jax.make_array_from_process_local_data(sharding, np.asarray(value), shape)
+        shape = (batch_size, *value.shape[1:])
+        batch[name] = jax.make_array_from_process_local_data(sharding, value, shape)
     return batch
 
 

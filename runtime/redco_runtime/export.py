@@ -1,7 +1,5 @@
 """Parameters as safetensors, which load without this project and without JAX."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path
@@ -10,20 +8,21 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
-from redco_runtime.checkpoint import flatten
-from redco_runtime.errors import UserError
+from redco_runtime.errors import UserError, writing
+from redco_runtime.state import flatten
 
 
 def export(params: Any, directory: Path, config: dict[str, Any]) -> None:
     """Writes `directory`/model.safetensors and `directory`/config.json: both, or nothing.
 
     params: pytree of arrays, sharded or not. A tensor is named by its path, joined by ".", and
-    keeps its dtype. With several processes all of them call this and process 0 writes. Raises
-    UserError rather than write over what is there.
+    keeps its dtype. All processes call this, and process 0 writes: a new folder, or UserError.
     """
     directory, writer = Path(directory).absolute(), jax.process_index() == 0
-    if writer and directory.exists():
+    if multihost_utils.broadcast_one_to_all(directory.exists()):
         raise UserError(f"{directory} is there already: export to a new folder")
     tensors = {}
     for path, value in flatten(params).items():
@@ -32,17 +31,12 @@ def export(params: Any, directory: Path, config: dict[str, Any]) -> None:
         if writer:
             tensors[path.replace("/", ".")] = np.asarray(value, order="C")
     if writer:
-        _write(tensors, directory, config)
+        with writing(directory, SafetensorError, option="--out"):
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".export.") as beside:
+                folder = Path(beside) / "open"  # `beside` itself is closed to other users
+                folder.mkdir()
+                save_file(tensors, folder / "model.safetensors")
+                (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+                folder.rename(directory)
     multihost_utils.sync_global_devices(f"exported {directory.name}")
-
-
-def _write(tensors: dict[str, np.ndarray], directory: Path, config: dict[str, Any]) -> None:
-    from safetensors.numpy import save_file
-
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.") as beside:
-        folder = Path(beside) / directory.name  # one more, as that of tempfile is closed to others
-        folder.mkdir()
-        save_file(tensors, folder / "model.safetensors")
-        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        folder.rename(directory)

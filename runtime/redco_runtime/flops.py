@@ -1,13 +1,11 @@
 """Model FLOPs of a step, counted in the traced program."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import Jaxpr, jaxprs_in_params
 
 
 def training_flops(loss: Callable[..., Any], *args: Any) -> int:
@@ -20,25 +18,14 @@ def training_flops(loss: Callable[..., Any], *args: Any) -> int:
 
 
 def count(jaxpr: Jaxpr) -> int:
-    """FLOPs of the matrix products of a jaxpr; a loop of unknown length counts once."""
+    """FLOPs of the matrix products of a jaxpr: a loop of unknown length once, the longest branch."""
     total = 0
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "dot_general":
+        name, bodies = eqn.primitive.name, [count(body) for body in jaxprs_in_params(eqn.params)]
+        if name == "dot_general":
             (contracted, _), _ = eqn.params["dimension_numbers"]
             shape = eqn.invars[0].aval.shape
-            total += 2 * eqn.outvars[0].aval.size * int(np.prod([shape[i] for i in contracted]))
-        times = eqn.params.get("length", 1) if eqn.primitive.name == "scan" else 1
-        total += times * sum(count(body) for body in bodies(eqn.params))
+            total += 2 * eqn.outvars[0].aval.size * math.prod(shape[dim] for dim in contracted)
+        times = eqn.params["length"] if name == "scan" else 1
+        total += times * (max(bodies) if name == "cond" else sum(bodies))
     return total
-
-
-def bodies(params: dict[str, Any]) -> list[Jaxpr]:
-    """The programs that an equation holds; of a branch, its first."""
-    found = []
-    for value in params.values():
-        first = value[0] if isinstance(value, tuple) and value else value
-        if isinstance(first, ClosedJaxpr):
-            found.append(first.jaxpr)
-        elif isinstance(first, Jaxpr):
-            found.append(first)
-    return found

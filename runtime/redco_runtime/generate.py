@@ -22,9 +22,8 @@ def generate(
 
     Prompts are padded on the right: `mask_BS` is true for their tokens, of which each row has at
     least one. Temperature 0.0 takes the likeliest token, any other samples with `key`; both are
-    Python numbers, fixed when traced. The prompt is computed once, then each token costs one step.
-    `model` has `init_cache(batch, length)`, `decode(ids, positions, mask, cache, index)` and
-    `logits(x)`. Raises ValueError for max_new_tokens below 1 or a negative temperature.
+    Python numbers, fixed when traced. `model` has `init_cache(batch, length)`, `logits(x)` and
+    `decode(ids, positions, mask, cache, index)`. Raises ValueError for numbers out of range.
     """
     if max_new_tokens < 1 or temperature < 0:
         raise ValueError(
@@ -32,15 +31,21 @@ def generate(
             f"not {max_new_tokens} and {temperature}."
         )
     B, S = input_ids_BS.shape
-    input_ids_BS, mask_BS = _pad_left(input_ids_BS, mask_BS)
+    # From the end of each row, its padding moves to the start.
+    source_BS = (jnp.arange(S)[None, :] + mask_BS.sum(axis=1, keepdims=True)) % S
+    input_ids_BS = jnp.take_along_axis(input_ids_BS, source_BS, axis=1)
+    mask_BS = jnp.take_along_axis(mask_BS, source_BS, axis=1)
     positions_BS = jnp.maximum(jnp.cumsum(mask_BS, axis=1) - 1, 0)
     lengths_B1 = positions_BS[:, -1:] + 1
     num_steps = max_new_tokens - 1  # the last token is never fed back
     mask_BC = jnp.pad(mask_BS, ((0, 0), (0, num_steps)), constant_values=True)
 
     def next_token(x_BD, i):
-        logits_BV = model.logits(x_BD[:, None, :])[:, 0, :]
-        return _choose(logits_BV.astype(jnp.float32), temperature, key, i)
+        logits_BV = model.logits(x_BD[:, None, :])[:, 0, :].astype(jnp.float32)
+        if temperature == 0.0:
+            return logits_BV.argmax(axis=-1).astype(jnp.int32)
+        step_key = jax.random.fold_in(key, i)
+        return jax.random.categorical(step_key, logits_BV / temperature).astype(jnp.int32)
 
     def step(carry, i):
         tokens_B, cache = carry
@@ -53,18 +58,3 @@ def generate(
     first_B = next_token(x_BSD[:, -1], 0)
     _, rest_TB = jax.lax.scan(step, (first_B, cache), jnp.arange(num_steps))
     return jnp.concatenate([first_B[None, :], rest_TB]).T
-
-
-def _pad_left(input_ids_BS, mask_BS):
-    """Moves each row's padding from its end to its start."""
-    S = mask_BS.shape[1]
-    shift_B1 = S - mask_BS.sum(axis=1, keepdims=True)
-    source_BS = (jnp.arange(S)[None, :] - shift_B1) % S
-    return tuple(jnp.take_along_axis(a, source_BS, axis=1) for a in (input_ids_BS, mask_BS))
-
-
-def _choose(logits_BV, temperature, key, i):
-    if temperature == 0.0:
-        return logits_BV.argmax(axis=-1).astype(jnp.int32)
-    step_key = jax.random.fold_in(key, i)
-    return jax.random.categorical(step_key, logits_BV / temperature).astype(jnp.int32)

@@ -1,7 +1,5 @@
 """The loss of a batch and its gradients: one weighted mean over everything in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -37,12 +35,9 @@ def mean_and_gradients(
     of `batch`. Values and weights are summed over all of them and divided once.
     """
 
-    def total(params: Any, part: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return weighted_sum(loss(params, part, key))
-
     def add(sums: Any, part: Any) -> tuple[Any, None]:
-        rows, key = part
-        (value, weight), grads = jax.value_and_grad(total, has_aux=True)(params, rows, key)
+        compute = jax.value_and_grad(lambda params: weighted_sum(loss(params, *part)), has_aux=True)
+        (value, weight), grads = compute(params)
         return jax.tree.map(jnp.add, sums, (value, weight, grads)), None
 
     zeros = (jnp.zeros(()), jnp.zeros(()), jax.tree.map(jnp.zeros_like, params))

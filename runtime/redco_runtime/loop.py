@@ -1,7 +1,5 @@
 """The training loop: set up, then step, evaluate and save until done."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +12,7 @@ from redco_runtime.data import train_batches
 from redco_runtime.errors import UserError
 from redco_runtime.flops import training_flops
 from redco_runtime.inference import mean_loss, predict
+from redco_runtime.mesh import count_parts
 from redco_runtime.metrics import Metrics
 from redco_runtime.pace import Pace
 from redco_runtime.run import Run
@@ -34,20 +33,24 @@ class Trainer:
 
 def fit(steps: Any, pipeline: Any, run: Run) -> None:
     """Train `run` in its work folder, from its last checkpoint if it has one."""
-    check(steps, run.config.train)
-    train_examples, held_out = pipeline.examples(run.config)
+    settings = run.config.train
+    check(steps, settings)
+    examples = pipeline.examples(run.config)
     run.save()
-    with Checkpoints(run.checkpoints, keep=run.config.train.keep) as checkpoints:
-        trainer = Trainer(steps, pipeline, run, checkpoints, train_examples, held_out)
-        state = start(trainer)
-        train(trainer, state)
+    with Checkpoints(run.checkpoints, keep=settings.keep) as checkpoints:
+        found = checkpoints.restore(steps.state)
+        if found:
+            say(f"resuming from step {found[0]} in {checkpoints.directory}")
+        state = found[1] if found else steps.init(jax.random.key(settings.seed))
+        train(Trainer(steps, pipeline, run, checkpoints, *examples), state)
 
 
 def check(steps: Any, settings: Any) -> None:
-    """Refuse a batch that the mesh and the micro-batches cannot share evenly. Raises UserError."""
-    parts = settings.micro_batches
-    for axis in steps.batch.spec[0]:
-        parts *= steps.batch.mesh.shape[axis]
+    """Refuse settings that no run can have, before it writes anything. Raises UserError."""
+    for name in ("batch_size", "micro_batches", "log_every", "eval_every", "save_every", "keep"):
+        if getattr(settings, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')}: give a number above 0")
+    parts = settings.micro_batches * count_parts(steps.batch)
     if settings.batch_size % parts:
         raise UserError(
             f"--batch-size: {settings.batch_size} rows do not divide by {parts}, the devices of the "
@@ -55,20 +58,9 @@ def check(steps: Any, settings: Any) -> None:
         )
 
 
-def start(trainer: Trainer) -> TrainState:
-    """The state of the last checkpoint, or a new one."""
-    found = trainer.checkpoints.restore(trainer.steps.state)
-    if found is None:
-        return trainer.steps.init(jax.random.key(trainer.run.config.train.seed))
-    step, state = found
-    say(f"resuming from step {step} in {trainer.checkpoints.directory}")
-    return state
-
-
 def train(trainer: Trainer, state: TrainState) -> None:
     """Steps from where `state` is to the last one, then a checkpoint."""
-    settings = trainer.run.config.train
-    first = int(state.step)
+    settings, first = trainer.run.config.train, int(state.step)
     if first >= settings.steps:
         say(f"step {first} of {settings.steps} is done: give more --steps to train on")
         return
@@ -87,14 +79,16 @@ def train(trainer: Trainer, state: TrainState) -> None:
     with closing(open_metrics(trainer, batch, first)) as metrics:
         if first == 0:
             report(trainer, state, metrics, 0)
-        for done, batch in enumerate(chain([batch], batches), first + 1):
+        batches = chain([batch], batches)
+        for done, batch in enumerate(batches, first + 1):
             state, values = step(state, batch)
             pace(values["loss"])
-            if done % settings.log_every == 0:
+            last = done == settings.steps
+            if last or done % settings.log_every == 0:
                 metrics.log(done, {"loss": values["loss"], **values})
-            if done % settings.save_every == 0 or done == settings.steps:
+            if last or done % settings.save_every == 0:
                 trainer.checkpoints.save(done, state)
-            if done % settings.eval_every == 0 or done == settings.steps:
+            if last or done % settings.eval_every == 0:
                 report(trainer, state, metrics, done)
     trainer.checkpoints.wait()
     say(f"checkpoint: {trainer.checkpoints.directory / str(settings.steps)}")
@@ -102,16 +96,13 @@ def train(trainer: Trainer, state: TrainState) -> None:
 
 def open_metrics(trainer: Trainer, batch: Any, first: int) -> Metrics:
     """Metrics of this run; the work of one step is counted in its own program."""
-    steps, settings = trainer.steps, trainer.run.config.train
-    abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
-    arguments = (steps.state.params, abstract, jax.random.key(0))
-    losses = jax.tree.leaves(jax.eval_shape(steps.loss, *arguments))[0]
+    loss, arguments = trainer.steps.loss, (trainer.steps.state.params, batch, jax.random.key(0))
     return Metrics(
         trainer.run.workdir,
-        total=settings.steps,
+        total=trainer.run.config.train.steps,
         start=first,
-        tokens_per_step=losses.size,
-        flops_per_step=training_flops(steps.loss, *arguments),
+        tokens_per_step=jax.tree.leaves(jax.eval_shape(loss, *arguments))[0].size,
+        flops_per_step=training_flops(loss, *arguments),
     )
 
 

@@ -33,16 +33,12 @@ def cross_entropy(
 
     def step(_, chunk):
         x_BPD, labels_BP = chunk
-        return None, _token_losses(logits_fn(x_BPD), labels_BP)
+        logits_BPV = logits_fn(x_BPD).astype(jnp.float32)
+        # A comparison and a sum, not a gather: each device then needs its own part of V only.
+        vocab_11V = jnp.arange(logits_BPV.shape[-1])[None, None, :]
+        picked_BP = jnp.where(vocab_11V == labels_BP[..., None], logits_BPV, 0.0).sum(axis=-1)
+        return None, jax.nn.logsumexp(logits_BPV, axis=-1) - picked_BP
 
     step = jax.checkpoint(step, prevent_cse=False)
     _, losses_CBP = jax.lax.scan(step, None, (x_CBPD, labels_CBP))
     return losses_CBP.swapaxes(0, 1).reshape(B, num_chunks * size)[:, :S]
-
-
-def _token_losses(logits_BPV, labels_BP):
-    logits_BPV = logits_BPV.astype(jnp.float32)
-    # A comparison and a sum, not a gather: each device then needs its own part of V only.
-    vocab_11V = jnp.arange(logits_BPV.shape[-1])[None, None, :]
-    picked_BP = jnp.where(vocab_11V == labels_BP[..., None], logits_BPV, 0.0).sum(axis=-1)
-    return jax.nn.logsumexp(logits_BPV, axis=-1) - picked_BP

@@ -1,12 +1,10 @@
 """Axis sizes -> device mesh."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 
 import jax
-from jax.sharding import AxisType, Mesh, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from redco_runtime.errors import UserError
 
@@ -25,11 +23,14 @@ def keep_rows(x: jax.Array) -> jax.Array:
     return jax.lax.with_sharding_constraint(x, PartitionSpec(BATCH_AXES, *rest))
 
 
-def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """The mesh of all devices, or of those given. One axis may be -1: it takes what is left.
+def count_parts(batch: NamedSharding) -> int:
+    """Into how many parts the devices split the first dim of an array."""
+    multiple = batch.num_devices
+    return multiple // batch.shard_shape((multiple,))[0]
 
-    Raises UserError where the sizes do not multiply to the number of devices.
-    """
+
+def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """The mesh of `devices`, all by default; an axis of -1 takes what is left. Raises UserError."""
     devices = jax.devices() if devices is None else devices
     count = len(devices)
     fixed = math.prod(size for size in axes.values() if size > 0)
@@ -43,9 +44,8 @@ def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = No
             "elsewhere, choose other sizes with --mesh, such as --mesh "
             + ",".join(f"{name}={count if name == 'data' else 1}" for name in axes)
         )
-    return jax.make_mesh(
-        tuple(sizes.values()), tuple(sizes), (AxisType.Auto,) * len(sizes), devices=devices
-    )
+    auto = (AxisType.Auto,) * len(sizes)
+    return jax.make_mesh(tuple(sizes.values()), tuple(sizes), auto, devices=devices)
 
 
 def parse_axes(text: str, axes: Mapping[str, int]) -> dict[str, int]:

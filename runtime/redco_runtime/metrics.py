@@ -1,22 +1,17 @@
 """Metrics: a thread fetches, writes and shows them; the training loop waits for no value."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import jax
 from tqdm import tqdm
 
-from redco_runtime.errors import UserError
+from redco_runtime.errors import writing
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar
 
@@ -68,41 +63,29 @@ class Metrics:
         self._peak = PEAK_FLOPS.get(jax.devices()[0].device_kind, math.nan) * jax.device_count()
         self._last = (start, time.perf_counter())
         self._next_line = 0.0
-        self._error: Exception | None = None
         self._writer = jax.process_index() == 0 if writer is None else writer
         if self._writer:
-            with self._writing():
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                _cut(self.path, start)
-                # Without a buffer, so that nothing is left to fail when the file is closed.
-                self._file = open(self.path, "ab", buffering=0)
+            _cut(self.path, start)
             # No bar where stderr is not a terminal: that is what disable=None says.
             self._bar = tqdm(total=total, initial=start, dynamic_ncols=True, disable=None)
-            self._queue: SimpleQueue[tuple[int, dict[str, Any] | None] | None] = SimpleQueue()
-            self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
-            self._thread.start()
+            self._thread = ThreadPoolExecutor(1, "metrics")
+            self._tasks: list[Future[None]] = []
 
     def log(self, step: int, values: dict[str, jax.Array]) -> None:
         """Takes the scalars of `step` (steps done, so from 1) and returns at once.
 
         Adds step_seconds, tokens_per_second, mfu (0..1) and memory_gib (the fullest device of this
-        process); None where unknown. In the file NaN and infinity are null too. Raises, once, what
-        an earlier call ran into.
+        process); None where unknown. Raises what an earlier call ran into.
         """
-        self._raise()
-        if self._writer and self._thread.is_alive():
-            self._queue.put((step, values))
+        self._do_later(self._record, step, values)
 
     def evaluated(self, step: int, loss: float) -> None:
-        """Shows the loss on the held-out examples after `step` and appends it to eval.jsonl.
-
-        The time since the last step counts for no step.
-        """
-        self._raise()
+        """Shows the held-out loss after `step`, appends it to eval.jsonl; its time is no step's."""
+        self._do_later(setattr, self, "_last", (step, time.perf_counter()))
         if self._writer:
-            with self._writing(), open(self.path.with_name("eval.jsonl"), "a") as file:
-                file.write(json.dumps({"step": step, "loss": loss}) + "\n")
-            self._queue.put((step, None))
+            path = self.path.with_name("eval.jsonl")
+            _cut(path, step - 1)
+            _append(path, {"step": step, "loss": loss})
             self.say(f"step {step}/{self._total}  held-out loss {loss:.4f}")
 
     def say(self, text: str) -> None:
@@ -114,77 +97,56 @@ class Metrics:
     def close(self) -> None:
         """Returns when all is written. Raises as `log`."""
         if self._writer:
-            self._queue.put(None)
-            self._thread.join()
-            self._file.close()
+            self._thread.shutdown()
             self._bar.close()
-        self._raise()
+            for task in self._tasks:
+                task.result()
 
-    def _raise(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+    def _do_later(self, task: Any, *args: Any) -> None:
+        if self._writer:
+            while self._tasks and self._tasks[0].done():
+                self._tasks.pop(0).result()
+            self._tasks.append(self._thread.submit(task, *args))
 
-    def _run(self) -> None:
-        try:
-            for step, values in iter(self._queue.get, None):
-                if values is None:
-                    self._last = (step, time.perf_counter())
-                    continue
-                fetched = map(float, jax.device_get(list(values.values())))
-                record = {"step": step} | dict(zip(values, fetched, strict=True))
-                record |= self._rates(step, time.perf_counter())
-                self._write(record)
-                self._show(record)
-        except Exception as error:
-            self._error = error
-
-    def _rates(self, step: int, now: float) -> dict[str, float | None]:
-        """Figures over the steps since the last call."""
-        (last_step, last), self._last = self._last, (step, now)
-        seconds = (now - last) / (step - last_step) if step > last_step else math.nan
-        stats = [device.memory_stats() or {} for device in jax.local_devices()]
-        rates = {
-            "step_seconds": seconds,
-            "tokens_per_second": self._tokens / seconds,
-            "mfu": self._flops / seconds / self._peak,
-            "memory_gib": max(each.get("bytes_in_use", math.nan) for each in stats) / 2**30,
-        }
-        return {name: None if math.isnan(rate) else rate for name, rate in rates.items()}
-
-    def _write(self, record: dict[str, Any]) -> None:
-        finite = {k: v if v is not None and math.isfinite(v) else None for k, v in record.items()}
-        line = json.dumps(finite).encode() + b"\n"
-        with self._writing():
-            while line:
-                line = line[self._file.write(line) :]
-
-    def _show(self, record: dict[str, Any]) -> None:
-        step = record["step"]
-        known = {k: v for k, v in record.items() if v is not None and k != "step"}
-        text = "  ".join(f"{name} {value:.6g}" for name, value in known.items())
+    def _record(self, step: int, values: dict[str, jax.Array]) -> None:
+        scalars = {name: float(jax.device_get(value)) for name, value in values.items()}
+        rates = self._rates(step, time.perf_counter())
+        _append(self.path, {"step": step} | scalars | rates)
+        shown = scalars | {name: rate for name, rate in rates.items() if not math.isnan(rate)}
+        text = "  ".join(f"{name} {value:.6g}" for name, value in shown.items())
         self._bar.n = step
         self._bar.set_postfix_str(text)
         if self._bar.disable and (time.monotonic() >= self._next_line or step == self._total):
             self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
             self.say(f"step {step}/{self._total}  {text}")
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UserError(
-                f"cannot write {self.path}: {error.strerror}. "
-                "Free space on that disk, or choose another --workdir."
-            ) from error
+    def _rates(self, step: int, now: float) -> dict[str, float]:
+        """Figures over the steps since the last call; NaN where unknown."""
+        (last_step, last), self._last = self._last, (step, now)
+        seconds = (now - last) / (step - last_step) if step > last_step else math.nan
+        stats = [device.memory_stats() or {} for device in jax.local_devices()]
+        return {
+            "step_seconds": seconds,
+            "tokens_per_second": self._tokens / seconds,
+            "mfu": self._flops / seconds / self._peak,
+            "memory_gib": max(each.get("bytes_in_use", math.nan) for each in stats) / 2**30,
+        }
 
 
-def _cut(path: Path, start: int) -> None:
-    """Drops the lines of steps after `start`, and a last line that a kill cut short."""
-    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-    kept = [line for line in lines if line.endswith(b"\n") and json.loads(line)["step"] <= start]
-    if kept != lines:
-        beside = path.with_suffix(".tmp")
-        beside.write_bytes(b"".join(kept))
-        beside.replace(path)
+def _append(path: Path, record: dict[str, float]) -> None:
+    """Adds a line; NaN and infinity, which JSON does not have, are null."""
+    finite = {name: value if math.isfinite(value) else None for name, value in record.items()}
+    with writing(path), open(path, "a") as file:
+        file.write(json.dumps(finite) + "\n")
+
+
+def _cut(path: Path, last: int) -> None:
+    """Drops the lines of steps after `last`, and a last line that a kill cut short."""
+    with writing(path):
+        path.open("a").close()  # what cannot be written is known before the first step
+        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+        kept = [line for line in lines if line.endswith(b"\n") and json.loads(line)["step"] <= last]
+        if kept != lines:
+            beside = path.with_suffix(".tmp")
+            beside.write_bytes(b"".join(kept))
+            beside.replace(path)

@@ -1,7 +1,5 @@
 """How far the host may run ahead of the devices."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any
 

@@ -5,25 +5,21 @@ when one process was told two and another three. So process 0 listens on the coo
 compares what the others say of themselves, tells all the verdict, and frees the port for JAX.
 """
 
-from __future__ import annotations
-
-import contextlib
+import asyncio
 import json
 import os
-import selectors
 import socket
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from redco_runtime.errors import UserError
 
-GRACE = 2.0  # seconds for more to come after a fault, and for one message to arrive
+GRACE = 2.0  # seconds for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds
 NEWS = 10.0  # seconds between two lines that say who is awaited
-LINE = 1 << 16  # bytes
 
 
 class BootError(UserError):
@@ -46,10 +42,9 @@ class Member:
 
 def find_address(host: str) -> str:
     """What the name of this host resolves to, "" for nothing."""
-    try:
+    with suppress(OSError):
         return socket.gethostbyname(host)
-    except OSError:
-        return ""
+    return ""
 
 
 def meet(me: Member, coordinator: str, timeout: float) -> None:
@@ -59,15 +54,12 @@ def meet(me: Member, coordinator: str, timeout: float) -> None:
     """
     host, _, port = coordinator.rpartition(":")
     address, patience = (host.strip("[]"), int(port)), _Patience(timeout)
-    fault = _visit(me, address, patience) if me.index else _receive_all(me, address[1], patience)
+    if me.index:
+        fault = _visit(me, address, patience)
+    else:
+        fault = asyncio.run(_receive_all(me, address[1], patience))
     if fault:
         raise BootError(fault)
-
-
-def find_missing(members: Sequence[Member]) -> list[int]:
-    """Indices that have not come; where the counts differ, by the largest."""
-    count = max(member.count for member in members)
-    return sorted({*range(count)} - {member.index for member in members})
 
 
 def find_faults(members: Sequence[Member]) -> list[str]:
@@ -79,12 +71,12 @@ def find_faults(members: Sequence[Member]) -> list[str]:
         if other is not member:
             faults.append(f"{member} has the index of {other}: give each process its own.")
         says, expected = ({"process count": m.count, **m.facts} for m in (member, first))
-        for name in sorted(says.keys() | expected.keys()):
-            if says.get(name) != expected.get(name):
-                faults.append(
-                    f"{member} has {name} {says.get(name)!r}, but {first} has "
-                    f"{expected.get(name)!r}: start all with the same code and settings."
-                )
+        faults += [
+            f"{member} has {name} {says.get(name)!r}, but {first} has {expected.get(name)!r}: "
+            "start all with the same code and settings."
+            for name in sorted(says.keys() | expected.keys())
+            if says.get(name) != expected.get(name)
+        ]
         local = several_hosts and (member.address or "").startswith("127.")
         if local or member.address == "":
             faults.append(
@@ -108,35 +100,45 @@ class _Patience:
             print(f"boot: {text}", file=sys.stderr, flush=True)
 
 
-def _receive_all(me: Member, port: int, patience: _Patience) -> str:
+async def _receive_all(me: Member, port: int, patience: _Patience) -> str:
     """Process 0: waits for the others, answers each of them, and returns the fault or ""."""
-    with selectors.DefaultSelector() as guests, contextlib.ExitStack() as connections:
-        with _listen(me, port) as door:
-            guests.register(door, selectors.EVENT_READ)
-            while True:
-                came = [key.data for key in guests.get_map().values() if key.data]
-                faults, missing = find_faults([me, *came]), find_missing([me, *came])
-                if faults:
-                    patience.end = min(patience.end, time.monotonic() + GRACE)
-                if not missing or time.monotonic() >= patience.end:
-                    break
-                patience.tell(f"process 0 waits for {_few(missing)} of {me.count}")
-                for key, _ in guests.select(POLL):
-                    if key.data:  # guests say no more: it left; restarted, it comes again
-                        guests.unregister(key.fileobj)
-                    elif guest := _welcome(connections.enter_context(door.accept()[0])):
-                        guests.register(guest[0], selectors.EVENT_READ, guest[1])
-            guests.unregister(door)
-        fault = _few(faults, "\n  ")
-        if missing and not faults:
-            fault = (
-                f"waited {patience.seconds:g} s on {me.host}, port {port}, for {me.count} "
-                f"processes; these never came: {_few(missing)}; these did: {_few([me, *came])}. "
-                "Look at the output of the missing. REDCO_BOOT_TIMEOUT sets the seconds to wait."
-            )
-        for key in guests.get_map().values():
-            with contextlib.suppress(OSError):
-                _send(key.fileobj, {"fault": fault})
+    guests: dict[asyncio.StreamWriter, Member] = {}
+
+    async def welcome(words: asyncio.StreamReader, guest: asyncio.StreamWriter) -> None:
+        # A port scanner may knock too, or JAX of an earlier run. In the end all are cancelled.
+        with closing(guest), suppress(OSError, ValueError, TypeError, asyncio.CancelledError):
+            guests[guest] = Member(**json.loads(await words.readline()))
+            await words.read(1)  # guests say no more: it left; restarted, it comes again
+        guests.pop(guest, None)
+
+    try:
+        door = await asyncio.start_server(welcome, port=port)
+    except OSError as error:
+        raise BootError(
+            f"{me} cannot listen on port {port}: {os.strerror(error.errno or 0)}. "
+            "If another run, or another process 0, holds it, choose another port or index."
+        ) from None
+    while True:
+        members = [me, *guests.values()]
+        faults = find_faults(members)
+        count = max(member.count for member in members)  # they may differ
+        missing = sorted({*range(count)} - {member.index for member in members})
+        if faults:
+            patience.end = min(patience.end, time.monotonic() + GRACE)
+        if not missing or time.monotonic() >= patience.end:
+            break
+        patience.tell(f"process 0 waits for {_few(missing)} of {me.count}")
+        await asyncio.sleep(POLL)
+    door.close()
+    fault = _few(faults, "\n  ")
+    if missing and not faults:
+        fault = (
+            f"waited {patience.seconds:g} s on {me.host}, port {port}, for {me.count} processes; "
+            f"these never came: {_few(missing)}; these did: {_few(members)}. "
+            "Look at the output of the missing. REDCO_BOOT_TIMEOUT sets the seconds to wait."
+        )
+    for guest in guests:
+        guest.write(json.dumps({"fault": fault}).encode() + b"\n")
     return fault
 
 
@@ -147,8 +149,11 @@ def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> str:
         try:
             with socket.create_connection(address, timeout=10) as connection:
                 connection.settimeout(patience.seconds + 2 * GRACE)  # process 0 answers by then
-                _send(connection, asdict(me))
-                return _read(connection)["fault"]
+                connection.sendall(json.dumps(asdict(me)).encode() + b"\n")
+                with connection.makefile("rb") as lines:
+                    if line := lines.readline(1 << 16):
+                        return json.loads(line)["fault"]
+                reason = "it closed the connection before all had come"
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = str(error) or type(error).__name__
         if time.monotonic() >= patience.end:
@@ -158,37 +163,6 @@ def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> str:
             )
         patience.tell(f"{me} waits for {place}: {reason}")
         time.sleep(POLL)
-
-
-def _listen(me: Member, port: int) -> socket.socket:
-    dual = socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if dual else socket.AF_INET
-    try:
-        return socket.create_server(("", port), family=family, dualstack_ipv6=dual)
-    except OSError as error:
-        raise BootError(
-            f"{me} cannot listen on port {port}: {os.strerror(error.errno or 0)}. "
-            "If another run, or another process 0, holds it, choose another port or index."
-        ) from None
-
-
-def _welcome(connection: socket.socket) -> tuple[socket.socket, Member] | None:
-    connection.settimeout(GRACE)
-    try:
-        return connection, Member(**_read(connection))
-    except (OSError, ValueError, TypeError):  # a port scanner, or JAX of an earlier run
-        return None
-
-
-def _send(connection: Any, message: dict[str, Any]) -> None:
-    connection.sendall(json.dumps(message).encode() + b"\n")
-
-
-def _read(connection: socket.socket) -> dict[str, Any]:
-    with connection.makefile("rb") as lines:
-        if line := lines.readline(LINE):
-            return json.loads(line)
-    raise ConnectionError("it closed the connection before all had come")
 
 
 def _few(items: Sequence[object], separator: str = ", ") -> str:

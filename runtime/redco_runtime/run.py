@@ -1,21 +1,20 @@
 """What a work folder was trained with: its configuration, mesh and devices, kept as run.json."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
-import os
 import typing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
+from jax.experimental import multihost_utils
 
-from redco_runtime.errors import UserError
+from redco_runtime.errors import UserError, writing
 
 FILE = "run.json"
+RECORDED = ("config", "mesh", "virtual_devices")
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """What run.json holds."""
-        config = dataclasses.asdict(self.config)
-        return {"config": config, "mesh": self.mesh, "virtual_devices": self.virtual_devices}
+        return {name: dataclasses.asdict(self)[name] for name in RECORDED}
 
     @property
     def fingerprint(self) -> str:
@@ -48,45 +46,35 @@ class Run:
 
     def save(self) -> None:
         """Write run.json, by process 0. Raises UserError where another model was trained here."""
-        if jax.process_index() != 0:
-            return
         path = self.workdir / FILE
-        if path.exists():
-            self._check_model(read(path)["config"]["model"])
-        try:
-            self.workdir.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_suffix(".json.tmp")
-            temporary.write_text(json.dumps(self.record(), indent=2) + "\n")
-            os.replace(temporary, path)
-        except OSError as error:
-            raise UserError(
-                f"--workdir: cannot write to {self.workdir}: {error.strerror}"
-            ) from None
-
-    def _check_model(self, before: dict[str, Any]) -> None:
-        now = json.loads(json.dumps(dataclasses.asdict(self.config.model)))
+        before = read(path)["config"]["model"] if path.exists() else {}
+        now = json.loads(json.dumps(self.record()))["config"]["model"]
         changed = [
             f"{name} was {before.get(name)} and is {now.get(name)}"
             for name in sorted({*before, *now})
             if before.get(name) != now.get(name)
         ]
-        if changed:
+        if before and changed:
             raise UserError(
                 f"--workdir: {self.workdir} holds a run of another model: {'; '.join(changed)}; "
                 "choose another --workdir, or the model of that run"
             )
+        multihost_utils.sync_global_devices("run.json is read")
+        if jax.process_index() == 0:
+            with writing(path):
+                self.workdir.mkdir(parents=True, exist_ok=True)
+                temporary = path.with_suffix(".tmp")
+                temporary.write_text(json.dumps(self.record(), indent=2) + "\n")
+                temporary.replace(path)
 
 
 def load_run(workdir: Path, config_type: type) -> Run:
     """The run that was recorded in `workdir`. Raises UserError where there is none."""
     path = workdir / FILE
-    if not path.exists():
-        raise UserError(f"--workdir: no run in {workdir}: train one there first")
     record = read(path)
     try:
-        config = decode(config_type, record["config"])
-        return Run(workdir, config, record["mesh"], record["virtual_devices"])
-    except (KeyError, TypeError) as error:
+        return Run(workdir, **record | {"config": decode(config_type, record["config"])})
+    except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: it does not fit config.py: {error}; give back the fields it had"
         ) from None
@@ -96,12 +84,13 @@ def read(path: Path) -> dict[str, Any]:
     """The contents of a run.json. Raises UserError where it cannot be read."""
     try:
         record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read: {error}; restore or delete it") from None
-    keys = {"config", "mesh", "virtual_devices"}
-    if not isinstance(record, dict) or not keys <= record.keys() or "model" not in record["config"]:
-        raise UserError(f"{path}: not the record of a run; restore or delete it")
-    return record
+        return {name: record[name] for name in RECORDED}
+    except FileNotFoundError:
+        raise UserError(f"--workdir: no run in {path.parent}: train one there first") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path}: cannot be read as a run: {error!r}; restore or delete it"
+        ) from None
 
 
 def decode(kind: type, values: dict[str, Any]) -> Any:
@@ -109,8 +98,7 @@ def decode(kind: type, values: dict[str, Any]) -> Any:
     types = typing.get_type_hints(kind)
     fields = {}
     for name, value in values.items():
-        nested = dataclasses.is_dataclass(types.get(name))
-        fields[name] = decode(types[name], value) if nested else value
-        if isinstance(value, list):
-            fields[name] = tuple(value)
+        if dataclasses.is_dataclass(types.get(name)):
+            value = decode(types[name], value)
+        fields[name] = tuple(value) if isinstance(value, list) else value
     return kind(**fields)

@@ -1,29 +1,26 @@
 """The table of PartitionSpecs -> trees of specs, checked against the model."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import jax
-import optax
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec as P
+from optax import GradientTransformation
 
 from redco_runtime.errors import UserError
-from redco_runtime.state import TrainState
+from redco_runtime.state import TrainState, flatten
 
 
 def parameter_specs(params: Any, table: Mapping[str, P]) -> Any:
     """One spec a parameter, in the structure of `params` (a nested dict of ShapeDtypeStructs).
 
-    table: path, its keys joined by "/" -> spec.
-    Raises UserError that names each parameter without a spec, each spec without a parameter, and
-    each spec that does not fit the shape of its parameter or the mesh in place (jax.set_mesh).
+    table: path, its keys joined by "/" -> spec. Raises UserError that names each parameter without
+    a spec, each spec without a parameter, and each that does not fit the mesh in place or a shape.
     """
     mesh = jax.sharding.get_mesh()
-    leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
-    shapes = {"/".join(str(key.key) for key in path): leaf.shape for path, leaf in leaves}
+    shapes = {path: leaf.shape for path, leaf in flatten(params).items()}
     faults = [f"{path}: a parameter without a spec" for path in shapes if path not in table]
     faults += [f"{path}: a spec without a parameter" for path in table if path not in shapes]
     for path, shape in shapes.items():
@@ -34,7 +31,7 @@ def parameter_specs(params: Any, table: Mapping[str, P]) -> Any:
             "sharding.py does not fit the model:\n  " + "\n  ".join(faults) + "\n"
             "Correct the table PARAMS there, or the sizes of the model in config.py."
         )
-    return jax.tree_util.tree_unflatten(treedef, [table[path] for path in shapes])
+    return jax.tree.unflatten(jax.tree.structure(params), [table[path] for path in shapes])
 
 
 def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
@@ -44,15 +41,14 @@ def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
     faults = []
     for dim, (size, entry) in enumerate(zip(shape, spec, strict=True)):
         names = (entry,) if isinstance(entry, str) else entry or ()
-        parts = 1
-        for name in names:
-            parts *= mesh.shape[name]
-        if size % parts:
+        if not {*names} <= mesh.shape.keys():
+            faults.append(f"{spec} has an axis that the mesh has not ({', '.join(mesh.shape)})")
+        elif size % (parts := math.prod(mesh.shape[name] for name in names)):
             faults.append(f"dim {dim} of {shape} does not divide by {parts} ({'*'.join(names)})")
     return faults
 
 
-def state_specs(optimizer: optax.GradientTransformation, params: Any, specs: Any) -> TrainState:
+def state_specs(optimizer: GradientTransformation, params: Any, specs: Any) -> TrainState:
     """Specs of a whole TrainState: what the optimizer keeps of a parameter lies where that lies.
 
     An array of the optimizer belongs to the parameter of its shape whose path its own path ends
@@ -72,15 +68,10 @@ def state_specs(optimizer: optax.GradientTransformation, params: Any, specs: Any
     return TrainState(step=P(), params=specs, opt_state=opt_state)
 
 
-def abstract_state(
-    optimizer: optax.GradientTransformation, params: Any, specs: TrainState
-) -> TrainState:
+def abstract_state(optimizer: GradientTransformation, params: Any, specs: TrainState) -> TrainState:
     """A TrainState of ShapeDtypeStructs that lie on the mesh in place as `specs` say."""
-    mesh = jax.sharding.get_mesh()
-    step = jax.ShapeDtypeStruct((), "int32")
-    shapes = TrainState(step, params, jax.eval_shape(optimizer.init, params))
 
-    def place(leaf: Any, spec: P) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec))
+    def make(params: Any) -> TrainState:
+        return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
 
-    return jax.tree.map(place, shapes, specs)
+    return jax.eval_shape(jax.jit(make, out_shardings=specs), params)

@@ -1,7 +1,5 @@
 """What a step carries to the next one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,3 +14,11 @@ class TrainState:
     step: jax.Array
     params: Any
     opt_state: Any
+
+
+def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """{"params/layers/attn/q/kernel": leaf}: names that no class of a node is part of."""
+    return {
+        prefix + jax.tree_util.keystr(path, simple=True, separator="/"): leaf
+        for path, leaf in jax.tree.leaves_with_path(tree)
+    }

@@ -4,6 +4,7 @@ B batch, S sequence, T new tokens. A name carries its shape: ids_BS is an array 
 """
 
 import functools
+import os
 import pydoc_data.topics
 from pathlib import Path
 
@@ -95,6 +96,7 @@ def text(config):
 @functools.cache
 def tokenizer(name):
     """A Hugging Face tokenizer, by id or folder; "bytes" has one token a byte and needs no files."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
     from transformers import AutoTokenizer, ByT5Tokenizer
 
     return ByT5Tokenizer() if name == "bytes" else AutoTokenizer.from_pretrained(name)

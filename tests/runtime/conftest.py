@@ -59,7 +59,8 @@ def run_processes(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Non
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        env = {"PYTHONPATH": str(RUNTIME), "JAX_NUM_CPU_DEVICES": "2", "JAX_PLATFORMS": "cpu"}
+        path = f"{RUNTIME}{os.pathsep}{Path(__file__).parents[1]}"
+        env = {"PYTHONPATH": path, "JAX_NUM_CPU_DEVICES": "2", "JAX_PLATFORMS": "cpu"}
         logs = [tmp_path_factory.mktemp("process") / "log" for _ in range(2)]
         running = []
         for process, log in enumerate(logs):

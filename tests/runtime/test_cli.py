@@ -14,10 +14,13 @@ AXES = {"data": -1, "fsdp": 1, "model": 2}
 @dataclass(frozen=True)
 class Model:
     width: int = 4
+    heads: int = 2
 
     def __post_init__(self):
         if self.width < 1:
             raise ValueError(f"width {self.width} is not above 0")
+        if self.width % self.heads:
+            raise ValueError(f"heads {self.heads} must divide width {self.width}")
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Data:
     files: tuple[str, ...] = ()
     held_out: float = 0.5
     tokenizer: str = "bytes"
+    shuffle: bool = True
+    sizes: tuple[int, ...] = (1,)
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,10 @@ def test_the_first_preset_and_the_mesh_of_the_project_are_the_defaults(parse):
 
 def test_every_setting_is_a_flag_of_its_type(parse):
     run = parse(
-        *("--preset tiny --virtual-devices 2 --mesh data=2 --width 3 --held-out 0.1".split()),
-        *("--tokenizer other --files a b".split()),
+        *("--preset tiny --virtual-devices 2 --mesh data=2 --width 6 --held-out 0.1".split()),
+        *("--tokenizer other --files a b --shuffle false --sizes 2 3".split()),
     )
-    assert run.config == Config(Model(3), Data(("a", "b"), 0.1, "other"))
+    assert run.config == Config(Model(6), Data(("a", "b"), 0.1, "other", False, (2, 3)))
     assert run.mesh == {"data": 2, "fsdp": 1, "model": 1}
     assert run.virtual_devices == 2
 
@@ -64,7 +69,15 @@ def test_a_setting_that_the_config_refuses_is_named_by_its_flag(parse):
         parse("--width", "0")
 
 
-@pytest.mark.parametrize("args", [("--width", "x"), ("--virtual-devices", "0"), ("--wid", "2")])
+def test_settings_that_fit_only_together_are_taken_together(parse):
+    assert parse("--width", "9", "--heads", "3").config.model == Model(9, 3)
+    with pytest.raises(UserError, match="--width, --heads: heads 2 must divide width 9"):
+        parse("--heads", "2", "--width", "9")
+
+
+@pytest.mark.parametrize(
+    "args", [("--width", "x"), ("--virtual-devices", "0"), ("--wid", "2"), ("--shuffle", "no")]
+)
 def test_usage_errors(parse, args, capsys):
     with pytest.raises(SystemExit) as error:
         parse(*args)
@@ -78,8 +91,8 @@ def test_two_sections_may_not_share_a_name():
         model: Model
         other: Model
 
-    with pytest.raises(TypeError, match="width is in model and in other"):
-        list(cli.settings(Twice))
+    with pytest.raises(argparse.ArgumentError, match="--width"):
+        cli.training_run("Train.", {"full": Twice(Model(), Model())}, AXES)
 
 
 def test_a_recorded_run_is_taken_as_it_was_or_on_another_mesh(tmp_path):

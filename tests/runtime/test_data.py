@@ -54,6 +54,7 @@ def test_rows_differ_by_seed_and_epoch():
 def test_the_order_of_a_seed_never_changes():
     assert rows(0, 0, 8, 10).tolist() == [0, 2, 9, 1, 8, 5, 4, 3]
     assert rows(2**40, 10**12, 4, 1000).tolist() == [595, 884, 369, 862]
+    assert sorted(rows(-1, 0, 4, 4)) == [0, 1, 2, 3]
 
 
 def test_rows_are_cheap_within_an_epoch():

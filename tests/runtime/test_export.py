@@ -63,6 +63,12 @@ def test_a_failure_leaves_nothing(tmp_path, params):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_written_to(tmp_path, params):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot write .*model: File exists. .* another --out"):
+        export(params, tmp_path / "file" / "model", {})
+
+
 def test_others_may_read_it(tmp_path, params):
     export(params, tmp_path / "model", {})
     (tmp_path / "plain").mkdir()

@@ -51,9 +51,10 @@ def test_a_batch_that_weighs_nothing_has_no_loss_and_no_gradient(problem):
 
 def test_a_scalar_is_one_value_of_weight_one(problem):
     params, batch = problem
-    scalar = (
-        lambda params, batch, key: jnp.sum(params["w"] ** 2) + 0 * batch["x"].sum()
-    )  # noqa: E731
+
+    def scalar(params, batch, key):
+        return jnp.sum(params["w"] ** 2) + 0 * batch["x"].sum()
+
     value, grads = mean_and_gradients(scalar, params, batch, KEY, 4)
     np.testing.assert_allclose(value, 3.0)
     np.testing.assert_allclose(grads["w"], 2.0)

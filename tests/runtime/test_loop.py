@@ -11,9 +11,10 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from redco_runtime import loop
 from redco_runtime.errors import UserError
 from redco_runtime.gradients import mean_and_gradients, weighted_sum
-from redco_runtime.inference import mean_loss
+from redco_runtime.inference import mean_loss, predict
 from redco_runtime.loop import fit
 from redco_runtime.mesh import make_mesh
 from redco_runtime.run import Run
@@ -140,6 +141,57 @@ def test_a_stopped_run_goes_on_where_it_was(steps, tmp_path, capsys):
     assert stopped == straight
     run(steps, tmp_path / "stopped")
     assert "step 6 of 6 is done: give more --steps" in capsys.readouterr().out
+
+
+def test_the_last_step_is_logged_evaluated_and_saved_whatever_the_intervals(steps, tmp_path):
+    run(steps, tmp_path, steps=2, log_every=9, eval_every=9, save_every=9)
+    assert [line["step"] for line in read(tmp_path / "metrics.jsonl")] == [2]
+    assert [line["step"] for line in read(tmp_path / "eval.jsonl")] == [0, 2]
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["2"]
+
+
+def test_an_interrupted_run_goes_on_where_it_was(steps, tmp_path, monkeypatch):
+    class Interrupted(loop.Pace):
+        calls = 0
+
+        def __call__(self, result):
+            self.calls += 1
+            if self.calls == 4:
+                raise KeyboardInterrupt
+
+    run(steps, tmp_path / "straight")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "Pace", Interrupted)
+        run(steps, tmp_path / "stopped")
+    assert [line["step"] for line in read(tmp_path / "stopped" / "metrics.jsonl")] == [1, 2, 3]
+    assert [path.name for path in (tmp_path / "stopped" / "checkpoints").iterdir()] == ["2"]
+    run(steps, tmp_path / "stopped")
+    for name, keys in [("metrics.jsonl", ("step", "loss")), ("eval.jsonl", ("step", "loss"))]:
+        straight, stopped = (
+            [[line[key] for key in keys] for line in read(tmp_path / folder / name)]
+            for folder in ("straight", "stopped")
+        )
+        assert stopped == straight
+
+
+@pytest.mark.parametrize("setting", ["batch_size", "micro_batches", "log_every", "keep"])
+def test_settings_that_no_run_can_have_are_refused(steps, tmp_path, setting):
+    with pytest.raises(UserError, match=f"--{setting.replace('_', '-')}: give a number above 0"):
+        run(steps, tmp_path / "run", **{setting: 0})
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_needs_to_be_held_out(steps, tmp_path, monkeypatch):
+    monkeypatch.setattr(PIPELINE, "examples", lambda config: (examples(10), []))
+    run(steps, tmp_path, steps=1)
+    assert read(tmp_path / "eval.jsonl") == [{"step": 0, "loss": None}, {"step": 1, "loss": None}]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 16])
+def test_predictions_are_of_each_example_whatever_the_batch(steps, batch_size):
+    params, config = {"w": jnp.arange(4.0)}, Config(train=Train(batch_size=batch_size))
+    texts = predict(steps, params, PIPELINE, config, examples(5), jax.random.key(0))
+    assert texts == [f"{row['x'] @ np.arange(4.0):.3f}" for row in examples(5)]
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])

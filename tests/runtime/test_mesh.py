@@ -1,8 +1,9 @@
 import jax
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from redco_runtime.errors import UserError
-from redco_runtime.mesh import make_mesh, parse_axes
+from redco_runtime.mesh import count_parts, make_mesh, parse_axes
 
 AXES = ("data", "fsdp", "model")
 
@@ -45,3 +46,11 @@ def test_axes_that_are_not_named_have_size_one():
 def test_bad_axes(text):
     with pytest.raises(UserError, match="--mesh: .* is not an axis and its size: give some of"):
         parse_axes(text, AXES)
+
+
+@pytest.mark.parametrize(
+    ("spec", "parts"), [(P(), 1), (P(None), 1), (P("data"), 2), (P(("data", "model")), 4)]
+)
+def test_parts_of_the_rows(spec, parts):
+    mesh = make_mesh({"data": 2, "fsdp": 1, "model": 2})
+    assert count_parts(NamedSharding(mesh, spec)) == parts

@@ -4,6 +4,7 @@ import math
 import sys
 import threading
 import time
+from concurrent.futures import wait
 
 import jax
 import jax.numpy as jnp
@@ -117,6 +118,24 @@ def test_the_time_of_an_evaluation_counts_for_no_step(tmp_path, capsys):
     assert "step 1/10  held-out loss 0.5000" in capsys.readouterr().out
 
 
+def test_a_held_out_loss_that_is_not_finite_is_null(tmp_path):
+    log = open_metrics(tmp_path)
+    log.evaluated(1, math.nan)
+    log.close()
+    assert (tmp_path / "eval.jsonl").read_text() == '{"step": 1, "loss": null}\n'
+
+
+def test_an_evaluation_that_is_made_again_replaces_the_one_before(tmp_path):
+    for start, steps in [(0, (0, 2, 4)), (2, (4, 6)), (0, (0, 2))]:
+        log = open_metrics(tmp_path, start=start)
+        for step in steps:
+            log.evaluated(step, step / 2)
+        log.close()
+        lines = (tmp_path / "eval.jsonl").read_text().splitlines()
+        expected = {0: [0, 2, 4], 2: [0, 2, 4, 6]}[start] if steps != (0, 2) else [0, 2]
+        assert [json.loads(line)["step"] for line in lines] == expected
+
+
 def test_a_resumed_run_appends_after_its_step(tmp_path):
     log_steps(tmp_path, 1, 2, 3, 4)
     with open(tmp_path / "metrics.jsonl", "a") as file:
@@ -137,7 +156,7 @@ def test_only_the_writer_writes_and_shows(tmp_path, capfd):
 
 def test_a_file_that_cannot_be_opened_is_one_clear_error(tmp_path):
     (tmp_path / "metrics.jsonl").mkdir()
-    with pytest.raises(UserError, match="cannot write .*metrics.jsonl: Is a directory. Free space"):
+    with pytest.raises(UserError, match="cannot write .*metrics.jsonl: Is a directory. Mend that"):
         open_metrics(tmp_path)
 
 
@@ -145,10 +164,9 @@ def test_a_full_disk_is_raised_once_and_training_may_stop(tmp_path):
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
     log = open_metrics(tmp_path)
     log.log(1, values(1))
-    log._thread.join(timeout=5)
+    wait(log._tasks)
     with pytest.raises(UserError, match="metrics.jsonl: No space left on device"):
         log.log(2, values(2))
-    log.log(3, values(3))
     log.close()
 
 
@@ -198,4 +216,4 @@ def test_a_bar_where_there_is_a_terminal(tmp_path, monkeypatch, capsys):
 
 def test_the_thread_ends_at_close(tmp_path):
     log_steps(tmp_path, 1)
-    assert not [thread for thread in threading.enumerate() if thread.name == "metrics"]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("metrics")]

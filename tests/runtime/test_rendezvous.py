@@ -42,10 +42,11 @@ def meet_all(port, *members, timeout=10.0):
         return list(threads.map(run, members))
 
 
-def test_all_meet_and_free_the_port(port):
+def test_all_meet_and_free_the_port(port, caplog):
     for _ in range(2):
         assert meet_all(port, *(member(index, 4) for index in (3, 1, 2, 0))) == [None] * 4
     socket.create_server(("", port)).close()
+    assert not caplog.records
 
 
 def test_ipv6_address(port):
@@ -144,6 +145,18 @@ def test_strangers_and_who_left_do_not_count(port, message):
         time.sleep(0.3)
         assert meet_all(port, member(1, 3), member(2, 3)) == [None, None]
         first.result()
+
+
+def test_a_stranger_who_stays_and_says_nothing_holds_up_nobody(port, caplog):
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(meet, member(0), f"localhost:{port}", 10)
+        knock(port, b"")
+        with socket.create_connection(("localhost", port)):
+            begin = time.monotonic()
+            assert meet_all(port, member(1)) == [None]
+            first.result()
+            assert time.monotonic() - begin < rendezvous.GRACE
+    assert not caplog.records
 
 
 def test_who_is_awaited_is_said(port, monkeypatch, capsys):

@@ -11,6 +11,10 @@ class Model:
     width: int = 4
     names: tuple[str, ...] = ("a", "b")
 
+    def __post_init__(self):
+        if self.width < 1:
+            raise ValueError(f"width {self.width} is not above 0")
+
 
 @dataclass(frozen=True)
 class Config:
@@ -49,11 +53,15 @@ def test_a_folder_without_a_run(tmp_path):
     ("text", "fault"),
     [
         ("{", "cannot be read"),
-        ("[]", "not the record of a run"),
-        ('{"config": {}}', "not the record of a run"),
+        ("[]", "cannot be read as a run"),
+        ('{"config": {}}', "cannot be read as a run: KeyError\\('mesh'\\)"),
         (
             '{"config": {"model": {"depth": 1}}, "mesh": {}, "virtual_devices": null}',
             "it does not fit config.py: .*depth",
+        ),
+        (
+            '{"config": {"model": {"width": 0}}, "mesh": {}, "virtual_devices": null}',
+            "it does not fit config.py: width 0 is not above 0",
         ),
     ],
 )
@@ -65,5 +73,5 @@ def test_a_damaged_record_is_named(tmp_path, text, fault):
 
 def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="--workdir: cannot write to .*file"):
+    with pytest.raises(UserError, match="cannot write .*file/run/run.json: Not a directory"):
         Run(tmp_path / "file" / "run", Config(), AXES, None).save()

@@ -28,6 +28,10 @@ def test_specs_take_the_structure_of_the_parameters():
         ({}, "up/kernel: a parameter without a spec"),
         ({**SPECS, "down/kernel": P()}, "down/kernel: a spec without a parameter"),
         ({"up/kernel": P("model")}, "up/kernel: .* has 1 entries for the 2 dims of"),
+        (
+            {"up/kernel": P(None, "modle")},
+            "up/kernel: .*'modle'.* has an axis that the mesh has not",
+        ),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_by_name(table, fault):

@@ -1,12 +1,12 @@
 """Small models as plain functions, oddly named and laid out: what the engine must see through.
 
-Each entry: (forward, params, batch). Shapes: B 4, S 8, D 32, F 64, N 4 heads of H 8, V 96, L 3.
+Each entry: (forward, params, batch). Shapes: B 4, S 8, D 32, F 64, N 4 heads of H 8, V 84, L 2.
 """
 
 import jax
 import jax.numpy as jnp
 
-B, S, D, F, N, H, V, L = 4, 8, 32, 64, 4, 8, 96, 3
+B, S, D, F, N, H, V, L = 4, 8, 32, 64, 4, 8, 84, 2
 IDS = {"ids": jax.ShapeDtypeStruct((B, S), jnp.int32)}
 X = {"x": jax.ShapeDtypeStruct((B, D), jnp.float32)}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterator, Set
 
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.cost import CostModel
@@ -11,30 +11,42 @@ from redco_new.sharding.dims import Node
 
 Conflicts = dict[Node, frozenset[Node]]
 
+# Classes that are tried both ways, in all. A decoder needs one, for its residual stream.
+BRANCHES = 64
+
 
 def candidates(classes: Classes, n: int) -> dict[Node, str]:
     """For each class of the parameters: "" if `n` devices can split it, else why not."""
     found = {}
-    for node in classes.labels:
-        sizes = classes.sizes[node]
-        odd = sorted(size for size in sizes if size % n)
+    twice = {node for dims in classes.parameter_dims for node, k in Counter(dims).items() if k > 1}
+    for node, label in classes.labels.items():
+        odd = sorted(size for size in classes.sizes[node] if size % n)
         if node in classes.scanned:
             found[node] = "a loop runs over it"
+        elif node in classes.windows:
+            found[node] = "a window slides over it"
         elif node in classes.inputs:
             found[node] = "it is a dim of the batch"
         elif odd:
             found[node] = f"{odd[0]} does not divide by {n}"
-        elif any(Counter(dims)[node] > 1 for dims in classes.parameter_dims):
+        elif node in twice:
             found[node] = "a parameter has it twice"
+        elif label == "positions":
+            found[node] = "a short table costs less to keep than to fetch from"
         else:
             found[node] = ""
     return found
 
 
 def find_conflicts(classes: Classes, nodes: Set[Node]) -> Conflicts:
-    """For each class, those that share an array with it: at most one of them may be split."""
+    """For each class, those that share an array with it: at most one of them may be split.
+
+    In the order in which the program uses the classes, so that no name decides between equals.
+    """
     find = classes.graph.find
-    together: dict[Node, set[Node]] = {node: set() for node in nodes}
+    together: dict[Node, set[Node]] = {
+        node: set() for node in sorted(nodes, key=classes.order.__getitem__)
+    }
     for dims in {frozenset(map(find, value.dims)) & nodes for value in classes.graph.values}:
         for node in dims:
             together[node] |= dims - {node}
@@ -42,24 +54,62 @@ def find_conflicts(classes: Classes, nodes: Set[Node]) -> Conflicts:
 
 
 def choose(model: CostModel, conflicts: Conflicts) -> frozenset[Node]:
-    """The set of classes to split.
+    """The set of classes to split."""
+    return search(model, conflicts, iter(range(BRANCHES)))
 
-    The class with the most conflicts (the residual stream, as a rule) is tried both ways; classes
-    without conflicts are split if that divides work, or moves less than it saves.
+
+def search(model: CostModel, conflicts: Conflicts, branches: Iterator[int]) -> frozenset[Node]:
+    """The best set of each group of classes that are connected by conflicts, together."""
+    best: frozenset[Node] = frozenset()
+    for group in components(conflicts):
+        best |= branch(model, group, branches)
+    return best
+
+
+def branch(model: CostModel, conflicts: Conflicts, branches: Iterator[int]) -> frozenset[Node]:
+    """The class with the most conflicts (the residual stream, as a rule) is tried both ways.
+
+    Classes without conflicts are split if that divides work, or moves less than it saves.
     """
-    hub = max(conflicts, key=lambda node: (len(conflicts[node]), -node), default=None)
-    if hub is None or not conflicts[hub]:
+    hub = max(conflicts, key=lambda node: len(conflicts[node]))
+    if not conflicts[hub]:
         return frozenset(node for node in conflicts if worth(model, node))
-    with_hub = choose(model, without(conflicts, {hub, *conflicts[hub]})) | {hub}
-    without_hub = choose(model, without(conflicts, {hub}))
+    if next(branches, None) is None:
+        return greedy(model, conflicts)
+    with_hub = search(model, without(conflicts, {hub, *conflicts[hub]}), branches) | {hub}
+    without_hub = search(model, without(conflicts, {hub}), branches)
     return min(without_hub, with_hub, key=model.cost)
+
+
+def greedy(model: CostModel, conflicts: Conflicts) -> frozenset[Node]:
+    """One class at a time, the most work first, where it pays for those that it excludes."""
+    chosen: frozenset[Node] = frozenset()
+    cost = model.cost(chosen)
+    for node in sorted(conflicts, key=model.work_of, reverse=True):
+        tried = (chosen - conflicts[node]) | {node}
+        if (price := model.cost(tried)) < cost:
+            chosen, cost = tried, price
+    return chosen
 
 
 def worth(model: CostModel, node: Node) -> bool:
     """Whether splitting a class pays by itself."""
-    alone = frozenset({node})
-    return model.work_of(node) > 0 or model.cost(alone).bytes < model.cost(frozenset()).bytes
+    alone, nothing = model.cost(frozenset({node})), model.cost(frozenset())
+    return alone.time < nothing.time or model.saved(node) > 0
 
 
 def without(conflicts: Conflicts, gone: Set[Node]) -> Conflicts:
     return {node: others - gone for node, others in conflicts.items() if node not in gone}
+
+
+def components(conflicts: Conflicts) -> Iterator[Conflicts]:
+    """Groups of classes that no conflict connects."""
+    left = dict(conflicts)
+    while left:
+        found, edge = set(), [next(iter(left))]
+        while edge:
+            node = edge.pop()
+            if node not in found:
+                found.add(node)
+                edge += conflicts[node]
+        yield {node: left.pop(node) for node in list(left) if node in found}

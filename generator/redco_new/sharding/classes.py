@@ -1,8 +1,8 @@
-"""Dimension classes with a role each: the logical axes of a model, found by what is done with them."""
+"""Dimension classes of a program: the logical axes of a model, found by what is done with them."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 
 from redco_new.sharding.dims import Graph, Node
@@ -10,7 +10,14 @@ from redco_new.sharding.trace import Traced
 
 LETTERS = {
     **{"batch": "B", "sequence": "S", "embed": "D", "mlp": "F", "heads": "N", "head_dim": "H"},
-    **{"vocab": "V", "layers": "L", "positions": "T"},
+    **{
+        "vocab": "V",
+        "layers": "L",
+        "positions": "T",
+        "experts": "E",
+        "kv_heads": "K",
+        "window": "W",
+    },
 }
 
 
@@ -20,20 +27,24 @@ class Classes:
 
     parameter_dims: for each parameter, the class of each of its dims.
     sizes: all sizes that the dims of a class have (a split one has its major factor's too).
-    labels: the role of each class that a parameter has.
-    scanned, inputs: classes that a loop runs over; classes of the dims of the batch.
+    order: the place of each class in the order in which the program uses them.
+    labels: the role of each class that a parameter has (roles.py).
+    scanned, windows: classes that a loop runs over, or a window of a convolution slides over.
+    inputs: classes of the dims of the batch, and of their parts.
     """
 
     graph: Graph
     parameter_dims: tuple[tuple[Node, ...], ...]
     sizes: dict[Node, frozenset[int]]
+    order: dict[Node, int]
     labels: dict[Node, str]
     scanned: frozenset[Node]
+    windows: frozenset[Node]
     inputs: frozenset[Node]
 
 
 def find_classes(graph: Graph, traced: Traced) -> Classes:
-    """The classes of a graph, labelled by role. No parameter's name is looked at."""
+    """The classes of a graph, without labels."""
     n_parameters = len(traced.parameters)
     parameter_dims = tuple(
         tuple(graph.find(n) for n in value.dims) for value in graph.values[:n_parameters]
@@ -42,48 +53,31 @@ def find_classes(graph: Graph, traced: Traced) -> Classes:
     for node in range(len(graph.parents)):
         sizes[graph.find(node)].add(graph.sizes[node])
     batch = graph.values[n_parameters : len(traced.jaxpr.jaxpr.invars)]
-    classes = Classes(
+    return Classes(
         graph=graph,
         parameter_dims=parameter_dims,
         sizes={node: frozenset(s) for node, s in sizes.items()},
+        order=order_of_use(graph, n_parameters),
         labels={},
         scanned=frozenset(graph.find(n) for n in graph.scanned),
-        inputs=frozenset(graph.find(n) for value in batch for n in value.dims),
+        windows=frozenset(graph.find(n) for n in graph.windows),
+        inputs=from_batch(graph, {graph.find(n) for value in batch for n in value.dims}),
     )
-    classes.labels.update(label(classes, traced))
-    return classes
 
 
-def label(classes: Classes, traced: Traced) -> dict[Node, str]:
-    """A role for each class of the parameters: what the program does with it decides.
+def from_batch(graph: Graph, found: set[Node]) -> frozenset[Node]:
+    """Classes of the batch's dims, and of the dims that are made of their elements."""
+    for made, node in graph.origins:  # in the order of the program: what is made, is made of later
+        if graph.find(node) in found and graph.sizes[node] > 1:
+            found.add(graph.find(made))
+    return frozenset(found)
 
-    layers: a loop runs over it.  heads: a batch dim of a product of two activations, and
-    head_dim: contracted in one.  vocab: the longest table that is looked up by index, and what is
-    made in its size; positions: a shorter table.  embed: of the rest, the one that most
-    parameters have.  mlp: made by a product with one parameter and contracted by another.
-    """
-    graph, find = classes.graph, classes.graph.find
-    longest = {node: max(sizes) for node, sizes in classes.sizes.items()}
-    products = [d for d in graph.dots if d.lhs.parameter is None and d.rhs.parameter is None]
-    weights = [d for d in graph.dots if d.lhs.parameter is not None or d.rhs.parameter is not None]
-    contracted = {find(n) for d in weights for n in d.contracted}
-    made = {find(n) for d in weights for n in d.out.dims}
-    tables = {find(n) for use in graph.uses if use.kind == "index" for n in use.nodes}
-    vocab = max((longest[n] for n in tables), default=0)
-    roles = {
-        "layers": classes.scanned,
-        "heads": {find(n) for d in products for n in d.batch} - classes.inputs,
-        "head_dim": {find(n) for d in products for n in d.contracted} - classes.inputs,
-        "vocab": {n for n in tables | (made - contracted) if longest[n] == vocab},
-        "positions": tables,
-    }
-    counts = Counter(n for dims in classes.parameter_dims for n in set(dims))
-    labels = {
-        node: next((role for role, nodes in roles.items() if node in nodes), "") for node in counts
-    }
-    rest = [node for node in counts if not labels[node]]
-    if rest:
-        labels[max(rest, key=lambda n: (counts[n], -n))] = "embed"
-    for node in rest:
-        labels[node] = labels[node] or ("mlp" if node in made & contracted else "inner")
-    return labels
+
+def order_of_use(graph: Graph, n_parameters: int) -> dict[Node, int]:
+    """Classes in the order in which the program uses them, not that of the parameters' names."""
+    order: dict[Node, int] = {}
+    products = (operand for dot in graph.dots for operand in (dot.lhs, dot.rhs))
+    for value in (*products, *graph.values[n_parameters:], *graph.values[:n_parameters]):
+        for node in value.dims:
+            order.setdefault(graph.find(node), len(order))
+    return order

@@ -6,16 +6,18 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from redco_new.sharding.dims import Graph, Value, rule, run
+from redco_new.sharding.dims import Graph, Value, rule
+from redco_new.sharding.walk import run
 
 
 @rule(
-    *("jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint"),
-    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"),
+    *("jit", "pjit", "call", "closed_call", "core_call", "remat", "remat2", "checkpoint"),
+    *("remat_opt", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
+    *("custom_jvp_call_jaxpr", "custom_vmap_call", "composite", "eval_jaxpr"),
 )
 def call(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     """The body, inlined."""
-    for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
+    for name in ("jaxpr", "call_jaxpr", "fun_jaxpr", "call"):
         if name in eqn.params:
             return inline(graph, eqn.params[name], inputs)
     raise TypeError(f"{eqn.primitive.name} holds no program: its parameters are {list(eqn.params)}")
@@ -51,7 +53,7 @@ def scan(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
         graph.value(var.aval, (steps, *value.dims))
         for var, value in zip(eqn.outvars[n_carry:], outputs[n_carry:], strict=True)
     ]
-    return [*carry_out(graph, eqn.outvars[:n_carry], outputs), *collected]
+    return [*carry_out(graph, eqn.outvars[:n_carry], outputs[:n_carry]), *collected]
 
 
 @rule("while")
@@ -68,7 +70,9 @@ def while_loop(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
 
 def carry_out(graph: Graph, variables: list[Any], outputs: list[Value]) -> list[Value]:
     """The carries after a loop: new values of the dims that the body gave them."""
-    return [graph.value(var.aval, value.dims) for var, value in zip(variables, outputs)]
+    return [
+        graph.value(var.aval, value.dims) for var, value in zip(variables, outputs, strict=True)
+    ]
 
 
 @rule("cond")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.dims import Node
@@ -13,19 +13,26 @@ from redco_new.sharding.trace import Traced
 
 # A parameter is held three times: itself and two moments of Adam.
 COPIES = 3
-# An all-reduce sends each byte twice: to be summed, and back.
-TRIPS = 2
+# An all-reduce sends each byte twice, to be summed and back; parts that change places go once.
+TRIPS = {"part": 1, "join": 1, "repeat": 1}
+SUMMED = 2
+
+
+# What it weighs to move all that splitting every class would move, against repeating all work on
+# every device. Both are shares, so that a model of any size has the layout of its big sister, and
+# below 1, so that work is divided wherever it can be.
+MOVING = 0.5
 
 
 @dataclass(frozen=True, order=True)
 class Cost:
     """Compared in this order.
 
-    whole: percent of the matrix products' work that every device repeats.
-    bytes: sent by the collectives of one step (forward and backward), plus held per device.
+    time: the share of the products' work that every device repeats, and the share of bytes moved.
+    bytes: held per device.
     """
 
-    whole: int
+    time: float
     bytes: int
 
 
@@ -66,7 +73,7 @@ def collectives(classes: Classes) -> Iterator[Collective]:
 class CostModel:
     """The figures of a traced model, ready to price any choice of split classes over `n` devices.
 
-    moved: bytes of collectives that splitting a class causes.
+    moved: bytes that the collectives send which splitting a class causes.
     work: for each matrix product, its classes and its FLOPs.
     held: for each parameter, its classes and its bytes.
     """
@@ -75,18 +82,40 @@ class CostModel:
     moved: dict[Node, int]
     work: tuple[tuple[frozenset[Node], int], ...]
     held: tuple[tuple[frozenset[Node], int], ...]
+    work_by_node: dict[Node, int] = field(default_factory=lambda: defaultdict(int))
+    held_by_node: dict[Node, int] = field(default_factory=lambda: defaultdict(int))
+
+    @cached_property
+    def all_work(self) -> int:
+        """FLOPs of all products, or 1."""
+        return sum(flops for _, flops in self.work) or 1
+
+    @cached_property
+    def all_moved(self) -> int:
+        """Bytes that splitting every class of the parameters would move, or 1."""
+        return sum(self.moved.get(node, 0) for node in self.held_by_node) or 1
+
+    def __post_init__(self) -> None:
+        for sums, items in ((self.work_by_node, self.work), (self.held_by_node, self.held)):
+            for nodes, amount in items:
+                for node in nodes:
+                    sums[node] += amount
 
     def work_of(self, node: Node) -> int:
         """FLOPs of the products that splitting one class divides."""
-        return sum(flops for nodes, flops in self.work if node in nodes)
+        return self.work_by_node[node]
+
+    def saved(self, node: Node) -> int:
+        """Bytes that splitting one class alone saves per device, less those that it moves."""
+        held = self.held_by_node[node]
+        return COPIES * (held - held // self.n) - self.moved.get(node, 0)
 
     def cost(self, split: Set[Node]) -> Cost:
         """The cost of splitting the classes `split`."""
-        total = sum(flops for _, flops in self.work) or 1
         whole = sum(flops for nodes, flops in self.work if not nodes & split)
         held = sum(size // self.n if nodes & split else size for nodes, size in self.held)
         moved = sum(self.moved.get(node, 0) for node in split)
-        return Cost(math.ceil(100 * whole / total), TRIPS * moved + COPIES * held)
+        return Cost(whole / self.all_work + MOVING * moved / self.all_moved, held)
 
 
 def cost_model(classes: Classes, traced: Traced, n: int) -> CostModel:
@@ -94,10 +123,9 @@ def cost_model(classes: Classes, traced: Traced, n: int) -> CostModel:
     find = classes.graph.find
     moved: dict[Node, int] = defaultdict(int)
     for c in collectives(classes):
-        moved[c.node] += c.bytes * c.times
+        moved[c.node] += TRIPS.get(c.phase, SUMMED) * c.bytes * c.times
     work = tuple(
-        (frozenset(map(find, (*dot.out.dims, *dot.contracted))), dot.flops * dot.times)
-        for dot in classes.graph.dots
+        (frozenset(map(find, dot.divided)), dot.flops * dot.times) for dot in classes.graph.dots
     )
     held = tuple(
         (frozenset(dims), parameter.bytes)

@@ -7,16 +7,10 @@ the model's logical axes; the uses of a class are what it costs to split it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import jax
-import numpy as np
-from jax._src import source_info_util
-from jax.extend.core import Jaxpr, Literal
-
-from redco_new.sharding.trace import Traced
 
 Node = int
 
@@ -27,12 +21,14 @@ class Value:
 
     dims: one node a dim.  bytes: of the whole array.
     key: the same for all values that hold the same data, whatever their dtype or layout.
-    parameter: index of the parameter that it is a view of, or None.
+    data: whether it depends on the batch.
+    parameter: index of the parameter that it is a view, a part or a rescaling of, or None.
     """
 
     dims: tuple[Node, ...]
     bytes: int
     key: int
+    data: bool = False
     parameter: int | None = None
 
 
@@ -49,13 +45,21 @@ class Dot:
     times: int
     source: str
 
+    @property
+    def divided(self) -> set[Node]:
+        """Nodes that divide the work once they are split: all but those that choose a kernel."""
+        choosing = set(self.batch) - set(self.out.dims)
+        return {*self.lhs.dims, *self.rhs.dims, *self.contracted} - choosing
+
 
 @dataclass(frozen=True)
 class Use:
     """An operation that is not local once one of `nodes` is split: it moves `value`.
 
-    kind: "reduce" (the operation sums over the node), "index" (it looks rows up along it), or
-    "cut" (it slices, sorts, joins or shifts along it).
+    kind: "reduce" (the operation sums over the node), "index" (it looks rows up along it),
+    "part" (it takes the node apart into smaller dims), "join" (the parts come together because
+    the whole array is needed), "repeat" (each element becomes several), or "cut" (it slices,
+    sorts, joins or shifts along it).
     """
 
     kind: str
@@ -65,19 +69,43 @@ class Use:
     source: str
 
 
+@dataclass(frozen=True)
+class Tie:
+    """Two nodes that are the same unless a reason against it is found later (ties.py).
+
+    apart: what to record against `a` if they are not; its kind says which reason would do.
+    array: all nodes of the array that holds `a`, for a tie of kind "join".
+    """
+
+    a: Node
+    b: Node
+    apart: Use
+    array: tuple[Node, ...] = ()
+
+
 @dataclass
 class Graph:
-    """Union-find over the dims of a program, and what the program does with them."""
+    """Union-find over the dims of a program, and what the program does with them.
+
+    scanned, windows: dims that a loop runs over, that the window of a convolution slides over.
+    copies: dims along which all elements are the same.  origins: (new, old) where a dim is made
+    of an old one's elements, in another number.  unknown: primitive without a rule -> its line.
+    """
 
     sizes: list[int] = field(default_factory=list)
     parents: list[Node] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
     dots: list[Dot] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
+    ties: list[Tie] = field(default_factory=list)
     scanned: list[Node] = field(default_factory=list)
+    windows: list[Node] = field(default_factory=list)
+    copies: set[Node] = field(default_factory=set)
+    origins: list[tuple[Node, Node]] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
     times: int = 1
     source: str = ""
+    data: bool = False
 
     def node(self, size: int) -> Node:
         """A new node for a dim of `size` elements."""
@@ -105,20 +133,26 @@ class Graph:
             self.unite(left, right)
 
     def value(
-        self, aval: Any, dims: Sequence[Node] | None = None, view: Value | None = None
+        self,
+        aval: Any,
+        dims: Sequence[Node] | None = None,
+        view: Value | None = None,
+        part: Value | None = None,
     ) -> Value:
         """A new value of the shape of `aval`; dims that are not given are new ones.
 
         view: the value whose data this one holds in another dtype or layout.
+        part: the value that this one is a piece or a rescaling of.
         """
         shape = getattr(aval, "shape", ())
         nodes = tuple(self.node(size) for size in shape) if dims is None else tuple(dims)
         assert [self.sizes[n] for n in nodes] == list(shape), (nodes, shape, self.source)
-        itemsize = getattr(getattr(aval, "dtype", None), "itemsize", 0)
-        size = int(np.prod(shape, dtype=np.int64)) * itemsize
-        made = Value(nodes, size, len(self.values))
+        size = math.prod(shape) * getattr(getattr(aval, "dtype", None), "itemsize", 0)
+        made = Value(nodes, size, len(self.values), self.data)
         if view is not None:
-            made = replace(made, key=view.key, parameter=view.parameter)
+            made = replace(made, key=view.key, data=view.data, parameter=view.parameter)
+        elif part is not None:
+            made = replace(made, data=part.data, parameter=part.parameter)
         self.values.append(made)
         return made
 
@@ -127,6 +161,10 @@ class Graph:
         real = tuple(n for n in nodes if self.sizes[n] > 1)
         if real:
             self.uses.append(Use(kind, real, value, self.times, self.source))
+
+    def tie(self, a: Node, b: Node, kind: str, value: Value, array: tuple[Node, ...] = ()) -> None:
+        """Unite two dims at the end, or record that the equation moves `value` (see Tie)."""
+        self.ties.append(Tie(a, b, Use(kind, (a,), value, self.times, self.source), array))
 
 
 Rule = Callable[[Graph, Any, list[Value]], list[Value]]
@@ -143,50 +181,3 @@ def rule(*primitives: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
-
-
-def build_graph(traced: Traced) -> Graph:
-    """The graph of a traced forward pass. Its first values are the parameters, then the batch."""
-    from redco_new.sharding import control, rules, slices  # noqa: F401  (they fill RULES)
-
-    graph = Graph()
-    jaxpr = traced.jaxpr.jaxpr
-    inputs = [graph.value(var.aval) for var in jaxpr.invars]
-    for i in range(len(traced.parameters)):
-        inputs[i] = graph.values[i] = replace(inputs[i], parameter=i)
-    run(graph, jaxpr, traced.jaxpr.consts, inputs)
-    return graph
-
-
-def run(graph: Graph, jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Value]) -> list[Value]:
-    """Apply the rules to each equation of `jaxpr`; the values of its outputs."""
-    env = dict(zip(jaxpr.invars, inputs, strict=True))
-    env.update((var, graph.value(var.aval)) for var in jaxpr.constvars)
-
-    def read(atom: Any) -> Value:
-        return graph.value(atom.aval) if isinstance(atom, Literal) else env[atom]
-
-    outer = graph.source
-    for eqn in jaxpr.eqns:
-        graph.source = source_line(eqn) or outer
-        apply = RULES.get(eqn.primitive.name, unknown)
-        outputs = apply(graph, eqn, [read(atom) for atom in eqn.invars])
-        env.update(zip(eqn.outvars, outputs, strict=True))
-    graph.source = outer
-    return [read(atom) for atom in jaxpr.outvars]
-
-
-def unknown(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    """A primitive without a rule: nothing is known of its dims, so none of them may be split."""
-    graph.unknown.setdefault(eqn.primitive.name, graph.source)
-    for value in inputs:
-        graph.use("cut", value.dims, value)
-    return [graph.value(var.aval) for var in eqn.outvars]
-
-
-def source_line(eqn: Any) -> str:
-    """`file.py:12 (function)` of the user's line that made an equation, or ""."""
-    frame = source_info_util.user_frame(eqn.source_info.traceback)
-    if frame is None:
-        return ""
-    return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line} ({frame.function_name})"

@@ -13,9 +13,11 @@ from jax.sharding import PartitionSpec as P
 from redco_new.sharding.choose import candidates, choose, find_conflicts
 from redco_new.sharding.classes import Classes, find_classes
 from redco_new.sharding.cost import cost_model
-from redco_new.sharding.dims import Node, build_graph
+from redco_new.sharding.dims import Node
 from redco_new.sharding.reasons import Reasons
-from redco_new.sharding.trace import Parameter, Traced, trace
+from redco_new.sharding.roles import label, label_rest
+from redco_new.sharding.trace import Parameter, trace
+from redco_new.sharding.walk import build_graph
 
 MODEL, FSDP = "model", "fsdp"
 
@@ -78,12 +80,14 @@ def plan_sharding(
     """
     mesh = {"data": 1, FSDP: 1, MODEL: 1, **mesh}
     traced = trace(forward, params, batch)
-    classes = find_classes(build_graph(traced), traced)
+    classes = find_classes(build_graph(traced, mesh[MODEL]), traced)
+    label(classes)
     obstacles = candidates(classes, mesh[MODEL])
     free = {node for node, obstacle in obstacles.items() if not obstacle}
     # Priced for two shards at least, so that a mesh of size 1 has the layout that can grow.
     prices = cost_model(classes, traced, max(mesh[MODEL], 2))
     split = choose(prices, find_conflicts(classes, free))
+    label_rest(classes, split)
     partitions = tuple(
         partition(dims, parameter, split, fsdp_order(classes), mesh[FSDP])
         for dims, parameter in zip(classes.parameter_dims, traced.parameters, strict=True)
@@ -104,9 +108,10 @@ def plan_sharding(
 
 
 def fsdp_order(classes: Classes) -> list[Node]:
-    """Classes that fsdp may split, the one that most parameters have first; never a scanned one."""
+    """Classes that fsdp may split, the one that most parameters have first; no loop's."""
     counts = Counter(n for dims in classes.parameter_dims for n in set(dims))
-    return [n for n, _ in counts.most_common() if n not in classes.scanned]
+    unlooped = counts.keys() - classes.scanned - classes.windows
+    return sorted(unlooped, key=lambda n: (-counts[n], classes.order[n]))
 
 
 def partition(
@@ -118,7 +123,8 @@ def partition(
     if len(unscanned) > 1:
         for node in order:
             open_dims = [i for i, other in enumerate(dims) if other == node and axes[i] is None]
-            if open_dims and parameter.shape[open_dims[0]] % n == 0:
+            size = parameter.shape[open_dims[0]] if open_dims else 1
+            if size > 1 and size % n == 0:
                 axes[open_dims[0]] = FSDP
                 break
     return P(*axes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.dims import Node
@@ -24,6 +25,8 @@ class Reasons:
         if node is None:
             return self.whole(index)
         name = self.classes.labels[node]
+        if name == "experts" and index in self.stacks(node):
+            return "experts: each device holds its own; one all-reduce joins what they make"
         contracting, making = self.contracting(node), self.making(node)
         if index in contracting:
             makers = self.names(index, making)
@@ -31,7 +34,8 @@ class Reasons:
             return f"rows: contracts {name}{made}; one all-reduce sums the parts"
         if index in making:
             readers = self.names(index, contracting)
-            return f"columns: makes {name}" + (f", which {readers} contracts" if readers else "")
+            read = f", which {readers} contracts" if readers else ""
+            return f"columns: makes {name}{read}{self.afterwards(index, node)}"
         if self.looked_up(index, node):
             return f"rows of {name}: each device looks up its own; one all-reduce joins them"
         makers = self.names(index, making)
@@ -39,13 +43,41 @@ class Reasons:
 
     def whole(self, index: int) -> str:
         """Why no dim of a parameter is split over the model axis."""
-        dims = [n for n in self.classes.parameter_dims[index] if n not in self.classes.scanned]
+        hidden = self.classes.scanned | self.classes.windows
+        real = [n for n in self.classes.parameter_dims[index] if max(self.classes.sizes[n]) > 1]
+        dims = [n for n in real if n not in hidden]
         labels = self.classes.labels
         for node in dims:
             if self.obstacles[node] and labels[node] != "embed":
-                return f"whole: {labels[node]} is not split: {self.obstacles[node]}"
+                copied = labels[node] == "kv_heads"
+                more = "; each device copies the heads that it needs" if copied else ""
+                return f"whole: {labels[node]} is not split: {self.obstacles[node]}{more}"
         names = " and ".join(dict.fromkeys(labels[n] for n in dims)) or "a scalar"
         return f"whole: {names} is not split over model"
+
+    def afterwards(self, index: int, node: Node) -> str:
+        """What happens to the columns after the product, if they do not stay where they are."""
+        if ("part", node) in self.moves:
+            return "; its parts end elsewhere than the shards, so they change devices once"
+        if ("join", node) in self.moves:
+            other = next(n for n in self.classes.parameter_dims[index] if n != node)
+            name = self.classes.labels[other]
+            return f"; gathered right after, since the output is {name} again, as the input"
+        return ""
+
+    @cached_property
+    def moves(self) -> set[tuple[str, Node]]:
+        """(kind of use, class), for each use in the program."""
+        find = self.classes.graph.find
+        return {(use.kind, find(n)) for use in self.classes.graph.uses for n in use.nodes}
+
+    def stacks(self, node: Node) -> list[int]:
+        """Parameters that are one kernel for each element of a class."""
+        find, dots = self.classes.graph.find, self.classes.graph.dots
+        operands = [v for dot in dots for v in (dot.lhs, dot.rhs) if len(v.dims) > 2]
+        return [
+            v.parameter for v in operands if v.parameter is not None and node in map(find, v.dims)
+        ]
 
     def contracting(self, node: Node) -> list[int]:
         """Parameters in whose products a class is summed over."""
@@ -69,7 +101,7 @@ class Reasons:
     def looked_up(self, index: int, node: Node) -> bool:
         """Whether rows of parameter `index` are looked up along a class."""
         find = self.classes.graph.find
-        return any(
+        return len(self.classes.parameter_dims[index]) > 1 and any(
             use.kind == "index" and node in map(find, use.nodes) for use in self.classes.graph.uses
         )
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from redco_new.sharding.dims import Dot, Graph, Node, Value, rule
+from redco_new.sharding.dims import Graph, Node, Value, rule
 
 ELEMENTWISE = """
-abs acos acosh add and asin asinh atan atan2 atanh bitcast_convert_type cbrt ceil clamp clz complex
-conj copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt imag integer_pow is_finite le
-lgamma log log1p logistic lt max min mul mulhi
-ne neg nextafter not or population_count pow real
-reduce_precision rem round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical
-sign sin sinh sqrt square stop_gradient sub tan tanh xor add_any
+abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
+complex conj copy copy_p cos cosh digamma div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt
+igamma igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p logistic lt lt_to
+max min mul mulhi ne neg nextafter not or polygamma population_count pow random_gamma real
+reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
+shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
+threefry2x32 xor zeros_like zeta
 """.split()
 
 
@@ -28,10 +27,16 @@ def elementwise(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
         for node in column:
             graph.unite(widest, node)
         dims.append(widest)
-    return [graph.value(var.aval, dims) for var in eqn.outvars]
+    kernels = [value for value in shaped if value.parameter is not None]
+    main = max(kernels, key=lambda v: graph.values[v.parameter].bytes, default=None)
+    part = None if graph.data else main
+    return [graph.value(var.aval, dims, part=part) for var in eqn.outvars]
 
 
-@rule("convert_element_type", "sharding_constraint", "optimization_barrier", "name")
+@rule(
+    *("convert_element_type", "sharding_constraint", "optimization_barrier", "name", "reshard"),
+    "layout_constraint",
+)
 def view(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     """The same data in the same layout."""
     return [graph.value(v.aval, x.dims, x) for v, x in zip(eqn.outvars, inputs, strict=True)]
@@ -57,6 +62,7 @@ def broadcast_in_dim(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]
         source[i] if i in source and graph.sizes[source[i]] == size else graph.node(size)
         for i, size in enumerate(shape)
     ]
+    graph.copies.update(set(dims) - set(source.values()))
     return [graph.value(eqn.outvars[0].aval, dims, inputs[0])]
 
 
@@ -65,8 +71,14 @@ def reshape(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     """The major factor of a merge or a split is the same dim as the whole."""
     out = graph.value(eqn.outvars[0].aval, view=inputs[0])
     for before, after in reshape_groups(graph, inputs[0].dims, out.dims):
-        graph.unite(before[0], after[0])
+        if len(before) == 1 < len(after):
+            graph.tie(before[0], after[0], "part", inputs[0])
+        elif len(after) == 1 and graph.copies.issuperset(before[1:]) and len(before) > 1:
+            graph.tie(before[0], after[0], "repeat", inputs[0])
+        else:
+            graph.unite(before[0], after[0])
         graph.use("cut", before[1:], inputs[0])
+        graph.use("cut", after[1:], out)
     return [out]
 
 
@@ -91,25 +103,6 @@ def reshape_groups(
     return groups
 
 
-@rule("dot_general")
-def dot_general(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    (contract_l, contract_r), (batch_l, batch_r) = eqn.params["dimension_numbers"]
-    lhs, rhs = inputs
-    graph.unite_all([lhs.dims[i] for i in contract_l], [rhs.dims[i] for i in contract_r])
-    graph.unite_all([lhs.dims[i] for i in batch_l], [rhs.dims[i] for i in batch_r])
-    batch = [lhs.dims[i] for i in batch_l]
-    free_l = [n for i, n in enumerate(lhs.dims) if i not in (*contract_l, *batch_l)]
-    free_r = [n for i, n in enumerate(rhs.dims) if i not in (*contract_r, *batch_r)]
-    out = graph.value(eqn.outvars[0].aval, [*batch, *free_l, *free_r])
-    contracted = tuple(lhs.dims[i] for i in contract_l)
-    sizes = [graph.sizes[n] for n in (*out.dims, *contracted)]
-    flops = 2 * int(np.prod(sizes, dtype=np.int64))
-    graph.dots.append(
-        Dot(lhs, rhs, out, contracted, tuple(batch), flops, graph.times, graph.source)
-    )
-    return [out]
-
-
 @rule(
     *("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor".split()),
     *("argmax", "argmin"),
@@ -122,14 +115,39 @@ def reduce(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     return [out]
 
 
+@rule("reduce")
+def reduce_by(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """A reduction by a function of the user's."""
+    axes, count = eqn.params["dimensions"], len(eqn.outvars)
+    for other in inputs[1:count]:
+        graph.unite_all(inputs[0].dims, other.dims)
+    dims = [n for i, n in enumerate(inputs[0].dims) if i not in axes]
+    made = [graph.value(var.aval, dims) for var in eqn.outvars]
+    for out in made:
+        graph.use("reduce", [inputs[0].dims[i] for i in axes], out)
+    return made
+
+
 @rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 def cumulative(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     graph.use("cut", [inputs[0].dims[eqn.params["axis"]]], inputs[0])
     return [graph.value(eqn.outvars[0].aval, inputs[0].dims)]
 
 
+@rule("bitcast_convert_type")
+def bitcast(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """The same bits; a wider or narrower type adds or drops a last dim."""
+    shape = eqn.outvars[0].aval.shape
+    dims = list(inputs[0].dims[: len(shape)])
+    dims += [graph.node(size) for size in shape[len(dims) :]]
+    return [graph.value(eqn.outvars[0].aval, dims)]
+
+
 @rule(
-    "iota", "random_seed", "random_wrap", "random_unwrap", "random_bits", "random_fold_in", "empty"
+    *("iota", "empty", "empty2", "random_seed", "random_wrap", "random_unwrap", "random_bits"),
+    *("random_fold_in", "random_split", "random_clone", "iota_2x32_shape", "rng_uniform"),
+    *("rng_bit_generator", "platform_index", "create_token", "after_all"),
+    *("debug_callback", "debug_print"),
 )
 def source(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     """Values that come from nowhere, or from a random key: new dims."""

@@ -14,19 +14,57 @@ def resized(graph: Graph, value: Value, shape: tuple[int, ...]) -> list[Node]:
         kept = graph.sizes[node] == size
         if not kept:
             graph.use("cut", [node], value)
-        dims.append(node if kept else graph.node(size))
+        dims.append(node if kept else derived(graph, node, size))
     return dims
 
 
-@rule("slice", "dynamic_slice", "pad")
+def derived(graph: Graph, node: Node, size: int) -> Node:
+    """A new dim of `size` elements that come from those of another one."""
+    made = graph.node(size)
+    graph.origins.append((made, node))
+    return made
+
+
+def piece(graph: Graph, aval: Any, value: Value) -> Value:
+    """A part of `value`: where the size changes, the part is a dim of its own, and it moves."""
+    kept = [graph.sizes[n] == size for n, size in zip(value.dims, aval.shape, strict=True)]
+    dims = [
+        node if same else derived(graph, node, size)
+        for node, same, size in zip(value.dims, kept, aval.shape, strict=True)
+    ]
+    out = graph.value(aval, dims, part=value)
+    graph.use("part", [n for n, same in zip(value.dims, kept, strict=True) if not same], out)
+    return out
+
+
+@rule("slice")
 def cut(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """A run of elements is a part; every k-th element of all is the major factor of the dim."""
+    shape, strides = inputs[0].dims, eqn.params["strides"] or ()
+    whole = list(shape)
+    for i, stride in enumerate(strides):
+        count, start = eqn.outvars[0].aval.shape[i], eqn.params["start_indices"][i]
+        if stride > 1 and start < stride and count * stride == graph.sizes[shape[i]]:
+            whole[i] = graph.node(count)
+            graph.unite(shape[i], whole[i])
+    strided = Value(tuple(whole), inputs[0].bytes, 0, inputs[0].data, inputs[0].parameter)
+    return [piece(graph, eqn.outvars[0].aval, strided)]
+
+
+@rule("dynamic_slice")
+def dynamic_slice(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    return [piece(graph, eqn.outvars[0].aval, inputs[0])]
+
+
+@rule("pad")
+def pad(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     aval = eqn.outvars[0].aval
     return [graph.value(aval, resized(graph, inputs[0], aval.shape))]
 
 
 @rule("split")
 def split(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    return [graph.value(var.aval, resized(graph, inputs[0], var.aval.shape)) for var in eqn.outvars]
+    return [piece(graph, var.aval, inputs[0]) for var in eqn.outvars]
 
 
 @rule("dynamic_update_slice")
@@ -46,8 +84,10 @@ def concatenate(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     dims = [graph.node(n) if i == axis else inputs[0].dims[i] for i, n in enumerate(aval.shape)]
     for value in inputs:
         graph.use("cut", [value.dims[axis]], value)
-        rest = [(a, b) for i, (a, b) in enumerate(zip(dims, value.dims)) if i != axis]
-        graph.unite_all([a for a, _ in rest], [b for _, b in rest])
+        graph.origins.append((dims[axis], value.dims[axis]))
+        for i, (node, other) in enumerate(zip(dims, value.dims, strict=True)):
+            if i != axis:
+                graph.unite(node, other)
     return [graph.value(aval, dims)]
 
 
@@ -116,8 +156,8 @@ def stack(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
 @rule("unstack")
 def unstack(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     dims = list(inputs[0].dims)
-    graph.use("cut", [dims.pop(eqn.params["axis"])], inputs[0])
-    return [graph.value(var.aval, dims) for var in eqn.outvars]
+    graph.use("part", [dims.pop(eqn.params["axis"])], inputs[0])
+    return [graph.value(var.aval, dims, part=inputs[0]) for var in eqn.outvars]
 
 
 @rule("sort")
@@ -129,7 +169,7 @@ def sort(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     return [graph.value(var.aval, inputs[0].dims) for var in eqn.outvars]
 
 
-@rule("top_k", "tile")
+@rule("top_k", "approx_top_k", "tile")
 def resize(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     """One dim changes its size: the largest of it stay, or it is repeated."""
     dims = resized(graph, inputs[0], eqn.outvars[0].aval.shape)

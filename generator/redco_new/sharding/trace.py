@@ -10,6 +10,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
+from redco_new.sharding.untraceable import ShardingError, explain
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -40,13 +42,26 @@ class Traced:
 
 
 def trace(forward: Callable[[Any, Any], Any], params: Any, batch: Any) -> Traced:
-    """Trace `forward(params, batch)`; both may hold arrays or ShapeDtypeStructs."""
+    """Trace `forward(params, batch)`; both may hold arrays or ShapeDtypeStructs.
+
+    Raises ShardingError, which names the line of the model that cannot be traced.
+    """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
-    parameters = tuple(
-        Parameter(path_string(path), tuple(leaf.shape), np.dtype(leaf.dtype))
-        for path, leaf in leaves
-    )
-    return Traced(jax.make_jaxpr(forward)(params, batch), parameters, treedef)
+    parameters = tuple(parameter(path_string(path), leaf) for path, leaf in leaves)
+    try:
+        jaxpr = jax.make_jaxpr(forward)(params, batch)
+    except Exception as error:  # the model's own code may raise anything
+        raise ShardingError(explain(error)) from error
+    return Traced(jaxpr, parameters, treedef)
+
+
+def parameter(path: str, leaf: Any) -> Parameter:
+    if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+        raise ShardingError(
+            f"parameter {path} is a {type(leaf).__name__}, not an array: pass arrays or "
+            "jax.ShapeDtypeStructs only"
+        )
+    return Parameter(path, tuple(leaf.shape), np.dtype(leaf.dtype))
 
 
 def path_string(path: tuple[Any, ...]) -> str:

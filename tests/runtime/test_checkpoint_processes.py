@@ -1,0 +1,106 @@
+"""Checkpoints of processes of their own: killed, quiet, and two at once."""
+
+import signal
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
+from safetensors.numpy import load_file
+
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.errors import UserError
+from redco_runtime.export import export
+from states import abstract, assert_same, flip_byte, make_state, save_steps
+
+KILLED = """
+import os, signal, sys, pathlib, jax, jax.numpy as jnp
+from redco_runtime import checkpoint
+checkpoints = checkpoint.Checkpoints(pathlib.Path(sys.argv[1]), keep=2)
+checkpoints.save(1, {"x": jnp.arange(8.0)})
+checkpoints.wait()
+checkpoint._digests = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+checkpoints.save(2, {"x": jnp.arange(8.0)})
+checkpoints.wait()
+"""
+
+
+def test_a_kill_leaves_nothing_half_written(tmp_path, run_python):
+    run = run_python(KILLED, tmp_path)
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    assert len(list(tmp_path.iterdir())) == 2
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    shape = {"x": jax.ShapeDtypeStruct((8,), jnp.float32, sharding=sharding)}
+    with Checkpoints(tmp_path, keep=2) as checkpoints:
+        assert checkpoints.latest() == 1
+        step, state = checkpoints.restore(shape)
+        assert step == 1 and state["x"].tolist() == list(range(8))
+        # Reading leaves alone what may be the work of a run that is still going; saving tidies up.
+        assert len(list(tmp_path.iterdir())) == 2
+        checkpoints.save(3, state)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "3"]
+
+
+QUIET = """
+import pathlib, sys, jax, jax.numpy as jnp
+from redco_runtime.checkpoint import Checkpoints
+print(any("orbax" in name for name in sys.modules))
+x = jnp.arange(8.0)
+with Checkpoints(pathlib.Path(sys.argv[1]), keep=1) as checkpoints:
+    checkpoints.save(1, {"x": x})
+    checkpoints.save(2, {"x": x})
+    print(checkpoints.restore({"x": jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding)}))
+"""
+
+
+def test_orbax_is_loaded_late_and_silent(tmp_path, run_python):
+    run = run_python(QUIET, tmp_path)
+    assert run.stderr == ""
+    assert (
+        run.stdout == "False\n(2, {'x': Array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)})\n"
+    )
+
+
+def worker(port: str, process: str, folder: str) -> None:
+    """Saves on a mesh of two processes, damages the newest, restores on another mesh, exports."""
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
+    directory, devices = Path(folder) / "checkpoints", np.array(jax.devices())
+    mesh, other = (Mesh(devices.reshape(s), ("data", "model")) for s in [(2, 2), (1, 4)])
+    save_steps(directory, mesh, 1, 2)
+    if process == "0":
+        flip_byte(directory, 2)
+    multihost_utils.sync_global_devices("damaged")
+    with Checkpoints(directory, keep=3) as checkpoints:
+        step, state = checkpoints.restore(abstract(make_state(other)))
+        assert step == 1
+        checkpoints.save(2, state)
+        checkpoints.wait()
+        if process == "1":  # a network file system may show it later to some
+            checkpoints._steps = lambda: [1]
+        step, _ = checkpoints.restore(abstract(make_state(other)))
+        assert step == 1
+    exported = Path(folder) / "exported"
+    export(state.params, exported, {})
+    assert (exported / "model.safetensors").exists()
+    with pytest.raises(UserError, match="exported is there already"):  # in both
+        export(state.params, exported, {})
+
+
+def test_two_processes_save_what_one_restores(tmp_path, mesh, run_processes):
+    run_processes(__file__, tmp_path)
+    expected = make_state(mesh, 1)
+    step, state = Checkpoints(tmp_path / "checkpoints", keep=3).restore(abstract(expected))
+    assert step == 2
+    assert_same(state, expected)
+    exported = load_file(tmp_path / "exported" / "model.safetensors")
+    assert exported.keys() == {"layers.q.kernel", "scale"}
+    kernel = np.asarray(expected.params["layers"]["q"]["kernel"])
+    assert np.array_equal(exported["layers.q.kernel"], kernel)
+
+
+if __name__ == "__main__":
+    worker(*sys.argv[1:])

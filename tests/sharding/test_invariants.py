@@ -1,0 +1,142 @@
+"""What holds for the layout of every model of the zoo."""
+
+import functools
+import math
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+from sharding.models import ZOO
+from sharding.zoo import V
+from sharding.zoo_control import OPAQUE
+
+from redco_new.sharding.plan import plan_sharding
+
+MESH = {"data": 1, "fsdp": 1, "model": 4}
+# Without the optimisations of machine code, which take most of the compiler's time.
+UNOPTIMISED = {"xla_backend_optimization_level": 0}
+
+
+@functools.cache
+def plan_of(name):
+    return plan_sharding(*ZOO[name], MESH)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_primitive_has_a_rule(name):
+    assert plan_of(name).warnings == ()
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_primitive_of_the_gradient_has_a_rule(name):
+    forward, params, batch = ZOO[name]
+
+    def step(params, batch):
+        grads = jax.grad(lambda params: jnp.mean(forward(params, batch) ** 2))(params)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, params, grads)
+
+    assert plan_sharding(step, params, batch, MESH).warnings == ()
+
+
+def test_a_kernel_of_the_users_is_named_and_the_rest_is_laid_out():
+    plan = plan_sharding(*OPAQUE, MESH)
+    (warning,) = plan.warnings
+    assert "pallas_call (zoo_control.py:" in warning
+    assert plan.dims == {"i": ("inner", "inner"), "o": ("mlp", "inner")}
+
+
+@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("sizes", [(2, 2), (4, 1), (2, 6), (1, 8)])
+def test_every_parameter_has_one_spec_whose_sizes_divide(name, sizes):
+    mesh = dict(zip(("fsdp", "model"), sizes, strict=True))
+    plan = plan_sharding(*ZOO[name], mesh)
+    paths = [row["path"] for row in plan.rows()]
+    assert len(paths) == len(set(paths)) == len(jax.tree.leaves(ZOO[name][1]))
+    for row in plan.rows():
+        axes = [axis for axis in row["spec"] if axis]
+        assert len(row["spec"]) == len(row["shape"]) == len(row["dims"])
+        assert len(axes) == len(set(axes))
+        assert math.prod(row["shape"]) == math.prod(row["shard_shape"]) * math.prod(
+            mesh[axis] for axis in axes
+        )
+        assert all(row["dims"])
+        assert row["reason"]
+
+
+def renamed(tree, names):
+    """`tree` with other names for its keys; `names` gives new -> (old, the same of the child)."""
+    if isinstance(tree, list):
+        return [renamed(child, names.setdefault(i, {})) for i, child in enumerate(tree)]
+    if not isinstance(tree, dict):
+        return tree
+    made = {}
+    for old, child in tree.items():
+        new, below = f"p{random.randrange(10**9)}", {}
+        made[new] = renamed(child, below)
+        names[new] = (old, below)
+    return made
+
+
+def restored(tree, names):
+    """What `renamed` was given."""
+    if isinstance(tree, list):
+        return [restored(child, names[i]) for i, child in enumerate(tree)]
+    if not isinstance(tree, dict):
+        return tree
+    return {names[new][0]: restored(child, names[new][1]) for new, child in tree.items()}
+
+
+@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("seed", range(2))
+def test_names_change_nothing(name, seed):
+    forward, params, batch = ZOO[name]
+    random.seed(f"{name} {seed}")
+    names = {}
+    other = renamed(params, names)
+    plan = plan_sharding(lambda p, b: forward(restored(p, names), b), other, batch, MESH)
+    expected = plan_of(name)
+    assert restored(plan.specs, names) == expected.specs
+    assert restored(plan.dims, names) == expected.dims
+
+
+def values(tree, seed=0):
+    """Random arrays for the ShapeDtypeStructs of a tree."""
+    leaves, treedef = jax.tree.flatten(tree)
+    rng = np.random.default_rng(seed)
+
+    def value(leaf):
+        if leaf.dtype == jnp.int32:
+            return rng.integers(0, V, leaf.shape).astype(leaf.dtype)
+        return (rng.normal(size=leaf.shape) / 4).astype(leaf.dtype)
+
+    return jax.tree.unflatten(treedef, [value(leaf) for leaf in leaves])
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_sharded_equals_unsharded(name):
+    """Loss and gradients, on (fsdp 2, model 2) or on (model 4), by turns."""
+    forward, params, batch = ZOO[name]
+    mesh = (1, 2, 2) if list(ZOO).index(name) % 2 else (1, 1, 4)
+    sizes = dict(zip(MESH, mesh, strict=True))
+    plan = plan_sharding(forward, params, batch, sizes)
+    devices = jax.make_mesh(mesh, tuple(sizes), (AxisType.Auto,) * 3)
+    params, batch = values(params), values(batch, 1)
+
+    def loss(params, batch):
+        return jnp.mean(forward(params, batch) ** 2)
+
+    shardings = jax.tree.map(lambda spec: NamedSharding(devices, spec), plan.specs)
+    split = (shardings, NamedSharding(devices, P(("data", "fsdp"))))
+    step = jax.value_and_grad(loss)
+    programs = [jax.jit(step), jax.jit(step, in_shardings=split)]
+    lowered = [program.lower(params, batch) for program in programs]
+    with ThreadPoolExecutor(2) as pool:
+        whole, parted = pool.map(lambda program: program.compile(UNOPTIMISED), lowered)
+    expected = whole(params, batch)
+    found = parted(*jax.device_put((params, batch), split))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-4, 1e-5), found, expected)

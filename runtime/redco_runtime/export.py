@@ -1,6 +1,7 @@
 """Parameters as safetensors, which load without this project and without JAX."""
 
 import json
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ def export(params: Any, directory: Path, config: dict[str, Any]) -> None:
             with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".export.") as beside:
                 folder = Path(beside) / "open"  # `beside` itself is closed to other users
                 folder.mkdir()
-                save_file(tensors, folder / "model.safetensors")
                 (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+                save_file(tensors, folder / "model.safetensors")  # closed to others too
+                shutil.copymode(folder / "config.json", folder / "model.safetensors")
                 folder.rename(directory)
     multihost_utils.sync_global_devices(f"exported {directory.name}")

@@ -72,5 +72,11 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, params):
 def test_others_may_read_it(tmp_path, params):
     export(params, tmp_path / "model", {})
     (tmp_path / "plain").mkdir()
-    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ["model", "plain"]}
-    assert len(modes) == 1
+    (tmp_path / "plain" / "file").write_text("")
+
+    def mode(name):
+        return stat.S_IMODE((tmp_path / name).stat().st_mode)
+
+    assert mode("model") == mode("plain")
+    for name in ("config.json", "model.safetensors"):
+        assert mode(f"model/{name}") == mode("plain/file")

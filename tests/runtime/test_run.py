@@ -1,6 +1,10 @@
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import jax
 import pytest
+from jax.experimental import multihost_utils
 
 from redco_runtime.errors import UserError
 from redco_runtime.run import Run, load_run
@@ -75,3 +79,21 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write .*file/run/run.json: Not a directory"):
         Run(tmp_path / "file" / "run", Config(), AXES, None).save()
+
+
+def worker(port: str, process: str, folder: str) -> None:
+    """Saves a run, and one of another model: both processes are told that it is refused."""
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
+    Run(Path(folder), Config(), AXES, 2).save()
+    multihost_utils.sync_global_devices("saved")
+    with pytest.raises(UserError, match="width was 4 and is 8"):
+        Run(Path(folder), Config(Model(width=8)), AXES, 2).save()
+
+
+def test_all_processes_refuse_another_model(tmp_path, run_processes):
+    run_processes(__file__, tmp_path)
+    assert load_run(tmp_path, Config).config == Config()
+
+
+if __name__ == "__main__":
+    worker(*sys.argv[1:])

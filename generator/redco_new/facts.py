@@ -13,9 +13,8 @@ from redco_new.sharding.plan import Plan, plan_sharding
 from redco_new.sources.families import abstract_model, find_family
 from redco_new.sources.recipes import find_recipe, loss_and_batch
 
-TRACED_BATCH = (
-    8  # sequences: the layout does not depend on it, the cost of collectives scales with it
-)
+# Sequences: the layout does not depend on their number, the cost of collectives scales with it.
+TRACED_BATCH = 8
 TEST_DEVICES = 8  # at most this many virtual devices in a project's own tests
 
 

@@ -88,8 +88,9 @@ def plan_sharding(
     prices = cost_model(classes, traced, max(mesh[MODEL], 2))
     split = choose(prices, find_conflicts(classes, free))
     label_rest(classes, split)
+    order = fsdp_order(classes)
     partitions = tuple(
-        partition(dims, parameter, split, fsdp_order(classes), mesh[FSDP])
+        partition(dims, parameter, split, order, mesh[FSDP])
         for dims, parameter in zip(classes.parameter_dims, traced.parameters, strict=True)
     )
     reasons = Reasons(classes, traced, split, obstacles)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from redco_new.errors import RedcoError
 from redco_new.sources.load import load_file
+from redco_new.sources.lookup import look_up
 
 
 @dataclass(frozen=True)
@@ -60,13 +59,9 @@ FAMILIES = {
 }
 
 
-def find_family(name: str, where: str = "--model") -> Family:
+def find_family(name: str) -> Family:
     """The family of that name. Raises RedcoError that suggests the near ones."""
-    if name in FAMILIES:
-        return FAMILIES[name]
-    near = difflib.get_close_matches(name.lower(), FAMILIES, n=3, cutoff=0.5)
-    todo = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(FAMILIES)}"
-    raise RedcoError(where, f"unknown model {name!r}", todo)
+    return look_up("model", name, FAMILIES)
 
 
 def abstract_model(family: Family, template: Path, **settings: Any) -> tuple[Any, Any]:

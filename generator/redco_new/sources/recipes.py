@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from redco_new.errors import RedcoError
 from redco_new.sources.load import load_file
+from redco_new.sources.lookup import look_up
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,9 @@ def _text(length: int) -> dict[str, Any]:
 RECIPES = {"lm": Recipe(name="lm", file="lm.py", example=_text)}
 
 
-def find_recipe(name: str, where: str = "--recipe") -> Recipe:
+def find_recipe(name: str) -> Recipe:
     """The recipe of that name. Raises RedcoError that suggests the near ones."""
-    if name in RECIPES:
-        return RECIPES[name]
-    near = difflib.get_close_matches(name.lower(), RECIPES, n=3, cutoff=0.5)
-    todo = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(RECIPES)}"
-    raise RedcoError(where, f"unknown recipe {name!r}", todo)
+    return look_up("recipe", name, RECIPES)
 
 
 def loss_and_batch(

@@ -103,6 +103,7 @@ def test_rows_say_what_a_device_holds():
         "dtype": "float32",
         "dims": ["layers", "embed", "mlp"],
         "spec": [None, "fsdp", "model"],
+        "stored_shape": [L, *BLOCK["up"]],
         "shard_shape": [L, D, BLOCK["up"][1] // 4],
         "bytes": 4 * L * D * BLOCK["up"][1],
         "reason": "columns: makes mlp, which down contracts",

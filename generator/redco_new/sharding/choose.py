@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Set
 
 from redco_new.sharding.classes import Classes
@@ -13,29 +12,6 @@ Conflicts = dict[Node, frozenset[Node]]
 
 # Classes that are tried both ways, in all. A decoder needs one, for its residual stream.
 BRANCHES = 64
-
-
-def candidates(classes: Classes, n: int) -> dict[Node, str]:
-    """For each class of the parameters: "" if `n` devices can split it, else why not."""
-    found = {}
-    twice = {node for dims in classes.parameter_dims for node, k in Counter(dims).items() if k > 1}
-    for node, label in classes.labels.items():
-        odd = sorted(size for size in classes.sizes[node] if size % n)
-        if node in classes.scanned:
-            found[node] = "a loop runs over it"
-        elif node in classes.windows:
-            found[node] = "a window slides over it"
-        elif node in classes.inputs:
-            found[node] = "it is a dim of the batch"
-        elif odd:
-            found[node] = f"{odd[0]} does not divide by {n}"
-        elif node in twice:
-            found[node] = "a parameter has it twice"
-        elif label == "positions":
-            found[node] = "a short table costs less to keep than to fetch from"
-        else:
-            found[node] = ""
-    return found
 
 
 def find_conflicts(classes: Classes, nodes: Set[Node]) -> Conflicts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,7 +14,8 @@ from redco_new.sharding.trace import Traced
 # A parameter is held three times: itself and two moments of Adam.
 COPIES = 3
 # An all-reduce sends each byte twice, to be summed and back; parts that change places go once.
-TRIPS = {"part": 1, "join": 1, "repeat": 1}
+# A dim that is repeated lies where its repetitions do.
+TRIPS = {"part": 1, "join": 1, "repeat": 0}
 SUMMED = 2
 
 
@@ -76,12 +77,14 @@ class CostModel:
     moved: bytes that the collectives send which splitting a class causes.
     work: for each matrix product, its classes and its FLOPs.
     held: for each parameter, its classes and its bytes.
+    parts: of each class that has fewer than `n`.
     """
 
     n: int
     moved: dict[Node, int]
     work: tuple[tuple[frozenset[Node], int], ...]
     held: tuple[tuple[frozenset[Node], int], ...]
+    parts: Mapping[Node, int] = field(default_factory=dict)
     work_by_node: dict[Node, int] = field(default_factory=lambda: defaultdict(int))
     held_by_node: dict[Node, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -108,18 +111,28 @@ class CostModel:
     def saved(self, node: Node) -> int:
         """Bytes that splitting one class alone saves per device, less those that it moves."""
         held = self.held_by_node[node]
-        return COPIES * (held - held // self.n) - self.moved.get(node, 0)
+        return COPIES * (held - held // self.parts_of({node})) - self.moved.get(node, 0)
+
+    def parts_of(self, nodes: Set[Node]) -> int:
+        """Parts that an array or a product is in, if the classes `nodes` of it are split."""
+        return max((self.parts.get(node, self.n) for node in nodes), default=1)
+
+    def repeated(self, parts: int) -> float:
+        """The share of a product in `parts` that each device repeats: of all but its own part."""
+        return (self.n / parts - 1) / (self.n - 1)
 
     def cost(self, split: Set[Node]) -> Cost:
         """The cost of splitting the classes `split`."""
-        whole = sum(flops for nodes, flops in self.work if not nodes & split)
-        held = sum(size // self.n if nodes & split else size for nodes, size in self.held)
+        whole = sum(
+            flops * self.repeated(self.parts_of(nodes & split)) for nodes, flops in self.work
+        )
+        held = sum(size // self.parts_of(nodes & split) for nodes, size in self.held)
         moved = sum(self.moved.get(node, 0) for node in split)
         return Cost(whole / self.all_work + MOVING * moved / self.all_moved, held)
 
 
-def cost_model(classes: Classes, traced: Traced, n: int) -> CostModel:
-    """Price a traced model for `n` devices."""
+def cost_model(classes: Classes, traced: Traced, n: int, parts: Mapping[Node, int]) -> CostModel:
+    """Price a traced model for `n` devices, two or more."""
     find = classes.graph.find
     moved: dict[Node, int] = defaultdict(int)
     for c in collectives(classes):
@@ -131,4 +144,4 @@ def cost_model(classes: Classes, traced: Traced, n: int) -> CostModel:
         (frozenset(dims), parameter.bytes)
         for dims, parameter in zip(classes.parameter_dims, traced.parameters, strict=True)
     )
-    return CostModel(n, dict(moved), work, held)
+    return CostModel(n, dict(moved), work, held, parts)

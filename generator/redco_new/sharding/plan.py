@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,32 +9,43 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.choose import candidates, choose, find_conflicts
+from redco_new.sharding.axes import MODEL, model_axes
+from redco_new.sharding.choose import choose, find_conflicts
 from redco_new.sharding.classes import Classes, find_classes
 from redco_new.sharding.cost import cost_model
 from redco_new.sharding.dims import Node
+from redco_new.sharding.place import DATA, EXPERT, FSDP, Placement, expert_axis, shard_shape
 from redco_new.sharding.reasons import Reasons
 from redco_new.sharding.roles import label, label_rest
 from redco_new.sharding.trace import Parameter, trace
 from redco_new.sharding.walk import build_graph
-
-MODEL, FSDP = "model", "fsdp"
+from redco_new.sharding.ways import Divider, find_ways
 
 
 @dataclass(frozen=True)
 class Plan:
     """Where each parameter lives on a mesh.
 
-    mesh: axis name -> size.  specs, dims: trees of the parameters' structure, of PartitionSpecs
-    and of tuples of class labels.  warnings: what the engine could not see through.
+    mesh: axis -> size, as the specs name them: `model` may be taken apart (axes.py).
+    specs, dims: trees of the parameters' structure, of PartitionSpecs and of tuples of class
+    labels.  stored: the shape that each parameter has in memory: its own, or padded.
+    moments: layouts of the optimizer's arrays where `data` splits them too (ZeRO-1).
+    batch_axes: axes that the first dim of the batch is split over.
+    classes, axes: the classes of the program, and the axes that divide each of them.
+    warnings: what the engine could not see through.
     """
 
     mesh: dict[str, int]
     parameters: tuple[Parameter, ...]
     partitions: tuple[P, ...]
+    moments: tuple[P, ...]
+    stored: tuple[tuple[int, ...], ...]
     labels: tuple[tuple[str, ...], ...]
     reasons: tuple[str, ...]
     treedef: jax.tree_util.PyTreeDef
+    batch_axes: tuple[str, ...]
+    classes: Classes
+    axes: dict[Node, tuple[str, ...]]
     warnings: tuple[str, ...]
 
     @property
@@ -47,85 +57,83 @@ class Plan:
         return jax.tree_util.tree_unflatten(self.treedef, self.labels)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict a parameter: path, shape, dtype, dims, spec, shard_shape, bytes, reason."""
+        """One dict a parameter.
+
+        path, shape, dtype, dims, spec, stored_shape, shard_shape, bytes (of `shape`), reason. An
+        entry of `spec` is None, an axis, or a list of axes.
+        """
         return [
             {
                 "path": parameter.path,
                 "shape": list(parameter.shape),
                 "dtype": str(parameter.dtype),
                 "dims": list(labels),
-                "spec": list(spec),
-                "shard_shape": shard_shape(parameter.shape, spec, self.mesh),
+                "spec": [list(axes) if isinstance(axes, tuple) else axes for axes in spec],
+                "stored_shape": list(stored),
+                "shard_shape": shard_shape(stored, spec, self.mesh),
                 "bytes": parameter.bytes,
                 "reason": reason,
             }
-            for parameter, spec, labels, reason in zip(
-                self.parameters, self.partitions, self.labels, self.reasons, strict=True
+            for parameter, spec, stored, labels, reason in zip(
+                self.parameters,
+                self.partitions,
+                self.stored,
+                self.labels,
+                self.reasons,
+                strict=True,
             )
         ]
 
 
-def shard_shape(shape: tuple[int, ...], spec: P, mesh: Mapping[str, int]) -> list[int]:
-    """The shape of one device's part."""
-    return [size // mesh[axis] if axis else size for size, axis in zip(shape, spec, strict=True)]
-
-
 def plan_sharding(
-    forward: Callable[[Any, Any], Any], params: Any, batch: Any, mesh: Mapping[str, int]
+    forward: Callable[[Any, Any], Any],
+    params: Any,
+    batch: Any,
+    mesh: Mapping[str, int],
+    *,
+    adapt: bool = False,
 ) -> Plan:
     """Derive a layout from the computation `forward(params, batch)`.
 
     params, batch: trees of arrays or ShapeDtypeStructs; nothing is computed or allocated.
-    mesh: sizes of the axes "data", "fsdp" and "model"; an axis left out has size 1.
+    mesh: sizes of the axes "data", "fsdp", "expert" and "model"; one left out has size 1.
+    adapt: a dim that does not divide by `model` is not left whole if it can be padded, or be
+    split over a part of `model`; then `stored` and `mesh` of the plan differ from what was given.
     """
-    mesh = {"data": 1, FSDP: 1, MODEL: 1, **mesh}
+    sizes = {DATA: 1, FSDP: 1, MODEL: 1, **mesh}
     traced = trace(forward, params, batch)
-    classes = find_classes(build_graph(traced, mesh[MODEL]), traced)
-    label(classes)
-    obstacles = candidates(classes, mesh[MODEL])
-    free = {node for node, obstacle in obstacles.items() if not obstacle}
     # Priced for two shards at least, so that a mesh of size 1 has the layout that can grow.
-    prices = cost_model(classes, traced, max(mesh[MODEL], 2))
-    split = choose(prices, find_conflicts(classes, free))
-    label_rest(classes, split)
-    order = fsdp_order(classes)
-    partitions = tuple(
-        partition(dims, parameter, split, order, mesh[FSDP])
-        for dims, parameter in zip(classes.parameter_dims, traced.parameters, strict=True)
-    )
-    reasons = Reasons(classes, traced, split, obstacles)
+    n = max(sizes[MODEL], 2)
+    divider = Divider(sizes[MODEL], adapt)
+    classes = find_classes(build_graph(traced, divider), traced)
+    label(classes)
+    ways = find_ways(classes, divider)
+    own = expert_axis(classes, sizes.get(EXPERT, 1))
+    free = {node: way for node, way in ways.items() if not way.obstacle and node not in own}
+    parts = {node: way.parts for node, way in free.items() if sizes[MODEL] > 1}
+    split = choose(cost_model(classes, traced, n, parts), find_conflicts(classes, frozenset(free)))
+    label_rest(classes, {*split, *own})
+    over, axes = model_axes(sizes[MODEL], {node: free[node].parts for node in split})
+    plan_mesh = {a: k for a, k in sizes.items() if a != MODEL} | over
+    padded = {node: free[node].stored for node in split if free[node].stored}
+    shapes = tuple(parameter.shape for parameter in traced.parameters)
+    place = Placement(classes, plan_mesh, shapes, axes | own, padded)
+    indices = range(len(shapes))
+    reasons = Reasons(classes, traced, frozenset(axes | own), ways, sizes[MODEL])
     return Plan(
-        mesh=mesh,
+        mesh=plan_mesh,
         parameters=traced.parameters,
-        partitions=partitions,
+        partitions=tuple(map(place.partition, indices)),
+        moments=tuple(map(place.moments, indices)),
+        stored=tuple(map(place.stored, indices)),
         labels=tuple(tuple(classes.labels[n] for n in dims) for dims in classes.parameter_dims),
-        reasons=tuple(reasons.of(i) for i in range(len(partitions))),
+        reasons=tuple(map(reasons.of, indices)),
         treedef=traced.treedef,
+        batch_axes=(DATA, FSDP, *((EXPERT,) if EXPERT in sizes else ())),
+        classes=classes,
+        axes=axes | own,
         warnings=tuple(
             f"no sharding rule for the primitive {name} ({source}): its arrays are left whole"
             for name, source in classes.graph.unknown.items()
         ),
     )
-
-
-def fsdp_order(classes: Classes) -> list[Node]:
-    """Classes that fsdp may split, the one that most parameters have first; no loop's."""
-    counts = Counter(n for dims in classes.parameter_dims for n in set(dims))
-    unlooped = counts.keys() - classes.scanned - classes.windows
-    return sorted(unlooped, key=lambda n: (-counts[n], classes.order[n]))
-
-
-def partition(
-    dims: tuple[Node, ...], parameter: Parameter, split: frozenset[Node], order: list[Node], n: int
-) -> P:
-    """`model` on the dim whose class is split, `fsdp` on another one of a matrix that divides."""
-    axes: list[str | None] = [MODEL if node in split else None for node in dims]
-    unscanned = [node for node in dims if node in order]
-    if len(unscanned) > 1:
-        for node in order:
-            open_dims = [i for i, other in enumerate(dims) if other == node and axes[i] is None]
-            size = parameter.shape[open_dims[0]] if open_dims else 1
-            if size > 1 and size % n == 0:
-                axes[open_dims[0]] = FSDP
-                break
-    return P(*axes)

@@ -8,22 +8,31 @@ from functools import cached_property
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.dims import Node
 from redco_new.sharding.trace import Traced
+from redco_new.sharding.ways import Ways
 
 
 @dataclass(frozen=True)
 class Reasons:
-    """The reasons of one plan. obstacles: for each class, why it cannot be split, or ""."""
+    """The reasons of one plan.
+
+    split: classes that are divided.  ways: how each class can be.  shards: devices of `model`.
+    """
 
     classes: Classes
     traced: Traced
     split: frozenset[Node]
-    obstacles: dict[Node, str]
+    ways: dict[Node, Ways]
+    shards: int
 
     def of(self, index: int) -> str:
         """The reason for the layout of parameter `index`."""
         node = next((n for n in self.classes.parameter_dims[index] if n in self.split), None)
         if node is None:
             return self.whole(index)
+        return self.layout(index, node) + self.adapted(node)
+
+    def layout(self, index: int, node: Node) -> str:
+        """What splitting a class of parameter `index` means for it."""
         name = self.classes.labels[node]
         if name == "experts" and index in self.stacks(node):
             return "experts: each device holds its own; one all-reduce joins what they make"
@@ -48,12 +57,23 @@ class Reasons:
         dims = [n for n in real if n not in hidden]
         labels = self.classes.labels
         for node in dims:
-            if self.obstacles[node] and labels[node] != "embed":
+            if self.ways[node].obstacle and labels[node] != "embed":
                 copied = labels[node] == "kv_heads"
                 more = "; each device copies the heads that it needs" if copied else ""
-                return f"whole: {labels[node]} is not split: {self.obstacles[node]}{more}"
+                return f"whole: {labels[node]} is not split: {self.ways[node].obstacle}{more}"
         names = " and ".join(dict.fromkeys(labels[n] for n in dims)) or "a scalar"
         return f"whole: {names} is not split over model"
+
+    def adapted(self, node: Node) -> str:
+        """What was done because the size of a split class does not divide by the shards."""
+        n, parts, stored = self.shards, self.ways[node].parts, self.ways[node].stored
+        sizes = self.classes.sizes[node]
+        if stored:
+            return f"; {max(sizes)} is padded to {stored} in memory, to divide by {n}"
+        if parts < n:
+            odd = min(size for size in sizes if size % n)
+            return f"; {odd} does not divide by {n}: in {parts} parts, each on {n // parts} devices"
+        return ""
 
     def afterwards(self, index: int, node: Node) -> str:
         """What happens to the columns after the product, if they do not stay where they are."""

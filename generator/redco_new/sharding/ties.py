@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from redco_new.sharding.dims import Graph, Tie
+from redco_new.sharding.ways import Divider
 
 
-def settle(graph: Graph, n: int) -> None:
+def settle(graph: Graph, divider: Divider) -> None:
     """Unite the two dims of each tie, or record what it costs that they are two.
 
     A dim that is folded into (parts, rest) is the same as its parts, unless the parts are then
     taken apart: those of a fused kernel (q, k, v) are no shards. The output dim of a kernel is
     the same as the kernel's, unless that gives the kernel one class twice: then its columns are
     a class of their own, and come together after the product.
-    A dim that is repeated is the same as the longer one (kv heads, heads), unless only the
-    longer one divides by the `n` shards: then each device copies what it needs.
+    A dim that is repeated is the same as the longer one (kv heads, heads), unless the longer one
+    can have more parts: then each device copies what it needs.
     """
     taken = {graph.find(m) for use in graph.uses if use.kind == "part" for m in use.nodes}
     for tie in of_kind(graph, "part"):
         join(graph, tie, graph.find(tie.b) in taken)
     for tie in of_kind(graph, "repeat"):
-        join(graph, tie, graph.sizes[tie.a] % n > 0 and graph.sizes[tie.b] % n == 0)
+        join(graph, tie, divider.parts(graph.sizes[tie.a]) < divider.parts(graph.sizes[tie.b]))
     for tie in of_kind(graph, "join"):
         others = {graph.find(m) for m in tie.array if m != tie.a}
         join(graph, tie, graph.find(tie.b) in others)

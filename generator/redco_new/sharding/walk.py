@@ -12,10 +12,11 @@ from jax.extend.core import Jaxpr, Literal
 from redco_new.sharding.dims import RULES, Graph, Value
 from redco_new.sharding.ties import settle
 from redco_new.sharding.trace import Traced
+from redco_new.sharding.ways import Divider
 
 
-def build_graph(traced: Traced, n: int) -> Graph:
-    """The graph of a traced forward pass, for `n` shards.
+def build_graph(traced: Traced, divider: Divider) -> Graph:
+    """The graph of a traced forward pass.
 
     Its first values are the parameters, then the batch.
     """
@@ -36,7 +37,7 @@ def build_graph(traced: Traced, n: int) -> Graph:
         known = replace(value, parameter=i) if i < n_parameters else replace(value, data=True)
         inputs[i] = graph.values[i] = known
     run(graph, jaxpr, traced.jaxpr.consts, inputs)
-    settle(graph, n)
+    settle(graph, divider)
     return graph
 
 

@@ -1,12 +1,18 @@
 """Small models as plain functions, oddly named and laid out: what the engine must see through.
 
-Each entry: (forward, params, batch). Shapes: B 4, S 8, D 32, F 64, N 4 heads of H 8, V 84, L 2.
+Each entry: (forward, params, batch). Batch B, sequence S, width D, inner width F, N heads of H,
+vocabulary V, layers L. With REDCO_ZOO=large in the environment the sizes are those of a small
+GPT-2, at which a compiler chooses as it does for real models.
 """
+
+import os
 
 import jax
 import jax.numpy as jnp
 
-B, S, D, F, N, H, V, L = 4, 8, 32, 64, 4, 8, 84, 2
+LARGE = os.environ.get("REDCO_ZOO") == "large"
+B, S, D, F = (8, 512, 1024, 4096) if LARGE else (4, 8, 32, 64)
+N, H, V, L = (16, 64, 32768, 2) if LARGE else (4, 8, 84, 2)
 IDS = {"ids": jax.ShapeDtypeStruct((B, S), jnp.int32)}
 X = {"x": jax.ShapeDtypeStruct((B, D), jnp.float32)}
 
@@ -86,7 +92,7 @@ ZOO = {
     "unrolled": (unrolled, DECODER | {"layers": [shapes(**BLOCK) for _ in range(L)]}, IDS),
     "dense_general": (
         dense_general,
-        shapes(t=(V, D), p=(16, D), x=(D, N, H), y=(D, N, H), z=(D, N, H), w=(N, H, D)),
+        shapes(t=(V, D), p=(2 * S, D), x=(D, N, H), y=(D, N, H), z=(D, N, H), w=(N, H, D)),
         IDS,
     ),
 }

@@ -3,10 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sharding.zoo import IDS, B, D, F, H, N, S, V, norm, shapes
+from sharding.zoo import IDS, LARGE, B, D, F, H, N, S, V, norm, shapes
 from sharding.zoo_text import attend, causal, joined
 
-E, TOP, R, STATE, RANK, ROPE = 8, 2, 16, 4, 6, 4
+E, TOP, R, ROPE = 8, 2, D // 2, H // 2
+STATE, RANK = (16, 64) if LARGE else (4, 6)
 X = {"x": jax.ShapeDtypeStruct((B, S, D), jnp.float32)}
 
 
@@ -46,6 +47,7 @@ def moe_capacity(w, x):
     chosen = jax.nn.one_hot(jnp.argmax(gate, -1), E)
     place = jnp.cumsum(chosen, 0) * chosen - 1
     sent = jax.nn.one_hot(place.astype(jnp.int32), slots) * chosen[..., None]
+    sent = sent.astype(x.dtype)
     h = jax.nn.relu(jnp.einsum("ecd,edf->ecf", jnp.einsum("tec,td->ecd", sent, x_TD), w["i"]))
     out = jnp.einsum("ecf,efd->ecd", h, w["o"])
     return jnp.einsum("tec,ecd->td", sent * gate[..., None], out).reshape(B, S, D)
@@ -124,7 +126,9 @@ def recurrent(p, batch):
         gate = jax.nn.sigmoid(x @ p["wz"] + h @ p["uz"])
         return gate * h + (1 - gate) * jnp.tanh(x @ p["wh"] + h @ p["uh"]), h
 
-    last, seen = jax.lax.scan(step, jnp.zeros((B, F)), batch["x"].transpose(1, 0, 2))
+    last, seen = jax.lax.scan(
+        step, jnp.zeros((B, F), batch["x"].dtype), batch["x"].transpose(1, 0, 2)
+    )
     return seen.mean(0) @ p["out"] + last @ p["out"]
 
 

@@ -1,18 +1,18 @@
-"""Language models, oddly named and laid out. Shapes as in zoo.py; K 2 kv heads."""
+"""Language models, oddly named and laid out. Shapes as in zoo.py; K kv heads."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from sharding.zoo import IDS, B, D, F, H, L, N, S, V, norm, shapes
 
-K, ROWS, BUCKETS = 2, 2050, 8
+K, ROWS, BUCKETS = N // 2, 2050, 8
 CAUSAL = np.tril(np.ones((S, S), bool))
 
 
 def attend(q, k, v, bias=0.0):
     """q (B,S,N,H); k, v (B,T,N,H); bias adds to the scores (B,N,S,T)."""
     scores = jnp.einsum("bqnh,bknh->bnqk", q, k) / np.sqrt(H) + bias
-    return jnp.einsum("bnqk,bknh->bqnh", jax.nn.softmax(scores), v)
+    return jnp.einsum("bnqk,bknh->bqnh", jax.nn.softmax(scores).astype(v.dtype), v)
 
 
 def heads(x, n=N):
@@ -26,10 +26,9 @@ def joined(x):
 def rotate(x):
     """Rotary positions, halves of the head dim paired."""
     angle = np.arange(S)[:, None, None] / 100 ** (np.arange(H // 2) / (H // 2))
+    cos, sin = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
     a, b = jnp.split(x, 2, -1)
-    return jnp.concatenate(
-        [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], -1
-    )
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
 
 def causal():
@@ -49,7 +48,7 @@ def encoder(p, batch):
     return jnp.mean(jax.nn.gelu(x @ p["t"]) @ p["w0"].T + p["tb"]) + pooled
 
 
-ENCODER = shapes(w0=(V, D), w1=(2, D), w2=(16, D), g0=(D,), pool=(D, D), classes=(D, 2))
+ENCODER = shapes(w0=(V, D), w1=(2, D), w2=(2 * S, D), g0=(D,), pool=(D, D), classes=(D, 2))
 ENCODER |= shapes(t=(D, D), tb=(V,))
 ENCODER_LAYER = shapes(
     **{**dict.fromkeys(("m1", "m2", "m3", "m4"), (D, D)), "m5": (D, F), "m6": (F, D)},
@@ -121,13 +120,14 @@ GPT2_BLOCK = {
 GPT2 = shapes(wte=(V, D), wpe=(ROWS, D), n=(D,))
 
 
-# LLaMA with 2 kv heads and torch's kernels, (out, in); rotary, gated, untied.
+# LLaMA with fewer kv heads and torch's kernels, (out, in); rotary, gated, untied.
 def llama(p, batch):
     x = p["t"][batch["ids"]]
     for w in p["l"]:
         h = norm(x, w["n"])
-        q, k, v = heads(h @ w["1"].T), heads(h @ w["2"].T, K), heads(h @ w["3"].T, K)
-        k, v = (jnp.repeat(y, N // K, 2) for y in (rotate(k), v))
+        kv = w["2"].shape[0] // H
+        q, k, v = heads(h @ w["1"].T), heads(h @ w["2"].T, kv), heads(h @ w["3"].T, kv)
+        k, v = (jnp.repeat(y, N // kv, 2) for y in (rotate(k), v))
         x = x + joined(attend(rotate(q), k, v, causal())) @ w["4"].T
         h = norm(x, w["n"])
         x = x + (jax.nn.silu(h @ w["5"].T) * (h @ w["6"].T)) @ w["7"].T

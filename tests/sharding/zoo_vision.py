@@ -3,10 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sharding.zoo import IDS, B, D, F, N, S, V, norm, shapes
+from sharding.zoo import IDS, LARGE, B, D, F, H, N, S, V, norm, shapes
 from sharding.zoo_text import attend, heads, joined
 
-SIZE, PATCH, RGB, MELS, FRAMES = 8, 4, 3, 8, 16
+PATCH, RGB, FRAMES = 4, 3, 2 * S
+SIZE, MELS = (64, 80) if LARGE else (8, 8)
 IMAGE = {"x": jax.ShapeDtypeStruct((B, SIZE, SIZE, RGB), jnp.float32)}
 IMAGE_AXES = ("NHWC", "HWIO", "NHWC")
 
@@ -67,7 +68,7 @@ def whisper(p, batch):
         )
         x = jax.nn.gelu(x + p[name + "b"])
     time = np.arange(FRAMES // 2)[:, None] / 10.0 ** (np.arange(D) / D)
-    x = block(p["e"], x + np.sin(time).astype(np.float32))
+    x = block(p["e"], x + np.sin(time).astype(x.dtype))
     y = block(p["d"], p["t"][batch["ids"]] + p["at"][:S])
     return block(p["c"], y, memory=x) @ p["t"].T
 
@@ -105,7 +106,7 @@ def residual_shapes(c_in, c_out):
     return shapes(**made, **({} if c_in == c_out else {"skip": (1, 1, c_in, c_out)}))
 
 
-C = 16
+C = D // 2
 UNET = shapes(t1=(8, F), t2=(F, F), first=(3, 3, RGB, C), half=(3, 3, C, D), last=(3, 3, C, RGB))
 UNET |= shapes(an=(D,), q=(D, D), k=(D, D), v=(D, D), o=(D, D))
 UNET |= {"in": residual_shapes(C, C), "down": residual_shapes(D, D)}
@@ -156,4 +157,4 @@ VISION = {
         IMAGE,
     ),
 }
-assert N * 8 == D
+assert N * H == D

@@ -115,6 +115,8 @@ class CostModel:
 
     def parts_of(self, nodes: Set[Node]) -> int:
         """Parts that an array or a product is in, if the classes `nodes` of it are split."""
+        if not self.parts:
+            return self.n if nodes else 1
         return max((self.parts.get(node, self.n) for node in nodes), default=1)
 
     def repeated(self, parts: int) -> float:

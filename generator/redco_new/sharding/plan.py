@@ -110,7 +110,7 @@ def plan_sharding(
     ways = find_ways(classes, divider)
     own = expert_axis(classes, sizes.get(EXPERT, 1))
     free = {node: way for node, way in ways.items() if not way.obstacle and node not in own}
-    parts = {node: way.parts for node, way in free.items() if sizes[MODEL] > 1}
+    parts = {node: way.parts for node, way in free.items() if way.parts < sizes[MODEL]}
     split = choose(cost_model(classes, traced, n, parts), find_conflicts(classes, frozenset(free)))
     label_rest(classes, {*split, *own})
     over, axes = model_axes(sizes[MODEL], {node: free[node].parts for node in split})

@@ -5,9 +5,12 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
+
 import redco_new
 from redco_new import assets
 from redco_new.request import Request
+from redco_new.sharding.plan import plan_sharding
 
 REQUEST = Request.from_flags("my-project", "gpt-j", shards="4")
 
@@ -31,43 +34,26 @@ PATHS = sorted(
     | VERBATIM.keys()
 )
 
-ROWS = [
-    {
-        "path": "embed/embedding",
-        "shape": [1600, 512],
-        "dtype": "float32",
-        "dims": ["vocab", "embed"],
-        "spec": ["model", "fsdp"],
-        "shard_shape": [400, 256],
-        "bytes": 3276800,
-        "reason": "rows of the vocab",
-    },
-    {
-        "path": "pos/embedding",
-        "shape": [2000, 250],
-        "dtype": "float32",
-        "dims": ["positions", "embed"],
-        "spec": [None, None],
-        "shard_shape": [2000, 250],
-        "bytes": 2000000,
-        "reason": "its class is not split",
-    },
-    {
-        "path": "scale",
-        "shape": [],
-        "dtype": "float32",
-        "dims": [],
-        "spec": [],
-        "shard_shape": [],
-        "bytes": 4,
-        "reason": "a norm",
-    },
-]
 
-PLAN = SimpleNamespace(
-    mesh={"data": 1, "fsdp": 2, "model": 4},
-    rows=lambda: ROWS,
-    warnings=("no rule for the primitive foo",),
+def forward(params: dict, batch: dict) -> jax.Array:
+    """A table of 1600 words, an MLP between 512 features, and a head over the words."""
+    x = params["embed"]["table"][batch["ids"]] * params["scale"]
+    x = x + jax.nn.relu(x @ params["up"]) @ params["down"]
+    return x @ params["head"]
+
+
+def shapes(**sizes: tuple[int, ...]) -> dict[str, jax.ShapeDtypeStruct]:
+    return {name: jax.ShapeDtypeStruct(shape, "float32") for name, shape in sizes.items()}
+
+
+PLAN = plan_sharding(
+    forward,
+    {
+        "embed": shapes(table=(1600, 512)),
+        **shapes(up=(512, 2048), down=(2048, 512), scale=(), head=(512, 1600)),
+    },
+    {"ids": jax.ShapeDtypeStruct((8, 16), "int32")},
+    {"fsdp": 2, "model": 4},
 )
 
 

@@ -53,10 +53,11 @@ def test_create(template, capsys):
 def test_all_options(template):
     os.mkdir("out")
     args = ["--mesh", "data=2,fsdp=3,model=4", "--recipe", "lm", "--dtype", "float32"]
+    args += ["--zero", "1", "--sequence-parallel"]
     assert redco_new("a", "--model", "b", *args, "--output", "out", "--template", "template") == 0
     asked = Request.from_toml(Path("out/a/redco.toml").read_text())
-    mesh = {"data": 2, "fsdp": 3, "model": 4}
-    assert asked == Request("a", "b", mesh=mesh, recipe="lm", dtype="float32")
+    mesh = {"data": 2, "fsdp": 3, "expert": 1, "model": 4}
+    assert asked == Request("a", "b", mesh, "lm", "float32", zero=1, sequence_parallel=True)
 
 
 def test_full_path(template, tmp_path, capsys):

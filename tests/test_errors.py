@@ -8,6 +8,10 @@ from redco_new.errors import EXIT_CODE, RedcoError
 
 # Not from the listing of what exists: a golden that goes missing is to fail here.
 CASES = [
+    "inspect-html-is-a-folder",
+    "inspect-html-not-a-page",
+    "inspect-html-parent-missing",
+    "inspect-html-read-only",
     "inspect-no-model",
     "inspect-unknown-model",
     "mesh-axis-twice",

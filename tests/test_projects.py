@@ -147,16 +147,82 @@ def test_a_project_needs_nothing_of_the_generator(my_project):
     assert code == 0, out + err
 
 
-@pytest.mark.parametrize("flags", [{"shards": "1"}, {"shards": "2"}, {"shards": "8"}])
-def test_any_number_of_shards_trains_to_the_same_losses(flags, tmp_path, followed, my_project):
+LAYOUTS = {
+    "1": {"shards": "1"},
+    "2": {"shards": "2"},
+    "8": {"shards": "8"},
+    "odd": {"shards": "6"},
+    "sequence": {"mesh": "fsdp=2,model=2", "sequence_parallel": True},
+    "zero": {"mesh": "data=2,fsdp=2,model=2", "zero": 1},
+}
+
+
+@pytest.mark.parametrize("flags", LAYOUTS.values(), ids=LAYOUTS)
+def test_any_layout_trains_to_the_same_losses(flags, tmp_path, followed, my_project):
     folder = make(tmp_path, **flags)
-    options = f"--preset tiny --steps 3 --virtual-devices {flags['shards']} --workdir runs/a"
+    devices = Request.from_flags("a", "gpt-j", **flags).devices
+    options = f"--preset tiny --steps 3 --virtual-devices {devices} --workdir runs/a"
     code, out, err = run(f"python -m my_project.train {options}", folder)
     assert code == 0, out + err
+    assert "Involuntary full rematerialization" not in err
     found, expected = (
         [line["loss"] for line in metrics(path / "runs/a")] for path in (folder, my_project)
     )
     assert found == pytest.approx(expected[:3], rel=1e-4)
+
+
+def test_the_tests_of_a_project_pass_where_sizes_are_odd(tmp_path):
+    folder = make(tmp_path, shards="6", zero=1, sequence_parallel=True)
+    code, out, err = run(f"{sys.executable} -m pytest -q -k 'not boot'", folder)
+    assert code == 0 and re.search(r"^[3-9] passed", out, re.MULTILINE), out + err
+
+
+PADDED = """
+import jax
+jax.config.update("jax_num_cpu_devices", 6)
+from my_project.config import TINY
+from my_project.sharding import AXES
+from my_project.steps import build
+from redco_runtime.mesh import make_mesh
+from redco_runtime.specs import cut
+
+with jax.set_mesh(make_mesh(AXES)):
+    steps = build(TINY)
+    params = steps.init(jax.random.key(0)).params
+    up = params["layers"]["mlp"]["up"]["kernel"]
+    own = cut(params, steps.shapes)["layers"]["mlp"]["up"]["kernel"]
+    print(up.shape, up.addressable_shards[0].data.shape, own.shape, abs(up[..., 512:]).max())
+"""
+
+
+def test_what_does_not_divide_is_padded_in_memory_only(tmp_path):
+    folder = make(tmp_path, shards="6")
+    code, out, err = run(f"{sys.executable} -c '{PADDED}'", folder)
+    assert out == "(2, 128, 516) (2, 128, 86) (2, 128, 512) 0.0\n", err
+
+
+MOMENTS = """
+import jax
+jax.config.update("jax_num_cpu_devices", 4)
+from my_project.config import TINY
+from my_project.sharding import AXES
+from my_project.steps import build
+from redco_runtime.mesh import make_mesh
+
+def held(tree):
+    return sum(x.addressable_shards[0].data.nbytes for x in jax.tree.leaves(tree))
+
+with jax.set_mesh(make_mesh(AXES)):
+    state = build(TINY).init(jax.random.key(0))
+    print(held(state.opt_state) / held(state.params))
+"""
+
+
+@pytest.mark.parametrize(("zero", "share"), [(0, 2), (1, 0.5)])
+def test_zero_splits_the_moments_over_data(zero, share, tmp_path):
+    folder = make(tmp_path, mesh="data=4", zero=zero)
+    code, out, err = run(f"{sys.executable} -c '{MOMENTS}'", folder)
+    assert float(out) == pytest.approx(share, rel=1e-3), err
 
 
 COLLECTIVES = """

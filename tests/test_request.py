@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redco_new.errors import RedcoError
-from redco_new.request import AXES, DTYPES, Request, parse_mesh
+from redco_new.request import AXES, DTYPES, STAGES, Request, parse_mesh
 
 
 def refused(match):
@@ -18,14 +18,14 @@ def refused(match):
 @pytest.mark.parametrize(
     ("shards", "mesh", "sizes"),
     [
-        (None, None, (-1, 1, 1)),
-        ("1", None, (-1, 1, 1)),
-        ("4", None, (-1, 1, 4)),
-        (None, "data=2,fsdp=1,model=4", (2, 1, 4)),
-        (None, "model=4,data=2", (2, 1, 4)),
-        (None, "data=-1,fsdp=8", (-1, 8, 1)),
-        ("4", "data=2", (2, 1, 4)),
-        ("4", "model=4", (-1, 1, 4)),
+        (None, None, (-1, 1, 1, 1)),
+        ("1", None, (-1, 1, 1, 1)),
+        ("4", None, (-1, 1, 1, 4)),
+        (None, "data=2,fsdp=1,model=4", (2, 1, 1, 4)),
+        (None, "model=4,data=2,expert=8", (2, 1, 8, 4)),
+        (None, "data=-1,fsdp=8", (-1, 8, 1, 1)),
+        ("4", "data=2", (2, 1, 1, 4)),
+        ("4", "model=4", (-1, 1, 1, 4)),
     ],
 )
 def test_mesh(shards, mesh, sizes):
@@ -48,7 +48,7 @@ def test_bad_shards(shards):
         ("model=", "--mesh: 'model=' is not AXIS=SIZE"),
         ("model=x", "--mesh: 'model=x' is not AXIS=SIZE"),
         ("model=4,", "--mesh: '' is not AXIS=SIZE"),
-        ("modle=4", "--mesh: unknown axis 'modle'; the axes are data, fsdp, model"),
+        ("modle=4", "--mesh: unknown axis 'modle'; the axes are data, fsdp, expert, model"),
         ("model=4,model=4", "--mesh: the axis 'model' is given twice"),
         ("model=0", "--mesh: model=0 is not a size"),
         ("model=-1", "--mesh: model=-1 is not a size"),
@@ -72,6 +72,12 @@ def test_bad_dtype(dtype):
         Request.from_flags("a", "gpt-j", dtype=dtype)
 
 
+@pytest.mark.parametrize("zero", [-1, 2, 3])
+def test_bad_zero(zero):
+    with refused(f"--zero: {zero} is not a stage of ZeRO that redco has; give 0 or 1; stage 3, "):
+        Request.from_flags("a", "gpt-j", zero=zero)
+
+
 @pytest.mark.parametrize("word", ["", "  ", "a\nb", "\x7f"])
 def test_bad_model_and_recipe(word):
     with refused(f"--model: {word!r} is not a name"):
@@ -84,10 +90,20 @@ SIZE = st.integers(1, 999_999_999)
 WORD = st.text(min_size=1).filter(lambda s: s.isprintable() and s.strip())
 
 
-@given(model=WORD, recipe=WORD, dtype=st.sampled_from(DTYPES), sizes=st.tuples(SIZE, SIZE, SIZE))
-def test_toml_gives_the_request_back(model, recipe, dtype, sizes):
+SETTINGS = st.fixed_dictionaries(
+    {
+        "recipe": WORD,
+        "dtype": st.sampled_from(DTYPES),
+        "zero": st.sampled_from(STAGES),
+        "sequence_parallel": st.booleans(),
+    }
+)
+
+
+@given(model=WORD, sizes=st.tuples(SIZE, SIZE, SIZE, SIZE), settings=SETTINGS)
+def test_toml_gives_the_request_back(model, sizes, settings):
     mesh = ",".join(f"{axis}={size}" for axis, size in zip(AXES, sizes, strict=True))
-    request = Request.from_flags("my-project", model, mesh=mesh, recipe=recipe, dtype=dtype)
+    request = Request.from_flags("my-project", model, mesh=mesh, **settings)
     assert Request.from_toml(request.to_toml()) == request
     assert request.to_dict() == tomllib.loads(request.to_toml())
 
@@ -117,6 +133,12 @@ GOOD = Request.from_flags("a", "gpt-j", shards="4").to_toml()
         (GOOD.replace("model = 4", "model = true"), "redco.toml: mesh: model=True is not a size"),
         (GOOD.replace("model = 4", "model = 4.0"), "redco.toml: mesh: model=4.0 is not a size"),
         (GOOD.replace("model = 4", "modle = 4"), "redco.toml: mesh: unknown axis 'modle'"),
+        (GOOD.replace("zero = 0", "zero = true"), "redco.toml: zero: True is not a stage of ZeRO"),
+        (GOOD.replace("zero = 0", "zero = 1.0"), "redco.toml: zero: 1.0 is not a stage of ZeRO"),
+        (
+            GOOD.replace("sequence_parallel = false", "sequence_parallel = 1"),
+            "redco.toml: sequence_parallel: 1 is neither true nor false; give one of them",
+        ),
         ('mesh = 4\nname = "a"\nmodel = "b"', "redco.toml: mesh: 4 is not a table"),
     ],
 )

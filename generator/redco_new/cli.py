@@ -10,8 +10,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from redco_new import assets, inspect, project
+from redco_new import assets, project
 from redco_new.errors import EXIT_CODE, RedcoError
+from redco_new.inspect import page
 from redco_new.request import Request
 
 INTERRUPTED = 130  # as shells count SIGINT
@@ -27,6 +28,16 @@ Mesh = Annotated[
     str | None,
     typer.Option(
         metavar="AXES", help="All axes at once: data=2,fsdp=1,model=4; data=-1: the rest."
+    ),
+]
+Zero = Annotated[
+    int, typer.Option(metavar="STAGE", help="1: split what the optimizer keeps over `data` too.")
+]
+SequenceParallel = Annotated[
+    bool,
+    typer.Option(
+        "--sequence-parallel",
+        help="Split the sequence over `model` where nothing else is: less memory per device.",
     ),
 ]
 Recipe = Annotated[
@@ -47,6 +58,8 @@ def new(
     dtype: Annotated[
         str, typer.Option(metavar="DTYPE", help="What to compute in: bfloat16, float32.")
     ] = "bfloat16",
+    zero: Zero = 0,
+    sequence_parallel: SequenceParallel = False,
     output: Annotated[str, typer.Option(metavar="DIR", help="The folder to create NAME in.")] = ".",
     template: Annotated[
         str | None, typer.Option(metavar="DIR", help="A fork of redco's templates to render.")
@@ -69,7 +82,16 @@ def new(
     the splitting without writing anything.
     """
     name, parent = place(name, output)
-    request = Request.from_flags(name, model, shards=shards, mesh=mesh, recipe=recipe, dtype=dtype)
+    request = Request.from_flags(
+        name,
+        model,
+        shards=shards,
+        mesh=mesh,
+        recipe=recipe,
+        dtype=dtype,
+        zero=zero,
+        sequence_parallel=sequence_parallel,
+    )
     with status() as progress:
         target = project.create(request, parent, template and Path(template), progress)
     print(f"Created {target}. What to do next:\n")
@@ -88,22 +110,43 @@ def inspect_model(
     shards: Shards = None,
     mesh: Mesh = None,
     recipe: Recipe = "lm",
+    zero: Zero = 0,
+    sequence_parallel: SequenceParallel = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    html: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write a page that draws each parameter to scale."),
+    ] = None,
 ) -> None:
-    """Show how each parameter of MODEL is split, and why. Writes nothing.
+    """Show how each parameter of MODEL is split, and why, and what devices send to each other.
+
+    Writes nothing but FILE, if it is given.
 
     \b
     Examples:
       redco inspect gpt-j --shards 4
       redco inspect gpt-j --mesh fsdp=2,model=4 --json
+      redco inspect gpt-j --shards 4 --html plan.html
     """
-    request = Request.from_flags("inspected", model, shards=shards, mesh=mesh, recipe=recipe)
+    target = None if html is None else Path(html)
+    if target:
+        page.check(target)
+    request = Request.from_flags(
+        "inspected",
+        model,
+        shards=shards,
+        mesh=mesh,
+        recipe=recipe,
+        zero=zero,
+        sequence_parallel=sequence_parallel,
+    )
     with status() as progress:
         progress(f"reading the model {model}")
         from redco_new import facts  # here: it imports jax, which takes seconds
+        from redco_new.inspect.report import report
 
         plan = facts.plan_for(request, assets.templates())
-    inspect.report(model, plan, as_json=as_json)
+    report(model, plan, as_json=as_json, html=target)
 
 
 def place(name: str, output: str) -> tuple[str, Path]:

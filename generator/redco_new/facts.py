@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jax.sharding import PartitionSpec as P
+
 from redco_new import assets
+from redco_new.errors import RedcoError
 from redco_new.request import REST, Request
+from redco_new.sharding.axes import MODEL
 from redco_new.sharding.classes import LETTERS
 from redco_new.sharding.plan import Plan, plan_sharding
 from redco_new.sources.families import abstract_model, find_family
 from redco_new.sources.recipes import find_recipe, loss_and_batch
 
-# Sequences: the layout does not depend on their number, the cost of collectives scales with it.
+# Sequences on each device: the cost of collectives scales with their number, the layout does not.
 TRACED_BATCH = 8
 TEST_DEVICES = 8  # at most this many virtual devices in a project's own tests
 
@@ -25,49 +30,93 @@ def plan_for(request: Request, template: Path) -> Plan:
 
     family, recipe = find_family(request.model), find_recipe(request.recipe)
     graph, params = abstract_model(family, template, dtype=request.dtype)
-    loss, batch = loss_and_batch(recipe, template, TRACED_BATCH, family.sequence_length)
+    mesh = {axis: max(size, 1) for axis, size in request.mesh.items()}
+    rows = TRACED_BATCH * math.prod(mesh.values()) // mesh[MODEL]
+    loss, batch = loss_and_batch(recipe, template, rows, sequence_length(request))
 
     def forward(params: Any, batch: Any) -> jax.Array:
         return loss(nnx.merge(graph, params), batch, nnx.Rngs(0))[0]
 
-    return plan_sharding(forward, params, batch, {**request.mesh, "data": 1})
+    plan = plan_sharding(
+        forward,
+        params,
+        batch,
+        {a: size for a, size in mesh.items() if a != "expert" or size > 1},
+        adapt=True,
+        sequence_parallel=request.sequence_parallel,
+        zero=request.zero,
+    )
+    if request.mesh["expert"] > 1 and not any("expert" in axes for axes in plan.axes.values()):
+        what = f"{request.model} has no experts that expert={request.mesh['expert']} can split"
+        raise RedcoError("--mesh", what, "leave the axis expert out")
+    return plan
 
 
 def build(request: Request, template: Path) -> dict[str, Any]:
     """The facts of a project, by the names that the templates use."""
     family, plan = find_family(request.model), plan_for(request, template)
     recipe = find_recipe(request.recipe)
-    test_mesh = small_mesh(request.mesh)
+    mesh = axes(request, plan)
+    test_mesh = small_mesh(mesh)
     return {
         "project": request.name,
         "package": request.package,
         "model": request.model,
         "recipe": request.recipe,
         "dtype": request.dtype,
-        "mesh": dict(request.mesh),
+        "sequence_parallel": request.sequence_parallel,
         "request_toml": request.to_toml(),
         "model_class": family.model_class,
         "config_class": family.config_class,
         "title": family.title,
         "tokenizer": family.tokenizer,
-        "sequence_length": family.sequence_length,
+        "sequence_length": sequence_length(request),
         "tiny": family.tiny(request.mesh["model"]),
         "devices": request.devices,
+        "mesh": mesh,
+        "mesh_example": ",".join(f"{axis}={size}" for axis, size in test_mesh.items()),
         "test_mesh": test_mesh,
         "test_devices": math.prod(test_mesh.values()),
+        "axes_legend": axes_legend(mesh),
+        "model_axes": tuple(axis for axis in mesh if axis.startswith(MODEL)),
+        "batch_axes": batch_axes(mesh),
         "dims_legend": legend(plan),
+        "activations": {name: repr_spec(spec) for name, spec in plan.activations.items()},
         "parameters": parameters(plan),
+        "moments": moments(plan) if request.zero else {},
+        "padded": padded(plan),
         "totals": totals(plan),
         "verbatim": verbatim(request, template, family.file, recipe.file),
     }
 
 
-def small_mesh(mesh: dict[str, int]) -> dict[str, int]:
+def sequence_length(request: Request) -> int:
+    """Tokens: the full model's; with sequence parallelism, a multiple of what splits them."""
+    length = find_family(request.model).sequence_length
+    return length - length % request.mesh[MODEL] if request.sequence_parallel else length
+
+
+def axes(request: Request, plan: Plan) -> dict[str, int]:
+    """The axes of the project's mesh."""
+    return plan.mesh | {"data": request.mesh["data"]}
+
+
+def batch_axes(mesh: Mapping[str, int]) -> tuple[str, ...]:
+    """The axes that split the batch."""
+    return tuple(axis for axis in mesh if not axis.startswith(MODEL))
+
+
+def axes_legend(mesh: Mapping[str, int]) -> str:
+    """What each axis splits."""
+    inner = [axis for axis in mesh if axis.startswith(MODEL)]
+    experts = ["expert the batch and the experts"] if "expert" in mesh else []
+    parts = ["data splits the batch", "fsdp the batch and the parameters", *experts]
+    return "; ".join([*parts, f"{' and '.join(inner)} the dims inside a layer"])
+
+
+def small_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
     """Axis sizes for the project's tests: divisors of the real ones, two rows of data at least."""
-    sizes = {
-        "data": 2 if mesh["data"] == REST else mesh["data"],
-        **{a: mesh[a] for a in ("fsdp", "model")},
-    }
+    sizes = {axis: 2 if size == REST else size for axis, size in mesh.items()}
     while math.prod(sizes.values()) > TEST_DEVICES:
         axis = max(sizes, key=lambda name: sizes[name])
         sizes[axis] //= next(k for k in range(2, sizes[axis] + 1) if sizes[axis] % k == 0)
@@ -86,11 +135,32 @@ def parameters(plan: Plan) -> list[dict[str, str]]:
         {
             "path": row["path"],
             "dims": " ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar",
-            "spec": f"P({', '.join(repr(axis) for axis in row['spec'])})",
+            "spec": repr_spec(spec),
             "reason": row["reason"],
         }
-        for row in plan.rows()
+        for row, spec in zip(plan.rows(), plan.partitions, strict=True)
     ]
+
+
+def moments(plan: Plan) -> dict[str, str]:
+    """path -> spec, as Python, of what the optimizer keeps of each parameter."""
+    return {p.path: repr_spec(spec) for p, spec in zip(plan.parameters, plan.moments, strict=True)}
+
+
+def padded(plan: Plan) -> dict[str, tuple[int, ...]]:
+    """path -> the number that each dim is a multiple of, for parameters that are padded."""
+    parts = math.prod(size for axis, size in plan.mesh.items() if axis.startswith(MODEL))
+    return {
+        p.path: tuple(1 if n == size else parts for n, size in zip(stored, p.shape, strict=True))
+        for p, stored in zip(plan.parameters, plan.stored, strict=True)
+        if stored != p.shape
+    }
+
+
+def repr_spec(spec: P) -> str:
+    """A PartitionSpec as Python."""
+    entries = ("P.UNCONSTRAINED" if axes is P.UNCONSTRAINED else repr(axes) for axes in spec)
+    return f"P({', '.join(entries)})"
 
 
 def totals(plan: Plan) -> dict[str, str]:

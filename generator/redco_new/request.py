@@ -1,31 +1,40 @@
 """What the user asked for. It comes from flags or from redco.toml; both are input and checked alike."""
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.names import check_name, package_name
 
-AXES = ("data", "fsdp", "model")
+AXES = ("data", "fsdp", "expert", "model")
 DTYPES = ("bfloat16", "float32")
-REST = -1  # as the size of `data`: the devices that fsdp and model leave
+REST = -1  # as the size of `data`: the devices that the other axes leave
+STAGES = (0, 1)  # of ZeRO; the third is the axis fsdp
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
 MESH_EXAMPLE = "give for example --mesh data=2,fsdp=1,model=4"
 
 
 @dataclass(frozen=True)
 class Request:
-    """One project. mesh: axis -> devices, all of AXES; `data` may be REST.  dtype: of the compute."""
+    """One project.
+
+    mesh: axis -> devices, all of AXES; `data` may be REST.  dtype: of the compute.
+    zero: 1 to split what the optimizer keeps over `data` too.
+    sequence_parallel: whether `model` splits the sequence where it splits nothing else.
+    """
 
     name: str
     model: str
     mesh: Mapping[str, int]
     recipe: str = "lm"
     dtype: str = "bfloat16"
+    zero: int = 0
+    sequence_parallel: bool = False
 
     @property
     def package(self) -> str:
@@ -34,7 +43,7 @@ class Request:
     @property
     def devices(self) -> int:
         """The fewest devices that the mesh fits on."""
-        return max(self.mesh["data"], 1) * self.mesh["fsdp"] * self.mesh["model"]
+        return math.prod(max(size, 1) for size in self.mesh.values())
 
     @classmethod
     def from_flags(
@@ -46,6 +55,8 @@ class Request:
         mesh: str | None = None,
         recipe: str = "lm",
         dtype: str = "bfloat16",
+        zero: int = 0,
+        sequence_parallel: bool = False,
     ) -> "Request":
         """Check flags as they were typed. Raises RedcoError, which names the flag."""
         return cls(
@@ -54,6 +65,8 @@ class Request:
             mesh=parse_mesh(shards, mesh),
             recipe=_check_word("--recipe", recipe),
             dtype=_check_dtype("--dtype", dtype),
+            zero=_check_zero("--zero", zero),
+            sequence_parallel=sequence_parallel,
         )
 
     @classmethod
@@ -63,7 +76,7 @@ class Request:
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise RedcoError(source, f"not TOML: {error}", "mend that line") from error
-        known = {"name", "model", "recipe", "dtype", "mesh"}
+        known = {field.name for field in fields(cls)}
         if unknown := sorted(set(table) - known):
             what = f"unknown key {unknown[0]!r}"
             raise RedcoError(source, what, f"the keys are {', '.join(sorted(known))}")
@@ -76,12 +89,17 @@ class Request:
             mesh=_check_mesh(f"{source}: mesh", table.get("mesh", {})),
             recipe=_check_word(f"{source}: recipe", table.get("recipe", cls.recipe)),
             dtype=_check_dtype(f"{source}: dtype", table.get("dtype", cls.dtype)),
+            zero=_check_zero(f"{source}: zero", table.get("zero", cls.zero)),
+            sequence_parallel=_check_truth(
+                f"{source}: sequence_parallel",
+                table.get("sequence_parallel", cls.sequence_parallel),
+            ),
         )
 
     def to_toml(self) -> str:
         """The keys of redco.toml; `from_toml` gives an equal request back."""
-        words = ("name", "model", "recipe", "dtype")
-        lines = [f"{key} = {json.dumps(getattr(self, key), ensure_ascii=False)}" for key in words]
+        keys = [field.name for field in fields(self) if field.name != "mesh"]
+        lines = [f"{key} = {json.dumps(getattr(self, key), ensure_ascii=False)}" for key in keys]
         sizes = [f"{axis} = {self.mesh[axis]}" for axis in AXES]
         return "\n".join([*lines, "", "[mesh]", *sizes, ""])
 
@@ -131,7 +149,7 @@ def _check_mesh(where: str, sizes: Any) -> dict[str, int]:
         if type(size) is not int or (size < 1 and not rest):
             todo = "give 1 or more (data may be -1: the devices that are left)"
             raise RedcoError(where, f"{axis}={size} is not a size", todo)
-    return {"data": REST, "fsdp": 1, "model": 1} | {a: sizes[a] for a in AXES if a in sizes}
+    return {a: sizes.get(a, REST if a == "data" else 1) for a in AXES}
 
 
 def _check_word(where: str, value: Any) -> str:
@@ -143,4 +161,17 @@ def _check_word(where: str, value: Any) -> str:
 def _check_dtype(where: str, value: Any) -> str:
     if value not in DTYPES:
         raise RedcoError(where, f"unknown dtype {value!r}", f"choose one of {', '.join(DTYPES)}")
+    return value
+
+
+def _check_zero(where: str, value: Any) -> int:
+    if type(value) is not int or value not in STAGES:
+        todo = "give 0 or 1; stage 3, which splits the parameters too, is --mesh fsdp=N"
+        raise RedcoError(where, f"{value!r} is not a stage of ZeRO that redco has", todo)
+    return value
+
+
+def _check_truth(where: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise RedcoError(where, f"{value!r} is neither true nor false", "give one of them")
     return value

@@ -4,23 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 import jax
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding
 
 from redco_runtime.errors import UserError
-
-BATCH_AXES = ("data", "fsdp")
-
-
-def keep_rows(x: jax.Array) -> jax.Array:
-    """`x`, its first dim laid out as that of the batch; as it is where no mesh is in place.
-
-    Where parameters that fsdp splits meet the batch, the compiler may move either of them: without
-    this it moves activations, which are larger, and repeats the work of every row.
-    """
-    if jax.sharding.get_abstract_mesh().empty:
-        return x
-    rest = [PartitionSpec.UNCONSTRAINED] * (x.ndim - 1)
-    return jax.lax.with_sharding_constraint(x, PartitionSpec(BATCH_AXES, *rest))
 
 
 def count_parts(batch: NamedSharding) -> int:
@@ -46,6 +32,16 @@ def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = No
         )
     auto = (AxisType.Auto,) * len(sizes)
     return jax.make_mesh(tuple(sizes.values()), tuple(sizes), auto, devices=devices)
+
+
+def check_divides(setting: str, value: int, axes: Sequence[str]) -> None:
+    """Raises UserError if the devices of `axes` cannot split `value`, which `setting` gives."""
+    parts = math.prod(jax.sharding.get_mesh().shape[axis] for axis in axes)
+    if value % parts:
+        raise UserError(
+            f"{setting} {value} does not divide by {parts}, the devices of {' x '.join(axes)}, "
+            f"which split it: make it {-(-value // parts) * parts}"
+        )
 
 
 def parse_axes(text: str, axes: Mapping[str, int]) -> dict[str, int]:

@@ -29,7 +29,7 @@ def parameter_specs(params: Any, table: Mapping[str, P]) -> Any:
     if faults:
         raise UserError(
             "sharding.py does not fit the model:\n  " + "\n  ".join(faults) + "\n"
-            "Correct the table PARAMS there, or the sizes of the model in config.py."
+            "Correct the table there, the sizes of the model in config.py, or those of the mesh."
         )
     return jax.tree.unflatten(jax.tree.structure(params), [table[path] for path in shapes])
 
@@ -48,16 +48,19 @@ def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
     return faults
 
 
-def state_specs(optimizer: GradientTransformation, params: Any, specs: Any) -> TrainState:
-    """Specs of a whole TrainState: what the optimizer keeps of a parameter lies where that lies.
+def state_specs(
+    optimizer: GradientTransformation, params: Any, specs: Any, moments: Any
+) -> TrainState:
+    """Specs of a whole TrainState.
 
     An array of the optimizer belongs to the parameter of its shape whose path its own path ends
     with; others, such as counts, are whole. params: ShapeDtypeStructs.  specs: their specs.
+    moments: those of what the optimizer keeps of each.
     """
     leaves = jax.tree.leaves_with_path(params)
     known = {
         (path, leaf.shape): spec
-        for (path, leaf), spec in zip(leaves, jax.tree.leaves(specs), strict=True)
+        for (path, leaf), spec in zip(leaves, jax.tree.leaves(moments), strict=True)
     }
 
     def place(path: tuple[Any, ...], leaf: Any) -> P:
@@ -75,3 +78,28 @@ def abstract_state(optimizer: GradientTransformation, params: Any, specs: TrainS
         return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
 
     return jax.eval_shape(jax.jit(make, out_shardings=specs), params)
+
+
+def pad(params: Any, multiples: Mapping[str, tuple[int, ...]]) -> Any:
+    """`params`, zeros added at the end of dims: each becomes a multiple of what `multiples` says.
+
+    multiples: path of a parameter -> one number a dim; a parameter that it has not is kept.
+    """
+    leaves = {
+        path: (
+            jnp.pad(leaf, [(0, -n % k) for n, k in zip(leaf.shape, multiples[path], strict=True)])
+            if path in multiples
+            else leaf
+        )
+        for path, leaf in flatten(params).items()
+    }
+    return jax.tree.unflatten(jax.tree.structure(params), leaves.values())
+
+
+def cut(params: Any, shapes: Any) -> Any:
+    """What `pad` was given: `params` in the shapes of `shapes`, a tree of the same structure."""
+
+    def shorten(x: jax.Array, like: Any) -> jax.Array:
+        return x if x.shape == like.shape else jax.lax.slice(x, [0] * x.ndim, like.shape)
+
+    return jax.tree.map(shorten, params, shapes)

@@ -3,7 +3,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from redco_runtime.errors import UserError
-from redco_runtime.mesh import count_parts, make_mesh, parse_axes
+from redco_runtime.mesh import check_divides, count_parts, make_mesh, parse_axes
 
 AXES = ("data", "fsdp", "model")
 
@@ -54,3 +54,12 @@ def test_bad_axes(text):
 def test_parts_of_the_rows(spec, parts):
     mesh = make_mesh({"data": 2, "fsdp": 1, "model": 2})
     assert count_parts(NamedSharding(mesh, spec)) == parts
+
+
+def test_what_the_devices_cannot_split_is_named():
+    with jax.set_mesh(make_mesh({"data": 1, "fsdp": 2, "model": 2})):
+        check_divides("sequence_length", 8, ("fsdp", "model"))
+        with pytest.raises(
+            UserError, match="sequence_length 10 does not divide by 4, .*: make it 12"
+        ):
+            check_divides("sequence_length", 10, ("fsdp", "model"))

@@ -6,7 +6,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.errors import UserError
 from redco_runtime.mesh import make_mesh
-from redco_runtime.specs import abstract_state, parameter_specs, state_specs
+from redco_runtime.specs import abstract_state, cut, pad, parameter_specs, state_specs
 
 PARAMS = {"up": {"kernel": jax.ShapeDtypeStruct((8, 4), "float32")}}
 SPECS = {"up/kernel": P(None, "model")}
@@ -45,10 +45,12 @@ def test_a_dim_that_does_not_divide_is_named():
         parameter_specs(odd, {"up/kernel": P(None, ("fsdp", "model"))})
 
 
+OPTIMIZER = optax.adamw(optax.constant_schedule(1e-3))
+
+
 def test_the_optimizer_state_lies_where_its_parameter_lies():
-    optimizer = optax.adamw(optax.constant_schedule(1e-3))
-    specs = state_specs(optimizer, PARAMS, parameter_specs(PARAMS, SPECS))
-    state = abstract_state(optimizer, PARAMS, specs)
+    specs = parameter_specs(PARAMS, SPECS)
+    state = abstract_state(OPTIMIZER, PARAMS, state_specs(OPTIMIZER, PARAMS, specs, specs))
     split = {
         jax.tree_util.keystr(path)
         for path, leaf in jax.tree.leaves_with_path(state)
@@ -60,3 +62,19 @@ def test_the_optimizer_state_lies_where_its_parameter_lies():
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=leaf.sharding), state
     )
     assert placed.params["up"]["kernel"].addressable_shards[0].data.shape == (8, 2)
+
+
+def test_moments_may_lie_elsewhere():
+    specs, moments = parameter_specs(PARAMS, SPECS), {"up": {"kernel": P("fsdp", "model")}}
+    state = abstract_state(OPTIMIZER, PARAMS, state_specs(OPTIMIZER, PARAMS, specs, moments))
+    assert state.params["up"]["kernel"].sharding.spec == P(None, "model")
+    kept = [leaf for leaf in jax.tree.leaves(state.opt_state) if leaf.ndim]
+    assert [leaf.sharding.spec for leaf in kept] == [P("fsdp", "model")] * 2
+
+
+def test_padding_adds_zeros_and_is_cut_off_again():
+    params = {"a": {"b": jnp.ones((7, 4))}, "c": jnp.ones(3)}
+    padded = pad(params, {"a/b": (4, 3)})
+    assert padded["a"]["b"].shape == (8, 6) and padded["a"]["b"].sum() == 28
+    assert padded["c"] is params["c"]
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, cut(padded, params), params))

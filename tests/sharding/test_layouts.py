@@ -6,6 +6,7 @@ import jax
 import pytest
 from jax.sharding import PartitionSpec as P
 from sharding.models import ZOO
+from sharding.zoo import IDS, shapes
 
 from redco_new.sharding.plan import plan_sharding
 
@@ -149,10 +150,12 @@ def test_heads_that_do_not_divide_leave_the_rest_split():
 
 
 def test_the_residual_stream_is_split_if_nothing_else_can_be():
-    plan = plan_of("gpt2", 8)
-    assert plan.dims["h"]["qkv"] == ("layers", "embed", "fused")
-    assert plan.specs["h"]["qkv"] == P(None, *ROWS)
-    assert plan.specs["h"]["proj"] == P(None, *COLUMNS)
+    def forward(p, batch):
+        x = p["t"][batch["ids"]]
+        return x + jax.nn.relu(x @ p["i"]) @ p["o"]
+
+    plan = plan_sharding(forward, shapes(t=(85, 8), i=(8, 6), o=(6, 8)), IDS, {"model": 4})
+    assert plan.specs == {"t": P("fsdp", "model"), "i": ROWS, "o": COLUMNS}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 
 LARGE = os.environ.get("REDCO_ZOO") == "large"
-B, S, D, F = (8, 512, 1024, 4096) if LARGE else (4, 8, 32, 64)
-N, H, V, L = (16, 64, 32768, 2) if LARGE else (4, 8, 84, 2)
+B, S, D, F = (4, 512, 1024, 4096) if LARGE else (4, 8, 32, 64)
+N, H, V, L = (16, 64, 16384, 2) if LARGE else (4, 8, 84, 2)
 IDS = {"ids": jax.ShapeDtypeStruct((B, S), jnp.int32)}
 X = {"x": jax.ShapeDtypeStruct((B, D), jnp.float32)}
 

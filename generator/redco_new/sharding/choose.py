@@ -13,6 +13,9 @@ Conflicts = dict[Node, frozenset[Node]]
 # Classes that are tried both ways, in all. A decoder needs one, for its residual stream.
 BRANCHES = 64
 
+# Memory that is not worth a collective of its own, as a share of the model's.
+TRIFLE = 5e-3
+
 
 def find_conflicts(classes: Classes, nodes: Set[Node]) -> Conflicts:
     """For each class, those that share an array with it: at most one of them may be split.
@@ -71,7 +74,7 @@ def greedy(model: CostModel, conflicts: Conflicts) -> frozenset[Node]:
 def worth(model: CostModel, node: Node) -> bool:
     """Whether splitting a class pays by itself."""
     alone, nothing = model.cost(frozenset({node})), model.cost(frozenset())
-    return alone.time < nothing.time or model.saved(node) > 0
+    return alone.time < nothing.time or model.saved(node) > TRIFLE * nothing.bytes
 
 
 def without(conflicts: Conflicts, gone: Set[Node]) -> Conflicts:

@@ -15,21 +15,23 @@ from redco_new.sharding.trace import Traced
 COPIES = 3
 # An all-reduce sends each byte twice, to be summed and back; parts that change places go once.
 # A dim that is repeated lies where its repetitions do.
-TRIPS = {"part": 1, "join": 1, "repeat": 0}
+TRIPS = {"part": 1, "join": 1, "fold": 1, "repeat": 0}
 SUMMED = 2
 
 
 # What it weighs to move all that splitting every class would move, against repeating all work on
 # every device. Both are shares, so that a model of any size has the layout of its big sister, and
 # below 1, so that work is divided wherever it can be.
-MOVING = 0.5
+MOVING = 1.0
 
 
 @dataclass(frozen=True, order=True)
 class Cost:
     """Compared in this order.
 
-    time: the share of the products' work that every device repeats, and the share of bytes moved.
+    time: the share of the products' work that every device repeats, and the share of bytes moved,
+    of those that splitting every class would move: shares, so that a model of any size has the
+    layout of its big sister.
     bytes: held per device.
     """
 
@@ -77,7 +79,7 @@ class CostModel:
     moved: bytes that the collectives send which splitting a class causes.
     work: for each matrix product, its classes and its FLOPs.
     held: for each parameter, its classes and its bytes.
-    parts: of each class that has fewer than `n`.
+    parts: of each class that has fewer than `n`.  rows: devices that share the rows of the batch.
     """
 
     n: int
@@ -85,6 +87,7 @@ class CostModel:
     work: tuple[tuple[frozenset[Node], int], ...]
     held: tuple[tuple[frozenset[Node], int], ...]
     parts: Mapping[Node, int] = field(default_factory=dict)
+    rows: int = 1
     work_by_node: dict[Node, int] = field(default_factory=lambda: defaultdict(int))
     held_by_node: dict[Node, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -110,8 +113,8 @@ class CostModel:
 
     def saved(self, node: Node) -> int:
         """Bytes that splitting one class alone saves per device, less those that it moves."""
-        held = self.held_by_node[node]
-        return COPIES * (held - held // self.parts_of({node})) - self.moved.get(node, 0)
+        held, moved = self.held_by_node[node], self.moved.get(node, 0) // self.rows
+        return COPIES * (held - held // self.parts_of({node})) - moved
 
     def parts_of(self, nodes: Set[Node]) -> int:
         """Parts that an array or a product is in, if the classes `nodes` of it are split."""
@@ -130,10 +133,12 @@ class CostModel:
         )
         held = sum(size // self.parts_of(nodes & split) for nodes, size in self.held)
         moved = sum(self.moved.get(node, 0) for node in split)
-        return Cost(whole / self.all_work + MOVING * moved / self.all_moved, held)
+        return Cost(whole / self.all_work + moved / self.all_moved, held)
 
 
-def cost_model(classes: Classes, traced: Traced, n: int, parts: Mapping[Node, int]) -> CostModel:
+def cost_model(
+    classes: Classes, traced: Traced, n: int, parts: Mapping[Node, int], rows: int
+) -> CostModel:
     """Price a traced model for `n` devices, two or more."""
     find = classes.graph.find
     moved: dict[Node, int] = defaultdict(int)
@@ -146,4 +151,4 @@ def cost_model(classes: Classes, traced: Traced, n: int, parts: Mapping[Node, in
         (frozenset(dims), parameter.bytes)
         for dims, parameter in zip(classes.parameter_dims, traced.parameters, strict=True)
     )
-    return CostModel(n, dict(moved), work, held, parts)
+    return CostModel(n, dict(moved), work, held, parts, rows)

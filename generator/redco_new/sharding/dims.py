@@ -8,7 +8,7 @@ the model's logical axes; the uses of a class are what it costs to split it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,8 +58,8 @@ class Use:
 
     kind: "reduce" (the operation sums over the node), "index" (it looks rows up along it),
     "part" (it takes the node apart into smaller dims), "join" (the parts come together because
-    the whole array is needed), "repeat" (each element becomes several), or "cut" (it slices,
-    sorts, joins or shifts along it).
+    the whole array is needed), "repeat" (each element becomes several), "fold" (it is a minor
+    factor of a merge or a split), or "cut" (the operation slices, sorts, joins or shifts along it).
     """
 
     kind: str
@@ -83,6 +83,25 @@ class Tie:
     array: tuple[Node, ...] = ()
 
 
+@dataclass(frozen=True)
+class Body:
+    """One pass through a program: a function that is called twice has two.
+
+    values: of its variables.  inner: for each equation, the passes through the programs in it.
+    """
+
+    jaxpr: Any
+    values: dict[Any, Value]
+    inner: list[tuple[Body, ...]]
+
+    def __iter__(self) -> Iterator[Body]:
+        """This one and all inside it, in the order in which they run."""
+        yield self
+        for bodies in self.inner:
+            for body in bodies:
+                yield from body
+
+
 @dataclass
 class Graph:
     """Union-find over the dims of a program, and what the program does with them.
@@ -103,6 +122,7 @@ class Graph:
     copies: set[Node] = field(default_factory=set)
     origins: list[tuple[Node, Node]] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
+    bodies: list[Body] = field(default_factory=list)
     times: int = 1
     source: str = ""
     data: bool = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.dims import Node
+from redco_new.sharding.roles import count
 
 DATA, FSDP, EXPERT = "data", "fsdp", "expert"
 Shape = tuple[int, ...]
@@ -68,7 +68,7 @@ class Placement:
     @cached_property
     def order(self) -> list[Node]:
         """Classes that fsdp may split, the one that most parameters have first; no loop's."""
-        counts = Counter(n for dims in self.classes.parameter_dims for n in set(dims))
+        counts = count(self.classes)
         unlooped = counts.keys() - self.classes.scanned - self.classes.windows
         return sorted(unlooped, key=lambda n: (-counts[n], self.classes.order[n]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec as P
 
+from redco_new.sharding.activations import Layouts
 from redco_new.sharding.axes import MODEL, model_axes
 from redco_new.sharding.choose import choose, find_conflicts
 from redco_new.sharding.classes import Classes, find_classes
@@ -29,9 +31,10 @@ class Plan:
     mesh: axis -> size, as the specs name them: `model` may be taken apart (axes.py).
     specs, dims: trees of the parameters' structure, of PartitionSpecs and of tuples of class
     labels.  stored: the shape that each parameter has in memory: its own, or padded.
-    moments: layouts of the optimizer's arrays where `data` splits them too (ZeRO-1).
+    moments: layouts of what an optimizer keeps of each parameter.
     batch_axes: axes that the first dim of the batch is split over.
     classes, axes: the classes of the program, and the axes that divide each of them.
+    layouts: of the values of the program.  divider: how sizes were divided.
     warnings: what the engine could not see through.
     """
 
@@ -46,6 +49,8 @@ class Plan:
     batch_axes: tuple[str, ...]
     classes: Classes
     axes: dict[Node, tuple[str, ...]]
+    layouts: Layouts
+    divider: Divider
     warnings: tuple[str, ...]
 
     @property
@@ -55,6 +60,11 @@ class Plan:
     @property
     def dims(self) -> Any:
         return jax.tree_util.tree_unflatten(self.treedef, self.labels)
+
+    @property
+    def activations(self) -> dict[str, P]:
+        """The layout of each array that the model names (jax.ad_checkpoint.checkpoint_name)."""
+        return self.layouts.named()
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict a parameter.
@@ -92,6 +102,8 @@ def plan_sharding(
     mesh: Mapping[str, int],
     *,
     adapt: bool = False,
+    sequence_parallel: bool = False,
+    zero: int = 0,
 ) -> Plan:
     """Derive a layout from the computation `forward(params, batch)`.
 
@@ -99,6 +111,8 @@ def plan_sharding(
     mesh: sizes of the axes "data", "fsdp", "expert" and "model"; one left out has size 1.
     adapt: a dim that does not divide by `model` is not left whole if it can be padded, or be
     split over a part of `model`; then `stored` and `mesh` of the plan differ from what was given.
+    sequence_parallel: between the products that `model` splits, it splits the sequence.
+    zero: 1 to split what the optimizer keeps of a parameter over `data` too.
     """
     sizes = {DATA: 1, FSDP: 1, MODEL: 1, **mesh}
     traced = trace(forward, params, batch)
@@ -111,7 +125,9 @@ def plan_sharding(
     own = expert_axis(classes, sizes.get(EXPERT, 1))
     free = {node: way for node, way in ways.items() if not way.obstacle and node not in own}
     parts = {node: way.parts for node, way in free.items() if way.parts < sizes[MODEL]}
-    split = choose(cost_model(classes, traced, n, parts), find_conflicts(classes, frozenset(free)))
+    batch_axes = (DATA, FSDP, *((EXPERT,) if EXPERT in sizes else ()))
+    prices = cost_model(classes, traced, n, parts, math.prod(sizes[axis] for axis in batch_axes))
+    split = choose(prices, find_conflicts(classes, frozenset(free)))
     label_rest(classes, {*split, *own})
     over, axes = model_axes(sizes[MODEL], {node: free[node].parts for node in split})
     plan_mesh = {a: k for a, k in sizes.items() if a != MODEL} | over
@@ -124,14 +140,16 @@ def plan_sharding(
         mesh=plan_mesh,
         parameters=traced.parameters,
         partitions=tuple(map(place.partition, indices)),
-        moments=tuple(map(place.moments, indices)),
+        moments=tuple(map(place.moments if zero else place.partition, indices)),
         stored=tuple(map(place.stored, indices)),
         labels=tuple(tuple(classes.labels[n] for n in dims) for dims in classes.parameter_dims),
         reasons=tuple(map(reasons.of, indices)),
         treedef=traced.treedef,
-        batch_axes=(DATA, FSDP, *((EXPERT,) if EXPERT in sizes else ())),
+        batch_axes=batch_axes,
         classes=classes,
         axes=axes | own,
+        layouts=Layouts(classes, plan_mesh, axes | own, batch_axes, sequence_parallel),
+        divider=divider,
         warnings=tuple(
             f"no sharding rule for the primitive {name} ({source}): its arrays are left whole"
             for name, source in classes.graph.unknown.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Set
 
@@ -69,8 +70,12 @@ def label_rest(classes: Classes, split: Set[Node]) -> None:
 
 
 def count(classes: Classes) -> Counter[Node]:
-    """How many parameters have each class."""
-    return Counter(n for dims in classes.parameter_dims for n in set(dims))
+    """How many parameters have each class; one that a loop runs over counts for each layer."""
+    counts: Counter[Node] = Counter()
+    for dims in classes.parameter_dims:
+        layers = math.prod(max(classes.sizes[n]) for n in dims if n in classes.scanned)
+        counts.update(dict.fromkeys(dims, layers))
+    return counts
 
 
 def vocab_size(

@@ -77,8 +77,8 @@ def reshape(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
             graph.tie(before[0], after[0], "repeat", inputs[0])
         else:
             graph.unite(before[0], after[0])
-        graph.use("cut", before[1:], inputs[0])
-        graph.use("cut", after[1:], out)
+        graph.use("fold", before[1:], inputs[0])
+        graph.use("fold", after[1:], out)
     return [out]
 
 

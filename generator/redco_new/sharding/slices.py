@@ -80,15 +80,17 @@ def dynamic_update_slice(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Va
 
 @rule("concatenate")
 def concatenate(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """The parts of a dim that is joined come together on each device, and all that it is joined with."""
     axis, aval = eqn.params["dimension"], eqn.outvars[0].aval
     dims = [graph.node(n) if i == axis else inputs[0].dims[i] for i, n in enumerate(aval.shape)]
+    out = graph.value(aval, dims)
     for value in inputs:
-        graph.use("cut", [value.dims[axis]], value)
+        graph.use("cut", [value.dims[axis]], out)
         graph.origins.append((dims[axis], value.dims[axis]))
         for i, (node, other) in enumerate(zip(dims, value.dims, strict=True)):
             if i != axis:
                 graph.unite(node, other)
-    return [graph.value(aval, dims)]
+    return [out]
 
 
 @rule("rev")

@@ -33,12 +33,13 @@ class Traced:
 
     jaxpr: its inputs are the leaves of the parameters, then the leaves of the batch.
     parameters: in the order of the jaxpr's inputs.
-    treedef: the structure of the parameter tree.
+    treedef, outputs: the structures of the parameter tree, and of what the function returns.
     """
 
     jaxpr: ClosedJaxpr
     parameters: tuple[Parameter, ...]
     treedef: jax.tree_util.PyTreeDef
+    outputs: jax.tree_util.PyTreeDef
 
 
 def trace(forward: Callable[[Any, Any], Any], params: Any, batch: Any) -> Traced:
@@ -49,10 +50,10 @@ def trace(forward: Callable[[Any, Any], Any], params: Any, batch: Any) -> Traced
     leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
     parameters = tuple(parameter(path_string(path), leaf) for path, leaf in leaves)
     try:
-        jaxpr = jax.make_jaxpr(forward)(params, batch)
+        jaxpr, made = jax.make_jaxpr(forward, return_shape=True)(params, batch)
     except Exception as error:  # the model's own code may raise anything
         raise ShardingError(explain(error)) from error
-    return Traced(jaxpr, parameters, treedef)
+    return Traced(jaxpr, parameters, treedef, jax.tree.structure(made))
 
 
 def parameter(path: str, leaf: Any) -> Parameter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 from jax._src import source_info_util
 from jax.extend.core import Jaxpr, Literal
 
-from redco_new.sharding.dims import RULES, Graph, Value
+from redco_new.sharding.dims import RULES, Body, Graph, Value
 from redco_new.sharding.ties import settle
 from redco_new.sharding.trace import Traced
 from redco_new.sharding.ways import Divider
+
+LIBRARIES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 
 def build_graph(traced: Traced, divider: Divider) -> Graph:
@@ -43,7 +46,8 @@ def build_graph(traced: Traced, divider: Divider) -> Graph:
 
 def run(graph: Graph, jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Value]) -> list[Value]:
     """Apply the rules to each equation of `jaxpr`; the values of its outputs."""
-    outer = graph.source, graph.data
+    outer = graph.source, graph.data, graph.bodies
+    inner: list[tuple[Body, ...]] = []
     env = dict(zip(jaxpr.invars, inputs, strict=True))
     graph.data = False
     env.update((var, graph.value(var.aval)) for var in jaxpr.constvars)
@@ -52,12 +56,14 @@ def run(graph: Graph, jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Valu
         return graph.value(atom.aval) if isinstance(atom, Literal) else env[atom]
 
     for eqn in jaxpr.eqns:
-        graph.source, graph.data = source_line(eqn) or outer[0], False
+        graph.source, graph.data, graph.bodies = source_line(eqn) or outer[0], False, []
         values = [read(atom) for atom in eqn.invars]
         graph.data = any(value.data for value in values)
         outputs = RULES.get(eqn.primitive.name, unknown)(graph, eqn, values)
         env.update(zip(eqn.outvars, outputs, strict=True))
-    graph.source, graph.data = outer
+        inner.append(tuple(graph.bodies))
+    graph.source, graph.data, graph.bodies = outer
+    graph.bodies.append(Body(jaxpr, env, inner))
     return [read(atom) for atom in jaxpr.outvars]
 
 
@@ -70,8 +76,13 @@ def unknown(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
 
 
 def source_line(eqn: Any) -> str:
-    """`file.py:12 (function)` of the user's line that made an equation, or ""."""
-    frame = source_info_util.user_frame(eqn.source_info.traceback)
+    """`file.py:12 (function)` of the user's line that made an equation, or "".
+
+    Where an installed library made it (a layer of Flax), the line that called the library.
+    """
+    frames = list(source_info_util.user_frames(eqn.source_info.traceback))
+    own = (frame for frame in frames if not frame.file_name.startswith(LIBRARIES))
+    frame = next(own, frames[0] if frames else None)
     if frame is None:
         return ""
     return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line} ({frame.function_name})"

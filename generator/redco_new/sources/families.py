@@ -33,7 +33,7 @@ class Family:
 
 
 def _tiny_gpt_j(shards: int) -> dict[str, int]:
-    heads = math.lcm(8, shards) if 16 % shards == 0 else 8
+    heads = math.lcm(8, math.gcd(16, shards))
     return {
         "vocab_size": shards * -(-384 // shards),
         "embed_dim": 16 * heads,

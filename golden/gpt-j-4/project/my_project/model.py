@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from redco_runtime.mesh import keep_rows
+from redco_runtime.activations import lay_out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +114,8 @@ class GPTJ(nnx.Module):
         return _norm(self.ln, x_BSD), cache
 
     def _embed(self, input_ids_BS):
-        return keep_rows(self.embed(input_ids_BS).astype(self.config.dtype))
+        table_VD = lay_out(self.embed.embedding[...], "table_VD")
+        return lay_out(table_VD[input_ids_BS].astype(self.config.dtype), "x_BSD")
 
     def _check_length(self, length):
         limit = self.config.max_positions
@@ -131,9 +132,9 @@ class Layer(nnx.Module):
         self.mlp = MLP(config, rngs)
 
     def __call__(self, x_BSD, rotary, attend):
-        h_BSD = _norm(self.ln, x_BSD)
+        h_BSD = lay_out(_norm(self.ln, x_BSD), "h_BSD")
         o_BSD, extra = self.attn(h_BSD, rotary, attend)
-        return x_BSD + (o_BSD + self.mlp(h_BSD)), extra
+        return lay_out(x_BSD + (o_BSD + self.mlp(h_BSD)), "x_BSD"), extra
 
 
 class Attention(nnx.Module):
@@ -148,10 +149,11 @@ class Attention(nnx.Module):
         self.o = _linear(config, D, D, rngs, use_bias=False)
 
     def __call__(self, h_BSD, rotary, attend):
-        shape_BSNH = h_BSD.shape[:2] + self.heads
-        q_BSNH = _rotate(self.q(h_BSD).reshape(shape_BSNH), *rotary)
-        k_BSNH = _rotate(self.k(h_BSD).reshape(shape_BSNH), *rotary)
-        o_BSNH, extra = attend(q_BSNH, k_BSNH, self.v(h_BSD).reshape(shape_BSNH))
+        q_BSNH, k_BSNH, v_BSNH = (
+            lay_out(project(h_BSD).reshape(h_BSD.shape[:2] + self.heads), "q_BSNH")
+            for project in (self.q, self.k, self.v)
+        )
+        o_BSNH, extra = attend(_rotate(q_BSNH, *rotary), _rotate(k_BSNH, *rotary), v_BSNH)
         return self.o(o_BSNH.reshape(h_BSD.shape)), extra
 
 
@@ -161,7 +163,7 @@ class MLP(nnx.Module):
         self.down = _linear(config, config.mlp_dim, config.embed_dim, rngs)
 
     def __call__(self, h_BSD):
-        return self.down(jax.nn.gelu(self.up(h_BSD), approximate=True))
+        return self.down(jax.nn.gelu(lay_out(self.up(h_BSD), "u_BSF"), approximate=True))
 
 
 _NORMAL = nnx.initializers.normal(0.02)

@@ -7,9 +7,22 @@ Dims: D embed, N heads, L layers, F mlp, V vocab. A spec has one entry a dim: th
 
 from jax.sharding import PartitionSpec as P
 
-AXES = {"data": -1, "fsdp": 1, "model": 4}  # -1: the devices that the other axes leave
+AXES = {
+    "data": -1,  # the devices that the other axes leave
+    "fsdp": 1,
+    "model": 4,
+}
 
 BATCH = P(("data", "fsdp"))  # B of every array in a batch
+
+# Of the arrays that model.py names with lay_out().
+ACTIVATIONS = {
+    "table_VD": P("model", None),
+    "x_BSD": P(("data", "fsdp"), None, None),
+    "h_BSD": P(("data", "fsdp"), None, None),
+    "q_BSNH": P(("data", "fsdp"), None, "model", None),
+    "u_BSF": P(("data", "fsdp"), None, "model"),
+}
 
 PARAMS = {
     # V D | rows of vocab: each device looks up its own; one all-reduce joins them

@@ -15,7 +15,8 @@ from jax.sharding import PartitionSpec as P
 from my_project import pipeline
 from my_project.config import Config
 from my_project.model import GPTJ
-from my_project.sharding import BATCH, PARAMS
+from my_project.sharding import ACTIVATIONS, BATCH, PARAMS
+from redco_runtime.activations import layouts
 from redco_runtime.gradients import mean_and_gradients, weighted_sum
 from redco_runtime.specs import abstract_state, parameter_specs, state_specs
 from redco_runtime.state import TrainState
@@ -47,10 +48,14 @@ def build(config: Config) -> Steps:
     optimizer = config.optimizer.transform(config.train.steps)
     schedule = config.optimizer.schedule(config.train.steps)
     specs = parameter_specs(abstract, PARAMS)
-    state = state_specs(optimizer, abstract, specs)
+    state = state_specs(optimizer, abstract, specs, specs)
+
+    def merge(params):
+        return nnx.merge(graph, params)
 
     def loss(params, batch, key):
-        return pipeline.loss(nnx.merge(graph, params), batch, nnx.Rngs(key))
+        with layouts(ACTIVATIONS):
+            return pipeline.loss(merge(params), batch, nnx.Rngs(key))
 
     def init(key):
         model = GPTJ(config.model, rngs=nnx.Rngs(key))
@@ -75,7 +80,8 @@ def build(config: Config) -> Steps:
         return weighted_sum(loss(params, batch, jax.random.key(0)), valid_B)
 
     def predict(params, batch, key):
-        return pipeline.predict(nnx.merge(graph, params), batch, nnx.Rngs(key))
+        with layouts(ACTIVATIONS):
+            return pipeline.predict(merge(params), batch, nnx.Rngs(key))
 
     return Steps(
         state=abstract_state(optimizer, abstract, state),

@@ -1,0 +1,1 @@
+"""`redco inspect`: how a model's parameters are split, and why, for people and for programs."""

@@ -1,0 +1,165 @@
+"""Classes and the axes that divide them -> the layout of each array that a model computes."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from jax.extend.core import Literal
+from jax.sharding import PartitionSpec as P
+
+from redco_new.sharding.axes import MODEL
+from redco_new.sharding.classes import Classes
+from redco_new.sharding.dims import Body, Node, Value
+from redco_new.sharding.place import spec
+
+Axes = tuple[str, ...]
+
+PRODUCTS = {"dot_general", "ragged_dot_general", "conv_general_dilated"}
+# They hand the same data on: what counts is what is done with it next.
+VIEWS = {"name", "convert_element_type", "transpose", "reshape", "squeeze", "sharding_constraint"}
+# They take the elements of a dim in their order.
+ORDERED = {
+    "conv_general_dilated",
+    "reduce_window_sum",
+    "reduce_window_max",
+    "cumsum",
+    "sort",
+    "fft",
+}
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """The layouts of the values of one traced program.
+
+    mesh: axis -> size.  axes: of each class that is split.  batch_axes: of the rows of the batch.
+    sequence: whether the axis `model`, where it splits no class of an array, splits its positions
+    (sequence parallelism, Korthikanti et al. 2022, section 4.2.2).
+    """
+
+    classes: Classes
+    mesh: Mapping[str, int]
+    axes: Mapping[Node, Axes]
+    batch_axes: Axes
+    sequence: bool
+
+    def of(self, value: Value, gathered: bool = False) -> P:
+        """The layout of a value: None where it is whole, UNCONSTRAINED where its size is odd.
+
+        An axis splits one dim: that of a parameter's class, or else the rows, or the positions.
+        gathered: all positions are on each device.
+        """
+        nodes = self.nodes(value)
+        wanted = [self.axes.get(node, ()) for node in nodes]
+        later = [self.batch_axes if node in self.rows else () for node in nodes]
+        if not gathered and (i := self.position(value)) is not None:
+            later[i] = self.model
+        taken = {axis for axes in wanted for axis in axes}
+        for i, axes in enumerate(later):
+            if not wanted[i]:
+                wanted[i] = tuple(axis for axis in axes if axis not in taken)
+                taken |= {*wanted[i]}
+        sizes = (self.classes.graph.sizes[node] for node in value.dims)
+        fits = [size % self.parts(axes) == 0 for size, axes in zip(sizes, wanted, strict=True)]
+        entries = zip(spec(wanted), fits, strict=True)
+        return P(*(entry if fit else P.UNCONSTRAINED for entry, fit in entries))
+
+    def named(self) -> dict[str, P]:
+        """The layout of each array that the model names with jax.ad_checkpoint.checkpoint_name.
+
+        A name of arrays with several layouts is left out.
+        """
+        found: dict[str, set[P]] = defaultdict(set)
+        for body, eqn, _ in self.equations():
+            if eqn.primitive.name == "name":
+                value = body.values[eqn.outvars[0]]
+                found[eqn.params["name"]].add(self.of(value, value.key in self.gathered))
+        return {name: layouts.pop() for name, layouts in found.items() if len(layouts) == 1}
+
+    def multiplied(self, body: Body, eqn: Any) -> dict[int, Value]:
+        """Operands that a product multiplies with a parameter; none, if it is no such product."""
+        if eqn.primitive.name not in PRODUCTS:
+            return {}
+        operands = [self.value(body, atom) for atom in eqn.invars[:2]]
+        if all(value is None or value.parameter is None for value in operands):
+            return {}
+        return {i: value for i, value in enumerate(operands) if value is not None and value.data}
+
+    def gathers(self, body: Body, eqn: Any) -> frozenset[int]:
+        """Operands of a product of which a parameter makes columns of a split class."""
+        if not self.is_split(body.values[eqn.outvars[0]]):
+            return frozenset()
+        operands = self.multiplied(body, eqn)
+        return frozenset(i for i, value in operands.items() if not self.is_split(value))
+
+    @cached_property
+    def gathered(self) -> frozenset[int]:
+        """Keys of the values that are of no use but to products that gather them."""
+        used: dict[int, set[bool]] = defaultdict(set)
+        for body, eqn, inner in self.equations():
+            if eqn.primitive.name not in VIEWS and not inner:
+                gathers = self.gathers(body, eqn) if eqn.primitive.name in PRODUCTS else ()
+                for i, atom in enumerate(eqn.invars):
+                    if (value := self.value(body, atom)) is not None:
+                        used[value.key].add(i in gathers)
+        return frozenset(key for key, kinds in used.items() if kinds == {True})
+
+    def equations(self) -> Iterator[tuple[Body, Any, tuple[Body, ...]]]:
+        """Each equation of the program, the body that it is in, and the bodies in it."""
+        for body in self.classes.graph.bodies[0]:
+            for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
+                yield body, eqn, inner
+
+    def position(self, value: Value) -> int | None:
+        """The dim of a value that is its positions, if they are to be split."""
+        nodes = self.nodes(value)
+        features = [n for n in nodes if self.classes.labels.get(n, "positions") != "positions"]
+        if not self.sequence or not features or self.is_split(value):
+            return None
+        return next((i for i, node in enumerate(nodes) if node in self.positions), None)
+
+    def is_split(self, value: Value) -> bool:
+        """Whether an axis of `model` splits a class of a value."""
+        return any(axis in self.model for n in self.nodes(value) for axis in self.axes.get(n, ()))
+
+    def nodes(self, value: Value) -> tuple[Node, ...]:
+        """The classes of the dims of a value."""
+        return tuple(map(self.classes.graph.find, value.dims))
+
+    @staticmethod
+    def value(body: Body, atom: Any) -> Value | None:
+        """The value of an operand; None for a literal."""
+        return None if isinstance(atom, Literal) else body.values[atom]
+
+    def parts(self, axes: Axes) -> int:
+        """Parts of a dim that `axes` split."""
+        return math.prod(self.mesh[axis] for axis in axes)
+
+    @cached_property
+    def model(self) -> Axes:
+        """The axis `model`, or those that it is taken apart into."""
+        return tuple(axis for axis in self.mesh if axis.split("_")[0] == MODEL)
+
+    @cached_property
+    def rows(self) -> frozenset[Node]:
+        """Classes of the first dims of the batch's arrays."""
+        graph = self.classes.graph
+        inputs = graph.values[: len(graph.bodies[0].jaxpr.invars)]
+        batch = inputs[len(self.classes.parameter_dims) :]
+        return frozenset(graph.find(value.dims[0]) for value in batch if value.dims)
+
+    @cached_property
+    def positions(self) -> frozenset[Node]:
+        """The other classes of the batch, but those that a loop or a window needs in order."""
+        found = self.classes.inputs - self.rows - self.classes.scanned
+        for body, eqn, _ in self.equations():
+            if eqn.primitive.name in ORDERED:
+                value = self.value(body, eqn.invars[0])
+                if value is not None and len(value.dims) > 2 and not self.is_split(value):
+                    found -= {*self.nodes(value)}
+        return found

@@ -1,0 +1,165 @@
+"""Plan -> what makes arrays move between devices: each split class, at each place of the program.
+
+Counted as Megatron counts (Narayanan et al. 2021, section 3): a product over a split dim sums its
+parts going forward; one that makes a split dim sums a gradient going backward.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from redco_new.sharding.dims import Dot, Node, Use, Value
+from redco_new.sharding.flow import Flow
+from redco_new.sharding.plan import Plan
+
+FORWARD, BACKWARD = PHASES = ("forward", "backward")
+# What happens to an array where a split dim is not local (dims.Use). Repeating a dim moves nothing.
+KINDS = {
+    **{"reduce": "all-reduce", "index": "all-reduce", "part": "all-to-all"},
+    **{"cut": "all-gather", "join": "all-gather", "fold": "all-gather"},
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The class `node`, split over `axes`, makes `value` move, `times` a step.
+
+    place: the same for causes that one collective can serve, if all else about them is the same.
+    """
+
+    place: Hashable
+    kind: str
+    phase: str
+    node: Node
+    axes: tuple[str, ...]
+    value: Value
+    times: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Causes:
+    """The causes of one plan. joined: keys of products whose parts come together."""
+
+    plan: Plan
+    flow: Flow
+    joined: frozenset[int]
+
+    @classmethod
+    def of(cls, plan: Plan, flow: Flow) -> Causes:
+        joined = (use.value.key for use in plan.classes.graph.uses if use.kind == "join")
+        return cls(plan, flow, frozenset(joined))
+
+    def __iter__(self) -> Iterator[Cause]:
+        yield from self.products()
+        for use in self.plan.classes.graph.uses:
+            yield from self.repeated(use) if use.kind == "repeat" else self.moved(use)
+
+    def products(self) -> Iterator[Cause]:
+        """What is entered and left at the same place can share a collective.
+
+        The place is what a block was entered from: blocks that start from the same values lie side
+        by side, so that none waits for what another one sums.
+        """
+        entries: dict[Node, frozenset[int]] = defaultdict(frozenset)
+        left: set[Node] = set()
+        for dot in self.plan.classes.graph.dots:
+            for operand, other, node in self.entered(dot):
+                start = self.flow.sources.get(operand.key, frozenset({operand.key}))
+                entries[node] = (frozenset() if node in left else entries[node]) | start
+                left.discard(node)
+                yield from self.enter(dot, operand, other, node)
+            for node in self.split(dot.contracted):
+                left.add(node)
+                yield from self.leave(dot, node, entries[node] or dot.out.key)
+
+    def entered(self, dot: Dot) -> Iterator[tuple[Value, Value, Node]]:
+        """(activation, other operand, split class that the other one brings into the product)."""
+        find = self.plan.classes.graph.find
+        for operand, other in ((dot.lhs, dot.rhs), (dot.rhs, dot.lhs)):
+            own = {find(n) for n in (*dot.contracted, *dot.batch, *operand.dims)}
+            if operand.parameter is None:
+                yield from ((operand, other, n) for n in self.split(other.dims) if n not in own)
+
+    def enter(self, dot: Dot, operand: Value, other: Value, node: Node) -> Iterator[Cause]:
+        """The gradient of an operand is a sum over what the other brings."""
+        sources = self.flow.sources.get(operand.key, frozenset({operand.key}))
+        if self.meets_batch(node):
+            least = min(operand, other, key=lambda value: value.bytes)
+            yield from self.exchange(dot, least, node, ("all-gather", "reduce-scatter"))
+        elif self.plan.layouts.position(operand) is not None:
+            for kind, phase in zip(("all-gather", "reduce-scatter"), PHASES, strict=True):
+                yield self.cause(sources, kind, phase, node, operand, dot)
+        elif operand.key in self.flow.trained:
+            kind = "reduce-scatter" if sources <= self.joined else "all-reduce"
+            yield self.cause(sources, kind, BACKWARD, node, operand, dot)
+
+    def leave(self, dot: Dot, node: Node, place: Hashable) -> Iterator[Cause]:
+        """A product over a split class is a sum of parts."""
+        if self.meets_batch(node):
+            yield from self.exchange(dot, dot.out, node, ("reduce-scatter", "all-gather"))
+        elif self.plan.layouts.position(dot.out) is not None:
+            for kind, phase in zip(("reduce-scatter", "all-gather"), PHASES, strict=True):
+                yield self.cause(place, kind, phase, node, dot.out, dot)
+        else:
+            yield self.cause(place, "all-reduce", FORWARD, node, dot.out, dot)
+
+    def exchange(
+        self, dot: Dot, value: Value, node: Node, kinds: tuple[str, str]
+    ) -> Iterator[Cause]:
+        """Rows of the batch, which the axis splits too, meet the kernels of their experts.
+
+        With kernels, `value` goes to all; between two activations, rows go where they are sent.
+        """
+        find = self.plan.classes.graph.find
+        if dot.lhs.parameter is None and dot.rhs.parameter is None:
+            holders = [v for v in (dot.out, dot.lhs, dot.rhs) if node in map(find, v.dims)]
+            kinds, value = ("all-to-all", "all-to-all"), max(holders, key=lambda v: v.bytes)
+        for kind, phase in zip(kinds, PHASES, strict=True):
+            yield self.cause(value.key, kind, phase, node, value, dot)
+
+    def moved(self, use: Use) -> Iterator[Cause]:
+        """What an operation other than a product moves; parts that change places go back again.
+
+        Where the batch has the axis, activations are split by their rows: only kernels move.
+        """
+        for node in self.split(use.nodes):
+            if not (use.value.data and self.meets_batch(node)):
+                for phase in PHASES if use.kind == "part" else (FORWARD,):
+                    yield self.cause(id(use), KINDS[use.kind], phase, node, use.value, use)
+
+    def repeated(self, use: Use) -> Iterator[Cause]:
+        """Heads of keys and values in fewer parts than the heads that read them.
+
+        Each copy has a gradient of its own, and these are summed.
+        """
+        graph, axes, labels = self.plan.classes.graph, self.plan.axes, self.plan.classes.labels
+        copies = math.prod(graph.sizes[n] for n in use.value.dims if n in graph.copies)
+        dims = tuple(n for n in use.value.dims if n not in graph.copies)
+        once = replace(use.value, dims=dims, bytes=use.value.bytes // copies)
+        for node in map(graph.find, use.nodes):
+            heads = (a for n in axes if labels.get(n) == "heads" for a in axes[n])
+            over = tuple(a for a in dict.fromkeys(heads) if a not in axes.get(node, ()))
+            if any(self.plan.mesh[axis] > 1 for axis in over):
+                one = self.cause(id(use), "all-reduce", BACKWARD, node, once, use)
+                yield replace(one, axes=over)
+
+    def cause(
+        self, place: Hashable, kind: str, phase: str, node: Node, value: Value, at: Dot | Use
+    ) -> Cause:
+        """A cause at a product or another operation, over the axes of its class."""
+        axes = self.plan.axes.get(node, ())
+        return Cause(place, kind, phase, node, axes, value, at.times, at.source)
+
+    def split(self, nodes: Iterable[Node]) -> list[Node]:
+        """The classes of `nodes` that lie on more than one device."""
+        mesh, axes = self.plan.mesh, self.plan.axes
+        found = dict.fromkeys(map(self.plan.classes.graph.find, nodes))
+        return [node for node in found if any(mesh[axis] > 1 for axis in axes.get(node, ()))]
+
+    def meets_batch(self, node: Node) -> bool:
+        """Whether an axis of a class splits the batch too."""
+        return not set(self.plan.axes[node]).isdisjoint(self.plan.batch_axes)

@@ -38,8 +38,8 @@ class Layouts:
     """The layouts of the values of one traced program.
 
     mesh: axis -> size.  axes: of each class that is split.  batch_axes: of the rows of the batch.
-    sequence: whether the axis `model`, where it splits no class of an array, splits its positions
-    (sequence parallelism, Korthikanti et al. 2022, section 4.2.2).
+    sequence: whether `model` splits the residual stream by position (sequence parallelism,
+    Korthikanti et al. 2022, section 4.2.2).
     """
 
     classes: Classes
@@ -52,10 +52,11 @@ class Layouts:
         """The layout of a value: None where it is whole, UNCONSTRAINED where its size is odd.
 
         An axis splits one dim: that of a parameter's class, or else the rows, or the positions.
+        What experts make lies by expert; what is said of them (a router's choice), by row.
         gathered: all positions are on each device.
         """
-        nodes = self.nodes(value)
-        wanted = [self.axes.get(node, ()) for node in nodes]
+        nodes, local = self.nodes(value), self.is_expert(value)
+        wanted = [self.axes.get(n, ()) if local or n not in self.experts else () for n in nodes]
         later = [self.batch_axes if node in self.rows else () for node in nodes]
         if not gathered and (i := self.position(value)) is not None:
             later[i] = self.model
@@ -118,14 +119,20 @@ class Layouts:
     def position(self, value: Value) -> int | None:
         """The dim of a value that is its positions, if they are to be split."""
         nodes = self.nodes(value)
-        features = [n for n in nodes if self.classes.labels.get(n, "positions") != "positions"]
-        if not self.sequence or not features or self.is_split(value):
+        residual = any(self.classes.labels.get(node) == "embed" for node in nodes)
+        if not self.sequence or not residual or self.is_split(value):
             return None
         return next((i for i, node in enumerate(nodes) if node in self.positions), None)
 
     def is_split(self, value: Value) -> bool:
         """Whether an axis of `model` splits a class of a value."""
         return any(axis in self.model for n in self.nodes(value) for axis in self.axes.get(n, ()))
+
+    def is_expert(self, value: Value) -> bool:
+        """Whether a value is what experts make or take: it has other features than which expert."""
+        nodes = {*self.nodes(value)}
+        features = {n for n in nodes if self.classes.labels.get(n, "positions") != "positions"}
+        return bool(nodes & self.experts) and bool(features - self.experts)
 
     def nodes(self, value: Value) -> tuple[Node, ...]:
         """The classes of the dims of a value."""
@@ -144,6 +151,11 @@ class Layouts:
     def model(self) -> Axes:
         """The axis `model`, or those that it is taken apart into."""
         return tuple(axis for axis in self.mesh if axis.split("_")[0] == MODEL)
+
+    @cached_property
+    def experts(self) -> frozenset[Node]:
+        """Classes that one of the axes of the rows splits."""
+        return frozenset(n for n, axes in self.axes.items() if {*axes} & {*self.batch_axes})
 
     @cached_property
     def rows(self) -> frozenset[Node]:

@@ -108,7 +108,8 @@ class Graph:
 
     scanned, windows: dims that a loop runs over, that the window of a convolution slides over.
     copies: dims along which all elements are the same.  origins: (new, old) where a dim is made
-    of an old one's elements, in another number.  unknown: primitive without a rule -> its line.
+    of an old one's elements, in another number.  pieces: (dim, size) where a part
+    of that size is taken of it.  unknown: primitive without a rule -> its line.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -121,6 +122,7 @@ class Graph:
     windows: list[Node] = field(default_factory=list)
     copies: set[Node] = field(default_factory=set)
     origins: list[tuple[Node, Node]] = field(default_factory=list)
+    pieces: list[tuple[Node, int]] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
     bodies: list[Body] = field(default_factory=list)
     times: int = 1

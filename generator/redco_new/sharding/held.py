@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.activations import Layouts
 from redco_new.sharding.dims import Body, Value
-from redco_new.sharding.place import as_tuple
+from redco_new.sharding.place import FSDP, as_tuple
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Held:
 
     partitions: the layouts of its parameters.
 
-    An axis of the rows may split a parameter's dim too (fsdp, expert). Where that dim is not summed
-    over, both reach the same array, and the compiler may let go of the rows: it is told to keep
-    them. With sequence parallelism, what enters and leaves the products with parameters is held.
+    The axis `fsdp` splits the rows of the batch, and a dim of each parameter. Where a product does
+    not sum over that dim, both reach the same array, and the compiler may let go of the rows: it is
+    told to keep them. With sequence parallelism, what enters and leaves the products with parameters is held.
     Parts of a sum are not held, but the sum: they can be reduced over devices together.
     """
 
@@ -58,25 +58,22 @@ class Held:
     def is_held(self, body: Body, eqn: Any) -> bool:
         """Whether the compiler may lay out what an equation makes in a way that it must not."""
         value = body.values[eqn.outvars[0]]
+        operands = [v for atom in eqn.invars if (v := self.layouts.value(body, atom)) is not None]
         if not value.data or self.layouts.rows.isdisjoint(self.layouts.nodes(value)):
             return False
-        operands = [self.layouts.value(body, atom) for atom in eqn.invars]
-        kernels = [v for v in operands if v is not None and v.parameter is not None]
+        kernels = [v for v in operands if v.parameter is not None]
         product = self.layouts.multiplied(body, eqn) or eqn.primitive.name == "gather"
         if self.layouts.sequence and product and kernels:
             return True
-        return any(self.meet(kernel, value) for kernel in kernels)
+        return self.layouts.mesh[FSDP] > 1 and any(self.meet(v, value) for v in kernels)
 
     def meet(self, kernel: Value, value: Value) -> bool:
-        """Whether a dim of a parameter that an axis of the rows splits is one of the array's."""
+        """Whether a dim of a parameter that `fsdp` splits is one of the array's."""
         index, find = kernel.parameter, self.layouts.classes.graph.find
         shared = {find(n) for n in kernel.dims} & {find(n) for n in value.dims}
         dims = self.layouts.classes.parameter_dims[index]
         entries = zip(dims, self.partitions[index], strict=True)
-        axes = {axis for node, entry in entries if node in shared for axis in as_tuple(entry)}
-        return any(
-            self.layouts.mesh[axis] > 1 for axis in axes.intersection(self.layouts.batch_axes)
-        )
+        return any(FSDP in as_tuple(entry) for node, entry in entries if node in shared)
 
     def spec(self, value: Value) -> P:
         """The layout of a value that is held: only as far as the rows' axes go, without sequence."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import jax
+import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.classes import Classes
@@ -95,3 +97,13 @@ def shard_shape(shape: Shape, spec: P, mesh: Mapping[str, int]) -> list[int]:
     """The shape of one device's part."""
     parts = [math.prod(mesh[axis] for axis in as_tuple(entry)) for entry in spec]
     return [size // part for size, part in zip(shape, parts, strict=True)]
+
+
+def pad(x: jax.Array, shape: Shape) -> jax.Array:
+    """`x` in a larger shape, zeros added at the end of each dim."""
+    return jnp.pad(x, [(0, size - own) for size, own in zip(shape, x.shape, strict=True)])
+
+
+def cut(x: jax.Array, shape: Shape) -> jax.Array:
+    """What `pad` was given."""
+    return jax.lax.slice(x, [0] * x.ndim, shape)

@@ -3,105 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-import jax
-from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.activations import Layouts
 from redco_new.sharding.axes import MODEL, model_axes
 from redco_new.sharding.choose import choose, find_conflicts
-from redco_new.sharding.classes import Classes, find_classes
+from redco_new.sharding.classes import find_classes
 from redco_new.sharding.cost import cost_model
-from redco_new.sharding.dims import Node
-from redco_new.sharding.place import DATA, EXPERT, FSDP, Placement, expert_axis, shard_shape
+from redco_new.sharding.fused import Forward, Places, find_fused, take_apart
+from redco_new.sharding.planned import Plan
+from redco_new.sharding.place import (
+    DATA,
+    EXPERT,
+    FSDP,
+    Placement,
+    expert_axis,
+)
 from redco_new.sharding.reasons import Reasons
 from redco_new.sharding.roles import label, label_rest
-from redco_new.sharding.trace import Parameter, trace
+from redco_new.sharding.trace import trace
 from redco_new.sharding.walk import build_graph
 from redco_new.sharding.ways import Divider, find_ways
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Where each parameter lives on a mesh.
-
-    mesh: axis -> size, as the specs name them: `model` may be taken apart (axes.py).
-    specs, dims: trees of the parameters' structure, of PartitionSpecs and of tuples of class
-    labels.  stored: the shape that each parameter has in memory: its own, or padded.
-    moments: layouts of what an optimizer keeps of each parameter.
-    batch_axes: axes that the first dim of the batch is split over.
-    classes, axes: the classes of the program, and the axes that divide each of them.
-    layouts: of the values of the program.  divider: how sizes were divided.
-    warnings: what the engine could not see through.
-    """
-
-    mesh: dict[str, int]
-    parameters: tuple[Parameter, ...]
-    partitions: tuple[P, ...]
-    moments: tuple[P, ...]
-    stored: tuple[tuple[int, ...], ...]
-    labels: tuple[tuple[str, ...], ...]
-    reasons: tuple[str, ...]
-    treedef: jax.tree_util.PyTreeDef
-    batch_axes: tuple[str, ...]
-    classes: Classes
-    axes: dict[Node, tuple[str, ...]]
-    layouts: Layouts
-    divider: Divider
-    warnings: tuple[str, ...]
-
-    @property
-    def specs(self) -> Any:
-        return jax.tree_util.tree_unflatten(self.treedef, self.partitions)
-
-    @property
-    def dims(self) -> Any:
-        return jax.tree_util.tree_unflatten(self.treedef, self.labels)
-
-    @property
-    def activations(self) -> dict[str, P]:
-        """The layout of each array that the model names (jax.ad_checkpoint.checkpoint_name)."""
-        return self.layouts.named()
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One dict a parameter.
-
-        path, shape, dtype, dims, spec, stored_shape, shard_shape, bytes (of `shape`), reason. An
-        entry of `spec` is None, an axis, or a list of axes.
-        """
-        return [
-            {
-                "path": parameter.path,
-                "shape": list(parameter.shape),
-                "dtype": str(parameter.dtype),
-                "dims": list(labels),
-                "spec": [list(axes) if isinstance(axes, tuple) else axes for axes in spec],
-                "stored_shape": list(stored),
-                "shard_shape": shard_shape(stored, spec, self.mesh),
-                "bytes": parameter.bytes,
-                "reason": reason,
-            }
-            for parameter, spec, stored, labels, reason in zip(
-                self.parameters,
-                self.partitions,
-                self.stored,
-                self.labels,
-                self.reasons,
-                strict=True,
-            )
-        ]
-
-
 def plan_sharding(
-    forward: Callable[[Any, Any], Any],
+    forward: Forward,
     params: Any,
     batch: Any,
     mesh: Mapping[str, int],
     *,
     adapt: bool = False,
+    apart: bool = False,
     sequence_parallel: bool = False,
     zero: int = 0,
 ) -> Plan:
@@ -111,10 +45,31 @@ def plan_sharding(
     mesh: sizes of the axes "data", "fsdp", "expert" and "model"; one left out has size 1.
     adapt: a dim that does not divide by `model` is not left whole if it can be padded, or be
     split over a part of `model`; then `stored` and `mesh` of the plan differ from what was given.
+    apart: a kernel that is fused of equal parts (q, k and v; gate and up) is stored with them
+    apart, so that each device holds its share of every part.
     sequence_parallel: between the products that `model` splits, it splits the sequence.
     zero: 1 to split what the optimizer keeps of a parameter over `data` too.
     """
     sizes = {DATA: 1, FSDP: 1, MODEL: 1, **mesh}
+    options = {"adapt": adapt, "sequence_parallel": sequence_parallel, "zero": zero}
+    plan = derive(forward, params, batch, sizes, **options)
+    if apart and (places := find_fused(plan.classes)):
+        plan = derive(*take_apart(forward, params, places), batch, sizes, places, **options)
+    return plan
+
+
+def derive(
+    forward: Forward,
+    params: Any,
+    batch: Any,
+    sizes: Mapping[str, int],
+    places: Places | None = None,
+    *,
+    adapt: bool,
+    sequence_parallel: bool,
+    zero: int,
+) -> Plan:
+    """The plan of a program as it is. places: parameters that were taken apart, for the reasons."""
     traced = trace(forward, params, batch)
     # Priced for two shards at least, so that a mesh of size 1 has the layout that can grow.
     n = max(sizes[MODEL], 2)
@@ -135,8 +90,9 @@ def plan_sharding(
     shapes = tuple(parameter.shape for parameter in traced.parameters)
     place = Placement(classes, plan_mesh, shapes, axes | own, padded)
     indices = range(len(shapes))
-    reasons = Reasons(classes, traced, frozenset(axes | own), ways, sizes[MODEL])
+    reasons = Reasons(classes, traced, frozenset(axes | own), ways, sizes[MODEL], places or {})
     return Plan(
+        own_forward=forward,
         mesh=plan_mesh,
         parameters=traced.parameters,
         partitions=tuple(map(place.partition, indices)),

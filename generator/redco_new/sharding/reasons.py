@@ -7,6 +7,7 @@ from functools import cached_property
 
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.dims import Node
+from redco_new.sharding.fused import Places
 from redco_new.sharding.trace import Traced
 from redco_new.sharding.ways import Ways
 
@@ -16,6 +17,7 @@ class Reasons:
     """The reasons of one plan.
 
     split: classes that are divided.  ways: how each class can be.  shards: devices of `model`.
+    places: parameters whose parts are stored apart (fused.py).
     """
 
     classes: Classes
@@ -23,13 +25,14 @@ class Reasons:
     split: frozenset[Node]
     ways: dict[Node, Ways]
     shards: int
+    places: Places
 
     def of(self, index: int) -> str:
         """The reason for the layout of parameter `index`."""
         node = next((n for n in self.classes.parameter_dims[index] if n in self.split), None)
         if node is None:
             return self.whole(index)
-        return self.layout(index, node) + self.adapted(node)
+        return self.layout(index, node) + self.adapted(node) + self.apart(index)
 
     def layout(self, index: int, node: Node) -> str:
         """What splitting a class of parameter `index` means for it."""
@@ -63,6 +66,12 @@ class Reasons:
                 return f"whole: {labels[node]} is not split: {self.ways[node].obstacle}{more}"
         names = " and ".join(dict.fromkeys(labels[n] for n in dims)) or "a scalar"
         return f"whole: {names} is not split over model"
+
+    def apart(self, index: int) -> str:
+        """What was done because several kernels are one parameter."""
+        if index not in self.places:
+            return ""
+        return f"; its {self.places[index][1]} parts are stored apart, each split by itself"
 
     def adapted(self, node: Node) -> str:
         """What was done because the size of a split class does not divide by the shards."""

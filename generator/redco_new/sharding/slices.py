@@ -33,7 +33,9 @@ def piece(graph: Graph, aval: Any, value: Value) -> Value:
         for node, same, size in zip(value.dims, kept, aval.shape, strict=True)
     ]
     out = graph.value(aval, dims, part=value)
-    graph.use("part", [n for n, same in zip(value.dims, kept, strict=True) if not same], out)
+    taken = [n for n, same in zip(value.dims, kept, strict=True) if not same]
+    graph.use("part", taken, out)
+    graph.pieces += [(n, graph.sizes[m]) for n, m in zip(value.dims, dims, strict=True) if n != m]
     return out
 
 

@@ -37,5 +37,6 @@ def of_kind(graph: Graph, kind: str) -> list[Tie]:
 def join(graph: Graph, tie: Tie, apart: bool) -> None:
     if apart:
         graph.uses.append(tie.apart)
+        graph.pieces.append((tie.a, graph.sizes[tie.a] // graph.sizes[tie.b]))
     else:
         graph.unite(tie.a, tie.b)

@@ -1,0 +1,146 @@
+"""Kernels that are fused of equal parts: stored with the parts apart, and computed part by part."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+from sharding.models import ZOO
+from sharding.test_invariants import UNOPTIMISED, values
+from sharding.zoo import IDS, D, F, V, shapes
+
+from redco_new.sharding.plan import plan_sharding
+
+MESH = {"model": 4}
+APART = {
+    "gpt2": {
+        "h/qkv": ([2, D, 3, D], P(None, "fsdp", None, "model")),
+        "h/qkv_b": ([2, 3, D], P(None, "fsdp", "model")),
+    },
+    "gpt2_unrolled": {
+        "h/0/qkv": ([D, 3, D], P("fsdp", None, "model")),
+        "h/0/qkv_b": ([3, D], P("fsdp", "model")),
+    },
+    "fused": {
+        "qkv": ([D, 3, D], P("fsdp", None, "model")),
+        "gu": ([D, 2, F], P("fsdp", None, "model")),
+    },
+    "mamba": {"l/0/in": ([D, 2, F], P("fsdp", None, "model"))},
+}
+
+
+def apart(plan):
+    """{path: (shape, spec)} of the parameters whose parts are stored apart."""
+    return {
+        row["path"]: (row["shape"], spec)
+        for row, spec in zip(plan.rows(), plan.partitions, strict=True)
+        if "parts are stored apart" in row["reason"]
+    }
+
+
+@pytest.mark.parametrize("name", APART)
+def test_each_part_of_a_fused_kernel_is_split_by_itself(name):
+    found = apart(plan_sharding(*ZOO[name], MESH, apart=True))
+    assert {path: found[path] for path in APART[name]} == APART[name]
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_nothing_else_is_taken_apart(name):
+    plan = plan_sharding(*ZOO[name], MESH, apart=True)
+    assert bool(apart(plan)) == (name in APART)
+    if name not in APART:
+        assert plan.specs == plan_sharding(*ZOO[name], MESH).specs
+
+
+@pytest.mark.parametrize("name", APART)
+def test_nothing_moves_between_the_parts(name):
+    """One program a model: loss and gradients as on one device, and no array changes its layout."""
+    forward, params, batch = ZOO[name]
+    plan = plan_sharding(forward, params, batch, MESH, apart=True)
+    mesh = jax.make_mesh((1, 1, 4), ("data", "fsdp", "model"), (AxisType.Auto,) * 3)
+
+    def step(run):
+        return jax.value_and_grad(lambda p, b: jnp.mean(run(p, b) ** 2))
+
+    params, batch = values(params), values(batch, 1)
+    split = jax.tree.map(lambda spec: NamedSharding(mesh, spec), plan.specs)
+    stored = plan.store(params)
+    program = jax.jit(step(plan.forward), in_shardings=(split, NamedSharding(mesh, P())))
+    compiled = program.lower(stored, batch).compile(UNOPTIMISED)
+    loss, grads = compiled(jax.device_put(stored, split), batch)
+    expected_loss, expected = jax.jit(step(forward))(params, batch)
+    np.testing.assert_allclose(loss, expected_loss, 1e-5)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b.reshape(a.shape), 1e-4, 1e-5), grads, expected
+    )
+    text = compiled.as_text()
+    assert " all-reduce(" in text
+    assert " all-to-all(" not in text and " collective-permute(" not in text
+
+
+PARAMS = shapes(t=(V, D), w=(D, 3 * F), b=(3 * F,), o=(F, D))
+
+
+def gated(between):
+    """A block whose fused kernel makes three parts; `between` is applied before they are cut."""
+
+    def forward(p, batch):
+        h = between(p["t"][batch["ids"]] @ p["w"] + p["b"])
+        a, b, c = h[..., :F], h[..., F : 2 * F], h[..., 2 * F :]
+        return (a * jax.nn.silu(b) + c) @ p["o"]
+
+    return forward
+
+
+BETWEEN = {
+    "nothing": lambda h: h,
+    "elementwise": lambda h: jnp.tanh(h) * 2 + h.astype(jnp.float32),
+    "a constant": lambda h: h * np.linspace(0, 1, 3 * F, dtype=np.float32),
+    "a call": lambda h: jax.jit(lambda x: jnp.sin(x) + x)(h),
+    "remat": lambda h: jax.checkpoint(lambda x: jnp.sin(x) * x)(h),
+    "a transpose": lambda h: h.transpose(2, 0, 1).transpose(1, 2, 0),
+    "a reshape": lambda h: h.reshape(-1, 3 * F).reshape(h.shape),
+    "what needs all": lambda h: h / jnp.sum(jnp.abs(h), -1, keepdims=True),
+    "its own derivative": jax.nn.relu,
+    "a loop": lambda h: jax.lax.scan(lambda c, _: (jnp.sin(c), None), h, None, 2)[0],
+    "a constant of a loop": lambda h: jax.lax.scan(
+        lambda c, _: (c + h[..., :F].sum(), None), 0.0, None, 2
+    )[0]
+    + h,
+    "a sum over rows": lambda h: h + h.sum(0, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_whatever_lies_between_the_numbers_are_the_same(name):
+    forward = gated(BETWEEN[name])
+    plan = plan_sharding(forward, PARAMS, IDS, MESH, apart=True)
+    params, batch = values(PARAMS), values(IDS, 1)
+    run, expected = (
+        jax.value_and_grad(lambda p, f=f: jnp.mean(f(p, batch) ** 2))
+        for f in (plan.forward, forward)
+    )
+    (loss, grads), (want, wanted) = run(plan.store(params)), expected(params)
+    np.testing.assert_allclose(loss, want, 1e-5)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b.reshape(a.shape), 1e-4, 1e-6), grads, wanted
+    )
+
+
+@pytest.mark.parametrize("name", ["nothing", "elementwise", "a call", "a constant"])
+def test_the_parts_stay_apart(name):
+    plan = plan_sharding(gated(BETWEEN[name]), PARAMS, IDS, MESH, apart=True)
+    assert plan.specs["w"] == P("fsdp", None, "model") and plan.specs["o"] == P("model", "fsdp")
+    text = str(jax.make_jaxpr(plan.forward)(plan.store(values(PARAMS)), values(IDS, 1)))
+    assert "concatenate" not in text
+
+
+def test_parts_of_several_sizes_stay_in_one_kernel():
+    def forward(p, batch):
+        h = p["t"][batch["ids"]] @ p["w"]
+        return h[..., :F] @ p["o"] + h[..., F:] @ p["o"][: F // 2]
+
+    params = shapes(t=(V, D), w=(D, F + F // 2), o=(F, D))
+    plan = plan_sharding(forward, params, IDS, MESH, apart=True)
+    assert apart(plan) == {} and plan.parameters[2].shape == (D, F + F // 2)

@@ -6,8 +6,9 @@ DEMO_STEPS ?= 200
 BIN := $(abspath $(VENV))/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := generator runtime templates tests golden
+COMPILERS := .compilers/.installed
 
-.PHONY: help venv demo test golden golden-check bench fmt lint
+.PHONY: help venv compilers demo test golden golden-check collectives bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -19,10 +20,20 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[test]'
 	touch $@
 
+compilers: $(COMPILERS)  ## install the compilers for GPU and TPU, which need no device
+
+# Apart from the environment: with them in it, JAX would look for devices that are not here.
+$(COMPILERS): $(INSTALLED)
+	rm -rf $(@D)
+	version=$$($(BIN)/python -c 'import jax; print(jax.__version__)') && \
+	$(BIN)/pip install --quiet --no-deps --target $(@D) libtpu==0.0.51 redco==0.4.23 \
+	    nvidia-cuda-nvcc-cu12==12.8.93 jax-cuda12-plugin==$$version jax-cuda12-pjrt==$$version
+	touch $@
+
 demo: $(INSTALLED)  ## create a project, train it on 4 virtual devices, predict from its checkpoint
 	DEMO_STEPS=$(DEMO_STEPS) tests/demo.sh $(BIN)
 
-test: $(INSTALLED)  ## run the tests
+test: $(INSTALLED) $(COMPILERS)  ## run the tests
 	$(BIN)/python -m pytest
 
 golden: $(INSTALLED)  ## rewrite the goldens: read the diff before you commit it
@@ -30,6 +41,9 @@ golden: $(INSTALLED)  ## rewrite the goldens: read the diff before you commit it
 
 golden-check: $(INSTALLED)  ## compare the goldens with what is generated now
 	$(BIN)/python tests/golden.py --check
+
+collectives: $(COMPILERS)  ## rewrite the table of what compiled programs send: half an hour
+	PYTHONPATH=tests $(BIN)/python -m compiled.report
 
 bench: $(INSTALLED)  ## compare a project with Redco 0.4.23: step time, compile time, memory
 	mkdir -p .benchmarks && rm -rf .benchmarks/my-project

@@ -136,6 +136,19 @@ def test_the_parts_stay_apart(name):
     assert "concatenate" not in text
 
 
+def test_the_parameters_may_come_in_another_dtype():
+    forward, params, batch = ZOO["gpt2_unrolled"]
+    plan = plan_sharding(forward, params, batch, MESH, apart=True)
+    half = jax.tree.map(lambda x: x.astype(jnp.bfloat16), values(params))
+    out, expected = plan.forward(plan.store(half), values(batch, 1)), forward(
+        half, values(batch, 1)
+    )
+    assert out.dtype == expected.dtype
+    np.testing.assert_allclose(
+        *(x.astype(jnp.float32) for x in (out, expected)), rtol=0.1, atol=0.1
+    )
+
+
 def test_parts_of_several_sizes_stay_in_one_kernel():
     def forward(p, batch):
         h = p["t"][batch["ids"]] @ p["w"]

@@ -93,9 +93,9 @@ class Layouts:
 
     def gathers(self, body: Body, eqn: Any) -> frozenset[int]:
         """Operands of a product of which a parameter makes columns of a split class."""
-        if not self.is_split(body.values[eqn.outvars[0]]):
-            return frozenset()
         operands = self.multiplied(body, eqn)
+        if not operands or not self.is_split(body.values[eqn.outvars[0]]):
+            return frozenset()
         return frozenset(i for i, value in operands.items() if not self.is_split(value))
 
     @cached_property
@@ -104,7 +104,7 @@ class Layouts:
         used: dict[int, set[bool]] = defaultdict(set)
         for body, eqn, inner in self.equations():
             if eqn.primitive.name not in VIEWS and not inner:
-                gathers = self.gathers(body, eqn) if eqn.primitive.name in PRODUCTS else ()
+                gathers = self.gathers(body, eqn)
                 for i, atom in enumerate(eqn.invars):
                     if (value := self.value(body, atom)) is not None:
                         used[value.key].add(i in gathers)

@@ -42,12 +42,13 @@ def take_apart(forward: Forward, params: Any, places: Places) -> tuple[Forward, 
     own = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
 
     def apart(params: Any, batch: Any) -> Any:
+        given = jax.tree.leaves(params)
+        typed = [jax.ShapeDtypeStruct(o.shape, g.dtype) for o, g in zip(own, given, strict=True)]
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
-        traced, outputs = jax.make_jaxpr(forward, return_shape=True)(treedef.unflatten(own), shapes)
-        inputs = [
-            in_parts(leaf, *places[i]) if i in places else leaf
-            for i, leaf in enumerate(jax.tree.leaves(params))
-        ]
+        traced, outputs = jax.make_jaxpr(forward, return_shape=True)(
+            treedef.unflatten(typed), shapes
+        )
+        inputs = [Parts(places[i][0], x) if i in places else x for i, x in enumerate(given)]
         made = evaluate(traced.jaxpr, traced.consts, [*inputs, *jax.tree.leaves(batch)])
         return jax.tree.unflatten(jax.tree.structure(outputs), map(whole, made))
 
@@ -65,9 +66,3 @@ def take_apart(forward: Forward, params: Any, places: Places) -> tuple[Forward, 
 def apart_shape(shape: tuple[int, ...], dim: int, count: int) -> tuple[int, ...]:
     """(D, 3 * F) -> (D, 3, F)."""
     return (*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :])
-
-
-def in_parts(stored: jax.Array, dim: int, count: int) -> Parts:
-    """The parts of a parameter that is stored apart."""
-    arrays = (jax.lax.index_in_dim(stored, i, dim, keepdims=False) for i in range(count))
-    return Parts(dim, tuple(arrays))

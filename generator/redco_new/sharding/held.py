@@ -22,8 +22,8 @@ class Held:
 
     The axis `fsdp` splits the rows of the batch, and a dim of each parameter. Where a product does
     not sum over that dim, both reach the same array, and the compiler may let go of the rows: it is
-    told to keep them. With sequence parallelism, what enters and leaves the products with parameters is held.
-    Parts of a sum are not held, but the sum: they can be reduced over devices together.
+    told to keep them. With sequence parallelism, what enters and leaves the products with
+    parameters is held. Parts of a sum are not held, but the sum: devices can add them up at once.
     """
 
     layouts: Layouts
@@ -49,15 +49,16 @@ class Held:
         readers = self.readers(body)
         found = {}
         for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
-            if (not inner or self.closed(eqn)) and self.is_held(body, eqn):
-                for var in eqn.outvars:
+            if inner and not self.closed(eqn):
+                continue
+            for var in eqn.outvars:
+                if self.is_held(body, eqn, body.values[var]):
                     last = last_sum(var, readers)
                     found[last] = self.spec(body.values[last])
         return found
 
-    def is_held(self, body: Body, eqn: Any) -> bool:
+    def is_held(self, body: Body, eqn: Any, value: Value) -> bool:
         """Whether the compiler may lay out what an equation makes in a way that it must not."""
-        value = body.values[eqn.outvars[0]]
         operands = [v for atom in eqn.invars if (v := self.layouts.value(body, atom)) is not None]
         if not value.data or self.layouts.rows.isdisjoint(self.layouts.nodes(value)):
             return False

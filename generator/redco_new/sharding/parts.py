@@ -1,7 +1,8 @@
-"""A program whose fused arrays are computed part by part: q, k and v of one kernel, gate and up.
+"""A program whose fused arrays have their parts apart: q, k and v of one kernel, gate and up.
 
 An array of k equal parts side by side along a dim cannot be split so that each device holds its
-share of every part. Here such an array is k arrays until something needs it whole.
+share of every part. Here its dim of k * F elements is two dims, k and F, until something needs it
+in one piece.
 """
 
 from __future__ import annotations
@@ -11,35 +12,39 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax._src import source_info_util
 from jax.extend.core import Jaxpr, Literal
 
 
 @dataclass(frozen=True)
 class Parts:
-    """An array in equal parts along `dim`."""
+    """An array whose dim `dim`, of k * F elements, is the dims `dim` and `dim + 1` of `array`."""
 
     dim: int
-    arrays: tuple[jax.Array, ...]
+    array: jax.Array
+
+    @property
+    def count(self) -> int:
+        return self.array.shape[self.dim]
 
     @property
     def size(self) -> int:
-        """Elements of one part along `dim`."""
-        return self.arrays[0].shape[self.dim]
+        """Elements of one part."""
+        return self.array.shape[self.dim + 1]
 
     def whole(self) -> jax.Array:
-        return jnp.concatenate(self.arrays, self.dim)
+        before, after = self.array.shape[: self.dim], self.array.shape[self.dim + 2 :]
+        return self.array.reshape(*before, self.count * self.size, *after)
 
 
-Split = Callable[[Any, list[Any]], Any]
-RULES: dict[str, Split] = {}
+Rule = Callable[[Any, list[Any]], list[Any] | None]
+RULES: dict[str, Rule] = {}
 
 
-def rule(*primitives: str) -> Callable[[Split], Split]:
-    """Register what a primitive makes of inputs some of which are Parts; None: it needs them whole."""
+def rule(*primitives: str) -> Callable[[Rule], Rule]:
+    """Register what primitives make of inputs some of which are Parts; None: they need them whole."""
 
-    def register(function: Split) -> Split:
+    def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(primitives, function))
         return function
 
@@ -72,21 +77,3 @@ def bind(eqn: Any, values: Any, **params: Any) -> list[Any]:
 
 def whole(value: Any) -> Any:
     return value.whole() if isinstance(value, Parts) else value
-
-
-def flat(values: list[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    """All arrays of `values`, and a function that puts others in their places."""
-    leaves = [a for v in values for a in (v.arrays if isinstance(v, Parts) else (v,))]
-
-    def rebuild(others: Sequence[Any]) -> list[Any]:
-        left = iter(others)
-        return [
-            (
-                Parts(v.dim, tuple(next(left) for _ in v.arrays))
-                if isinstance(v, Parts)
-                else next(left)
-            )
-            for v in values
-        ]
-
-    return leaves, rebuild

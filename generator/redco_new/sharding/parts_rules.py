@@ -1,4 +1,4 @@
-"""What each primitive makes of arrays that are in parts."""
+"""What each primitive makes of arrays whose parts are apart."""
 
 from __future__ import annotations
 
@@ -9,92 +9,80 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
-from redco_new.sharding.parts import Parts, bind, evaluate, flat, rule, whole
+from redco_new.sharding.parts import Parts, bind, evaluate, rule, whole
 from redco_new.sharding.rules import ELEMENTWISE
 
 
 @rule(*ELEMENTWISE, "convert_element_type", "name")
 def elementwise(eqn: Any, values: list[Any]) -> list[Parts] | None:
-    """Each part by itself; what is not in parts is cut as they are."""
+    """The dim of the other inputs is made two as well."""
     first = next(value for value in values if isinstance(value, Parts))
     if any(isinstance(v, Parts) and (v.dim, v.size) != (first.dim, first.size) for v in values):
         return None
 
-    def piece(value: Any, i: int) -> Any:
-        if isinstance(value, Parts):
-            return value.arrays[i]
-        if jnp.ndim(value) == 0 or value.shape[first.dim] == 1:
-            return value
-        return jax.lax.slice_in_dim(value, i * first.size, (i + 1) * first.size, axis=first.dim)
+    def like_first(value: Any) -> Any:
+        if isinstance(value, Parts) or not jnp.ndim(value):
+            return getattr(value, "array", value)
+        middle = (first.count, first.size) if value.shape[first.dim] > 1 else (1, 1)
+        return value.reshape(*value.shape[: first.dim], *middle, *value.shape[first.dim + 1 :])
 
-    params = {"sharding": None} if "sharding" in eqn.params else {}
-    made = [bind(eqn, [piece(v, i) for v in values], **params) for i in range(len(first.arrays))]
-    return [Parts(first.dim, tuple(arrays)) for arrays in zip(*made, strict=True)]
+    return [Parts(first.dim, array) for array in bind(eqn, map(like_first, values))]
 
 
 @rule("transpose")
 def transpose(eqn: Any, values: list[Any]) -> list[Parts]:
     (value,), order = values, eqn.params["permutation"]
-    arrays = (jax.lax.transpose(array, order) for array in value.arrays)
-    return [Parts(order.index(value.dim), tuple(arrays))]
+    places = [p for d in order for p in two(value, d)]
+    return [Parts(order.index(value.dim), jax.lax.transpose(value.array, places))]
 
 
 @rule("broadcast_in_dim")
 def broadcast_in_dim(eqn: Any, values: list[Any]) -> list[Parts]:
-    value, places = values[0], eqn.params["broadcast_dimensions"]
-    dim, shape = places[value.dim], list(eqn.params["shape"])
-    shape[dim] = value.size
-    arrays = (jax.lax.broadcast_in_dim(array, shape, places) for array in value.arrays)
-    return [Parts(dim, tuple(arrays))]
+    value, places, shape = values[0], eqn.params["broadcast_dimensions"], eqn.params["shape"]
+    dim = places[value.dim]
+    shape = (*shape[:dim], value.count, value.size, *shape[dim + 1 :])
+    places = [p + (p > dim) for p in places]
+    places.insert(value.dim + 1, dim + 1)
+    return [Parts(dim, jax.lax.broadcast_in_dim(value.array, shape, places))]
 
 
 @rule("reshape")
 def reshape(eqn: Any, values: list[Any]) -> list[Any] | None:
-    """The dim stays a dim, or its parts become one: (3 * F) is then (3, F), a stack of parts."""
+    """The dim stays a dim, or its two dims are what is asked for: (3 * F) to (3, F)."""
     value, shape = values[0], eqn.outvars[0].aval.shape
-    before = math.prod(value.arrays[0].shape[: value.dim])
-    count = len(value.arrays)
+    before = math.prod(value.array.shape[: value.dim])
     for dim, size in enumerate(shape):
-        if math.prod(shape[:dim]) != before or size == 1:
-            continue
-        if size == count * value.size:
-            kept = (*shape[:dim], value.size, *shape[dim + 1 :])
-            return [Parts(dim, tuple(array.reshape(kept) for array in value.arrays))]
-        if size == count:
-            rest = (*shape[:dim], *shape[dim + 1 :])
-            return [jnp.stack([array.reshape(rest) for array in value.arrays], dim)]
+        if math.prod(shape[:dim]) == before and size == value.count * value.size:
+            kept = (*shape[:dim], value.count, value.size, *shape[dim + 1 :])
+            return [Parts(dim, value.array.reshape(kept))]
+        if math.prod(shape[:dim]) == before and size == value.count:
+            return [value.array.reshape(shape)]
     return None
 
 
 @rule("slice")
 def cut(eqn: Any, values: list[Any]) -> list[Any] | None:
-    value, strides = values[0], eqn.params["strides"]
-    start, limit = list(eqn.params["start_indices"]), list(eqn.params["limit_indices"])
-    first, last = start[value.dim], limit[value.dim]
-    if first % value.size or last % value.size or strides and strides[value.dim] != 1:
+    value, start, limit = values[0], eqn.params["start_indices"], eqn.params["limit_indices"]
+    ranges = list(zip(start, limit, eqn.params["strides"] or [1] * len(start), strict=True))
+    first, last, stride = ranges[value.dim]
+    if first % value.size or last % value.size or stride != 1:
         return None
-    start[value.dim], limit[value.dim] = 0, value.size
-    arrays = value.arrays[first // value.size : last // value.size]
-    return [joined(value.dim, [jax.lax.slice(a, start, limit, strides) for a in arrays])]
+    ranges[value.dim : value.dim + 1] = [
+        (first // value.size, last // value.size, 1),
+        (0, value.size, 1),
+    ]
+    return [joined(value.dim, jax.lax.slice(value.array, *zip(*ranges, strict=True)))]
 
 
 @rule("split")
 def split(eqn: Any, values: list[Any]) -> list[Any] | None:
     value, sizes, axis = values[0], eqn.params["sizes"], eqn.params["axis"]
     if axis != value.dim:
-        made = [jax.lax.split(array, sizes, axis) for array in value.arrays]
-        return [Parts(value.dim, arrays) for arrays in zip(*made, strict=True)]
+        return [Parts(value.dim, a) for a in jax.lax.split(value.array, sizes, two(value, axis)[0])]
     if any(size % value.size for size in sizes):
         return None
-    left, made = list(value.arrays), []
-    for size in sizes:
-        made.append(joined(axis, [left.pop(0) for _ in range(size // value.size)]))
-    return made
-
-
-def joined(dim: int, arrays: list[jax.Array]) -> Any:
-    """One part is an array."""
-    return Parts(dim, tuple(arrays)) if len(arrays) > 1 else arrays[0]
+    counts = [size // value.size for size in sizes]
+    return [joined(axis, array) for array in jax.lax.split(value.array, counts, axis)]
 
 
 @rule("dot_general")
@@ -103,16 +91,20 @@ def dot_general(eqn: Any, values: list[Any]) -> list[Parts] | None:
     side = next(i for i, value in enumerate(values) if isinstance(value, Parts))
     value, other = values[side], whole(values[1 - side])
     contracted, batch = eqn.params["dimension_numbers"]
-    taken = [(*contracted[i], *batch[i]) for i in (0, 1)]
+    taken = [{*contracted[i], *batch[i]} for i in (0, 1)]
     if value.dim in taken[side]:
         return None
     free = [
-        [d for d in range(len(var.aval.shape)) if d not in t]
-        for var, t in zip(eqn.invars, taken, strict=True)
+        [d for d in range(len(var.aval.shape)) if d not in dims]
+        for var, dims in zip(eqn.invars, taken, strict=True)
     ]
     dim = len(batch[0]) + free[side].index(value.dim) + (len(free[0]) if side else 0)
-    pairs = ((array, other) if side == 0 else (other, array) for array in value.arrays)
-    return [Parts(dim, tuple(bind(eqn, pair)[0] for pair in pairs))]
+    numbers = [list(map(tuple, pair)) for pair in (contracted, batch)]
+    for pair in numbers:
+        pair[side] = tuple(two(value, d)[0] for d in pair[side])
+    operands = (value.array, other) if side == 0 else (other, value.array)
+    (array,) = bind(eqn, operands, dimension_numbers=tuple(map(tuple, numbers)))
+    return [Parts(dim, array)]
 
 
 @rule("jit", "pjit", "closed_call")
@@ -124,13 +116,11 @@ def call(eqn: Any, values: list[Any]) -> list[Any] | None:
 
 @rule("remat", "remat2", "checkpoint")
 def remat(eqn: Any, values: list[Any]) -> list[Any]:
-    leaves, rebuild = flat(values)
-    run = jax.checkpoint(
-        lambda *leaves: [*map(whole, evaluate(eqn.params["jaxpr"], (), rebuild(leaves)))],
-        policy=eqn.params["policy"],
-        prevent_cse=eqn.params["prevent_cse"],
-    )
-    return run(*leaves)
+    def run(*arrays: Any) -> list[Any]:
+        return [*map(whole, evaluate(eqn.params["jaxpr"], (), like(values, arrays)))]
+
+    options = {k: eqn.params[k] for k in ("policy", "prevent_cse")}
+    return jax.checkpoint(run, **options)(*map(array_of, values))
 
 
 @rule("scan")
@@ -144,19 +134,33 @@ def scan(eqn: Any, values: list[Any]) -> list[Any] | None:
     )
     if any(isinstance(value, Parts) and value.dim == 0 for value in stacked):
         return None
-    constants, with_consts = flat(consts)
-    layers, with_layers = flat([one_less(value) for value in stacked])
+    layers = [Parts(v.dim - 1, v.array) if isinstance(v, Parts) else v for v in stacked]
 
-    def step(carry: Any, layers: Any) -> Any:
-        inputs = [*with_consts(constants), *carry, *with_layers(layers)]
+    def step(carry: Any, arrays: Any) -> Any:
+        inputs = [*consts, *carry, *like(layers, arrays)]
         made = [*map(whole, evaluate(body.jaxpr, body.consts, inputs))]
         return made[:carried], made[carried:]
 
     options = {k: eqn.params[k] for k in ("length", "reverse", "unroll")}
-    end, collected = jax.lax.scan(step, [*map(whole, carry)], layers, **options)
+    end, collected = jax.lax.scan(step, [*map(whole, carry)], [*map(array_of, layers)], **options)
     return [*end, *collected]
 
 
-def one_less(value: Any) -> Any:
-    """Parts as they are in one step of a loop, where the first dim is gone."""
-    return Parts(value.dim - 1, value.arrays) if isinstance(value, Parts) else value
+def two(value: Parts, dim: int) -> list[int]:
+    """Where a dim of the array that `value` stands for is in `value.array`: two dims, or one."""
+    return [dim, dim + 1] if dim == value.dim else [dim + (dim > value.dim)]
+
+
+def joined(dim: int, array: jax.Array) -> Any:
+    """One part is an array as any other."""
+    return Parts(dim, array) if array.shape[dim] > 1 else jax.lax.squeeze(array, [dim])
+
+
+def array_of(value: Any) -> Any:
+    return value.array if isinstance(value, Parts) else value
+
+
+def like(values: list[Any], arrays: Any) -> list[Any]:
+    """`arrays`, as Parts where `values` are."""
+    pairs = zip(values, arrays, strict=True)
+    return [Parts(v.dim, array) if isinstance(v, Parts) else array for v, array in pairs]

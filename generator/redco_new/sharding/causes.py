@@ -77,10 +77,14 @@ class Causes:
                 yield from self.leave(dot, node, entries[node] or dot.out.key)
 
     def entered(self, dot: Dot) -> Iterator[tuple[Value, Value, Node]]:
-        """(activation, other operand, split class that the other one brings into the product)."""
-        find = self.plan.classes.graph.find
+        """(activation, other operand, split class that the other one brings into the product).
+
+        Not heads of keys and values in groups: they are summed with the heads that read them.
+        """
+        find, uses = self.plan.classes.graph.find, self.plan.classes.graph.uses
+        grouped = {find(n) for use in uses if use.kind == "repeat" for n in use.nodes}
         for operand, other in ((dot.lhs, dot.rhs), (dot.rhs, dot.lhs)):
-            own = {find(n) for n in (*dot.contracted, *dot.batch, *operand.dims)}
+            own = {find(n) for n in (*dot.contracted, *dot.batch, *operand.dims)} | grouped
             if operand.parameter is None:
                 yield from ((operand, other, n) for n in self.split(other.dims) if n not in own)
 

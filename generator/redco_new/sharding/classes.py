@@ -76,8 +76,15 @@ def from_batch(graph: Graph, found: set[Node]) -> frozenset[Node]:
 def order_of_use(graph: Graph, n_parameters: int) -> dict[Node, int]:
     """Classes in the order in which the program uses them, not that of the parameters' names."""
     order: dict[Node, int] = {}
-    products = (operand for dot in graph.dots for operand in (dot.lhs, dot.rhs))
-    for value in (*products, *graph.values[n_parameters:], *graph.values[:n_parameters]):
-        for node in value.dims:
+    products = (nodes for d in graph.dots for nodes in (d.contracted, d.lhs.dims, d.rhs.dims))
+    made = (value.dims for value in graph.values[n_parameters:] if value.parameter is None)
+    stored = (by_size(graph, value.dims) for value in graph.values[:n_parameters])
+    for nodes in (*products, *made, *stored):
+        for node in nodes:
             order.setdefault(graph.find(node), len(order))
     return order
+
+
+def by_size(graph: Graph, dims: tuple[Node, ...]) -> list[Node]:
+    """The largest first, so that the order of a parameter's dims in memory decides nothing."""
+    return sorted(dims, key=lambda node: -graph.sizes[node])

@@ -55,15 +55,17 @@ def collectives(classes: Classes) -> Iterator[Collective]:
 
     A product sums partial results over its contracted dims; going backward, the gradient of an
     operand is summed over the other operand's free dims, once for all products of that operand.
+    Heads of keys and values in fewer parts than those that read them are summed with these.
     """
     find = classes.graph.find
+    repeated = {find(n) for use in classes.graph.uses if use.kind == "repeat" for n in use.nodes}
     done: set[tuple[int, Node]] = set()
     for dot in classes.graph.dots:
         for node in {find(n) for n in dot.contracted}:
             yield Collective(node, dot.out.bytes, dot.times, "forward", dot.source)
         for operand, other in ((dot.lhs, dot.rhs), (dot.rhs, dot.lhs)):
             free = {find(n) for n in other.dims} - {find(n) for n in (*dot.contracted, *dot.batch)}
-            for node in free - {find(n) for n in operand.dims}:
+            for node in free - {find(n) for n in operand.dims} - repeated:
                 if (operand.key, node) not in done:
                     done.add((operand.key, node))
                     yield Collective(node, operand.bytes, dot.times, "backward", dot.source)

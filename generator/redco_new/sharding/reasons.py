@@ -64,8 +64,8 @@ class Reasons:
                 copied = labels[node] == "kv_heads"
                 more = "; each device copies the heads that it needs" if copied else ""
                 return f"whole: {labels[node]} is not split: {self.ways[node].obstacle}{more}"
-        names = " and ".join(dict.fromkeys(labels[n] for n in dims)) or "a scalar"
-        return f"whole: {names} is not split over model"
+        names = list(dict.fromkeys(labels[n] for n in dims)) or ["a scalar"]
+        return f"whole: {' and '.join(names)} {'are' if names[1:] else 'is'} not split over model"
 
     def apart(self, index: int) -> str:
         """What was done because several kernels are one parameter."""

@@ -1,4 +1,6 @@
-"""The goldens: what redco-new makes of each golden/*/request.toml and says to each golden/errors/*.
+"""The goldens: what redco-new makes of requests, says to bad input, and does with a zoo of models.
+
+golden/<case>/request.toml, golden/errors/<case>/args.txt, and the models of tests/sharding.
 
 python tests/golden.py           rewrites them: read the diff before you commit it
 python tests/golden.py --check   compares both ways, prints the differences, exits with 1 if any
@@ -16,6 +18,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import golden_layouts
+import jax
 from bad_input import complaint
 
 from redco_new import assets, facts, project
@@ -24,7 +28,7 @@ from redco_new.request import Request
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "golden"
-ERRORS = GOLDEN / "errors"
+ERRORS, ZOO = GOLDEN / "errors", GOLDEN / "zoo"
 REWRITE = "If this is what you want: make golden"
 
 RUNTIME = "redco_runtime"  # in a golden a link, so that the repository holds its code once
@@ -59,19 +63,9 @@ def generate(case: Path) -> tuple[Texts, Texts]:
     kept = {p: t for p, t in files.items() if not p.startswith((f"{RUNTIME}/", BASE))}
     committed = {f"project/{path}": text for path, text in kept.items()}
     committed[f"project/{RUNTIME}"] = f"link to {link(case)}\n"
-    committed["sharding.txt"] = sharding(request)
+    plan = facts.plan_for(request, assets.templates())
+    committed["sharding.txt"] = golden_layouts.lines(plan)
     return files, committed
-
-
-def sharding(request: Request) -> str:
-    """One line a parameter: path dtype shape spec per-device-shape reason."""
-    lines = []
-    for row in facts.plan_for(request, assets.templates()).rows():
-        shape, shard = (",".join(map(str, row[key])) for key in ("shape", "shard_shape"))
-        spec = ",".join(str(axis) for axis in row["spec"])
-        words = f"{row['path']} {row['dtype']} ({shape}) P({spec}) ({shard})"
-        lines.append(f"{words} {row['reason']}\n")
-    return "".join(lines)
 
 
 def link(case: Path) -> str:
@@ -157,6 +151,7 @@ def check() -> Iterator[str]:
         new = {"stderr.txt": complaint((case / "args.txt").read_text())}
         old = {k: v for k, v in committed(case).items() if k != "args.txt"}
         yield from differences(old, new, f"golden/errors/{case.name}")
+    yield from differences(committed(ZOO), golden_layouts.zoo(), "golden/zoo")
 
 
 def rewrite() -> None:
@@ -174,6 +169,8 @@ def rewrite() -> None:
             (case / LOSSES).write_text("".join(loss_lines(values)))
     for case in error_cases():
         (case / "stderr.txt").write_text(complaint((case / "args.txt").read_text()))
+    shutil.rmtree(ZOO, ignore_errors=True)
+    project.write_tree(ZOO, golden_layouts.zoo())
 
 
 def main() -> int:
@@ -192,4 +189,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", DEVICES)
     sys.exit(main())

@@ -4,6 +4,7 @@ import subprocess
 
 import black
 import golden
+import golden_layouts
 import pytest
 
 CASES = [case.name for case in golden.cases()]
@@ -37,6 +38,14 @@ def test_losses_fall(name):
     steps, values = zip(*(line.split() for line in lines), strict=True)
     assert list(map(int, steps)) == list(range(1, golden.STEPS + 1))
     assert float(values[-1]) < float(values[0]) - 1
+
+
+def test_layouts_of_the_zoo_are_the_committed_ones():
+    """None is missing, none is too much."""
+    new = golden_layouts.zoo()
+    assert new and all(new.values())
+    found = golden.differences(golden.committed(golden.ZOO), new, "golden/zoo")
+    assert not found, "\n".join([*found, golden.REWRITE])
 
 
 def test_missing_changed_and_extra_files_are_shown():
@@ -99,6 +108,8 @@ def test_run_that_fails_is_a_difference(tmp_path, monkeypatch):
     monkeypatch.setattr(golden, "error_cases", lambda: [])
     monkeypatch.setattr(golden, "generate", lambda case: ({}, {}))
     monkeypatch.setattr(golden, "losses", fail)
+    monkeypatch.setattr(golden, "committed", lambda case: {})
+    monkeypatch.setattr(golden_layouts, "zoo", lambda: {})
     assert list(golden.check()) == [
         f"golden/{tmp_path.name}: its training run failed with exit code 3\n"
     ]

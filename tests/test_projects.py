@@ -261,9 +261,12 @@ def test_the_commands_of_our_readme_work(tmp_path):
     assert code == 0, err
     code, out, err = run(rest[2].replace("--steps 200", "--steps 2"), tmp_path / "my-project")
     assert code == 0, out + err
-    code, out, err = run(rest[3], tmp_path)
-    assert rest[3].startswith("redco inspect") and "layers/attn/q/kernel" in out, err
-    assert len(rest) == 4, rest
+    inspects = rest[3:]
+    assert len(inspects) == 3 and all(c.startswith("redco inspect ") for c in inspects)
+    for command in inspects:
+        code, out, err = run(command, tmp_path)
+        assert code == 0 and "--html" in command or "layers/attn/q/kernel" in out, err
+    assert "layers/attn/q/kernel" in (tmp_path / "plan.html").read_text()
 
 
 def test_the_python_of_our_readme_works():
@@ -276,4 +279,7 @@ def test_the_python_of_our_readme_works():
         "batch": jax.ShapeDtypeStruct((2, 8), "float32"),
     }
     exec(block, names)
-    assert list(names["plan"].specs) == ["a", "b"]
+    plan, arrays = names["plan"], {k: jax.numpy.ones((8, 8)) for k in "ab"}
+    assert list(plan.specs) == ["a", "b"]
+    batch = jax.numpy.ones((2, 8))
+    assert (plan.forward(plan.store(arrays), batch) == names["forward"](arrays, batch)).all()

@@ -49,6 +49,8 @@ def test_each_part_of_a_fused_kernel_is_split_by_itself(name):
 def test_nothing_else_is_taken_apart(name):
     plan = plan_sharding(*ZOO[name], MESH, apart=True)
     assert bool(apart(plan)) == (name in APART)
+    shapes = jax.eval_shape(plan.store, ZOO[name][1])
+    assert [leaf.shape for leaf in jax.tree.leaves(shapes)] == list(plan.stored)
     if name not in APART:
         assert plan.specs == plan_sharding(*ZOO[name], MESH).specs
 

@@ -101,7 +101,8 @@ def shard_shape(shape: Shape, spec: P, mesh: Mapping[str, int]) -> list[int]:
 
 def pad(x: jax.Array, shape: Shape) -> jax.Array:
     """`x` in a larger shape, zeros added at the end of each dim."""
-    return jnp.pad(x, [(0, size - own) for size, own in zip(shape, x.shape, strict=True)])
+    added = [(0, size - own) for size, own in zip(shape, x.shape, strict=True)]
+    return jnp.pad(x, added) if x.shape != shape else x
 
 
 def cut(x: jax.Array, shape: Shape) -> jax.Array:

@@ -57,6 +57,7 @@ def test_small_tangles_are_solved_exactly(seed):
 
 
 D, N, F, V, T, S, LAYERS = 9216, 72, 36864, 50272, 2050, 2048, 64
+CAUSAL = np.tril(np.ones((S, S), bool))
 
 
 def shape(*sizes):
@@ -74,7 +75,7 @@ def opt_66b(p, batch):
         h = jax.nn.standardize(x) * w["n"]
         q, k, v = ((h @ w[name]).reshape(*x.shape[:2], N, -1) for name in "qkv")
         scores = jnp.einsum("bqnh,bknh->bnqk", q, k)
-        scores = jax.nn.softmax(jnp.where(np.tril(np.ones((S, S), bool)), scores, -1e9))
+        scores = jax.nn.softmax(jnp.where(CAUSAL, scores, -1e9))
         x = x + jnp.einsum("bnqk,bknh->bqnh", scores, v).reshape(x.shape) @ w["o"]
         x = x + jax.nn.relu(jax.nn.standardize(x) @ w["u"] + w["ub"]) @ w["d"]
     return x @ p["e"].T
@@ -88,10 +89,10 @@ def seconds_to_plan(forward, params, batch):
 
 
 def peak_of_planning(forward, params, batch):
-    """The most bytes that planning holds at a time, once what is kept for the next time is there."""
+    """The most bytes that planning holds at a time, once JAX has met each operation."""
     plan_sharding(forward, params, batch, {"model": 8})
     tracemalloc.start()
-    plan_sharding(forward, params, batch, {"model": 8})
+    plan_sharding(lambda p, b: forward(p, b), params, batch, {"model": 8})
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return peak
@@ -104,7 +105,7 @@ def test_opt_66b_unrolled_is_planned_in_seconds_and_in_little_memory():
     assert seconds < 5
     assert {tuple(layer["q"]) for layer in plan.specs["l"]} == {("fsdp", "model")}
     assert {tuple(layer["d"]) for layer in plan.specs["l"]} == {("model", "fsdp")}
-    assert peak_of_planning(opt_66b, params, batch) < 200e6
+    assert peak_of_planning(opt_66b, params, batch) < 50e6
 
 
 gpt_j = load_file(Path(__file__).parents[2] / "templates" / "models" / "gpt_j.py")

@@ -150,11 +150,11 @@ class Attention(nnx.Module):
 
     def __call__(self, h_BSD, rotary, attend):
         q_BSNH, k_BSNH, v_BSNH = (
-            lay_out(project(h_BSD).reshape(h_BSD.shape[:2] + self.heads), "q_BSNH")
+            lay_out(project(h_BSD).reshape(h_BSD.shape[:2] + self.heads), "heads_BSNH")
             for project in (self.q, self.k, self.v)
         )
         o_BSNH, extra = attend(_rotate(q_BSNH, *rotary), _rotate(k_BSNH, *rotary), v_BSNH)
-        return self.o(o_BSNH.reshape(h_BSD.shape)), extra
+        return self.o(lay_out(o_BSNH, "heads_BSNH").reshape(h_BSD.shape)), extra
 
 
 class MLP(nnx.Module):
@@ -163,7 +163,8 @@ class MLP(nnx.Module):
         self.down = _linear(config, config.mlp_dim, config.embed_dim, rngs)
 
     def __call__(self, h_BSD):
-        return self.down(jax.nn.gelu(lay_out(self.up(h_BSD), "u_BSF"), approximate=True))
+        u_BSF = lay_out(self.up(h_BSD), "u_BSF")
+        return self.down(lay_out(jax.nn.gelu(u_BSF, approximate=True), "u_BSF"))
 
 
 _NORMAL = nnx.initializers.normal(0.02)

@@ -20,7 +20,7 @@ ACTIVATIONS = {
     "table_VD": P("model", None),
     "x_BSD": P(("data", "fsdp"), None, None),
     "h_BSD": P(("data", "fsdp"), None, None),
-    "q_BSNH": P(("data", "fsdp"), None, "model", None),
+    "heads_BSNH": P(("data", "fsdp"), None, "model", None),
     "u_BSF": P(("data", "fsdp"), None, "model"),
 }
 

@@ -1,0 +1,79 @@
+"""Files that are not Python, merged line by line."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from redco_new.merge import WHOLE, Conflict, Merged, merge_text, text
+
+BASE = b"[model]\nname = 'gpt-j'\nshards = 4\n\n[train]\nsteps = 10\n"
+OURS = BASE.replace(b"steps = 10", b"steps = 99")
+THEIRS = BASE.replace(b"'gpt-j'", b"'llama'")
+BOTH = OURS.replace(b"'gpt-j'", b"'llama'")
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda data: data,
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: data[:-1],
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data + b"caf\xe9\n",
+    ],
+    ids=["plain", "crlf", "no-end", "bom", "not-utf-8"],
+)
+def test_both_changed(layout):
+    assert merge_text(BASE, layout(OURS), THEIRS) == Merged(layout(BOTH))
+
+
+def test_neighbouring_lines():
+    ours = BASE.replace(b"shards = 4", b"shards = 8  # mine")
+    assert merge_text(BASE, ours, THEIRS).content == ours.replace(b"gpt-j", b"llama")
+
+
+def test_overlap_keeps_ours_and_merges_the_rest():
+    theirs = THEIRS.replace(b"steps = 10", b"steps = 11")
+    reason = "you and the template changed it"
+    merged = merge_text(BASE, OURS, theirs)
+    assert merged == Merged(BOTH, [Conflict("line 6", "steps = 11\n", reason)])
+
+
+def test_same_change():
+    assert merge_text(BASE, THEIRS, THEIRS + b"more = 1\n") == Merged(THEIRS + b"more = 1\n")
+
+
+def test_one_side():
+    assert merge_text(BASE, OURS, BASE) == Merged(OURS)
+    assert merge_text(BASE, BASE, THEIRS) == Merged(THEIRS)
+
+
+def test_binary_is_kept():
+    merged = merge_text(b"a\0", b"b\0", b"c\0")
+    assert merged.content == b"b\0"
+    assert [conflict.symbol for conflict in merged.conflicts] == [WHOLE]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [OURS, THEIRS, BASE, BOTH + b"more\n", BOTH.replace(b"[train]\n", b""), BOTH * 2, b""],
+)
+def test_wrong_results_are_refused(wrong, monkeypatch):
+    monkeypatch.setattr(text, "merge_lines", lambda *_: Merged(wrong))
+    merged = merge_text(BASE, OURS, THEIRS)
+    assert merged.content == OURS
+    assert [conflict.symbol for conflict in merged.conflicts] == [WHOLE]
+
+
+LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\r\n", b"d", b"\n"]), max_size=6).map(b"".join)
+
+
+@settings(deadline=None, derandomize=True, database=None)
+@given(LINES, LINES, LINES)
+def test_nothing_is_lost(base, ours, theirs):
+    merged = merge_text(base, ours, theirs)
+    added = set(ours.split()) - set(base.split())
+    assert added <= set(merged.content.split())
+    shown = merged.content + "".join(x.theirs for x in merged.conflicts).encode()
+    assert set(theirs.split()) - set(base.split()) <= set(shown.split())
+    assert merge_text(theirs, merged.content, theirs) == Merged(merged.content)

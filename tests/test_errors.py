@@ -15,6 +15,7 @@ CASES = [
     "inspect-no-model",
     "inspect-unknown-model",
     "mesh-axis-twice",
+    "mesh-no-experts",
     "mesh-not-axes",
     "mesh-size-zero",
     "mesh-unknown-axis",
@@ -43,6 +44,7 @@ CASES = [
     "unknown-model-unlike-any",
     "unknown-option",
     "unknown-recipe",
+    "zero-not-a-stage",
 ]
 
 

@@ -169,8 +169,9 @@ def rewrite() -> None:
             (case / LOSSES).write_text("".join(loss_lines(values)))
     for case in error_cases():
         (case / "stderr.txt").write_text(complaint((case / "args.txt").read_text()))
+    layouts = golden_layouts.zoo()
     shutil.rmtree(ZOO, ignore_errors=True)
-    project.write_tree(ZOO, golden_layouts.zoo())
+    project.write_tree(ZOO, layouts)
 
 
 def main() -> int:

@@ -134,3 +134,23 @@ def test_the_engine_imports_jax_and_numpy_only():
     assert all(
         name.startswith("redco_new.sharding") for name in found if name.startswith("redco_new")
     )
+
+
+@pytest.mark.parametrize(("channels", "shards", "warned"), [(8, 4, 0), (6, 4, 1), (6, 1, 0)])
+def test_a_convolution_that_xla_gets_wrong_is_named(channels, shards, warned):
+    def depthwise(params, batch):
+        return jax.lax.conv_general_dilated(
+            *(batch["x"], params["k"], (1,), "SAME"),
+            dimension_numbers=("NWC", "WIO", "NWC"),
+            feature_group_count=channels,
+        )
+
+    batch = {"x": jax.ShapeDtypeStruct((4, 6, channels), jnp.float32)}
+    plan = plan_sharding(
+        lambda p, b: depthwise(p, {"x": b["x"] @ p["i"]}),
+        shapes(i=(channels, channels), k=(3, 1, channels)),
+        batch,
+        {"data": 2, "model": shards},
+    )
+    assert len(plan.warnings) == warned
+    assert all("grouped convolution (test_plan.py:" in text for text in plan.warnings)

@@ -33,7 +33,7 @@ def examples(count):
     )
 
 
-@examples(150)
+@examples(100)
 @given(st.data(), st.sampled_from(SIZES), st.booleans())
 def test_layouts_are_legal(data, sizes, adapt):
     """Every dim divides, no array is split twice over an axis, and only `adapt` pads."""
@@ -51,7 +51,7 @@ def test_layouts_are_legal(data, sizes, adapt):
         assert row["reason"] and all(row["dims"])
 
 
-@examples(100)
+@examples(60)
 @given(st.data(), st.sampled_from(SIZES), st.booleans())
 def test_names_and_storage_decide_nothing(data, sizes, adapt):
     """Other names, dims stored in another order, layers unrolled: the same layout."""
@@ -65,7 +65,7 @@ def test_names_and_storage_decide_nothing(data, sizes, adapt):
     assert layouts[0] == layouts[1]
 
 
-@examples(15)
+@examples(12)
 @given(st.data(), st.sampled_from(MESHES), st.booleans())
 def test_sharded_equals_unsharded(data, sizes, adapt):
     program = data.draw(programs(grouped=False))

@@ -108,8 +108,9 @@ class Graph:
 
     scanned, windows: dims that a loop runs over, that the window of a convolution slides over.
     copies: dims along which all elements are the same.  origins: (new, old) where a dim is made
-    of an old one's elements, in another number.  pieces: (dim, size) where a part
-    of that size is taken of it.  unknown: primitive without a rule -> its line.
+    of an old one's elements, in another number.  pieces: (dim, size) where a part of that size is
+    taken of it.  grouped: (channels, line) of a grouped convolution.
+    unknown: primitive without a rule -> its line.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -123,6 +124,7 @@ class Graph:
     copies: set[Node] = field(default_factory=set)
     origins: list[tuple[Node, Node]] = field(default_factory=list)
     pieces: list[tuple[Node, int]] = field(default_factory=list)
+    grouped: list[tuple[Node, str]] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
     bodies: list[Body] = field(default_factory=list)
     times: int = 1

@@ -12,6 +12,7 @@ from redco_new.sharding.axes import MODEL, model_axes
 from redco_new.sharding.choose import choose, find_conflicts
 from redco_new.sharding.classes import find_classes
 from redco_new.sharding.cost import cost_model
+from redco_new.sharding.flaws import flaws
 from redco_new.sharding.fused import Forward, Places, find_fused, take_apart
 from redco_new.sharding.planned import Plan
 from redco_new.sharding.place import (
@@ -106,8 +107,5 @@ def derive(
         axes=axes | own,
         layouts=Layouts(classes, plan_mesh, axes | own, batch_axes, sequence_parallel),
         divider=divider,
-        warnings=tuple(
-            f"no sharding rule for the primitive {name} ({source}): its arrays are left whole"
-            for name, source in classes.graph.unknown.items()
-        ),
+        warnings=tuple(flaws(classes, plan_mesh, axes)),
     )

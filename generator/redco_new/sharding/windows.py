@@ -36,6 +36,7 @@ def convolution(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     if grouped:
         group = graph.node(eqn.params["feature_group_count"])
         graph.unite_all([group] * 3, [channels, made, columns])
+        graph.grouped.append((group, graph.source))
         graph.use("cut", [contracted], lhs)
     else:
         graph.unite(channels, contracted)

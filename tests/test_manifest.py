@@ -28,7 +28,9 @@ def test_manifest():
         "model": "gpt-j",
         "recipe": "lm",
         "dtype": "bfloat16",
-        "mesh": {"data": -1, "fsdp": 1, "model": 4},
+        "zero": 0,
+        "sequence_parallel": False,
+        "mesh": {"data": -1, "fsdp": 1, "expert": 1, "model": 4},
     }
     assert content["files"].keys() == FILES.keys()
     assert content["files"]["my_project/train.py"] == {

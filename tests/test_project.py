@@ -163,7 +163,8 @@ def test_target_that_appears_meanwhile_is_kept(parent, template):
 
 
 SLOW = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 sys.path[:0] = {path!r}
 import pytest, samples
 from redco_new import cli

@@ -12,8 +12,9 @@ from jax.sharding import PartitionSpec as P
 from redco_new import assets
 from redco_new.errors import RedcoError
 from redco_new.request import REST, Request
-from redco_new.sharding.axes import MODEL
+from redco_new.sharding.axes import MODEL, inner_axes
 from redco_new.sharding.classes import LETTERS
+from redco_new.sharding.place import EXPERT
 from redco_new.sharding.plan import Plan, plan_sharding
 from redco_new.sources.families import abstract_model, find_family
 from redco_new.sources.recipes import find_recipe, loss_and_batch
@@ -41,13 +42,13 @@ def plan_for(request: Request, template: Path) -> Plan:
         forward,
         params,
         batch,
-        {a: size for a, size in mesh.items() if a != "expert" or size > 1},
+        {a: size for a, size in mesh.items() if a != EXPERT or size > 1},
         adapt=True,
         sequence_parallel=request.sequence_parallel,
         zero=request.zero,
     )
-    if request.mesh["expert"] > 1 and not any("expert" in axes for axes in plan.axes.values()):
-        what = f"{request.model} has no experts that expert={request.mesh['expert']} can split"
+    if mesh[EXPERT] > 1 and not any(EXPERT in axes for axes in plan.axes.values()):
+        what = f"{request.model} has no experts that expert={mesh[EXPERT]} can split"
         raise RedcoError("--mesh", what, "leave the axis expert out")
     return plan
 
@@ -56,7 +57,7 @@ def build(request: Request, template: Path) -> dict[str, Any]:
     """The facts of a project, by the names that the templates use."""
     family, plan = find_family(request.model), plan_for(request, template)
     recipe = find_recipe(request.recipe)
-    mesh = axes(request, plan)
+    mesh = plan.mesh | {"data": request.mesh["data"]}
     test_mesh = small_mesh(mesh)
     return {
         "project": request.name,
@@ -78,8 +79,8 @@ def build(request: Request, template: Path) -> dict[str, Any]:
         "test_mesh": test_mesh,
         "test_devices": math.prod(test_mesh.values()),
         "axes_legend": axes_legend(mesh),
-        "model_axes": tuple(axis for axis in mesh if axis.startswith(MODEL)),
-        "batch_axes": batch_axes(mesh),
+        "model_axes": inner_axes(mesh),
+        "batch_axes": plan.batch_axes,
         "dims_legend": legend(plan),
         "activations": {name: repr_spec(spec) for name, spec in plan.activations.items()},
         "parameters": parameters(plan),
@@ -96,22 +97,11 @@ def sequence_length(request: Request) -> int:
     return length - length % request.mesh[MODEL] if request.sequence_parallel else length
 
 
-def axes(request: Request, plan: Plan) -> dict[str, int]:
-    """The axes of the project's mesh."""
-    return plan.mesh | {"data": request.mesh["data"]}
-
-
-def batch_axes(mesh: Mapping[str, int]) -> tuple[str, ...]:
-    """The axes that split the batch."""
-    return tuple(axis for axis in mesh if not axis.startswith(MODEL))
-
-
 def axes_legend(mesh: Mapping[str, int]) -> str:
     """What each axis splits."""
-    inner = [axis for axis in mesh if axis.startswith(MODEL)]
-    experts = ["expert the batch and the experts"] if "expert" in mesh else []
+    experts = ["expert the batch and the experts"] if EXPERT in mesh else []
     parts = ["data splits the batch", "fsdp the batch and the parameters", *experts]
-    return "; ".join([*parts, f"{' and '.join(inner)} the dims inside a layer"])
+    return "; ".join([*parts, f"{' and '.join(inner_axes(mesh))} the dims inside a layer"])
 
 
 def small_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
@@ -149,7 +139,7 @@ def moments(plan: Plan) -> dict[str, str]:
 
 def padded(plan: Plan) -> dict[str, tuple[int, ...]]:
     """path -> the number that each dim is a multiple of, for parameters that are padded."""
-    parts = math.prod(size for axis, size in plan.mesh.items() if axis.startswith(MODEL))
+    parts = math.prod(plan.mesh[axis] for axis in inner_axes(plan.mesh))
     return {
         p.path: tuple(1 if n == size else parts for n, size in zip(stored, p.shape, strict=True))
         for p, stored in zip(plan.parameters, plan.stored, strict=True)

@@ -26,7 +26,7 @@ def records(request: Request, files: Mapping[str, str]) -> dict[str, str]:
 def manifest(request: Request, files: Mapping[str, str]) -> str:
     """The manifest as JSON: keys sorted, a final newline, the same text for the same input."""
     entries = {
-        path: {"owner": owner(path, request.package), "sha256": sha256(text)}
+        path: {"owner": owner(path, request.package), "sha256": sha256(text.encode())}
         for path, text in files.items()
     }
     content = {
@@ -38,6 +38,6 @@ def manifest(request: Request, files: Mapping[str, str]) -> str:
     return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 
-def sha256(text: str) -> str:
-    """The hash of a file's bytes, in hex."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def sha256(content: bytes) -> str:
+    """The hash of a file's content, in hex."""
+    return hashlib.sha256(content).hexdigest()

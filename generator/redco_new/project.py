@@ -10,6 +10,7 @@ from redco_new import assets
 from redco_new.errors import RedcoError
 from redco_new.manifest import MANIFEST, records
 from redco_new.request import Request
+from redco_new.transaction.disk import sync
 
 
 def create(
@@ -92,12 +93,4 @@ def write_tree(root: Path, files: Mapping[str, str]) -> None:
         if text.startswith("#!"):
             file.chmod(file.stat().st_mode | 0o111)
     for folder in {(root / path).parent for path in files} | {root}:
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        sync(folder)

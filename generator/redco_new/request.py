@@ -4,7 +4,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -53,20 +53,14 @@ class Request:
         *,
         shards: str | None = None,
         mesh: str | None = None,
-        recipe: str = "lm",
-        dtype: str = "bfloat16",
-        zero: int = 0,
-        sequence_parallel: bool = False,
+        **settings: Any,
     ) -> "Request":
-        """Check flags as they were typed. Raises RedcoError, which names the flag."""
+        """Check flags as they were typed; settings: of CHECKS. Raises RedcoError, which names the flag."""
         return cls(
             name=check_name("NAME", name),
             model=_check_word("--model", model),
             mesh=parse_mesh(shards, mesh),
-            recipe=_check_word("--recipe", recipe),
-            dtype=_check_dtype("--dtype", dtype),
-            zero=_check_zero("--zero", zero),
-            sequence_parallel=sequence_parallel,
+            **{k: CHECKS[k](f"--{k.replace('_', '-')}", value) for k, value in settings.items()},
         )
 
     @classmethod
@@ -87,13 +81,7 @@ class Request:
             name=check_name(f"{source}: name", _check_word(f"{source}: name", table["name"])),
             model=_check_word(f"{source}: model", table["model"]),
             mesh=_check_mesh(f"{source}: mesh", table.get("mesh", {})),
-            recipe=_check_word(f"{source}: recipe", table.get("recipe", cls.recipe)),
-            dtype=_check_dtype(f"{source}: dtype", table.get("dtype", cls.dtype)),
-            zero=_check_zero(f"{source}: zero", table.get("zero", cls.zero)),
-            sequence_parallel=_check_truth(
-                f"{source}: sequence_parallel",
-                table.get("sequence_parallel", cls.sequence_parallel),
-            ),
+            **{k: check(f"{source}: {k}", table[k]) for k, check in CHECKS.items() if k in table},
         )
 
     def to_toml(self) -> str:
@@ -175,3 +163,11 @@ def _check_truth(where: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise RedcoError(where, f"{value!r} is neither true nor false", "give one of them")
     return value
+
+
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "recipe": _check_word,
+    "dtype": _check_dtype,
+    "zero": _check_zero,
+    "sequence_parallel": _check_truth,
+}

@@ -11,6 +11,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.errors import UserError
+from redco_runtime.mesh import axes_of
 
 _TABLE: ContextVar[Mapping[str, P] | None] = ContextVar("activations", default=None)
 
@@ -40,9 +41,7 @@ def lay_out(x: jax.Array, name: str) -> jax.Array:
     sizes = jax.sharding.get_abstract_mesh().shape
 
     def fitting(size: int, entry: Any) -> Any:
-        axes = (entry,) if isinstance(entry, str) else entry
-        uneven = isinstance(axes, tuple) and size % math.prod(sizes[axis] for axis in axes)
-        return None if uneven else entry
+        return None if size % math.prod(sizes[axis] for axis in axes_of(entry)) else entry
 
     spec = P(*(fitting(*pair) for pair in zip(x.shape, table[name], strict=True)))
     return jax.lax.with_sharding_constraint(x, spec)

@@ -2,11 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding
 
 from redco_runtime.errors import UserError
+
+
+def axes_of(entry: Any) -> tuple[str, ...]:
+    """The axes that one entry of a PartitionSpec names; UNCONSTRAINED names none."""
+    return (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
 
 
 def count_parts(batch: NamedSharding) -> int:

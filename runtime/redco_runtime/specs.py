@@ -10,6 +10,7 @@ from jax.sharding import Mesh, PartitionSpec as P
 from optax import GradientTransformation
 
 from redco_runtime.errors import UserError
+from redco_runtime.mesh import axes_of
 from redco_runtime.state import TrainState, flatten
 
 
@@ -40,7 +41,7 @@ def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
         return [f"{spec} has {len(spec)} entries for the {len(shape)} dims of {shape}"]
     faults = []
     for dim, (size, entry) in enumerate(zip(shape, spec, strict=True)):
-        names = (entry,) if isinstance(entry, str) else entry or ()
+        names = axes_of(entry)
         if not {*names} <= mesh.shape.keys():
             faults.append(f"{spec} has an axis that the mesh has not ({', '.join(mesh.shape)})")
         elif size % (parts := math.prod(mesh.shape[name] for name in names)):

@@ -7,8 +7,17 @@ same share of every part; the kernel (D, 3, F) can.
 import jax
 import jax.numpy as jnp
 from sharding.zoo import IDS, D, F, H, L, N, norm, shapes
-from sharding.zoo_mixed import MIXED, RANK, STATE, embedded
-from sharding.zoo_text import FUSED, GPT2, GPT2_BLOCK, attend, causal, gpt2_ends, joined
+from sharding.zoo_mixed import MIXED, embedded, select
+from sharding.zoo_text import (
+    FUSED,
+    GPT2,
+    GPT2_BLOCK,
+    attend,
+    causal,
+    gpt2_rest,
+    gpt2_unrolled,
+    joined,
+)
 
 
 def qkv(x, kernel, bias=0.0):
@@ -22,18 +31,11 @@ def halves(x, kernel):
 
 
 def gpt2_block(w, x):
-    o = joined(attend(*qkv(norm(x, w["n"]), w["qkv"], w["qkv_b"]), causal()))
-    x = x + o @ w["proj"] + w["proj_b"]
-    return x + jax.nn.gelu(norm(x, w["n"]) @ w["fc"] + w["fc_b"]) @ w["out"]
+    return gpt2_rest(w, x, *qkv(norm(x, w["n"]), w["qkv"], w["qkv_b"]))
 
 
 def gpt2(p, batch):
-    def body(x):
-        for w in p["h"]:
-            x = gpt2_block(w, x)
-        return x
-
-    return gpt2_ends(p, batch["ids"], body)
+    return gpt2_unrolled(p, batch, gpt2_block)
 
 
 def fused(p, batch):
@@ -44,20 +46,7 @@ def fused(p, batch):
 
 
 def mamba(w, x):
-    u, z = halves(x, w["in"])
-    u = jax.lax.conv_general_dilated(
-        u, w["c"], (1,), [(3, 0)], dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=F
-    )
-    u = jax.nn.silu(u + w["cb"])
-    step, into, out = jnp.split(u @ w["xp"], [RANK, RANK + STATE], -1)
-    step = jax.nn.softplus(step @ w["dt"] + w["dtb"])
-    decay = jnp.exp(step[..., None] * -jnp.exp(w["a"]))
-    value = (step * u)[..., None] * into[:, :, None]
-    _, h = jax.lax.associative_scan(
-        lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), (decay, value), axis=1
-    )
-    y = jnp.einsum("bsfn,bsn->bsf", h, out) + u * w["skip"]
-    return (y * jax.nn.silu(z)) @ w["out"]
+    return select(w, *halves(x, w["in"]))
 
 
 PARTS = {"qkv": (D, 3, N, H), "qkv_b": (3, N, H)}

@@ -56,7 +56,7 @@ def plan_of(n: int, *, adapt: bool, vocabulary: int = V) -> Plan:
 def measure(n: int, adapt: bool, expected: Any) -> dict[str, Any]:
     """error: of loss and gradients, against `expected`.  collectives: the kind of each."""
     plan, arrays = plan_of(n, adapt=adapt), (values(shapes(), V), values(BATCH, V, 1))
-    program = parted(forward, *arrays, plan).compile(UNOPTIMISED)
+    program = parted(*arrays, plan).compile(UNOPTIMISED)
     return {"error": worst(run(program, *arrays, plan), expected), "collectives": kinds(program, n)}
 
 
@@ -67,7 +67,7 @@ def kinds(program: Any, n: int) -> list[str]:
 def even(n: int) -> dict[str, Any]:
     """The collectives where nothing has to be padded."""
     plan = plan_of(n, adapt=True, vocabulary=EVEN)
-    program = parted(forward, shapes(EVEN), BATCH, plan).compile(UNOPTIMISED)
+    program = parted(shapes(EVEN), BATCH, plan).compile(UNOPTIMISED)
     return {"collectives": kinds(program, n)}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from redco_new.sharding.place import cut
 from redco_new.sharding.plan import Plan
 
 # Without the optimisations of machine code, which take most of the compiler's time.
@@ -39,30 +40,6 @@ def mesh_of(plan: Plan) -> Mesh:
     return Mesh(devices, tuple(plan.mesh), axis_types=(AxisType.Auto,) * len(sizes))
 
 
-def stored_of(plan: Plan) -> Any:
-    """The parameters as they are in memory, abstract."""
-    pairs = zip(plan.stored, plan.parameters, strict=True)
-    return jax.tree.unflatten(
-        plan.treedef, [jax.ShapeDtypeStruct(shape, own.dtype) for shape, own in pairs]
-    )
-
-
-def padded(plan: Plan, params: Any) -> Any:
-    """Parameters with zeros up to the shapes that they have in memory."""
-
-    def pad(array: np.ndarray, stored: jax.ShapeDtypeStruct) -> np.ndarray:
-        return np.pad(
-            array, [(0, n - own) for n, own in zip(stored.shape, array.shape, strict=True)]
-        )
-
-    return jax.tree.map(pad, params, stored_of(plan))
-
-
-def cut(params: Any, shapes: Any) -> Any:
-    """Parameters without their padding: the first elements of each dim."""
-    return jax.tree.map(lambda w, own: w[tuple(map(slice, own.shape))], params, shapes)
-
-
 def step(forward: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """(params, batch) -> (loss, gradients)."""
     return jax.value_and_grad(lambda params, batch: jnp.mean(forward(params, batch) ** 2))
@@ -73,11 +50,10 @@ def whole(forward: Callable[[Any, Any], Any], params: Any, batch: Any) -> Any:
     return jax.jit(step(forward)).lower(params, batch)
 
 
-def parted(forward: Callable[[Any, Any], Any], params: Any, batch: Any, plan: Plan) -> Any:
-    """The step laid out by `plan`, lowered; it takes padded parameters, and cuts them."""
-    on_stored = step(lambda stored, batch: forward(cut(stored, params), batch))
-    program = jax.jit(on_stored, in_shardings=layouts(plan))
-    return program.lower(stored_of(plan), batch)
+def parted(params: Any, batch: Any, plan: Plan) -> Any:
+    """The step of the planned function laid out by `plan`, lowered; it takes stored parameters."""
+    program = jax.jit(step(plan.forward), in_shardings=layouts(plan))
+    return program.lower(jax.eval_shape(plan.store, params), batch)
 
 
 def layouts(plan: Plan) -> tuple[Any, NamedSharding]:
@@ -89,15 +65,15 @@ def layouts(plan: Plan) -> tuple[Any, NamedSharding]:
 
 def run(program: Any, params: Any, batch: Any, plan: Plan) -> tuple[Any, Any]:
     """(loss, gradients) of a compiled program of `plan`; the padding of gradients is cut off."""
-    loss, gradients = program(*jax.device_put((padded(plan, params), batch), layouts(plan)))
-    return loss, cut(gradients, params)
+    loss, gradients = program(*jax.device_put((plan.store(params), batch), layouts(plan)))
+    return loss, jax.tree.map(lambda g, own: cut(g, own.shape), gradients, params)
 
 
 def results(
     forward: Callable[[Any, Any], Any], params: Any, batch: Any, plan: Plan
 ) -> tuple[Any, Any]:
     """(loss, gradients) on one device, and the same on the plan's."""
-    lowered = whole(forward, params, batch), parted(forward, params, batch, plan)
+    lowered = whole(forward, params, batch), parted(params, batch, plan)
     with ThreadPoolExecutor(2) as pool:
         one, many = pool.map(lambda program: program.compile(UNOPTIMISED), lowered)
     return one(params, batch), run(many, params, batch, plan)

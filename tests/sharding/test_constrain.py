@@ -24,7 +24,8 @@ from sharding.decoder import (
     decoder,
 )
 from sharding.models import ZOO
-from sharding.test_invariants import UNOPTIMISED, values
+from sharding.parted import UNOPTIMISED, values
+from sharding.zoo import V
 
 from redco_new.sharding.constrain import constrain
 from redco_new.sharding.plan import plan_sharding
@@ -33,7 +34,7 @@ from redco_new.sharding.plan import plan_sharding
 def check_equal(forward, params, batch, sizes, **options):
     """Loss and gradients with constraints on a mesh are those on one device without."""
     plan = plan_sharding(forward, params, batch, sizes, **options)
-    params, batch = values(params), values(batch, 1)
+    params, batch = values(params, V), values(batch, V, 1)
     whole, _ = compile_step(forward, None, params, batch)
     parted, split = compile_step(constrain(plan, forward), plan, params, batch)
     assert "sharding_constraint" in parted.as_text()

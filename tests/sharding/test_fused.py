@@ -7,7 +7,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from sharding.models import ZOO
-from sharding.test_invariants import UNOPTIMISED, values
+from sharding.parted import UNOPTIMISED, values
 from sharding.zoo import IDS, D, F, V, shapes
 
 from redco_new.sharding.plan import plan_sharding
@@ -65,7 +65,7 @@ def test_nothing_moves_between_the_parts(name):
     def step(run):
         return jax.value_and_grad(lambda p, b: jnp.mean(run(p, b) ** 2))
 
-    params, batch = values(params), values(batch, 1)
+    params, batch = values(params, V), values(batch, V, 1)
     split = jax.tree.map(lambda spec: NamedSharding(mesh, spec), plan.specs)
     stored = plan.store(params)
     program = jax.jit(step(plan.forward), in_shardings=(split, NamedSharding(mesh, P())))
@@ -118,7 +118,7 @@ BETWEEN = {
 def test_whatever_lies_between_the_numbers_are_the_same(name):
     forward = gated(BETWEEN[name])
     plan = plan_sharding(forward, PARAMS, IDS, MESH, apart=True)
-    params, batch = values(PARAMS), values(IDS, 1)
+    params, batch = values(PARAMS, V), values(IDS, V, 1)
     run, expected = (
         jax.value_and_grad(lambda p, f=f: jnp.mean(f(p, batch) ** 2))
         for f in (plan.forward, forward)
@@ -134,16 +134,16 @@ def test_whatever_lies_between_the_numbers_are_the_same(name):
 def test_the_parts_stay_apart(name):
     plan = plan_sharding(gated(BETWEEN[name]), PARAMS, IDS, MESH, apart=True)
     assert plan.specs["w"] == P("fsdp", None, "model") and plan.specs["o"] == P("model", "fsdp")
-    text = str(jax.make_jaxpr(plan.forward)(plan.store(values(PARAMS)), values(IDS, 1)))
+    text = str(jax.make_jaxpr(plan.forward)(plan.store(values(PARAMS, V)), values(IDS, V, 1)))
     assert "concatenate" not in text
 
 
 def test_the_parameters_may_come_in_another_dtype():
     forward, params, batch = ZOO["gpt2_unrolled"]
     plan = plan_sharding(forward, params, batch, MESH, apart=True)
-    half = jax.tree.map(lambda x: x.astype(jnp.bfloat16), values(params))
-    out, expected = plan.forward(plan.store(half), values(batch, 1)), forward(
-        half, values(batch, 1)
+    half = jax.tree.map(lambda x: x.astype(jnp.bfloat16), values(params, V))
+    out, expected = plan.forward(plan.store(half), values(batch, V, 1)), forward(
+        half, values(batch, V, 1)
     )
     assert out.dtype == expected.dtype
     np.testing.assert_allclose(

@@ -3,23 +3,19 @@
 import functools
 import math
 import random
-from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
 from sharding.models import ZOO
+from sharding.parted import results, values
 from sharding.zoo import V
 from sharding.zoo_control import OPAQUE
 
 from redco_new.sharding.plan import plan_sharding
 
 MESH = {"data": 1, "fsdp": 1, "model": 4}
-# Without the optimisations of machine code, which take most of the compiler's time.
-UNOPTIMISED = {"xla_backend_optimization_level": 0}
 
 
 @functools.cache
@@ -104,19 +100,6 @@ def test_names_change_nothing(name, seed):
     assert restored(plan.dims, names) == expected.dims
 
 
-def values(tree, seed=0):
-    """Random arrays for the ShapeDtypeStructs of a tree."""
-    leaves, treedef = jax.tree.flatten(tree)
-    rng = np.random.default_rng(seed)
-
-    def value(leaf):
-        if leaf.dtype == jnp.int32:
-            return rng.integers(0, V, leaf.shape).astype(leaf.dtype)
-        return (rng.normal(size=leaf.shape) / 4).astype(leaf.dtype)
-
-    return jax.tree.unflatten(treedef, [value(leaf) for leaf in leaves])
-
-
 @pytest.mark.parametrize("name", ZOO)
 def test_sharded_equals_unsharded(name):
     """Loss and gradients, on (fsdp 2, model 2) or on (model 4), by turns."""
@@ -124,19 +107,5 @@ def test_sharded_equals_unsharded(name):
     mesh = (1, 2, 2) if list(ZOO).index(name) % 2 else (1, 1, 4)
     sizes = dict(zip(MESH, mesh, strict=True))
     plan = plan_sharding(forward, params, batch, sizes)
-    devices = jax.make_mesh(mesh, tuple(sizes), (AxisType.Auto,) * 3)
-    params, batch = values(params), values(batch, 1)
-
-    def loss(params, batch):
-        return jnp.mean(forward(params, batch) ** 2)
-
-    shardings = jax.tree.map(lambda spec: NamedSharding(devices, spec), plan.specs)
-    split = (shardings, NamedSharding(devices, P(("data", "fsdp"))))
-    step = jax.value_and_grad(loss)
-    programs = [jax.jit(step), jax.jit(step, in_shardings=split)]
-    lowered = [program.lower(params, batch) for program in programs]
-    with ThreadPoolExecutor(2) as pool:
-        whole, parted = pool.map(lambda program: program.compile(UNOPTIMISED), lowered)
-    expected = whole(params, batch)
-    found = parted(*jax.device_put((params, batch), split))
+    expected, found = results(forward, values(params, V), values(batch, V, 1), plan)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-4, 1e-5), found, expected)

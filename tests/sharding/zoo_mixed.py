@@ -78,7 +78,10 @@ def mla(w, x):
 
 def mamba(w, x):
     """A selective state space; the recurrence by associative_scan."""
-    u, z = jnp.split(x @ w["in"], 2, -1)
+    return select(w, *jnp.split(x @ w["in"], 2, -1))
+
+
+def select(w, u, z):
     u = jax.lax.conv_general_dilated(
         u, w["c"], (1,), [(3, 0)], dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=F
     )

@@ -88,7 +88,11 @@ T5_LAYER = T5_ATTENTION | shapes(n=(D,), wi=(D, F), wo=(F, D))
 # GPT-2: q, k and v in one kernel; OPT's table of 2050 positions, looked up by the batch.
 def gpt2_block(w, x):
     q, k, v = jnp.split(norm(x, w["n"]) @ w["qkv"] + w["qkv_b"], 3, -1)
-    x = x + joined(attend(heads(q), heads(k), heads(v), causal())) @ w["proj"] + w["proj_b"]
+    return gpt2_rest(w, x, heads(q), heads(k), heads(v))
+
+
+def gpt2_rest(w, x, q, k, v):
+    x = x + joined(attend(q, k, v, causal())) @ w["proj"] + w["proj_b"]
     return x + jax.nn.gelu(norm(x, w["n"]) @ w["fc"] + w["fc_b"]) @ w["out"]
 
 
@@ -104,10 +108,10 @@ def gpt2(p, batch):
     return gpt2_ends(p, batch["ids"], body)
 
 
-def gpt2_unrolled(p, batch):
+def gpt2_unrolled(p, batch, block=gpt2_block):
     def body(x):
         for w in p["h"]:
-            x = gpt2_block(w, x)
+            x = block(w, x)
         return x
 
     return gpt2_ends(p, batch["ids"], body)

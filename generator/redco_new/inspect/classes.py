@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from jax.extend.core import Literal
 
 from redco_new.inspect.units import listed
-from redco_new.sharding.axes import MODEL
+from redco_new.sharding.axes import inner_axes
 from redco_new.sharding.classes import LETTERS
 from redco_new.sharding.dims import Node
-from redco_new.sharding.flow import equations
 from redco_new.sharding.place import EXPERT, FSDP, as_tuple
 from redco_new.sharding.roles import neighbours
 from redco_new.sharding.ways import Divider, find_ways
@@ -73,7 +72,7 @@ class Words:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self.shards = math.prod(n for axis, n in plan.mesh.items() if axis.startswith(MODEL))
+        self.shards = math.prod(plan.mesh[axis] for axis in inner_axes(plan.mesh))
         self.ways = find_ways(plan.classes, plan.divider)
         self.odd = find_ways(plan.classes, Divider(self.shards, adapt=False))
         self.near = neighbours(plan.classes)
@@ -149,7 +148,7 @@ class Words:
                 for node in map(graph.find, operand.dims):
                     if operand.parameter is not None:
                         (contracted if node in summed else made)[node].append(operand.parameter)
-        for body, eqn, _ in equations(graph.bodies[0]):
+        for body, eqn, _ in graph.bodies[0].equations():
             if eqn.primitive.name == "gather" and not isinstance(eqn.invars[0], Literal):
                 table = body.values[eqn.invars[0]]
                 for i in eqn.params["dimension_numbers"].start_index_map:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from jax.extend.core import Literal
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.axes import MODEL
+from redco_new.sharding.axes import inner_axes
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.dims import Body, Node, Value
 from redco_new.sharding.place import spec
@@ -43,7 +43,7 @@ class Layouts:
     """
 
     classes: Classes
-    mesh: Mapping[str, int]
+    mesh: dict[str, int]
     axes: Mapping[Node, Axes]
     batch_axes: Axes
     sequence: bool
@@ -76,7 +76,7 @@ class Layouts:
         A name of arrays with several layouts is left out.
         """
         found: dict[str, set[P]] = defaultdict(set)
-        for body, eqn, _ in self.equations():
+        for body, eqn, _ in self.classes.graph.bodies[0].equations():
             if eqn.primitive.name == "name":
                 value = body.values[eqn.outvars[0]]
                 found[eqn.params["name"]].add(self.of(value, value.key in self.gathered))
@@ -102,19 +102,13 @@ class Layouts:
     def gathered(self) -> frozenset[int]:
         """Keys of the values that are of no use but to products that gather them."""
         used: dict[int, set[bool]] = defaultdict(set)
-        for body, eqn, inner in self.equations():
+        for body, eqn, inner in self.classes.graph.bodies[0].equations():
             if eqn.primitive.name not in VIEWS and not inner:
                 gathers = self.gathers(body, eqn)
                 for i, atom in enumerate(eqn.invars):
                     if (value := self.value(body, atom)) is not None:
                         used[value.key].add(i in gathers)
         return frozenset(key for key, kinds in used.items() if kinds == {True})
-
-    def equations(self) -> Iterator[tuple[Body, Any, tuple[Body, ...]]]:
-        """Each equation of the program, the body that it is in, and the bodies in it."""
-        for body in self.classes.graph.bodies[0]:
-            for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
-                yield body, eqn, inner
 
     def position(self, value: Value) -> int | None:
         """The dim of a value that is its positions, if they are to be split."""
@@ -150,7 +144,7 @@ class Layouts:
     @cached_property
     def model(self) -> Axes:
         """The axis `model`, or those that it is taken apart into."""
-        return tuple(axis for axis in self.mesh if axis.split("_")[0] == MODEL)
+        return inner_axes(self.mesh)
 
     @cached_property
     def experts(self) -> frozenset[Node]:
@@ -160,16 +154,14 @@ class Layouts:
     @cached_property
     def rows(self) -> frozenset[Node]:
         """Classes of the first dims of the batch's arrays."""
-        graph = self.classes.graph
-        inputs = graph.values[: len(graph.bodies[0].jaxpr.invars)]
-        batch = inputs[len(self.classes.parameter_dims) :]
-        return frozenset(graph.find(value.dims[0]) for value in batch if value.dims)
+        find, batch = self.classes.graph.find, self.classes.batch
+        return frozenset(find(value.dims[0]) for value in batch if value.dims)
 
     @cached_property
     def positions(self) -> frozenset[Node]:
         """The other classes of the batch, but those that a loop or a window needs in order."""
         found = self.classes.inputs - self.rows - self.classes.scanned
-        for body, eqn, _ in self.equations():
+        for body, eqn, _ in self.classes.graph.bodies[0].equations():
             if eqn.primitive.name in ORDERED:
                 value = self.value(body, eqn.invars[0])
                 if value is not None and len(value.dims) > 2 and not self.is_split(value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from redco_new.sharding.dims import Node
 
@@ -34,6 +34,11 @@ def model_axes(
         for node in parts
     }
     return sizes, axes
+
+
+def inner_axes(mesh: Iterable[str]) -> tuple[str, ...]:
+    """The axes of a mesh that split a layer: `model`, or those that it is taken apart into."""
+    return tuple(axis for axis in mesh if axis.split("_")[0] == MODEL)
 
 
 def factors(n: int) -> Iterator[tuple[int, int]]:

@@ -42,16 +42,21 @@ class Cause:
 
 @dataclass(frozen=True)
 class Causes:
-    """The causes of one plan. joined: keys of products whose parts come together."""
+    """The causes of one plan.
+
+    joined: keys of products whose parts come together.  grouped: classes of kv heads in groups.
+    """
 
     plan: Plan
     flow: Flow
     joined: frozenset[int]
+    grouped: frozenset[Node]
 
     @classmethod
     def of(cls, plan: Plan, flow: Flow) -> Causes:
-        joined = (use.value.key for use in plan.classes.graph.uses if use.kind == "join")
-        return cls(plan, flow, frozenset(joined))
+        graph = plan.classes.graph
+        joined = (use.value.key for use in graph.uses if use.kind == "join")
+        return cls(plan, flow, frozenset(joined), frozenset(graph.used("repeat")))
 
     def __iter__(self) -> Iterator[Cause]:
         yield from self.products()
@@ -81,10 +86,9 @@ class Causes:
 
         Not heads of keys and values in groups: they are summed with the heads that read them.
         """
-        find, uses = self.plan.classes.graph.find, self.plan.classes.graph.uses
-        grouped = {find(n) for use in uses if use.kind == "repeat" for n in use.nodes}
+        find = self.plan.classes.graph.find
         for operand, other in ((dot.lhs, dot.rhs), (dot.rhs, dot.lhs)):
-            own = {find(n) for n in (*dot.contracted, *dot.batch, *operand.dims)} | grouped
+            own = {find(n) for n in (*dot.contracted, *dot.batch, *operand.dims)} | self.grouped
             if operand.parameter is None:
                 yield from ((operand, other, n) for n in self.split(other.dims) if n not in own)
 

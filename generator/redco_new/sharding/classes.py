@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from redco_new.sharding.dims import Graph, Node
+from redco_new.sharding.dims import Graph, Node, Value
 from redco_new.sharding.trace import Traced
 
 LETTERS = {
@@ -25,6 +25,7 @@ LETTERS = {
 class Classes:
     """The classes of a traced model.
 
+    batch: the arrays of the batch.
     parameter_dims: for each parameter, the class of each of its dims.
     sizes: all sizes that the dims of a class have (a split one has its major factor's too).
     order: the place of each class in the order in which the program uses them.
@@ -34,6 +35,7 @@ class Classes:
     """
 
     graph: Graph
+    batch: tuple[Value, ...]
     parameter_dims: tuple[tuple[Node, ...], ...]
     sizes: dict[Node, frozenset[int]]
     order: dict[Node, int]
@@ -52,9 +54,10 @@ def find_classes(graph: Graph, traced: Traced) -> Classes:
     sizes: dict[Node, set[int]] = defaultdict(set)
     for node in range(len(graph.parents)):
         sizes[graph.find(node)].add(graph.sizes[node])
-    batch = graph.values[n_parameters : len(traced.jaxpr.jaxpr.invars)]
+    batch = tuple(graph.values[n_parameters : len(traced.jaxpr.jaxpr.invars)])
     return Classes(
         graph=graph,
+        batch=batch,
         parameter_dims=parameter_dims,
         sizes={node: frozenset(s) for node, s in sizes.items()},
         order=order_of_use(graph, n_parameters),

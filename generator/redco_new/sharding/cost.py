@@ -19,12 +19,6 @@ TRIPS = {"part": 1, "join": 1, "fold": 1, "repeat": 0}
 SUMMED = 2
 
 
-# What it weighs to move all that splitting every class would move, against repeating all work on
-# every device. Both are shares, so that a model of any size has the layout of its big sister, and
-# below 1, so that work is divided wherever it can be.
-MOVING = 1.0
-
-
 @dataclass(frozen=True, order=True)
 class Cost:
     """Compared in this order.
@@ -57,8 +51,7 @@ def collectives(classes: Classes) -> Iterator[Collective]:
     operand is summed over the other operand's free dims, once for all products of that operand.
     Heads of keys and values in fewer parts than those that read them are summed with these.
     """
-    find = classes.graph.find
-    repeated = {find(n) for use in classes.graph.uses if use.kind == "repeat" for n in use.nodes}
+    find, repeated = classes.graph.find, classes.graph.used("repeat")
     done: set[tuple[int, Node]] = set()
     for dot in classes.graph.dots:
         for node in {find(n) for n in dot.contracted}:

@@ -94,12 +94,12 @@ class Body:
     values: dict[Any, Value]
     inner: list[tuple[Body, ...]]
 
-    def __iter__(self) -> Iterator[Body]:
-        """This one and all inside it, in the order in which they run."""
-        yield self
-        for bodies in self.inner:
-            for body in bodies:
-                yield from body
+    def equations(self) -> Iterator[tuple[Body, Any, tuple[Body, ...]]]:
+        """Each equation, after those inside it, with the body that it is in and the bodies in it."""
+        for eqn, inner in zip(self.jaxpr.eqns, self.inner, strict=True):
+            for body in inner:
+                yield from body.equations()
+            yield self, eqn, inner
 
 
 @dataclass
@@ -185,6 +185,10 @@ class Graph:
         real = tuple(n for n in nodes if self.sizes[n] > 1)
         if real:
             self.uses.append(Use(kind, real, value, self.times, self.source))
+
+    def used(self, kind: str) -> set[Node]:
+        """The classes of the nodes of all uses of one kind."""
+        return {self.find(n) for use in self.uses if use.kind == kind for n in use.nodes}
 
     def tie(self, a: Node, b: Node, kind: str, value: Value, array: tuple[Node, ...] = ()) -> None:
         """Unite two dims at the end, or record that the equation moves `value` (see Tie)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from redco_new.sharding.axes import MODEL
+from redco_new.sharding.axes import inner_axes
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.dims import Node
 
@@ -19,7 +19,7 @@ def flaws(
     """
     for name, source in classes.graph.unknown.items():
         yield f"no sharding rule for the primitive {name} ({source}): its arrays are left whole"
-    inner = {axis for axis, size in mesh.items() if axis.startswith(MODEL) and size > 1}
+    inner = {axis for axis in inner_axes(mesh) if mesh[axis] > 1}
     for node, source in dict.fromkeys(classes.graph.grouped):
         if idle := sorted(inner - {*axes.get(classes.graph.find(node), ())}):
             yield (

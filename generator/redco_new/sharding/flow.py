@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from jax.extend.core import Literal
 
-from redco_new.sharding.dims import Body, Graph, Value
+from redco_new.sharding.dims import Graph, Value
 
 SUMS = {"add", "add_any", "sub"}
 
@@ -30,7 +28,7 @@ class Flow:
     def of(cls, graph: Graph) -> Flow:
         flow = cls()
         products = {dot.out.key for dot in graph.dots}
-        for body, eqn, inner in equations(graph.bodies[0]):
+        for body, eqn, inner in graph.bodies[0].equations():
             inputs = [body.values[atom] for atom in eqn.invars if not isinstance(atom, Literal)]
             for value in (body.values[var] for var in eqn.outvars):
                 if value.key not in flow.sources:
@@ -66,11 +64,3 @@ class Flow:
                 group = frozenset().union(*(left[key] for key in together))
                 left.update(dict.fromkeys(group, group))
         return len(set(left.values()))
-
-
-def equations(body: Body) -> Iterator[tuple[Body, Any, tuple[Body, ...]]]:
-    """Each equation, after those inside it, with the body that it is in and the bodies in it."""
-    for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
-        for one in inner:
-            yield from equations(one)
-        yield body, eqn, inner

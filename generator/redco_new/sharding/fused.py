@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 
-from redco_new.sharding.classes import Classes
 from redco_new.sharding import parts_rules  # noqa: F401  (it fills parts.RULES)
-from redco_new.sharding.parts import evaluate, Parts, whole
+from redco_new.sharding.classes import Classes
+from redco_new.sharding.parts import Parts, evaluate, whole
 
 Forward = Callable[[Any, Any], Any]
 Places = dict[int, tuple[int, int]]
@@ -52,13 +52,11 @@ def take_apart(forward: Forward, params: Any, places: Places) -> tuple[Forward, 
         made = evaluate(traced.jaxpr, traced.consts, [*inputs, *jax.tree.leaves(batch)])
         return jax.tree.unflatten(jax.tree.structure(outputs), map(whole, made))
 
+    shapes = [
+        apart_shape(x.shape, *places[i]) if i in places else x.shape for i, x in enumerate(own)
+    ]
     stored = [
-        (
-            jax.ShapeDtypeStruct(apart_shape(leaf.shape, *places[i]), leaf.dtype)
-            if i in places
-            else leaf
-        )
-        for i, leaf in enumerate(own)
+        jax.ShapeDtypeStruct(*pair) for pair in zip(shapes, (x.dtype for x in own), strict=True)
     ]
     return apart, treedef.unflatten(stored)
 

@@ -94,7 +94,6 @@ def derive(
     reasons = Reasons(classes, traced, frozenset(axes | own), ways, sizes[MODEL], places or {})
     return Plan(
         own_forward=forward,
-        mesh=plan_mesh,
         parameters=traced.parameters,
         partitions=tuple(map(place.partition, indices)),
         moments=tuple(map(place.moments if zero else place.partition, indices)),
@@ -102,9 +101,6 @@ def derive(
         labels=tuple(tuple(classes.labels[n] for n in dims) for dims in classes.parameter_dims),
         reasons=tuple(map(reasons.of, indices)),
         treedef=traced.treedef,
-        batch_axes=batch_axes,
-        classes=classes,
-        axes=axes | own,
         layouts=Layouts(classes, plan_mesh, axes | own, batch_axes, sequence_parallel),
         divider=divider,
         warnings=tuple(flaws(classes, plan_mesh, axes)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,18 +23,14 @@ class Plan:
     """Where each parameter lives on a mesh.
 
     own_forward: what was planned, of parameters that are taken apart but not padded.
-    mesh: axis -> size, as the specs name them: `model` may be taken apart (axes.py).
     specs, dims: trees of the parameters' structure, of PartitionSpecs and of tuples of class
     labels.  stored: the shape that each parameter has in memory: its own, or padded.
     moments: layouts of what an optimizer keeps of each parameter.
-    batch_axes: axes that the first dim of the batch is split over.
-    classes, axes: the classes of the program, and the axes that divide each of them.
     layouts: of the values of the program.  divider: how sizes were divided.
     warnings: what the engine could not see through.
     """
 
     own_forward: Forward
-    mesh: dict[str, int]
     parameters: tuple[Parameter, ...]
     partitions: tuple[P, ...]
     moments: tuple[P, ...]
@@ -41,12 +38,29 @@ class Plan:
     labels: tuple[tuple[str, ...], ...]
     reasons: tuple[str, ...]
     treedef: jax.tree_util.PyTreeDef
-    batch_axes: tuple[str, ...]
-    classes: Classes
-    axes: dict[Node, tuple[str, ...]]
     layouts: Layouts
     divider: Divider
     warnings: tuple[str, ...]
+
+    @property
+    def mesh(self) -> dict[str, int]:
+        """Axis -> size, as the specs name them: `model` may be taken apart (axes.py)."""
+        return self.layouts.mesh
+
+    @property
+    def batch_axes(self) -> tuple[str, ...]:
+        """The axes that the first dim of the batch is split over."""
+        return self.layouts.batch_axes
+
+    @property
+    def classes(self) -> Classes:
+        """The classes of the program."""
+        return self.layouts.classes
+
+    @property
+    def axes(self) -> Mapping[Node, tuple[str, ...]]:
+        """The axes that divide each class that is split."""
+        return self.layouts.axes
 
     @property
     def specs(self) -> Any:

@@ -132,8 +132,7 @@ def letters(plan: Plan) -> dict[tuple[Node, int], str]:
         if label in LETTERS
         for size in classes.sizes[node]
     }
-    inputs = classes.graph.values[: len(classes.graph.bodies[0].jaxpr.invars)]
-    for value in inputs[len(plan.parameters) :][:1]:
+    for value in classes.batch[:1]:
         roles = ("batch", "sequence") if len(value.dims) == 2 else ("batch",)
         for role, node in zip(roles, value.dims, strict=False):
             if (root := classes.graph.find(node)) not in classes.labels:

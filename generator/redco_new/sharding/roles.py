@@ -30,7 +30,7 @@ def label(classes: Classes) -> None:
     contracted = {find(n) for dot in weighted for n in dot.contracted}
     heads = {find(n) for dot in products for n in dot.batch} - inputs
     summed = [set(map(find, dot.contracted)) for dot in weighted]
-    looked_up, taken_apart = tables(classes), parts(classes)
+    looked_up, taken_apart = tables(classes), classes.graph.used("part")
     ends = (made - contracted) & counts.keys() - taken_apart
     longest = {node: max(classes.sizes[node]) for node in counts}
     vocab = vocab_size(looked_up, made, {longest[n] for n in ends}, longest)
@@ -38,9 +38,7 @@ def label(classes: Classes) -> None:
         "layers": classes.scanned,
         "window": classes.windows,
         "heads": heads,
-        "kv_heads": {
-            find(n) for use in classes.graph.uses if use.kind == "repeat" for n in use.nodes
-        },
+        "kv_heads": classes.graph.used("repeat"),
         "experts": {find(n) for dot in weighted for n in dot.batch} - inputs,
         "vocab": {n for n in looked_up.keys() | ends if longest[n] == vocab},
         "head_dim": {find(n) for dot in products for n in dot.contracted} - inputs - contracted
@@ -101,12 +99,6 @@ def tables(classes: Classes) -> dict[Node, bool]:
                 found[node] = found.get(node, False) or use.value.data
     ours = {node for dims in classes.parameter_dims for node in dims}
     return {node: by_batch for node, by_batch in found.items() if node in ours}
-
-
-def parts(classes: Classes) -> set[Node]:
-    """Classes that are taken apart into smaller dims."""
-    find = classes.graph.find
-    return {find(n) for use in classes.graph.uses if use.kind == "part" for n in use.nodes}
 
 
 def kernels(classes: Classes) -> set[Node]:

@@ -11,17 +11,19 @@ def settle(graph: Graph, divider: Divider) -> None:
 
     A dim that is folded into (parts, rest) is the same as its parts, unless the parts are then
     taken apart: those of a fused kernel (q, k, v) are no shards, nor are the chunks of a sequence
-    that a loop runs over. The output dim of a kernel is
-    the same as the kernel's, unless that gives the kernel one class twice: then its columns are
-    a class of their own, and come together after the product.
+    that a loop runs over. The output dim of a kernel is the same as the kernel's, unless that
+    gives the kernel one class twice: then its columns are a class of their own, and come together
+    after the product.
     A dim that is repeated is the same as the longer one (kv heads, heads), unless the longer one
     can have more parts: then each device copies what it needs.
     """
-    taken = {graph.find(m) for use in graph.uses if use.kind == "part" for m in use.nodes}
+    taken = graph.used("part")
     looped = {graph.find(m) for m in graph.scanned}
     for tie in of_kind(graph, "part"):
-        chunks = looped if tie.apart.value.data else ()
-        join(graph, tie, graph.find(tie.b) in taken or graph.find(tie.b) in chunks)
+        chunks = looped if tie.apart.value.data else set()
+        if apart := graph.find(tie.b) in taken | chunks:
+            graph.pieces.append((tie.a, graph.sizes[tie.a] // graph.sizes[tie.b]))
+        join(graph, tie, apart)
     for tie in of_kind(graph, "repeat"):
         join(graph, tie, divider.parts(graph.sizes[tie.a]) < divider.parts(graph.sizes[tie.b]))
     for tie in of_kind(graph, "join"):
@@ -37,6 +39,5 @@ def of_kind(graph: Graph, kind: str) -> list[Tie]:
 def join(graph: Graph, tie: Tie, apart: bool) -> None:
     if apart:
         graph.uses.append(tie.apart)
-        graph.pieces.append((tie.a, graph.sizes[tie.a] // graph.sizes[tie.b]))
     else:
         graph.unite(tie.a, tie.b)

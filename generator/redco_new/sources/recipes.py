@@ -41,6 +41,8 @@ def loss_and_batch(
     import jax
 
     module = load_file(template / "recipes" / recipe.file)
-    arrays = module.collate([recipe.example(length)] * batch_size)
-    batch = {name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in arrays.items()}
+    row = module.collate([recipe.example(length)])
+    batch = {
+        name: jax.ShapeDtypeStruct((batch_size, *x.shape[1:]), x.dtype) for name, x in row.items()
+    }
     return module.loss, batch

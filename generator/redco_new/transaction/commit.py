@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from redco_new.errors import RedcoError
+from redco_new.manifest import sha256
 from redco_new.transaction import journal
-from redco_new.transaction.disk import FOLDER, copy_rights, look, sha256, sync, told
+from redco_new.transaction.disk import FOLDER, copy_rights, look, sync, told
 from redco_new.transaction.journal import new_copy, old_copy, staging_folder
 from redco_new.transaction.paths import check_project
 from redco_new.transaction.plan import Change, Step, changed, locate_all, plan

@@ -1,6 +1,5 @@
 """What lies at a path, and writing it so that it outlasts a loss of power."""
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from redco_new.errors import RedcoError
+from redco_new.manifest import sha256
 
 FOLDER = "folder"
 OTHER = "other"  # a link, a pipe, a device
@@ -22,11 +22,6 @@ def look(path: Path) -> str | None:
     if stat.S_ISDIR(mode):
         return FOLDER
     return sha256(path.read_bytes()) if stat.S_ISREG(mode) else OTHER
-
-
-def sha256(content: bytes) -> str:
-    """The hash of a file's content, in hex."""
-    return hashlib.sha256(content).hexdigest()
 
 
 def copy_rights(source: Path, target: Path) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.manifest import MANIFEST
-from redco_new.transaction.disk import FOLDER, OTHER, look, sha256, told
+from redco_new.manifest import MANIFEST, sha256
+from redco_new.transaction.disk import FOLDER, OTHER, look, told
 from redco_new.transaction.paths import locate, parents
 
 CANNOT_READ = "cannot be read: {why}, and nothing was written"

@@ -47,6 +47,7 @@ def lay_traps(folder: Path) -> None:
     (folder / "file.txt").write_text("a file\n")
     (folder / "taken" / "notes.txt").write_text("not redco's\n")
     (folder / "made" / ".redco" / "manifest.json").write_text("{}\n")
+    shutil.copytree(Path(__file__).parent / "own" / "bad", folder, dirs_exist_ok=True)
     shutil.copytree(assets.templates(), folder / "fork")
     with open(folder / "fork" / "copier.yml", "a") as config:
         config.write("\n_tasks: [touch ran]\n")

@@ -22,7 +22,7 @@ import golden_layouts
 import jax
 from bad_input import complaint
 
-from redco_new import assets, facts, project
+from redco_new import assets, design, project
 from redco_new.manifest import BASE, records
 from redco_new.request import Request
 
@@ -33,6 +33,7 @@ REWRITE = "If this is what you want: make golden"
 
 RUNTIME = "redco_runtime"  # in a golden a link, so that the repository holds its code once
 SKIPPED = {"__pycache__", ".pytest_cache"}
+CHECKPOINT = "checkpoint/"  # in a case that is about one
 LOSSES = "loss.txt"
 STEPS = 20
 TOLERANCE = 1e-3  # relative: processors add in different orders
@@ -52,7 +53,8 @@ def error_cases() -> list[Path]:
 
 
 def request_of(case: Path) -> Request:
-    return Request.from_toml((case / "request.toml").read_text(), "request.toml")
+    text = (case / "request.toml").read_text()
+    return Request.from_toml(text, "request.toml", folder=case / "project")
 
 
 def generate(case: Path) -> tuple[Texts, Texts]:
@@ -63,7 +65,7 @@ def generate(case: Path) -> tuple[Texts, Texts]:
     kept = {p: t for p, t in files.items() if not p.startswith((f"{RUNTIME}/", BASE))}
     committed = {f"project/{path}": text for path, text in kept.items()}
     committed[f"project/{RUNTIME}"] = f"link to {link(case)}\n"
-    plan = facts.plan_for(request, assets.templates())
+    plan = design.plan_for(request, assets.templates())
     committed["sharding.txt"] = golden_layouts.lines(plan)
     return files, committed
 
@@ -74,7 +76,7 @@ def link(case: Path) -> str:
 
 
 def committed(case: Path) -> Texts:
-    """What lies in a case's folder: path -> text, but for the request and the losses."""
+    """What lies in a case's folder: path -> text, but for what is given and the losses."""
     found = {}
     for folder, folders, names in os.walk(case):
         links = [name for name in folders if os.path.islink(Path(folder, name))]
@@ -82,7 +84,13 @@ def committed(case: Path) -> Texts:
         for path in (Path(folder, name) for name in [*names, *links]):
             text = f"link to {os.readlink(path)}\n" if path.is_symlink() else path.read_text()
             found[path.relative_to(case).as_posix()] = text
-    return {p: t for p, t in found.items() if p not in ("request.toml", LOSSES)}
+    given = {"request.toml", LOSSES, *(path.name for path in classes(case))}
+    return {p: t for p, t in found.items() if p not in given and not p.startswith(CHECKPOINT)}
+
+
+def classes(case: Path) -> list[Path]:
+    """The files with the class of a case that is about one: the project imports it from beside it."""
+    return sorted(case.glob("*.py"))
 
 
 def differences(old: Texts, new: Texts, name: str) -> list[str]:
@@ -101,13 +109,16 @@ def differences(old: Texts, new: Texts, name: str) -> list[str]:
     return found
 
 
-def losses(files: Texts, package: str) -> list[float]:
-    """The losses of the first steps of the tiny preset, of a run of these files."""
+def losses(files: Texts, case: Path) -> list[float]:
+    """The losses of the first steps of the tiny preset, of a run of a case of these files."""
+    request = request_of(case)
     with tempfile.TemporaryDirectory(prefix="golden-") as folder:
+        for path in classes(case):
+            shutil.copy(path, folder)
         root = Path(folder, "project")
         project.write_tree(root, files)
-        options = f"--preset tiny --steps {STEPS} --virtual-devices {DEVICES} --workdir run"
-        command = [sys.executable, "-m", f"{package}.train", *options.split()]
+        options = f"--preset tiny --steps {STEPS} --virtual-devices {request.devices} --workdir run"
+        command = [sys.executable, "-m", f"{request.package}.train", *options.split()]
         subprocess.run(command, cwd=root, env=plain_environment(), check=True, stdout=sys.stderr)
         lines = map(json.loads, (root / "run" / "metrics.jsonl").read_text().splitlines())
         found = {line["step"]: line["loss"] for line in lines if "loss" in line}
@@ -144,7 +155,7 @@ def check() -> Iterator[str]:
         files, new = generate(case)
         yield from differences(committed(case), new, f"golden/{case.name}")
         try:
-            yield losses_differ(case / LOSSES, losses(files, request_of(case).package))
+            yield losses_differ(case / LOSSES, losses(files, case))
         except subprocess.CalledProcessError as error:
             yield f"golden/{case.name}: its training run failed with exit code {error.returncode}\n"
     for case in error_cases():
@@ -164,7 +175,7 @@ def rewrite() -> None:
         project.write_tree(case / "project", inside)
         (case / "project" / RUNTIME).symlink_to(link(case), target_is_directory=True)
         (case / "sharding.txt").write_text(new["sharding.txt"])
-        values = losses(files, request_of(case).package)
+        values = losses(files, case)
         if losses_differ(case / LOSSES, values):
             (case / LOSSES).write_text("".join(loss_lines(values)))
     for case in error_cases():

@@ -82,6 +82,7 @@ def facts(request: Request = REQUEST) -> dict:
         "model": request.model,
         "mesh": dict(request.mesh),
         "recipe": request.recipe,
+        "own": "",
         "dtype": request.dtype,
         "request_toml": request.to_toml(),
         "greeting": "grüß Gott",
@@ -91,10 +92,12 @@ def facts(request: Request = REQUEST) -> dict:
 
 def install_facts(monkeypatch, plan=None) -> None:
     """Put small facts, and `plan`, in the place of those that redco works out from a model."""
-    fake = SimpleNamespace(
-        build=lambda request, template: facts(request), plan_for=lambda request, template: plan
-    )
-    monkeypatch.setattr(redco_new, "facts", fake, raising=False)
+    fakes = {
+        "facts": SimpleNamespace(build=lambda request, template: facts(request)),
+        "design": SimpleNamespace(plan_for=lambda request, template: plan),
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(redco_new, name, fake, raising=False)
 
 
 def tree(root: Path) -> dict[str, bytes | None]:

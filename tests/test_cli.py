@@ -57,7 +57,9 @@ def test_all_options(template):
     assert redco_new("a", "--model", "b", *args, "--output", "out", "--template", "template") == 0
     asked = Request.from_toml(Path("out/a/redco.toml").read_text())
     mesh = {"data": 2, "fsdp": 3, "expert": 1, "model": 4}
-    assert asked == Request("a", "b", mesh, "lm", "float32", zero=1, sequence_parallel=True)
+    assert asked == Request(
+        "a", "b", mesh, recipe="lm", dtype="float32", zero=1, sequence_parallel=True
+    )
 
 
 def test_full_path(template, tmp_path, capsys):

@@ -66,7 +66,7 @@ def test_what_lies_in_a_case(tmp_path):
     (tmp_path / "project" / "__pycache__").mkdir()
     (tmp_path / "project" / "__pycache__" / "a.pyc").write_bytes(b"\xff")
     (tmp_path / "project" / "link").symlink_to("away")
-    for name in ("request.toml", golden.LOSSES, "other.txt"):
+    for name in ("request.toml", golden.LOSSES, "net.py", "other.txt"):
         (tmp_path / name).write_text("t\n")
     assert golden.committed(tmp_path) == {
         "other.txt": "t\n",
@@ -100,7 +100,7 @@ def test_losses_are_compared_within_a_tolerance(tmp_path, monkeypatch, committed
 
 
 def test_run_that_fails_is_a_difference(tmp_path, monkeypatch):
-    def fail(files, package):
+    def fail(files, case):
         raise subprocess.CalledProcessError(3, "train")
 
     (tmp_path / "request.toml").write_text('name = "a"\nmodel = "gpt-j"\n')

@@ -1,8 +1,5 @@
 """GPT-J against transformers' PyTorch model, its cache against its full forward, and its traces."""
 
-import importlib.util
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,22 +7,17 @@ import pytest
 import torch
 import transformers
 from flax import nnx
+from families.parity import emitted
 from jax.extend.core import jaxprs_in_params
 from redco_runtime.generate import generate
 
-TEMPLATE = Path(__file__).parents[1] / "templates" / "models" / "gpt_j.py"
+from redco_new.sources.models import find_model
+
 SIZES = {"vocab_size": 97, "embed_dim": 48, "mlp_dim": 80, "num_layers": 3, "num_heads": 4}
 LIMITS = {"rotary_dim": 8, "max_positions": 64}
 
 
-def _load_template():
-    spec = importlib.util.spec_from_file_location("gpt_j", TEMPLATE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-gpt_j = _load_template()
+gpt_j = emitted(find_model("gpt-j", "", 1))[0]
 
 
 @pytest.fixture(autouse=True)

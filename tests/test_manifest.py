@@ -26,7 +26,6 @@ def test_manifest():
     assert content["request"] == {
         "name": "my-project",
         "model": "gpt-j",
-        "recipe": "lm",
         "dtype": "bfloat16",
         "zero": 0,
         "sequence_parallel": False,

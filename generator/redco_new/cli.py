@@ -18,7 +18,21 @@ from redco_new.request import Request
 INTERRUPTED = 130  # as shells count SIGINT
 
 Model = Annotated[
-    str, typer.Option(metavar="MODEL", help="The model: a family that redco knows, such as gpt-j.")
+    str,
+    typer.Option(
+        metavar="MODEL",
+        help="The model: a family that redco knows, such as gpt-j, or your own class, nets.py:Net.",
+    ),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="For your own class: TOML with its [model] and [inputs]."),
+]
+Example = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE:NAME", help="For your own class: a function that gives (arguments, inputs)."
+    ),
 ]
 Shards = Annotated[
     str | None,
@@ -40,8 +54,15 @@ SequenceParallel = Annotated[
         help="Split the sequence over `model` where nothing else is: less memory per device.",
     ),
 ]
+Size = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="A size of the family: `redco models` lists them."),
+]
 Recipe = Annotated[
-    str, typer.Option(metavar="RECIPE", help="What is trained: lm, a language model.")
+    str | None,
+    typer.Option(
+        metavar="RECIPE", help="What is trained, such as lm: by default, what suits MODEL."
+    ),
 ]
 
 new_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -54,10 +75,14 @@ def new(
     model: Model,
     shards: Shards = None,
     mesh: Mesh = None,
-    recipe: Recipe = "lm",
+    size: Size = None,
+    recipe: Recipe = None,
+    config: Config = None,
+    example: Example = None,
     dtype: Annotated[
-        str, typer.Option(metavar="DTYPE", help="What to compute in: bfloat16, float32.")
-    ] = "bfloat16",
+        str | None,
+        typer.Option(metavar="DTYPE", help="What to compute in: bfloat16 (the default), float32."),
+    ] = None,
     zero: Zero = 0,
     sequence_parallel: SequenceParallel = False,
     output: Annotated[str, typer.Option(metavar="DIR", help="The folder to create NAME in.")] = ".",
@@ -75,6 +100,7 @@ def new(
     Examples:
       redco-new my-project --model gpt-j --shards 4
       redco-new my-project --model gpt-j --mesh data=2,fsdp=2,model=4 --dtype float32
+      redco-new my-project --model nets.py:Net --config net.toml --recipe classify --shards 4
 
     What happens next: the folder NAME appears, whole or not at all; nothing that exists is changed.
     Its README.md names the commands to install, train and predict, and the files in reading order.
@@ -87,7 +113,11 @@ def new(
         model,
         shards=shards,
         mesh=mesh,
+        size=size,
         recipe=recipe,
+        config=config,
+        example=example,
+        folder=parent / name,
         dtype=dtype,
         zero=zero,
         sequence_parallel=sequence_parallel,
@@ -109,7 +139,10 @@ def inspect_model(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A family, such as gpt-j.")],
     shards: Shards = None,
     mesh: Mesh = None,
-    recipe: Recipe = "lm",
+    size: Size = None,
+    recipe: Recipe = None,
+    config: Config = None,
+    example: Example = None,
     zero: Zero = 0,
     sequence_parallel: SequenceParallel = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
@@ -136,17 +169,44 @@ def inspect_model(
         model,
         shards=shards,
         mesh=mesh,
+        size=size,
         recipe=recipe,
+        config=config,
+        example=example,
         zero=zero,
         sequence_parallel=sequence_parallel,
     )
     with status() as progress:
         progress(f"reading the model {model}")
-        from redco_new import facts  # here: it imports jax, which takes seconds
+        from redco_new import design  # here: it imports jax, which takes seconds
         from redco_new.inspect.report import report
 
-        plan = facts.plan_for(request, assets.templates())
+        plan = design.plan_for(request, assets.templates())
     report(model, plan, as_json=as_json, html=target)
+
+
+@redco_app.command("models")
+def list_models(
+    family: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="One family, such as llama.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """List the models that redco has templates of: sizes, parameters, and memory to train them.
+
+    \b
+    Examples:
+      redco models
+      redco models llama --json
+    """
+    with status() as progress:
+        from redco_new.inspect import catalog
+        from redco_new.sources.families import FAMILIES
+        from redco_new.sources.lookup import look_up
+
+        names = list(FAMILIES) if family is None else [look_up("model", family, FAMILIES).name]
+        found = list(catalog.rows(names, assets.templates(), progress))
+    catalog.show(found, as_json=as_json)
 
 
 def place(name: str, output: str) -> tuple[str, Path]:

@@ -10,69 +10,29 @@ from typing import Any
 from jax.sharding import PartitionSpec as P
 
 from redco_new import assets
-from redco_new.errors import RedcoError
+from redco_new.design import Design, find_design, plan_design
 from redco_new.request import REST, Request
-from redco_new.sharding.axes import MODEL, inner_axes
+from redco_new.sharding.axes import inner_axes
 from redco_new.sharding.classes import LETTERS
 from redco_new.sharding.place import EXPERT
-from redco_new.sharding.plan import Plan, plan_sharding
-from redco_new.sources.families import abstract_model, find_family
-from redco_new.sources.recipes import find_recipe, loss_and_batch
+from redco_new.sharding.plan import Plan
 
-# Sequences on each device: the cost of collectives scales with their number, the layout does not.
-TRACED_BATCH = 8
 TEST_DEVICES = 8  # at most this many virtual devices in a project's own tests
-
-
-def plan_for(request: Request, template: Path) -> Plan:
-    """The layout of the requested model at full size, from its own loss."""
-    import jax
-    from flax import nnx
-
-    family, recipe = find_family(request.model), find_recipe(request.recipe)
-    graph, params = abstract_model(family, template, dtype=request.dtype)
-    mesh = {axis: max(size, 1) for axis, size in request.mesh.items()}
-    rows = TRACED_BATCH * math.prod(mesh.values()) // mesh[MODEL]
-    loss, batch = loss_and_batch(recipe, template, rows, sequence_length(request))
-
-    def forward(params: Any, batch: Any) -> jax.Array:
-        return loss(nnx.merge(graph, params), batch, nnx.Rngs(0))[0]
-
-    plan = plan_sharding(
-        forward,
-        params,
-        batch,
-        {a: size for a, size in mesh.items() if a != EXPERT or size > 1},
-        adapt=True,
-        sequence_parallel=request.sequence_parallel,
-        zero=request.zero,
-    )
-    if mesh[EXPERT] > 1 and not any(EXPERT in axes for axes in plan.axes.values()):
-        what = f"{request.model} has no experts that expert={mesh[EXPERT]} can split"
-        raise RedcoError("--mesh", what, "leave the axis expert out")
-    return plan
 
 
 def build(request: Request, template: Path) -> dict[str, Any]:
     """The facts of a project, by the names that the templates use."""
-    family, plan = find_family(request.model), plan_for(request, template)
-    recipe = find_recipe(request.recipe)
+    design = find_design(request, template)
+    plan = plan_design(design)
     mesh = plan.mesh | {"data": request.mesh["data"]}
     test_mesh = small_mesh(mesh)
     return {
         "project": request.name,
         "package": request.package,
         "model": request.model,
-        "recipe": request.recipe,
         "dtype": request.dtype,
         "sequence_parallel": request.sequence_parallel,
         "request_toml": request.to_toml(),
-        "model_class": family.model_class,
-        "config_class": family.config_class,
-        "title": family.title,
-        "tokenizer": family.tokenizer,
-        "sequence_length": sequence_length(request),
-        "tiny": family.tiny(request.mesh["model"]),
         "devices": request.devices,
         "mesh": mesh,
         "mesh_example": ",".join(f"{axis}={size}" for axis, size in test_mesh.items()),
@@ -87,14 +47,9 @@ def build(request: Request, template: Path) -> dict[str, Any]:
         "moments": moments(plan) if request.zero else {},
         "padded": padded(plan),
         "totals": totals(plan),
-        "verbatim": verbatim(request, template, family.file, recipe.file),
+        "verbatim": verbatim(design),
+        **design.facts(),
     }
-
-
-def sequence_length(request: Request) -> int:
-    """Tokens: the full model's; with sequence parallelism, a multiple of what splits them."""
-    length = find_family(request.model).sequence_length
-    return length - length % request.mesh[MODEL] if request.sequence_parallel else length
 
 
 def axes_legend(mesh: Mapping[str, int]) -> str:
@@ -158,15 +113,20 @@ def totals(plan: Plan) -> dict[str, str]:
     rows = plan.rows()
     count = sum(math.prod(row["shape"]) for row in rows)
     held = sum(math.prod(row["shard_shape"]) for row in rows)
-    return {"parameters": f"{count / 1e9:.2f} billion", "per_device": f"{held / 1e9:.2f} billion"}
+    return {"parameters": spell(count), "per_device": spell(held)}
 
 
-def verbatim(request: Request, template: Path, model: str, recipe: str) -> dict[str, str]:
-    """The files that are copied as they are."""
-    files = {
-        f"{request.package}/model.py": template / "models" / model,
-        f"{request.package}/pipeline.py": template / "recipes" / recipe,
-    }
+def spell(count: int) -> str:
+    """A number of parameters, for people: 6.05 billion."""
+    for unit, word in ((1e9, "billion"), (1e6, "million")):
+        if count >= unit:
+            return f"{count / unit:.2f} {word}"
+    return f"{count:,}"
+
+
+def verbatim(design: Design) -> dict[str, str]:
+    """The files that are taken as they are."""
+    files = design.files()
     for path in sorted((assets.runtime() / "redco_runtime").glob("*.py")):
-        files[f"redco_runtime/{path.name}"] = path
-    return {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+        files[f"redco_runtime/{path.name}"] = path.read_text(encoding="utf-8")
+    return files

@@ -17,6 +17,7 @@ OWNERS = (
     ("{package}/__init__.py", GENERATED),
     ("{package}/pipeline.py", YOURS),
     ("{package}/model.py", YOURS),
+    ("{package}/weights.py", YOURS),
     ("{package}/config.py", YOURS),
     ("{package}/train.py", YOURS),
     ("{package}/predict.py", YOURS),

@@ -1,21 +1,18 @@
-"""Templates + facts -> {path: text}. The only module that knows copier, Jinja and black."""
+"""Templates + facts -> {path: text}. The only module that knows copier."""
 
 import tempfile
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import black
 import copier
 import jinja2
 from copier.errors import CopierError
 
 from redco_new.errors import RedcoError
 from redco_new.owners import owner, with_header
+from redco_new.printing import MEND, blacken, place
 from redco_new.template import stage_template
-
-BLACK = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
 
 
 def render(facts: Mapping[str, Any], template: Path) -> dict[str, str]:
@@ -41,11 +38,7 @@ def tidy(path: str, text: str, package: str) -> str:
     """A rendered file as it is written: its owner's header, black's layout, one newline at the end."""
     text = with_header(path, text, owner(path, package))
     if path.endswith(".py"):
-        try:
-            text = black.format_str(text, mode=BLACK)
-        except black.InvalidInput as error:
-            what = " ".join(f"rendered, it is not Python: {error}".split())
-            raise RedcoError(path, what, _MEND) from error
+        text = blacken(path, text)
     return text.rstrip("\n") + "\n" if text.strip() else ""
 
 
@@ -67,21 +60,8 @@ def run_copier(facts: dict[str, Any], template: Path) -> dict[str, str]:
             paths = sorted(p for p in out.rglob("*") if not p.is_dir())
             return {p.relative_to(out).as_posix(): p.read_text(encoding="utf-8") for p in paths}
         except (jinja2.TemplateError, CopierError, ValueError, TypeError) as error:
-            place = _place(error, staged)
-            raise RedcoError(f"{template}{place}", " ".join(str(error).split()), _MEND) from error
+            where = f"{template}{place(error, staged)}"
+            raise RedcoError(where, " ".join(str(error).split()), MEND) from error
         except OSError as error:
             what = f"the template cannot be rendered there: {error.strerror}"
             raise RedcoError(scratch, what, "mend that, or set TMPDIR") from error
-
-
-_MEND = "mend the template"
-
-
-def _place(error: Exception, staged: Path) -> str:
-    """Where in a template a failure is, as far as Jinja tells: "/project/x.jinja, line 3"."""
-    if isinstance(error, jinja2.TemplateSyntaxError) and error.name:
-        return f"/{error.name}, line {error.lineno}"
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if Path(frame.filename).is_relative_to(staged):
-            return f"/{Path(frame.filename).relative_to(staged).as_posix()}, line {frame.lineno}"
-    return ""

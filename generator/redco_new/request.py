@@ -1,15 +1,19 @@
 """What the user asked for. It comes from flags or from redco.toml; both are input and checked alike."""
 
-import json
 import math
+import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
+from redco_new import own_class
 from redco_new.errors import RedcoError
 from redco_new.names import check_name, package_name
+from redco_new.own_class import CLASS, TABLES, OwnClass
+from redco_new.toml import value_text
 
 AXES = ("data", "fsdp", "expert", "model")
 DTYPES = ("bfloat16", "float32")
@@ -23,18 +27,24 @@ MESH_EXAMPLE = "give for example --mesh data=2,fsdp=1,model=4"
 class Request:
     """One project.
 
-    mesh: axis -> devices, all of AXES; `data` may be REST.  dtype: of the compute.
+    mesh: axis -> devices, all of AXES; `data` may be REST.  size: of a family's, by name.
+    recipe: what is trained.  dtype: of the compute.
     zero: 1 to split what the optimizer keeps over `data` too.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
+    own: what is told of a class of the user's own, if the model is one.
+    folder: that of the project, which the path of a checkpoint is relative to.
     """
 
     name: str
     model: str
     mesh: Mapping[str, int]
-    recipe: str = "lm"
+    size: str = ""
+    recipe: str = ""
     dtype: str = "bfloat16"
     zero: int = 0
     sequence_parallel: bool = False
+    own: OwnClass | None = None
+    folder: Path = field(default=Path(), compare=False)
 
     @property
     def package(self) -> str:
@@ -53,47 +63,103 @@ class Request:
         *,
         shards: str | None = None,
         mesh: str | None = None,
+        config: str | None = None,
+        example: str | None = None,
+        folder: Path = Path(),
         **settings: Any,
     ) -> "Request":
-        """Check flags as they were typed; settings: of CHECKS. Raises RedcoError, which names the flag."""
+        """Check flags as they were typed; settings: of CHECKS. Raises RedcoError, which names the flag.
+
+        config, example: what is told of an own class.  folder: that of the project, which the paths
+        in a request are relative to.
+        """
+        model, own = _check_word("--model", model), None
+        if own_class.is_own(model):
+            if settings.get("dtype") is not None:
+                what = f"{model} computes in what its own code says"
+                raise RedcoError("--dtype", what, "leave it out, or give it in [model]")
+            model = own_class.relative_to(folder, own_class.check_reference("--model", model))
+            own = own_class.from_flags(config, example, folder)
+        elif is_folder(model):
+            model = inside(folder, model)
+        if not own and (
+            given := [f"--{k}" for k, v in {"config": config, "example": example}.items() if v]
+        ):
+            what = f"{model} is no class of your own, which it is for"
+            raise RedcoError(given[0], what, "leave it out, or give --model FILE.py:NAME")
         return cls(
             name=check_name("NAME", name),
-            model=_check_word("--model", model),
+            model=model,
+            own=own,
+            folder=folder,
             mesh=parse_mesh(shards, mesh),
-            **{k: CHECKS[k](f"--{k.replace('_', '-')}", value) for k, value in settings.items()},
+            **{
+                k: CHECKS[k](f"--{k.replace('_', '-')}", value)
+                for k, value in settings.items()
+                if value is not None
+            },
         )
 
     @classmethod
-    def from_toml(cls, text: str, source: str = "redco.toml") -> "Request":
-        """Check the text of a redco.toml. Raises RedcoError, which names `source` and the key."""
+    def from_toml(cls, text: str, source: str = "redco.toml", folder: Path = Path()) -> "Request":
+        """Check the text of a redco.toml. Raises RedcoError, which names `source` and the key.
+
+        folder: that of the project, which the paths in it are relative to.
+        """
         try:
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise RedcoError(source, f"not TOML: {error}", "mend that line") from error
-        known = {field.name for field in fields(cls)}
+        known = {f.name for f in fields(cls)} - {"own", "folder"}
+        if isinstance(table.get("model"), dict):
+            known |= {*TABLES, "example"}
         if unknown := sorted(set(table) - known):
             what = f"unknown key {unknown[0]!r}"
             raise RedcoError(source, what, f"the keys are {', '.join(sorted(known))}")
         for key in ("name", "model"):
             if key not in table:
                 raise RedcoError(source, f"the key {key!r} is missing", f'add {key} = "..."')
+        model, own = table["model"], None
+        if isinstance(model, dict):
+            own = own_class.from_toml(source, table, folder)
+            model = model[CLASS]
         return cls(
             name=check_name(f"{source}: name", _check_word(f"{source}: name", table["name"])),
-            model=_check_word(f"{source}: model", table["model"]),
+            model=_check_word(f"{source}: model", model),
+            own=own,
+            folder=folder,
             mesh=_check_mesh(f"{source}: mesh", table.get("mesh", {})),
             **{k: check(f"{source}: {k}", table[k]) for k, check in CHECKS.items() if k in table},
         )
 
     def to_toml(self) -> str:
         """The keys of redco.toml; `from_toml` gives an equal request back."""
-        keys = [field.name for field in fields(self) if field.name != "mesh"]
-        lines = [f"{key} = {json.dumps(getattr(self, key), ensure_ascii=False)}" for key in keys]
+        values = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.compare and f.name != "mesh"
+        }
+        own, tables = values.pop("own"), []
+        if own:
+            del values["model"], values["dtype"]  # an own class computes in what its code says
+            values |= {"example": own.example, "output": own.output}
+            tables = [own_class.to_toml(self.model, own), ""]
+        lines = [f"{k} = {value_text(v)}" for k, v in values.items() if v != ""]
         sizes = [f"{axis} = {self.mesh[axis]}" for axis in AXES]
-        return "\n".join([*lines, "", "[mesh]", *sizes, ""])
+        return "\n".join([*lines, "", *tables, "[mesh]", *sizes, ""])
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, for the manifest."""
         return tomllib.loads(self.to_toml())
+
+
+def is_folder(model: str) -> bool:
+    """Whether --model is the path of a checkpoint, rather than a family or an id of the hub."""
+    return model.startswith((".", "/", "~")) or ("/" in model and Path(model).is_dir())
+
+
+def inside(folder: Path, path: str) -> str:
+    """A path as typed in the working folder, as it is typed in `folder`: ../checkpoint."""
+    found = os.path.relpath(os.path.realpath(os.path.expanduser(path)), os.path.realpath(folder))
+    return found if found.startswith(".") else f"./{found}"
 
 
 def parse_mesh(shards: str | None, mesh: str | None) -> dict[str, int]:
@@ -166,6 +232,7 @@ def _check_truth(where: str, value: Any) -> bool:
 
 
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "size": _check_word,
     "recipe": _check_word,
     "dtype": _check_dtype,
     "zero": _check_zero,

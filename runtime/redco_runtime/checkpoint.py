@@ -19,7 +19,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from redco_runtime.errors import UserError, writing
-from redco_runtime.state import flatten
+from redco_runtime.state import TrainState, flatten
 
 CHECKSUMS = "checksums.json"
 REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums
@@ -64,11 +64,13 @@ class Checkpoints(AbstractContextManager):
                 self._saving = step
                 self._manager.save(step, args=_orbax().args.PyTreeSave(flatten(state)), force=True)
 
-    def restore(self, abstract_state: Any, prefix: str = "") -> tuple[int, Any] | None:
+    def restore(
+        self, abstract_state: Any, parts: tuple[str, ...] = ("",)
+    ) -> tuple[int, Any] | None:
         """(step, state) of the newest intact checkpoint; None where there are no checkpoints.
 
         abstract_state: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh, or of
-        those whose names begin with `prefix`. A damaged checkpoint is named on stderr and the one
+        those whose names begin with one of `parts`. A damaged checkpoint is named on stderr and the one
         before it used. Raises UserError if all are damaged, CheckpointMismatch if it does not fit.
         """
         self.wait()
@@ -77,7 +79,7 @@ class Checkpoints(AbstractContextManager):
             folder = self.directory / str(step)
             damage = _damage(folder)
             if damage is None:
-                return step, _read(folder, abstract_state, prefix)
+                return step, _read(folder, abstract_state, parts)
             self._damaged.append(step)
             if jax.process_index() == 0:
                 print(f"warning: checkpoint {step} is not used: {damage}", file=sys.stderr)
@@ -91,7 +93,17 @@ class Checkpoints(AbstractContextManager):
 
     def restore_params(self, abstract_params: Any) -> tuple[int, Any]:
         """(step, params) as `restore`, which reads `params` alone; UserError where there is none."""
-        found = self.restore(abstract_params, "params/")
+        step, found = self._restore_parts({"params": abstract_params})
+        return step, found["params"]
+
+    def restore_model(self, state: TrainState) -> tuple[int, Any]:
+        """(step, `model` of a TrainState) as `restore_params`, with its variables if there are any."""
+        held = {"params": state.params, "variables": state.variables}
+        step, found = self._restore_parts(held)
+        return step, TrainState(state.step, found["params"], (), found["variables"]).model
+
+    def _restore_parts(self, abstract: dict[str, Any]) -> tuple[int, Any]:
+        found = self.restore(abstract, tuple(f"{name}/" for name in abstract))
         if found is None:
             raise UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
         return found
@@ -136,8 +148,8 @@ class Checkpoints(AbstractContextManager):
         return writing(f"a checkpoint to {self.directory}", Exception)
 
 
-def _read(folder: Path, abstract: Any, prefix: str) -> Any:
-    wanted, item = flatten(abstract, prefix), folder / "default"  # Orbax's name for an only item
+def _read(folder: Path, abstract: Any, parts: tuple[str, ...]) -> Any:
+    wanted, item = flatten(abstract), folder / "default"  # Orbax's name for an only item
     arguments = _orbax().args.PyTreeRestore(
         item=wanted,
         restore_args=_orbax().checkpoint_utils.construct_restore_args(wanted),
@@ -145,7 +157,7 @@ def _read(folder: Path, abstract: Any, prefix: str) -> Any:
     )
     with _orbax().PyTreeCheckpointer() as reader:
         stored = reader.metadata(item).item_metadata.tree
-        stored = {path: leaf for path, leaf in stored.items() if path.startswith(prefix)}
+        stored = {path: leaf for path, leaf in stored.items() if path.startswith(parts)}
         _check_fit(folder, wanted, stored)
         found = reader.restore(item, args=arguments)
     return jax.tree.unflatten(jax.tree.structure(abstract), [found[path] for path in wanted])

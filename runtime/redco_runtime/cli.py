@@ -56,6 +56,8 @@ def training_run(doc: str | None, presets: Mapping[str, Any], axes: Mapping[str,
     """
     made, names = parser(doc), list(presets)
     made.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
+    weights = "safetensors that a new run starts from: a folder, or an id of Hugging Face"
+    made.add_argument("--init", metavar="CHECKPOINT", help=weights)
     for section, field, kind in settings(type(presets[names[0]])):
         sequence = typing.get_origin(kind) is tuple
         each = typing.get_args(kind)[0] if sequence else kind
@@ -69,7 +71,7 @@ def training_run(doc: str | None, presets: Mapping[str, Any], axes: Mapping[str,
     args = made.parse_args()
     config = override(presets[args.preset], vars(args))
     mesh = parse_axes(args.mesh, axes) if args.mesh else dict(axes)
-    return Run(args.workdir, config, mesh, args.virtual_devices)
+    return Run(args.workdir, config, mesh, args.virtual_devices, args.init)
 
 
 def settings(config_type: type) -> Iterator[tuple[str, str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-Loss = Callable[[Any, Any, jax.Array], Any]
+Loss = Callable[..., Any]
 
 
 def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
@@ -35,17 +35,42 @@ def mean_and_gradients(
     of `batch`. Values and weights are summed over all of them and divided once.
     """
 
-    def add(sums: Any, part: Any) -> tuple[Any, None]:
-        compute = jax.value_and_grad(lambda params: weighted_sum(loss(params, *part)), has_aux=True)
-        (value, weight), grads = compute(params)
-        return jax.tree.map(jnp.add, sums, (value, weight, grads)), None
+    def stateless(params: Any, variables: None, *part: Any) -> tuple[Any, None]:
+        return loss(params, *part), variables
+
+    value, grads, _ = mean_gradients_and_variables(
+        stateless, params, None, batch, key, micro_batches
+    )
+    return value, grads
+
+
+def mean_gradients_and_variables(
+    loss: Loss, params: Any, variables: Any, batch: Any, key: jax.Array, micro_batches: int
+) -> tuple[jax.Array, Any, Any]:
+    """As `mean_and_gradients`, of a model that changes its variables: also those after the last part.
+
+    loss(params, variables, batch, key) gives what that of `mean_and_gradients` does, and variables,
+    which the next micro-batch is called with.
+    """
+
+    def add(carry: Any, part: Any) -> tuple[Any, None]:
+        sums, variables = carry
+
+        def compute(params: Any) -> tuple[jax.Array, Any]:
+            result, changed = loss(params, variables, *part)
+            value, weight = weighted_sum(result)
+            return value, (weight, changed)
+
+        (value, (weight, changed)), grads = jax.value_and_grad(compute, has_aux=True)(params)
+        return (jax.tree.map(jnp.add, sums, (value, weight, grads)), changed), None
 
     zeros = (jnp.zeros(()), jnp.zeros(()), jax.tree.map(jnp.zeros_like, params))
     rows = jax.tree.map(lambda x: split_rows(x, micro_batches), batch)
     parts = (rows, jax.random.split(key, micro_batches))
-    (value, weight, grads), _ = jax.lax.scan(add, zeros, parts)
+    ((value, weight, grads), variables), _ = jax.lax.scan(add, (zeros, variables), parts)
     scale = 1 / jnp.where(weight > 0, weight, 1)
-    return value * scale, jax.tree.map(lambda g: g * scale.astype(g.dtype), grads)
+    grads = jax.tree.map(lambda g: g * scale.astype(g.dtype), grads)
+    return value * scale, grads, variables
 
 
 def split_rows(x: jax.Array, parts: int) -> jax.Array:

@@ -7,11 +7,13 @@ from typing import Any
 
 import jax
 
+from redco_runtime.best import keep_best
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.data import train_batches
 from redco_runtime.errors import UserError
 from redco_runtime.flops import training_flops
-from redco_runtime.inference import mean_loss, predict
+from redco_runtime.inference import mean_loss, predict, scores
+from redco_runtime.load import load
 from redco_runtime.mesh import count_parts
 from redco_runtime.metrics import Metrics
 from redco_runtime.pace import Pace
@@ -31,18 +33,38 @@ class Trainer:
     held_out: list[Any]
 
 
-def fit(steps: Any, pipeline: Any, run: Run) -> None:
-    """Train `run` in its work folder, from its last checkpoint if it has one."""
+def fit(steps: Any, pipeline: Any, run: Run, weights: Any = None) -> None:
+    """Train `run` in its work folder, from its last checkpoint if it has one.
+
+    weights: the module that says what other checkpoints call the parameters, if there is one.
+    """
     settings = run.config.train
     check(steps, settings)
+    if hasattr(pipeline, "evaluate") and not hasattr(settings, "eval_examples"):
+        raise UserError(
+            "evaluate() in pipeline.py: add to class Train of config.py the fields eval_examples: "
+            "int, how many held-out examples it scores, and best: tuple[str, ...], the scores whose "
+            "best checkpoint is kept"
+        )
     examples = pipeline.examples(run.config)
-    run.save()
     with Checkpoints(run.checkpoints, keep=settings.keep) as checkpoints:
+        run.save(begun=checkpoints.latest() is not None)
         found = checkpoints.restore(steps.state)
         if found:
             say(f"resuming from step {found[0]} in {checkpoints.directory}")
-        state = found[1] if found else steps.init(jax.random.key(settings.seed))
+        state = found[1] if found else start(steps, run, weights)
         train(Trainer(steps, pipeline, run, checkpoints, *examples), state)
+
+
+def start(steps: Any, run: Run, weights: Any) -> TrainState:
+    """The state of a new run: of the checkpoint that it names, or random."""
+    if run.init is None:
+        return steps.init(jax.random.key(run.config.train.seed))
+    params, kept = load(run.init, steps, run.config, weights)
+    if kept:
+        say(f"random, since {run.init} has no names for them: {', '.join(kept)}")
+    say(f"starting from the weights of {run.init}")
+    return steps.start(params)
 
 
 def check(steps: Any, settings: Any) -> None:
@@ -62,6 +84,9 @@ def train(trainer: Trainer, state: TrainState) -> None:
     """Steps from where `state` is to the last one, then a checkpoint."""
     settings, first = trainer.run.config.train, int(state.step)
     if first >= settings.steps:
+        if first == 0:
+            trainer.checkpoints.save(0, state)
+            say(f"checkpoint: {trainer.checkpoints.directory / '0'}")
         say(f"step {first} of {settings.steps} is done: give more --steps to train on")
         return
     batches = train_batches(
@@ -96,7 +121,7 @@ def train(trainer: Trainer, state: TrainState) -> None:
 
 def open_metrics(trainer: Trainer, batch: Any, first: int) -> Metrics:
     """Metrics of this run; the work of one step is counted in its own program."""
-    loss, arguments = trainer.steps.loss, (trainer.steps.state.params, batch, jax.random.key(0))
+    loss, arguments = trainer.steps.loss, (trainer.steps.state.model, batch, jax.random.key(0))
     return Metrics(
         trainer.run.workdir,
         total=trainer.run.config.train.steps,
@@ -107,15 +132,25 @@ def open_metrics(trainer: Trainer, batch: Any, first: int) -> Metrics:
 
 
 def report(trainer: Trainer, state: TrainState, metrics: Metrics, step: int) -> None:
-    """Show the loss on the held-out examples and how the model continues the sample prompts."""
+    """Show the loss and the scores on the held-out examples, and what becomes of the sample prompts.
+
+    A pipeline that has `evaluate` gives the scores; those that `train.best` names keep their best.
+    """
     config, pipeline, steps = trainer.run.config, trainer.pipeline, trainer.steps
-    loss = mean_loss(steps, state.params, pipeline, trainer.held_out, config.train.batch_size)
+    loss = mean_loss(steps, state.model, pipeline, trainer.held_out, config.train.batch_size)
     prompts = pipeline.prompts(config, list(config.data.sample_prompts))
     key = jax.random.key(config.train.seed)
-    texts = predict(steps, state.params, pipeline, config, prompts, key)
-    metrics.evaluated(step, loss)
+    texts = predict(steps, state.model, pipeline, config, prompts, key)
+    found = {}
+    if trainer.held_out and hasattr(pipeline, "evaluate"):
+        some = trainer.held_out[: config.train.eval_examples]
+        found = scores(steps, state.model, pipeline, config, some, key)
+    metrics.evaluated(step, loss, found)
     for prompt, text in zip(config.data.sample_prompts, texts, strict=True):
         metrics.say(f"  {prompt!r} -> {text!r}")
+    if found and step:
+        for name in keep_best(trainer.run.best, config.train.best, found, step, state):
+            metrics.say(f"  best {name} so far: {trainer.run.best / name / str(step)}")
 
 
 def say(text: str) -> None:

@@ -4,8 +4,10 @@ import json
 import math
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -79,14 +81,20 @@ class Metrics:
         """
         self._do_later(self._record, step, values)
 
-    def evaluated(self, step: int, loss: float) -> None:
-        """Shows the held-out loss after `step`, appends it to eval.jsonl; its time is no step's."""
+    def evaluated(
+        self, step: int, loss: float, scores: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
+        """Shows what held-out examples gave after `step`, appends it to eval.jsonl.
+
+        The time that it took is no step's.
+        """
         self._do_later(setattr, self, "_last", (step, time.perf_counter()))
         if self._writer:
             path = self.path.with_name("eval.jsonl")
             _cut(path, step - 1)
-            _append(path, {"step": step, "loss": loss})
-            self.say(f"step {step}/{self._total}  held-out loss {loss:.4f}")
+            _append(path, {"step": step, "loss": loss, **scores})
+            shown = "".join(f"  {name} {value:.4f}" for name, value in scores.items())
+            self.say(f"step {step}/{self._total}  held-out loss {loss:.4f}{shown}")
 
     def say(self, text: str) -> None:
         """Prints a line, above the bar if there is one."""

@@ -14,7 +14,7 @@ from jax.experimental import multihost_utils
 from redco_runtime.errors import UserError, writing
 
 FILE = "run.json"
-RECORDED = ("config", "mesh", "virtual_devices")
+RECORDED = ("config", "mesh", "virtual_devices", "init")
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,24 @@ class Run:
 
     workdir: folder of its checkpoints and metrics.  config: frozen dataclasses.
     mesh: axis name -> size.  virtual_devices: CPU devices in this process, or None for the real ones.
+    init: checkpoint of safetensors that it starts from, or None for random parameters.
     """
 
     workdir: Path
     config: Any
     mesh: dict[str, int]
     virtual_devices: int | None
+    init: str | None = None
 
     @property
     def checkpoints(self) -> Path:
         """The folder of the checkpoints."""
         return self.workdir / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """The folder with a folder for each score, of the checkpoint that is the best by it."""
+        return self.workdir / "checkpoints-best"
 
     def record(self) -> dict[str, Any]:
         """What run.json holds."""
@@ -44,11 +51,15 @@ class Run:
         """The same for all processes that were started with the same settings."""
         return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode()).hexdigest()[:16]
 
-    def save(self) -> None:
-        """Write run.json, by process 0. Raises UserError where another model was trained here."""
+    def save(self, begun: bool = False) -> None:
+        """Write run.json, by process 0. Raises UserError where another model was trained here.
+
+        begun: it has a checkpoint, so that what it started from stays as it was recorded.
+        """
         path = self.workdir / FILE
-        before = read(path)["config"]["model"] if path.exists() else {}
-        now = json.loads(json.dumps(self.record()))["config"]["model"]
+        record, found = self.record(), read(path) if path.exists() else None
+        before = found["config"]["model"] if found else {}
+        now = json.loads(json.dumps(record))["config"]["model"]
         changed = [
             f"{name} was {before.get(name)} and is {now.get(name)}"
             for name in sorted({*before, *now})
@@ -59,12 +70,20 @@ class Run:
                 f"--workdir: {self.workdir} holds a run of another model: {'; '.join(changed)}; "
                 "choose another --workdir, or the model of that run"
             )
+        if found and begun:
+            if self.init not in (None, found["init"]):
+                raise UserError(
+                    f"--init: the run in {self.workdir} has started, from "
+                    f"{found['init'] or 'random parameters'}: leave --init out to go on with it, "
+                    "or choose another --workdir"
+                )
+            record["init"] = found["init"]
         multihost_utils.sync_global_devices("run.json is read")
         if jax.process_index() == 0:
             with writing(path):
                 self.workdir.mkdir(parents=True, exist_ok=True)
                 temporary = path.with_suffix(".tmp")
-                temporary.write_text(json.dumps(self.record(), indent=2) + "\n")
+                temporary.write_text(json.dumps(record, indent=2) + "\n")
                 temporary.replace(path)
 
 
@@ -83,7 +102,7 @@ def load_run(workdir: Path, config_type: type) -> Run:
 def read(path: Path) -> dict[str, Any]:
     """The contents of a run.json. Raises UserError where it cannot be read."""
     try:
-        record = json.loads(path.read_text())
+        record = {"init": None} | json.loads(path.read_text())
         return {name: record[name] for name in RECORDED}
     except FileNotFoundError:
         raise UserError(f"--workdir: no run in {path.parent}: train one there first") from None

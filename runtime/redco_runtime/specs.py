@@ -50,13 +50,13 @@ def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
 
 
 def state_specs(
-    optimizer: GradientTransformation, params: Any, specs: Any, moments: Any
+    optimizer: GradientTransformation, params: Any, specs: Any, moments: Any, variables: Any = None
 ) -> TrainState:
     """Specs of a whole TrainState.
 
     An array of the optimizer belongs to the parameter of its shape whose path its own path ends
     with; others, such as counts, are whole. params: ShapeDtypeStructs.  specs: their specs.
-    moments: those of what the optimizer keeps of each.
+    moments: those of what the optimizer keeps of each.  variables: as in TrainState; all whole.
     """
     leaves = jax.tree.leaves_with_path(params)
     known = {
@@ -69,16 +69,19 @@ def state_specs(
         return next((known[end, leaf.shape] for end in ends if (end, leaf.shape) in known), P())
 
     opt_state = jax.tree_util.tree_map_with_path(place, jax.eval_shape(optimizer.init, params))
-    return TrainState(step=P(), params=specs, opt_state=opt_state)
+    whole = jax.tree.map(lambda leaf: P(), variables)
+    return TrainState(step=P(), params=specs, opt_state=opt_state, variables=whole)
 
 
-def abstract_state(optimizer: GradientTransformation, params: Any, specs: TrainState) -> TrainState:
+def abstract_state(
+    optimizer: GradientTransformation, params: Any, specs: TrainState, variables: Any = None
+) -> TrainState:
     """A TrainState of ShapeDtypeStructs that lie on the mesh in place as `specs` say."""
 
-    def make(params: Any) -> TrainState:
-        return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
+    def make(params: Any, variables: Any) -> TrainState:
+        return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params), variables)
 
-    return jax.eval_shape(jax.jit(make, out_shardings=specs), params)
+    return jax.eval_shape(jax.jit(make, out_shardings=specs), params, variables)
 
 
 def pad(params: Any, multiples: Mapping[str, tuple[int, ...]]) -> Any:

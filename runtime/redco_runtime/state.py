@@ -9,11 +9,20 @@ import jax
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class TrainState:
-    """step: int32 scalar, updates done.  params: nested dict.  opt_state: optax state."""
+    """step: int32 scalar, updates done.  params: nested dict.  opt_state: optax state.
+
+    variables: nested dict of what else the model holds, such as running means; None for most.
+    """
 
     step: jax.Array
     params: Any
     opt_state: Any
+    variables: Any = None
+
+    @property
+    def model(self) -> Any:
+        """What the other steps compute with: the parameters, and the variables if there are any."""
+        return self.params if self.variables is None else (self.params, self.variables)
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:

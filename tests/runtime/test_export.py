@@ -1,5 +1,9 @@
+"""Parameters written as others read them, all of them or nothing."""
+
 import json
 import stat
+import sys
+import tracemalloc
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +12,19 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 from safetensors.numpy import load_file
 
+from redco_runtime import export as module
 from redco_runtime.errors import UserError
 from redco_runtime.export import export
+from redco_runtime.mesh import make_mesh
+from redco_runtime.weights import Tensor
+
+TABLE = {
+    "layers/q/kernel": Tensor("net.{}.qk.weight", (1, 0), (0, 0, 4)),
+    "layers/k/kernel": Tensor("net.{}.qk.weight", (1, 0), (0, 4, 6)),
+    "experts/up": Tensor("net.{}.experts.{}.up", (2, 0, 1)),
+    "head/kernel": Tensor("head.weight", (1, 0)),
+    "scale": Tensor("norm.weight"),
+}
 
 
 @pytest.fixture
@@ -80,3 +95,146 @@ def test_others_may_read_it(tmp_path, params):
     assert mode("model") == mode("plain")
     for name in ("config.json", "model.safetensors"):
         assert mode(f"model/{name}") == mode("plain/file")
+
+
+def arrays():
+    """path -> a parameter whose numbers all differ, as `TABLE` has them."""
+    shapes = {
+        "layers/q/kernel": (3, 4, 4),
+        "layers/k/kernel": (3, 4, 2),
+        "experts/up": (3, 2, 4, 2, 6),
+        "head/kernel": (4, 10),
+        "scale": (4,),
+    }
+    return {path: np.arange(np.prod(s), dtype=np.float32).reshape(s) for path, s in shapes.items()}
+
+
+def nest(flat):
+    tree = {}
+    for path, leaf in flat.items():
+        *keys, last = path.split("/")
+        inner = tree
+        for key in keys:
+            inner = inner.setdefault(key, {})
+        inner[last] = leaf
+    return tree
+
+
+def sharded(mesh):
+    """The arrays on a mesh: the layers whole, of the other dims one over model and one over data."""
+    specs = {
+        "layers/q/kernel": P(None, "data", "model"),
+        "layers/k/kernel": P(None, None, "model"),
+        "experts/up": P(None, "data", None, None, "model"),
+        "head/kernel": P("data", "model"),
+        "scale": P(None),
+    }
+    put = {path: NamedSharding(mesh, spec) for path, spec in specs.items()}
+    return nest({path: jax.device_put(x, put[path]) for path, x in arrays().items()})
+
+
+def expected():
+    """name -> tensor, as `TABLE` says."""
+    own = arrays()
+    found = {"head.weight": own["head/kernel"].T, "norm.weight": own["scale"]}
+    for i in range(3):
+        qk = np.concatenate([own["layers/q/kernel"][i], own["layers/k/kernel"][i]], axis=1)
+        found[f"net.{i}.qk.weight"] = qk.T
+        for e in range(2):
+            # The parameter's dims are the stored dims 2, 0 and 1.
+            found[f"net.{i}.experts.{e}.up"] = own["experts/up"][i, e].transpose(1, 2, 0)
+    return found
+
+
+def check(folder, tensors=None):
+    found, tensors = {}, expected() if tensors is None else tensors
+    for path in folder.glob("*.safetensors"):
+        found |= load_file(path)
+    assert found.keys() == tensors.keys()
+    for name, value in tensors.items():
+        assert np.array_equal(found[name], value), name
+
+
+def test_tensors_are_named_turned_split_and_joined_as_the_table_says(tmp_path, mesh):
+    export(sharded(mesh), tmp_path / "model", {}, table=TABLE)
+    check(tmp_path / "model")
+
+
+def test_several_files_have_an_index(tmp_path, mesh, monkeypatch):
+    monkeypatch.setattr(module, "FILE_BYTES", 500)
+    export(sharded(mesh), tmp_path / "model", {}, table=TABLE)
+    check(tmp_path / "model")
+    index = json.loads((tmp_path / "model" / "model.safetensors.index.json").read_text())
+    files = sorted(path.name for path in (tmp_path / "model").glob("*.safetensors"))
+    assert files[0] == f"model-00001-of-{len(files):05}.safetensors" and len(files) > 2
+    sizes = {file: 0 for file in files}
+    for name, file in index["weight_map"].items():
+        found = load_file(tmp_path / "model" / file)
+        sizes[file] += found[name].nbytes
+    assert max(sizes.values()) <= 500 and min(sizes.values()) > 0
+    assert index["metadata"]["total_size"] == sum(sizes.values())
+    assert index["weight_map"].keys() == expected().keys()
+
+
+def test_zeros_that_pad_are_cut_off(tmp_path):
+    own = arrays()
+    shapes = nest({p: jax.ShapeDtypeStruct(x.shape, x.dtype) for p, x in own.items()})
+    own["head/kernel"] = np.pad(own["head/kernel"], [(0, 0), (0, 2)])
+    own["layers/k/kernel"] = np.pad(own["layers/k/kernel"], [(0, 0), (0, 0), (0, 2)])
+    params = jax.tree.map(jnp.asarray, nest(own))
+    export(params, tmp_path / "model", {}, table=TABLE, shapes=shapes)
+    check(tmp_path / "model")
+
+
+def test_a_table_that_does_not_fit_is_refused(tmp_path, mesh):
+    table = {path: tensor for path, tensor in TABLE.items() if path != "scale"}
+    with pytest.raises(UserError, match="weights.py does not fit the model: bias, scale: add"):
+        export(sharded(mesh), tmp_path / "model", {}, table=table | {"bias": Tensor("norm.bias")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_tokenizer_goes_with_it_and_its_ids(tmp_path, mesh):
+    from transformers import AutoTokenizer, ByT5Tokenizer
+
+    config = {"bos_token_id": 50256, "decoder_start_token_id": 3, "n": 1}
+    export(sharded(mesh), tmp_path / "model", config, table=TABLE, tokenizer=ByT5Tokenizer())
+    read = AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert isinstance(read, ByT5Tokenizer) and read("ab")["input_ids"] == [100, 101, 1]
+    ids = {"eos_token_id": 1, "pad_token_id": 0}
+    found = json.loads((tmp_path / "model" / "generation_config.json").read_text())
+    assert found == ids | {"decoder_start_token_id": 3}
+    found = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert found == config | ids | {"bos_token_id": None}
+
+
+def test_a_host_holds_one_layer_of_one_parameter_at_a_time(tmp_path, mesh):
+    """Eight stacked parameters of four layers of 1 MiB: 32 MiB in all."""
+    split = NamedSharding(mesh, P(None, "data", "model"))
+    params = {f"p{i}": jax.device_put(np.zeros((4, 512, 512), np.float32), split) for i in range(8)}
+    table = {path: Tensor(f"{{}}.{path}", (1, 0)) for path in params}
+    export(params, tmp_path / "first", {}, table=table)  # what imports and caches take
+    tracemalloc.start()
+    export(params, tmp_path / "model", {}, table=table)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (tmp_path / "model" / "model.safetensors").stat().st_size > 2**25
+    assert 2**20 < peak < 2.2 * 2**20
+
+
+def worker(port: str, process: str, folder: str) -> None:
+    """Exports what lies on four devices of two processes."""
+    from pathlib import Path
+
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
+    with jax.set_mesh(make_mesh({"data": 2, "model": 2})):
+        export(sharded(jax.sharding.get_mesh()), Path(folder), {"n": 1}, table=TABLE)
+
+
+def test_two_processes_write_one_folder(tmp_path, run_processes):
+    run_processes(__file__, tmp_path / "model")
+    check(tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+if __name__ == "__main__":
+    worker(*sys.argv[1:])

@@ -1,3 +1,4 @@
+import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,27 @@ def test_another_model_in_the_same_folder_is_refused_by_what_differs(tmp_path):
     with pytest.raises(UserError, match="width was 4 and is 8; choose another --workdir"):
         Run(tmp_path, Config(Model(width=8)), AXES, 4).save()
     assert load_run(tmp_path, Config).config == Config()
+
+
+def test_what_a_run_started_from_stays_recorded_once_it_has_a_checkpoint(tmp_path):
+    run = Run(tmp_path, Config(), AXES, 4, "org/name")
+    Run(tmp_path, Config(), AXES, 4, "org/wrong").save()
+    run.save()
+    Run(tmp_path, Config(), AXES, 4).save(begun=True)
+    run.save(begun=True)
+    assert load_run(tmp_path, Config) == run
+    with pytest.raises(UserError, match="has started, from org/name: leave --init out"):
+        Run(tmp_path, Config(), AXES, 4, "org/other").save(begun=True)
+    assert load_run(tmp_path, Config) == run
+
+
+def test_a_record_of_before_there_was_init_is_read(tmp_path):
+    run = Run(tmp_path, Config(), AXES, 4)
+    record = {name: value for name, value in run.record().items() if name != "init"}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    assert load_run(tmp_path, Config) == run
+    with pytest.raises(UserError, match="has started, from random parameters: leave --init out"):
+        Run(tmp_path, Config(), AXES, 4, "org/name").save(begun=True)
 
 
 def test_a_fingerprint_is_of_the_settings_and_not_of_the_folder(tmp_path):

@@ -4,19 +4,19 @@ import dataclasses
 import random
 import time
 import tracemalloc
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from families.parity import emitted
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.choose import choose
 from redco_new.sharding.cost import CostModel
 from redco_new.sharding.plan import plan_sharding
-from redco_new.sources.load import load_file
+from redco_new.sources.models import find_model
 
 
 def tangle(size, edges, seed):
@@ -108,7 +108,7 @@ def test_opt_66b_unrolled_is_planned_in_seconds_and_in_little_memory():
     assert peak_of_planning(opt_66b, params, batch) < 50e6
 
 
-gpt_j = load_file(Path(__file__).parents[2] / "templates" / "models" / "gpt_j.py")
+gpt_j = emitted(find_model("gpt-j", "", 1))[0]
 
 
 class Unrolled(nnx.Module):

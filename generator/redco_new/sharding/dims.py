@@ -151,6 +151,13 @@ class Graph:
         if self.sizes[a] > 1 and self.sizes[b] > 1:
             self.parents[self.find(b)] = self.find(a)
 
+    def are_copies(self, nodes: Sequence[Node]) -> bool:
+        """Whether all dims, so far, that are the same as one of `nodes` are in `copies`."""
+        if not self.copies.issuperset(nodes):
+            return False
+        classes = {self.find(node) for node in nodes}
+        return all(n in self.copies for n in range(len(self.parents)) if self.find(n) in classes)
+
     def unite_all(self, a: Sequence[Node], b: Sequence[Node]) -> None:
         """Unite two lists of dims pairwise."""
         for left, right in zip(a, b, strict=True):

@@ -73,7 +73,7 @@ def reshape(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     for before, after in reshape_groups(graph, inputs[0].dims, out.dims):
         if len(before) == 1 < len(after):
             graph.tie(before[0], after[0], "part", inputs[0])
-        elif len(after) == 1 and graph.copies.issuperset(before[1:]) and len(before) > 1:
+        elif len(after) == 1 < len(before) and graph.are_copies(before[1:]):
             graph.tie(before[0], after[0], "repeat", inputs[0])
         else:
             graph.unite(before[0], after[0])

@@ -13,7 +13,7 @@ import jax
 INSTALLED = tuple(
     {*site.getsitepackages(), *map(sysconfig.get_path, ("purelib", "platlib", "stdlib"))}
 )
-OURS = str(Path(__file__).parent)
+OURS = f"{Path(__file__).parents[1]}/"
 
 ADVICE: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
     (
@@ -47,17 +47,26 @@ class ShardingError(ValueError):
 
 def explain(error: Exception) -> str:
     """The message: the user's line, the error in one line, and what to do."""
-    advice = next((text for kinds, text in ADVICE if isinstance(error, kinds)), ANYTHING)
-    what = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
-    return f"{place(error)}: the model cannot be traced: {what}\n  what to do: {advice}"
+    what = f"the model cannot be traced: {say(error)}"
+    return f"{place(error)}: {what}\n  what to do: {advise(error)}"
 
 
-def place(error: Exception) -> str:
+def advise(error: Exception) -> str:
+    """What to do about a model that raises `error` while it is traced."""
+    return next((text for kinds, text in ADVICE if isinstance(error, kinds)), ANYTHING)
+
+
+def say(error: BaseException) -> str:
+    """The kind of the error and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
+
+
+def place(error: BaseException, nowhere: str = "the model") -> str:
     """`file:line in function: source` of the last line of the user's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith((*INSTALLED, OURS, "<"))]
     if not own:
-        return "the model"
+        return nowhere
     frame = own[-1]
     text = linecache.getline(frame.filename, frame.lineno or 0).strip()
     return f"{frame.filename}:{frame.lineno} in {frame.name}: `{text}`"

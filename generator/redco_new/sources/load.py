@@ -1,32 +1,30 @@
-"""Import one file of a template as a module."""
+"""Import Python text as a module."""
 
 from __future__ import annotations
 
-import importlib.util
+import linecache
 import sys
-from pathlib import Path
 from types import ModuleType
 
 from redco_new import assets
 from redco_new.errors import RedcoError
 
 
-def load_file(path: Path) -> ModuleType:
-    """The module in `path`, under a name of its own; it may import redco_runtime.
+def load_text(path: str, text: str) -> ModuleType:
+    """The module that `text` is, which tracebacks call `path`; it may import redco_runtime.
 
-    Raises RedcoError where the file is missing or fails to import.
+    Raises RedcoError where it fails to import.
     """
     runtime = str(assets.runtime())
     if runtime not in sys.path:
         sys.path.append(runtime)
-    name = f"redco_template_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    module = ModuleType(f"redco_written_{path.replace('/', '_').removesuffix('.py')}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     try:
-        spec.loader.exec_module(module)
+        exec(compile(text, path, "exec"), module.__dict__)
     except Exception as error:
         what = f"it cannot be imported: {type(error).__name__}: {error}"
-        raise RedcoError(str(path), what, "mend the template") from error
+        raise RedcoError(path, what, "mend the template") from error
     return module

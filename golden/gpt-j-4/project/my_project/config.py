@@ -91,16 +91,16 @@ TINY = Config(
     model=GPTJConfig(
         vocab_size=384,
         embed_dim=128,
-        mlp_dim=512,
         num_layers=2,
         num_heads=8,
         rotary_dim=8,
         max_positions=256,
+        mlp_dim=512,
         dtype="float32",
         remat="everything_saveable",
     ),
     data=Data(tokenizer="bytes", sequence_length=128),
-    optimizer=Optimizer(learning_rate=3e-3, warmup_steps=20),
+    optimizer=Optimizer(learning_rate=0.003, warmup_steps=20),
     train=Train(steps=200, batch_size=16, log_every=1, eval_every=100, save_every=100),
 )
 

@@ -1,14 +1,14 @@
 # Yours: redco writes this file once and never overwrites it.
-"""Write a trained model as safetensors, with its config, for use without this project.
+"""Write a trained model as a folder that from_pretrained of transformers reads.
 
 python -m my_project.export --workdir runs/tiny --out exported
 """
 
-from dataclasses import asdict
 from pathlib import Path
 
 import jax
 
+from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import Config
 from my_project.steps import build
@@ -29,7 +29,14 @@ def main() -> None:
     with jax.set_mesh(make_mesh(run.mesh)):
         steps = build(run.config)
         step, params = Checkpoints(run.checkpoints).restore_params(steps.state.params)
-        export(params, args.out, {"model": "gpt-j", "step": step, **asdict(run.config.model)})
+        export(
+            params,
+            args.out,
+            weights.hf_config(run.config.model) | {"dtype": "float32"},
+            table=weights.tensors(run.config.model),
+            shapes=steps.shapes,
+            tokenizer=pipeline.tokenizer(run.config.data.tokenizer),
+        )
     say(f"step {step} of {args.workdir} is in {args.out}")
 
 

@@ -17,7 +17,7 @@ from redco_runtime.activations import lay_out
 
 @dataclasses.dataclass(frozen=True)
 class GPTJConfig:
-    """Sizes of the model; the defaults are those of GPT-J-6B."""
+    """Sizes of the model; the defaults are those of GPT-J 6b."""
 
     vocab_size: int = 50400  # V: tokens, 50257 of which the tokenizer uses
     embed_dim: int = 4096  # D: features of the residual stream
@@ -26,7 +26,7 @@ class GPTJConfig:
     num_heads: int = 16  # N: divides embed_dim
     rotary_dim: int = 64  # features of each head that are rotated: even
     max_positions: int = 2048  # tokens: longest sequence
-    layer_norm_epsilon: float = 1e-5  # added to the variance
+    layer_norm_epsilon: float = 1e-05  # added to the variance
     dtype: str = "bfloat16"  # of the computation
     remat: str = "nothing_saveable"  # of jax.checkpoint_policies; "everything_saveable": no remat
 

@@ -26,11 +26,11 @@ def main() -> None:
     boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
     with jax.set_mesh(make_mesh(run.mesh)):
         steps = build(run.config)
-        _, params = Checkpoints(run.checkpoints).restore_params(steps.state.params)
+        _, model = Checkpoints(run.checkpoints).restore_model(steps.state)
         prompts = pipeline.prompts(run.config, args.prompt)
         key = jax.random.key(run.config.train.seed)
         for prompt, text in zip(
-            args.prompt, predict(steps, params, pipeline, run.config, prompts, key), strict=True
+            args.prompt, predict(steps, model, pipeline, run.config, prompts, key), strict=True
         ):
             say(prompt + text)
 

@@ -29,12 +29,15 @@ class Steps:
     """The steps of one configuration on one mesh.
 
     state: a TrainState of ShapeDtypeStructs, with shardings.  batch: sharding of a batch's arrays.
+    shapes: the parameters, without shardings.
     """
 
     state: TrainState
+    shapes: Any
     batch: NamedSharding
     loss: Callable[[Any, Any, jax.Array], tuple[jax.Array, jax.Array]]
     init: Callable[[jax.Array], TrainState]
+    start: Callable[[Any], TrainState]
     train: Callable[[TrainState, Any], tuple[TrainState, dict[str, jax.Array]]]
     evaluate: Callable[[Any, Any, jax.Array], tuple[jax.Array, jax.Array]]
     predict: Callable[[Any, Any, jax.Array], Any]
@@ -57,10 +60,12 @@ def build(config: Config) -> Steps:
         with layouts(ACTIVATIONS):
             return pipeline.loss(merge(params), batch, nnx.Rngs(key))
 
+    def start(params):
+        return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
+
     def init(key):
         model = GPTJ(config.model, rngs=nnx.Rngs(key))
-        params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
-        return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
+        return start(nnx.to_pure_dict(nnx.state(model, nnx.Param)))
 
     def train(state, batch):
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
@@ -85,9 +90,11 @@ def build(config: Config) -> Steps:
 
     return Steps(
         state=abstract_state(optimizer, abstract, state),
+        shapes=abstract,
         batch=NamedSharding(jax.sharding.get_mesh(), BATCH),
         loss=loss,
         init=jax.jit(init, in_shardings=REPLICATED, out_shardings=state),
+        start=jax.jit(start, in_shardings=(specs,), out_shardings=state, donate_argnums=0),
         train=jax.jit(
             train,
             in_shardings=(state, BATCH),

@@ -1,12 +1,12 @@
 # Yours: redco writes this file once and never overwrites it.
-"""Train GPT-J-6B: boot, build, fit.
+"""Train GPT-J 6b: boot, build, fit.
 
 python -m my_project.train --preset tiny --virtual-devices 4 --workdir runs/tiny
 """
 
 import jax
 
-from my_project import pipeline
+from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import PRESETS
 from my_project.sharding import AXES
@@ -21,7 +21,7 @@ def main() -> None:
     run = training_run(__doc__, PRESETS, AXES)
     boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
     with jax.set_mesh(make_mesh(run.mesh)):
-        fit(build(run.config), pipeline, run)
+        fit(build(run.config), pipeline, run, weights)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""A class of the user's own, imported, made with abstract arrays, and called."""

@@ -1,0 +1,147 @@
+"""What holds for every encoder-decoder: checks that the tests of each family call."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+import transformers
+from families.parity import TOLERANCE, Pair, emitted, logits, parameters, random_torch, tokens
+from redco_runtime.beam import beam_search
+
+from redco_new.sources.family import Family
+from redco_new.sources.models import config_class, make_model
+
+B, S, T = 3, 20, 12
+
+
+def pair(family: Family, finish: Callable[[Any], None], **config: Any) -> Pair:
+    """A small model of `family`; finish(reference): changes to the PyTorch model before its use."""
+    theirs = config_class(family.model_type)(**config)
+    model = make_model(family, "a small one", theirs, "bytes", 1)
+    module, weights = emitted(model)
+    reference = random_torch(getattr(transformers, family.architecture), theirs, seed=0)
+    with torch.no_grad():
+        finish(reference)
+    return Pair(model, module, weights, reference, parameters(reference, module, weights, family))
+
+
+def source(pair: Pair, seed: int = 0) -> np.ndarray:
+    return tokens(pair.model.full.sizes["vocab_size"], B, S, seed=seed)
+
+
+def target(pair: Pair) -> np.ndarray:
+    ids = tokens(pair.model.full.sizes["vocab_size"], B, T, seed=9)
+    ids[:, 0] = pair.model.full.sizes["start_id"]
+    return ids
+
+
+def masks() -> dict[str, np.ndarray]:
+    """Sources without padding, with it on the right, and with it on the left."""
+    lengths, at = np.array([S, S - 7, 5])[:, None], np.arange(S)
+    return {"none": at >= 0 * lengths, "right": at < lengths, "left": at >= S - lengths}
+
+
+def check_forward(pair: Pair) -> None:
+    """All logits, whatever is padding in the source; padding of the target changes none before."""
+    model, x, y = pair.ours, source(pair), target(pair)
+    forward = jax.jit(lambda x, mask, y: model(x, mask, y))
+    for mask in masks().values():
+        given = {"input_ids": x, "attention_mask": mask, "decoder_input_ids": y}
+        np.testing.assert_allclose(forward(x, mask, y), logits(pair.torch, **given), atol=TOLERANCE)
+    y_mask = np.arange(T) < np.array([T, 7, 3])[:, None]
+    padded = given | {"decoder_attention_mask": y_mask}
+    ours = np.asarray(forward(x, mask, np.where(y_mask, y, 0)))
+    theirs = logits(pair.torch, **padded)
+    np.testing.assert_allclose(ours[y_mask], theirs[y_mask], atol=TOLERANCE)
+
+
+def check_cache(pair: Pair) -> None:
+    """A target through the cache, some of it at once and then token by token."""
+    model, x, y, mask = pair.ours, source(pair, seed=1), target(pair), masks()["left"]
+    given = {"input_ids": x, "attention_mask": mask, "decoder_input_ids": y}
+    decode = jax.jit(lambda *args: model.decode(*args))
+    cache, parts = jax.jit(lambda: model.init_cache(model.encode(x, mask), T + 3))(), []
+    for start, stop in ((0, 5), *((i, i + 1) for i in range(5, T))):
+        h_BTD, cache = decode(y[:, start:stop], mask, cache, start)
+        parts.append(model.logits(h_BTD))
+    theirs = logits(pair.torch, **given)
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), theirs, atol=TOLERANCE)
+
+
+def check_search(pair: Pair, new_tokens: int = 32, **options: Any) -> list[list[int]]:
+    """Predictions are PyTorch's, token for token, for each padding and several ends. Returns them."""
+    model, x, found = pair.ours, source(pair, seed=5), []
+    special, options = model.config.special_ids, options | {"max_new_tokens": new_tokens}
+    run = jax.jit(
+        lambda mask, eos: beam_search(model, x, mask, **options, **special | {"eos_id": eos})
+    )
+    for mask in masks().values():
+        first = theirs(pair, x, mask, 1, **options)
+        end = Counter(sum(first, [])).most_common(1)[0][0]
+        for eos, expected in ((1, first), (end, theirs(pair, x, mask, end, **options))):
+            for row, other in zip(run(mask, eos).tolist(), expected, strict=True):
+                length = [*row, eos].index(eos) + 1
+                found.append(row[:length])
+                assert row[:length] == other[:length]
+                assert set(row[length:]) <= {special["pad_id"]}
+    assert min(map(len, found)) < new_tokens
+    return found
+
+
+def theirs(
+    pair: Pair, x: np.ndarray, mask: np.ndarray, eos: int, max_new_tokens: int, **options: Any
+) -> list[list[int]]:
+    """What PyTorch predicts."""
+    special = pair.ours.config.special_ids
+    forced = {k.replace("_id", "_token_id"): n for k, n in special.items() if "forced" in k}
+    return pair.torch.generate(
+        torch.tensor(x, dtype=torch.long),
+        attention_mask=torch.tensor(mask, dtype=torch.long),
+        do_sample=False,
+        eos_token_id=eos,
+        max_new_tokens=max_new_tokens,
+        **options,
+        **{key: token if token >= 0 else None for key, token in forced.items()},
+    )[:, 1:].tolist()
+
+
+def check_greedy(pair: Pair) -> None:
+    """Greedy search, of tokens that differ."""
+    assert len({*sum(check_search(pair, num_beams=1, early_stopping=True), [])}) > 10
+
+
+def check_beam_search(pair: Pair, **settings: Any) -> None:
+    """Beam search with 4 beams, of tokens that differ."""
+    assert len({*sum(check_search(pair, num_beams=4, **settings), [])}) > 10
+
+
+def check_bfloat16(pair: Pair) -> None:
+    """Loss and every gradient are finite, and not all zero, in bfloat16."""
+    x, y, mask = source(pair, seed=3), target(pair), masks()["right"]
+
+    def loss(params):
+        model = pair.merge(params, dtype="bfloat16", remat="everything_saveable")
+        scores = model(x, mask, y[:, :-1]).astype(jnp.float32)
+        return -jnp.take_along_axis(jax.nn.log_softmax(scores), y[:, 1:, None], axis=-1).mean()
+
+    value, grads = jax.jit(jax.value_and_grad(loss))(pair.params)
+    assert np.isfinite(value)
+    for leaf in jax.tree.leaves(grads):
+        assert leaf.dtype == jnp.float32 and jnp.isfinite(leaf).all() and jnp.abs(leaf).max() > 0
+
+
+def check_config(pair: Pair) -> None:
+    """config.json as it is exported makes the same transformers config."""
+    written = pair.weights.hf_config(pair.config())
+    assert written["architectures"] == [pair.model.family.architecture]
+    again = type(pair.model.config).from_dict(written)
+    left_out = ("architectures", "_name_or_path", "dtype", "transformers_version")
+    one, two = (
+        {k: v for k, v in config.to_dict().items() if k not in left_out}
+        for config in (pair.model.config, again)
+    )
+    assert one == two

@@ -1,0 +1,145 @@
+"""A family's emitted model beside the PyTorch class of transformers, with the same random weights."""
+
+import itertools
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+import transformers
+from flax import nnx
+from redco_runtime.weights import Tensor
+from safetensors import safe_open
+
+from redco_new import assets
+from redco_new.printing import print_python
+from redco_new.sources.families import FAMILIES
+from redco_new.sources.load import load_text
+from redco_new.sources.models import Model, config_class, make_model
+
+PACKAGE = "parity"
+TOLERANCE = 1e-4
+
+
+@dataclass
+class Pair:
+    """One model twice.
+
+    model: as redco reads it.  module, weights: the emitted model.py and weights.py, imported.
+    torch: the reference, in float32, every weight of it random.  params: the same, by our paths.
+    """
+
+    model: Model
+    module: ModuleType
+    weights: ModuleType
+    torch: Any
+    params: dict[str, Any]
+
+    def config(self, **changes: Any) -> Any:
+        """The emitted config, in float32."""
+        return getattr(self.module, self.model.family.config_class)(
+            **({"dtype": "float32"} | changes)
+        )
+
+    def merge(self, params: Any, **changes: Any) -> Any:
+        """The emitted model with these parameters."""
+        build = getattr(self.module, self.model.family.model_class)
+        abstract = nnx.eval_shape(lambda: build(self.config(**changes), rngs=nnx.Rngs(0)))
+        return nnx.merge(nnx.split(abstract, nnx.Param)[0], jax.tree.map(jnp.asarray, params))
+
+    @cached_property
+    def ours(self) -> Any:
+        """The emitted model in float32."""
+        return self.merge(self.params)
+
+
+def pair(family: str, seed: int = 0, shards: int = 1, **config: Any) -> Pair:
+    """A small model of `family`; config: keyword arguments of transformers' config class."""
+    found = FAMILIES[family]
+    theirs = config_class(found.model_type)(**config)
+    model = make_model(found, "a small one", theirs, "bytes", shards)
+    module, weights = emitted(model)
+    reference = random_torch(getattr(transformers, found.architecture), theirs, seed)
+    params = parameters(reference, module, weights, found)
+    return Pair(model, module, weights, reference, params)
+
+
+def emitted(model: Model) -> tuple[ModuleType, ModuleType]:
+    """model.py and weights.py of a project of `model`, imported."""
+    found = []
+    for name in ("model", "weights"):
+        path = f"models/{model.family.template}/{name}.py.jinja"
+        facts = model.facts() | {"package": PACKAGE, "dtype": "float32"}
+        text = print_python(assets.templates(), path, facts)
+        found.append(load_text(f"{PACKAGE}/{name}.py", text))
+        sys.modules[f"{PACKAGE}.{name}"] = found[-1]
+        sys.modules[PACKAGE] = ModuleType(PACKAGE)
+    return found[0], found[1]
+
+
+def random_torch(kind: Any, config: Any, seed: int) -> Any:
+    """The PyTorch model with every weight random, biases and norms too."""
+    torch.manual_seed(seed)
+    config._attn_implementation = "eager"
+    model = kind(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            centre = 1.0 if weight.ndim == 1 and bool((weight == 1).all()) else 0.0
+            weight.copy_(centre + 0.1 * torch.randn(weight.shape))
+    return model
+
+
+def parameters(reference: Any, module: ModuleType, weights: ModuleType, family: Any) -> Any:
+    """What the reference saves, by our paths; every stored tensor is used or is in IGNORED."""
+    config = getattr(module, family.config_class)(dtype="float32")
+    build = getattr(module, family.model_class)
+    abstract = nnx.eval_shape(lambda: build(config, rngs=nnx.Rngs(0)))
+    shapes = nnx.to_pure_dict(nnx.split(abstract, nnx.Param)[1])
+    table, stored = weights.tensors(config), saved(reference)
+    leaves, tree = jax.tree.flatten_with_path(shapes)
+    paths = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in leaves]
+    assert sorted(paths) == sorted(table)
+    found = [read(table[p], leaf.shape, stored) for p, (_, leaf) in zip(paths, leaves, strict=True)]
+    for path, value, (_, leaf) in zip(paths, found, leaves, strict=True):
+        assert value.shape == leaf.shape, path
+    return jax.tree.unflatten(tree, found)
+
+
+def saved(reference: Any) -> dict[str, np.ndarray]:
+    """The tensors of the checkpoint that transformers writes of a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        reference.save_pretrained(folder)
+        with safe_open(Path(folder, "model.safetensors"), framework="np") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+
+
+def read(tensor: Tensor, shape: tuple[int, ...], stored: dict[str, np.ndarray]) -> np.ndarray:
+    """One parameter of the tensors that a checkpoint stores."""
+    lead = shape[: tensor.name.count("{}")]
+    parts = []
+    for index in itertools.product(*map(range, lead)):
+        value = stored[tensor.name.format(*index)]
+        if tensor.part:
+            dim, start, stop = tensor.part
+            value = value.take(range(start, stop), axis=dim)
+        parts.append(value.transpose(tensor.order) if tensor.order else value)
+    return np.stack(parts).reshape(shape) if lead else parts[0]
+
+
+def tokens(vocab_size: int, *shape: int, seed: int = 0) -> np.ndarray:
+    """Random tokens, int32, none of them the first four."""
+    return np.random.default_rng(seed).integers(4, vocab_size, shape, dtype=np.int32)
+
+
+def logits(reference: Any, **inputs: np.ndarray) -> np.ndarray:
+    """The reference's logits."""
+    with torch.no_grad():
+        given = {k: torch.tensor(np.asarray(v).astype(np.int64)) for k, v in inputs.items()}
+        return reference(**given).logits.numpy()

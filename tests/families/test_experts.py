@@ -1,0 +1,38 @@
+"""Mixtral and Qwen3-MoE against transformers' PyTorch classes."""
+
+import numpy as np
+import pytest
+from families.decoders import check_all, check_forward, ids
+from families.parity import pair
+from families.test_llama import SMALL
+
+from redco_new.errors import RedcoError
+
+QWEN = {"moe_intermediate_size": 24, "num_experts": 8, "num_experts_per_tok": 3, "head_dim": 16}
+MIXTRAL = {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8}
+
+
+def test_mixtral():
+    check_all(pair("mixtral", **SMALL, **MIXTRAL))
+
+
+def test_qwen3_moe():
+    check_all(pair("qwen3-moe", **SMALL, **QWEN, norm_topk_prob=True))
+
+
+def test_shares_that_are_not_normalized():
+    check_forward(pair("qwen3-moe", **SMALL, **QWEN, norm_topk_prob=False))
+
+
+def test_an_expert_without_room_leaves_tokens_out():
+    found = pair("mixtral", **SMALL, **MIXTRAL)
+    x = ids(found)
+    tight = found.merge(found.params, capacity_factor=0.5)
+    full, less = (np.asarray(model(x)) for model in (found.ours, tight))
+    np.testing.assert_allclose(less[:, 0], full[:, 0], atol=1e-5)  # the first token has room
+    assert np.abs(less - full).max() > 0.01
+
+
+def test_layers_without_experts_are_refused():
+    with pytest.raises(RedcoError, match="mlp_only_layers is"):
+        pair("qwen3-moe", **SMALL, **QWEN, mlp_only_layers=[0])

@@ -1,0 +1,59 @@
+"""Llama against transformers' PyTorch class, in each of its forms."""
+
+import pytest
+from families.decoders import (
+    check_bfloat16,
+    check_cache,
+    check_config,
+    check_forward,
+    check_greedy,
+)
+from families.parity import pair
+
+SMALL = {
+    "vocab_size": 131,
+    "hidden_size": 48,
+    "intermediate_size": 80,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+LLAMA_3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+FORMS = {
+    "grouped": {},
+    "heads": {"num_key_value_heads": 6},
+    "tied_llama3": {"tie_word_embeddings": True, "rope_parameters": LLAMA_3},
+    "linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 5000.0, "factor": 4.0}},
+    "biased": {"attention_bias": True, "mlp_bias": True, "head_dim": 16},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_equals_torch(form):
+    found = pair("llama", **SMALL | FORMS[form])
+    check_forward(found)
+    check_cache(found)
+    check_config(found)
+
+
+@pytest.mark.parametrize("form", ["grouped", "tied_llama3"])
+def test_generates_and_trains_as_torch_does(form):
+    found = pair("llama", **SMALL | FORMS[form])
+    check_greedy(found)
+    check_bfloat16(found)
+
+
+def test_copies_of_key_and_value_heads_change_nothing():
+    small = SMALL | {"num_attention_heads": 8, "head_dim": 8}
+    found = pair("llama", shards=4, **small)
+    assert found.model.full.sizes["kv_copies"] == 2
+    check_forward(found)
+    check_cache(found)

@@ -1,0 +1,95 @@
+"""T5 against transformers' PyTorch class: v1.0 and v1.1."""
+
+import pytest
+import torch
+from families import encdec
+
+from redco_new.errors import RedcoError
+from redco_new.sources.families.t5 import FAMILY
+from redco_new.sources.models import config_class
+
+SMALL = {
+    "vocab_size": 107,
+    "d_model": 48,
+    "d_ff": 80,
+    "d_kv": 8,
+    "num_heads": 4,
+    "num_layers": 3,
+    "num_decoder_layers": 2,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 12,
+    "decoder_start_token_id": 0,
+}
+FORMS = {
+    "v1_0": {},
+    "v1_1": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+}
+
+
+def untie(reference):
+    """A head of its own, where transformers 5 ties it until it reads a checkpoint that has one."""
+    if not reference.config.scale_decoder_outputs:
+        reference.lm_head.weight = torch.nn.Parameter(0.3 * torch.randn(107, 48))
+
+
+def vary(reference):
+    """Weights that make a next token depend on the others, and seldom be the last one again."""
+    untie(reference)
+    reference.shared.weight.mul_(3.0)
+    reference.decoder.final_layer_norm.weight.normal_(0.0, 2.0).abs_().neg_()
+    for name, weight in reference.named_parameters():
+        if "block" in name and weight.ndim == 2:
+            weight.mul_(3.0)
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def pair(request):
+    return encdec.pair(FAMILY, untie, **SMALL | FORMS[request.param])
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def varied(request):
+    return encdec.pair(FAMILY, vary, **SMALL | FORMS[request.param])
+
+
+def test_forward(pair):
+    encdec.check_forward(pair)
+
+
+def test_cache(pair):
+    encdec.check_cache(pair)
+
+
+def test_bfloat16(pair):
+    encdec.check_bfloat16(pair)
+
+
+def test_config(pair):
+    encdec.check_config(pair)
+
+
+def test_greedy(varied):
+    encdec.check_greedy(varied)
+
+
+def test_beam_search(varied):
+    encdec.check_beam_search(varied)
+
+
+@pytest.mark.parametrize("varied", ["v1_1"], indirect=True)
+@pytest.mark.parametrize("early_stopping", [True, "never"])
+def test_settings_of_beam_search(varied, early_stopping):
+    encdec.check_beam_search(varied, early_stopping=early_stopping, length_penalty=2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"feed_forward_proj": "gated-tanh"}, "tanh"),
+        ({"decoder_start_token_id": None}, "decoder_start_token_id is None"),
+        ({"eos_token_id": [1, 2]}, "eos_token_id is"),
+    ],
+)
+def test_what_is_not_honoured_is_named(changes, message):
+    with pytest.raises(RedcoError, match=message):
+        FAMILY.read(config_class("t5")(**SMALL | changes))

@@ -1,0 +1,41 @@
+"""Generated projects in folders of tests, and commands run in them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from redco_new import project
+from redco_new.request import Request
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+
+
+def run(command, folder, **variables):
+    """(exit code, stdout, stderr) of a shell command, with this Python's programs first."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
+    env = {**kept, "PATH": f"{BIN}:{os.environ['PATH']}", **variables}
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=500
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def shell_commands(text):
+    """The commands in the bash blocks of a README, joined where a line goes on."""
+    blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
+    return [c for block in blocks for c in block.replace("\\\n", " ").splitlines()]
+
+
+def metrics(folder):
+    """The lines of the metrics.jsonl of a run."""
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def make(folder, **flags):
+    """The folder of a project made with these flags of redco-new."""
+    request = Request.from_flags("my-project", "gpt-j", **flags)
+    return project.create(request, folder)

@@ -1,0 +1,52 @@
+"""Classes as users write them, of Flax Linen."""
+
+import jax.numpy as jnp
+from flax import linen as nn
+
+
+class Mixer(nn.Module):
+    """A classifier with dropout, batch statistics and a collection of its own: logits (B, classes)."""
+
+    width: int
+    classes: int = 10
+    rate: float = 0.1
+
+    @nn.compact
+    def __call__(self, x, train: bool):
+        calls = self.variable("counts", "calls", lambda: jnp.zeros((), jnp.int32))
+        if train and not self.is_initializing():
+            calls.value += 1
+        x = nn.BatchNorm(use_running_average=not train)(nn.Dense(self.width)(x))
+        x = nn.Dropout(self.rate, deterministic=not train)(nn.relu(x))
+        x = nn.relu(nn.Dense(4 * self.width)(x))
+        return nn.Dense(self.classes)(x)
+
+
+class Tagger(nn.Module):
+    """A text classifier that gives a dict, of two heads."""
+
+    words: int
+    width: int
+
+    @nn.compact
+    def __call__(self, ids, mask):
+        x = nn.Embed(self.words, self.width)(ids) * mask[..., None]
+        x = nn.gelu(nn.Dense(4 * self.width)(x.mean(1)))
+        return {"topic": nn.Dense(8)(x), "tone": nn.Dense(3)(x)}
+
+
+class Translator(nn.Module):
+    """An encoder and a decoder: logits (B, T, words)."""
+
+    words: int
+    width: int
+
+    @nn.compact
+    def __call__(self, source, target, deterministic: bool):
+        embed = nn.Embed(self.words, self.width)
+        x = embed(source)
+        x += nn.Dense(self.width)(nn.gelu(nn.Dense(4 * self.width)(x)))
+        y = embed(target)
+        y += jnp.cumsum(y, axis=1)  # of what is before it
+        y += nn.MultiHeadDotProductAttention(4)(y, x)
+        return embed.attend(nn.Dropout(0.1, deterministic=deterministic)(y))

@@ -1,0 +1,162 @@
+"""Projects of classes as users write them: two steps on 4 devices, and the tests that come with each."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+
+from redco_new import project
+from redco_new.request import Request
+
+HERE = Path(__file__).parent
+# name: (class, recipe, what --config holds)
+PROJECTS = {
+    "mixer": (
+        "nets_linen.py:Mixer",
+        "classify",
+        '[model]\nwidth = 16\n[inputs]\nx = {shape = ["B", 12]}\n',
+    ),
+    "noisy": (
+        "nets_nnx.py:Noisy",
+        "lm",
+        "[model]\nwords = 32\nwidth = 16\nseed = 3\n"
+        '[inputs]\nids = {shape = ["B", 12], dtype = "int32"}\n',
+    ),
+    "pair": (
+        "nets_nnx.py:Pair",
+        "regress",
+        "output = 0\n[model]\ndims = {in = 6, hidden = 16, out = 2}\n"
+        '[inputs]\nx = {shape = ["B", 6]}\n',
+    ),
+    "tagger": (
+        "nets_linen.py:Tagger",
+        "classify",
+        'output = "topic"\n[model]\nwords = 40\nwidth = 16\n'
+        '[inputs]\nids = {shape = ["B", 10], dtype = "int32", below = 40}\n'
+        'mask = {shape = ["B", 10], dtype = "bool"}\n',
+    ),
+    "cnn": (
+        "nets_nnx.py:SmallCNN",
+        "classify",
+        '[model]\nfeatures = [8, 16]\n[inputs]\nimage = {shape = ["B", 8, 8, 1]}\n',
+    ),
+    "translator": (
+        "nets_linen.py:Translator",
+        "seq2seq",
+        "[model]\nwords = 24\nwidth = 16\n"
+        '[inputs]\nsource = {shape = ["B", 6], dtype = "int32"}\n'
+        'target = {shape = ["B", 7], dtype = "int32"}\n',
+    ),
+}
+COMMANDS = {
+    "tests": "-m pytest -q tests/test_sharding.py tests/test_resume.py",
+    "train": "-m {0}.train --preset tiny --steps 2 --micro-batches 2 --virtual-devices 4 --workdir runs/a",
+    "predict": "-m {0}.predict --workdir runs/a --prompt 0 --prompt 1",
+    "export": "-m {0}.export --workdir runs/a --out exported",
+}
+RUN = ("mixer",)  # whose programs are run too; the tests of all train two steps and more
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the classes are; the projects are made there."""
+    path = tmp_path_factory.mktemp("own")
+    for name in ("nets_linen.py", "nets_nnx.py", "example.py"):
+        shutil.copy(HERE / name, path)
+    return path
+
+
+def make(folder, name):
+    """The folder of the project of that name."""
+    model, recipe, config = PROJECTS[name]
+    (folder / f"{name}.toml").write_text(config)
+    request = Request.from_flags(
+        name,
+        str(folder / model),
+        mesh="data=2,model=2",
+        recipe=recipe,
+        config=str(folder / f"{name}.toml"),
+        folder=folder / name,
+    )
+    return project.create(request, folder)
+
+
+def run(place, command):
+    """(exit code, stdout and stderr) of a Python program in a project's folder."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": str(place / "cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    done = subprocess.run(
+        [sys.executable, *command.format(place.name).split()],
+        cwd=place,
+        env=kept | cache,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    """name -> a future of {command: (exit code, what it said)}; two projects run at a time."""
+    places = {name: make(folder, name) for name in PROJECTS}
+
+    def work(name):
+        commands = COMMANDS if name in RUN else {"tests": COMMANDS["tests"]}
+        return {key: run(places[name], command) for key, command in commands.items()}
+
+    with ThreadPoolExecutor(2) as pool:
+        yield {name: pool.submit(work, name) for name in PROJECTS}
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_it_trains_and_passes_its_own_tests(results, name):
+    for command, (code, said) in results[name].result().items():
+        assert code == 0, f"{command}\n{said}"
+    assert "4 passed" in results[name].result()["tests"][1]
+
+
+def test_a_linen_class_computes_what_flax_does(results, folder):
+    results["mixer"].result()
+    command = [sys.executable, str(HERE / "check_mixer.py")]
+    env = os.environ | {"PYTHONPATH": ".:.."}
+    done = subprocess.run(command, cwd=folder / "mixer", env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_its_programs_show_examples(results, name):
+    said = results[name].result()
+    assert "held-out loss" in said["train"][1] and "'0' -> '" in said["train"][1]
+    assert [line[:5] for line in said["predict"][1].splitlines()] == ["0 -> ", "1 -> "]
+
+
+def test_what_a_model_holds_is_trained_and_exported(results, folder):
+    results["mixer"].result()
+    tensors = load_file(folder / "mixer" / "exported" / "model.safetensors")
+    assert tensors["net.calls"] == 4  # two steps of two micro-batches
+    assert abs(tensors["net.BatchNorm_0.mean"]).max() > 0
+    assert json.loads((folder / "mixer" / "exported" / "config.json").read_text())["width"] == 16
+
+
+def test_the_class_is_imported_and_not_copied(folder, results):
+    for path in (folder / "mixer").rglob("*.py"):
+        assert "class Mixer(" not in path.read_text(), path
+    assert "from nets_linen import Mixer" in (folder / "mixer" / "mixer" / "model.py").read_text()
+
+
+def test_redco_toml_gives_the_request_back(folder, results):
+    place = folder / "tagger"
+    request = Request.from_toml((place / "redco.toml").read_text(), folder=place)
+    assert (request.model, request.own.output) == ("../nets_linen.py:Tagger", "topic")
+    assert request.own.inputs["ids"].below == 40
+    assert project.render_project(request, project.assets.templates())

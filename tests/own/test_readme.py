@@ -1,0 +1,45 @@
+"""The examples of README.md, section "Your own class", as they stand there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+SECTION = re.search(
+    r"^## Your own class\n(.*?)^## ", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
+)[1]
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", SECTION, re.DOTALL)
+NAMES = {"CNN": "cnn.py", "Words": "words.py"}  # as the text between the blocks has them
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the files that the section shows."""
+    path = tmp_path_factory.mktemp("readme")
+    for language, text in BLOCKS:
+        if language == "python":
+            name = next(name for word, name in NAMES.items() if f"class {word}(" in text)
+            assert f"`{name}`" in SECTION
+            (path / name).write_text(text)
+        elif language == "toml":
+            (path / "cnn.toml").write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("commands", [text for language, text in BLOCKS if language == "bash"])
+def test_the_commands(folder, commands):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    env = {**kept, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    short = commands.replace("--steps 200", "--steps 2")
+    assert short != commands
+    done = subprocess.run(
+        f"set -e\n{short}", shell=True, cwd=folder, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Created my-" in done.stdout and "held-out loss" in done.stdout
+    assert re.search(r"^0 -> ", done.stdout, re.MULTILINE), "predict"

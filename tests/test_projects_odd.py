@@ -1,0 +1,61 @@
+"""Projects whose sizes do not divide by the devices, and what each device holds of them."""
+
+import re
+import sys
+
+import pytest
+from generated import make, run
+
+
+def test_the_tests_of_a_project_pass_where_sizes_are_odd(tmp_path):
+    folder = make(tmp_path, shards="6", zero=1, sequence_parallel=True)
+    code, out, err = run(f"{sys.executable} -m pytest -q -k 'not boot'", folder)
+    assert code == 0 and re.search(r"^[3-9] passed", out, re.MULTILINE), out + err
+
+
+PADDED = """
+import jax
+jax.config.update("jax_num_cpu_devices", 6)
+from my_project.config import TINY
+from my_project.sharding import AXES
+from my_project.steps import build
+from redco_runtime.mesh import make_mesh
+from redco_runtime.specs import cut
+
+with jax.set_mesh(make_mesh(AXES)):
+    steps = build(TINY)
+    params = steps.init(jax.random.key(0)).params
+    up = params["layers"]["mlp"]["up"]["kernel"]
+    own = cut(params, steps.shapes)["layers"]["mlp"]["up"]["kernel"]
+    print(up.shape, up.addressable_shards[0].data.shape, own.shape, abs(up[..., 512:]).max())
+"""
+
+
+def test_what_does_not_divide_is_padded_in_memory_only(tmp_path):
+    folder = make(tmp_path, shards="6")
+    code, out, err = run(f"{sys.executable} -c '{PADDED}'", folder)
+    assert out == "(2, 128, 516) (2, 128, 86) (2, 128, 512) 0.0\n", err
+
+
+MOMENTS = """
+import jax
+jax.config.update("jax_num_cpu_devices", 4)
+from my_project.config import TINY
+from my_project.sharding import AXES
+from my_project.steps import build
+from redco_runtime.mesh import make_mesh
+
+def held(tree):
+    return sum(x.addressable_shards[0].data.nbytes for x in jax.tree.leaves(tree))
+
+with jax.set_mesh(make_mesh(AXES)):
+    state = build(TINY).init(jax.random.key(0))
+    print(held(state.opt_state) / held(state.params))
+"""
+
+
+@pytest.mark.parametrize(("zero", "share"), [(0, 2), (1, 0.5)])
+def test_zero_splits_the_moments_over_data(zero, share, tmp_path):
+    folder = make(tmp_path, mesh="data=4", zero=zero)
+    code, out, err = run(f"{sys.executable} -c '{MOMENTS}'", folder)
+    assert float(out) == pytest.approx(share, rel=1e-3), err

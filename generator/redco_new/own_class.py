@@ -40,14 +40,12 @@ class OwnClass:
 
     arguments: of the constructor, plain data.  inputs: by the names that the call has for them.
     example: a function that gives both, or "".  output: which of its results is the model's, or "".
-    folder: what the paths of files are relative to.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, Input] = field(default_factory=dict)
     example: str = ""
     output: str = ""
-    folder: Path = field(default=Path(), compare=False)
 
 
 def is_own(model: str) -> bool:
@@ -106,10 +104,10 @@ def from_flags(config: str | None, example: str | None, folder: Path) -> OwnClas
     if isinstance(table.get("model"), dict) and CLASS in table["model"]:
         where = f"--config {config}: [model]"
         raise RedcoError(where, f"{CLASS!r} is what --model says", "leave it out")
-    return parse(f"--config {config}", table, example or "", folder)
+    return parse(f"--config {config}", table, example or "")
 
 
-def from_toml(source: str, table: Mapping[str, Any], folder: Path) -> OwnClass:
+def from_toml(source: str, table: Mapping[str, Any]) -> OwnClass:
     """What a redco.toml says. Raises RedcoError, which names `source` and the key."""
     if CLASS not in table["model"]:
         what = f"[model] has no {CLASS}"
@@ -118,10 +116,10 @@ def from_toml(source: str, table: Mapping[str, Any], folder: Path) -> OwnClass:
     example = table.get("example", "")
     if example:
         check_reference(f"{source}: example", example, "nets.py:example")
-    return parse(source, table, example, folder)
+    return parse(source, table, example)
 
 
-def parse(where: str, table: Mapping[str, Any], example: str, folder: Path) -> OwnClass:
+def parse(where: str, table: Mapping[str, Any], example: str) -> OwnClass:
     """What the keys of TABLES say, but for the class itself. Raises RedcoError, which names the key."""
     given = (table.get("model", {}), table.get("inputs", {}))
     for key, value in zip(TABLES, given, strict=False):
@@ -139,7 +137,6 @@ def parse(where: str, table: Mapping[str, Any], example: str, folder: Path) -> O
         {name: check_input(f"{where}: [inputs] {name}", v) for name, v in inputs.items()},
         example,
         str(output),
-        folder,
     )
 
 

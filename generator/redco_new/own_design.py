@@ -86,13 +86,13 @@ class OwnDesign:
 
     def load(self, path: str, text: str) -> Any:
         """A file of the project, imported as if it were there."""
-        place = self.request.own.folder.resolve() / path
+        place = self.request.folder.resolve() / path
         return load_text(str(place), with_header(path, text, YOURS))
 
 
 def find_own_design(request: Request, template: Path) -> OwnDesign:
     """What `request` names. Raises RedcoError where there is no such thing."""
-    model = find_own(request.model, request.recipe, request.own, request.name)
+    model = find_own(request.model, request.recipe, request.own, request.name, request.folder)
     if request.size:
         what = f"{model.name} has the size that its arguments say"
         raise RedcoError("--size", what, "leave it out")

@@ -32,7 +32,7 @@ class Request:
     zero: 1 to split what the optimizer keeps over `data` too.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
     own: what is told of a class of the user's own, if the model is one.
-    folder: that of the project, which the path of a checkpoint is relative to.
+    folder: that of the project, which paths are relative to.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Request:
                 raise RedcoError(source, f"the key {key!r} is missing", f'add {key} = "..."')
         model, own = table["model"], None
         if isinstance(model, dict):
-            own = own_class.from_toml(source, table, folder)
+            own = own_class.from_toml(source, table)
             model = model[CLASS]
         return cls(
             name=check_name(f"{source}: name", _check_word(f"{source}: name", table["name"])),

@@ -1,7 +1,10 @@
-"""What export writes of a family is what transformers wrote: every tensor, bit for bit."""
+"""What export writes of a family is what transformers wrote, and --init reads it: bit for bit."""
+
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -11,6 +14,7 @@ from families.test_gemma import GEMMA
 from families.test_llama import FORMS, SMALL
 from families.test_phi3 import PHI
 from redco_runtime.export import export
+from redco_runtime.load import load
 
 T5 = {"d_model": 48, "d_kv": 8, "d_ff": 80, "num_layers": 2, "num_heads": 4, "vocab_size": 131} | {
     "decoder_start_token_id": 0
@@ -59,3 +63,17 @@ def test_export(case, tmp_path):
     assert again.state_dict().keys() == expected.keys()
     for name, tensor in again.state_dict().items():
         assert torch.equal(tensor, expected[name]), name
+    params, kept = loaded(found, tmp_path / "out")
+    assert not kept
+    jax.tree.map(np.testing.assert_array_equal, params, found.params)
+
+
+def loaded(found, folder):
+    """What `train --init folder` starts from, on one device, and what keeps its initial value."""
+    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    like = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, "float32", sharding=place), found.params
+    )
+    steps = SimpleNamespace(state=SimpleNamespace(params=like), shapes=like)
+    config = SimpleNamespace(model=found.config(), train=SimpleNamespace(seed=0))
+    return load(str(folder), steps, config, found.weights)

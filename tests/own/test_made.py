@@ -23,8 +23,8 @@ def refused(match):
 
 
 def own(model, recipe, arguments, inputs, **told):
-    told = OwnClass(arguments, inputs, folder=HERE, **told)
-    return find_own(model, recipe, told, "my-project")
+    told = OwnClass(arguments, inputs, **told)
+    return find_own(model, recipe, told, "my-project", HERE)
 
 
 def written(tmp_path, text):
@@ -154,9 +154,9 @@ def test_modules():
 def test_functions_that_give_no_example(tmp_path, body, message):
     shutil.copy(HERE / "nets_nnx.py", tmp_path)
     (tmp_path / "given.py").write_text(f"def example():\n    {body}\n")
-    told = OwnClass(example="given.py:example", folder=tmp_path)
+    told = OwnClass(example="given.py:example")
     with refused(message):
-        find_own("nets_nnx.py:Pair", "regress", told, "my-project")
+        find_own("nets_nnx.py:Pair", "regress", told, "my-project", tmp_path)
 
 
 def test_an_example_tells_how_many_ids_there_are(tmp_path):
@@ -165,8 +165,8 @@ def test_an_example_tells_how_many_ids_there_are(tmp_path):
         "import numpy as np\n\n\ndef example():\n"
         "    return {'words': 9, 'width': 8}, {'ids': np.array([[1, 7, 3]], np.int32)}\n"
     )
-    told = OwnClass(example="given.py:example", folder=tmp_path)
-    found = find_own("nets_nnx.py:Noisy", "lm", told, "my-project")
+    told = OwnClass(example="given.py:example")
+    found = find_own("nets_nnx.py:Noisy", "lm", told, "my-project", tmp_path)
     assert found.inputs == {"ids": Input((3,), "int32", 8)}
 
 

@@ -88,14 +88,17 @@ class OwnModel:
         return print_python(template, f"own/{file}.py.jinja", self.facts())
 
 
-def find_own(model: str, recipe: str, own: OwnClass, project: str) -> OwnModel:
-    """The class that `model` names, as `own` says and `recipe` trains it. Raises RedcoError."""
+def find_own(model: str, recipe: str, own: OwnClass, project: str, folder: Path) -> OwnModel:
+    """The class that `model` names, as `own` says and `recipe` trains it. Raises RedcoError.
+
+    folder: that of the project, which paths are relative to.
+    """
     how = find_recipe(recipe)
-    found = find("--model", model, own.folder, project)
+    found = find("--model", model, folder, project)
     arguments, inputs, where, example = own.arguments, own.inputs, "--config", None
     if own.example:
         where = f"--example {own.example}"
-        example = find("--example", own.example, own.folder, project)
+        example = find("--example", own.example, folder, project)
         arguments, inputs = call_example(where, example)
     made = make(found, where, arguments, inputs)
     output = find_output(how, made, own.output)

@@ -5,6 +5,10 @@ import sys
 
 import pytest
 from generated import make, run
+from jax.sharding import PartitionSpec as P
+
+from redco_new import assets, design
+from redco_new.request import Request
 
 
 def test_the_tests_of_a_project_pass_where_sizes_are_odd(tmp_path):
@@ -59,3 +63,11 @@ def test_zero_splits_the_moments_over_data(zero, share, tmp_path):
     folder = make(tmp_path, mesh="data=4", zero=zero)
     code, out, err = run(f"{sys.executable} -c '{MOMENTS}'", folder)
     assert float(out) == pytest.approx(share, rel=1e-3), err
+
+
+def test_zero_splits_a_padded_vocabulary_by_its_features(tmp_path):
+    """50257 words over 4 are 12565 each, which no number of data's devices may divide."""
+    request = Request.from_flags("my-project", "gpt2", mesh="model=4", zero=1)
+    plan = design.plan_for(request, assets.templates())
+    moments = dict(zip((p.path for p in plan.parameters), plan.moments, strict=True))
+    assert moments["embed/embedding"] == P("model", ("fsdp", "data"))

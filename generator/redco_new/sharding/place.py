@@ -55,15 +55,16 @@ class Placement:
     def moments(self, index: int) -> P:
         """The layout of what an optimizer keeps of parameter `index`, split over `data` too.
 
-        `data` comes last on the dim of which a device holds the most; ZeRO's first stage
-        (Rajbhandari et al. 2020, section 5.1).
+        `data` comes last on the dim whose part most powers of two divide, the longest of those: how
+        many devices it will have may be open, and a padded vocabulary's part can be odd. ZeRO's
+        first stage (Rajbhandari et al. 2020, section 5.1).
         """
         entries = [as_tuple(entry) for entry in self.partition(index)]
         held = shard_shape(self.stored(index), spec(entries), self.mesh)
         open_dims = [i for i, n in enumerate(self.classes.parameter_dims[index]) if n in self.order]
-        fits = [i for i in open_dims if held[i] > 1 and held[i] % self.mesh[DATA] == 0]
+        fits = [i for i in open_dims if held[i] and held[i] % max(self.mesh[DATA], 2) == 0]
         if fits:
-            best = max(fits, key=lambda i: held[i])
+            best = max(fits, key=lambda i: (held[i] & -held[i], held[i]))
             entries[best] = (*entries[best], DATA)
         return spec(entries)
 

@@ -34,7 +34,7 @@ demo: $(INSTALLED)  ## create a project, train it on 4 virtual devices, predict 
 	DEMO_STEPS=$(DEMO_STEPS) tests/demo.sh $(BIN)
 
 test: $(INSTALLED) $(COMPILERS)  ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 golden: $(INSTALLED)  ## rewrite the goldens: read the diff before you commit it
 	$(BIN)/python tests/golden.py

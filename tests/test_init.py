@@ -57,9 +57,9 @@ def reference():
     """PyTorch's GPT-J in the sizes of the preset `tiny`; norms and biases are random too."""
     config = transformers.GPTJConfig(
         vocab_size=384,
-        n_embd=64,
+        n_embd=128,
         n_layer=2,
-        n_head=4,
+        n_head=8,
         n_inner=None,
         rotary_dim=8,
         n_positions=256,

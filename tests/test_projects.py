@@ -111,8 +111,7 @@ def test_a_project_needs_nothing_of_the_generator(my_project):
 LAYOUTS = {
     "1": {"shards": "1"},
     "odd": {"shards": "6"},
-    "sequence": {"mesh": "fsdp=2,model=2", "sequence_parallel": True},
-    "zero": {"mesh": "data=2,fsdp=2,model=2", "zero": 1},
+    "all": {"mesh": "data=2,fsdp=2,model=2", "zero": 1, "sequence_parallel": True},
 }
 
 

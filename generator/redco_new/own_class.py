@@ -77,7 +77,12 @@ def relative_to(folder: Path, reference: str) -> str:
     if not is_file(reference):
         return reference
     path, _, name = reference.rpartition(":")
-    return f"{os.path.relpath(os.path.realpath(path), os.path.realpath(folder))}:{name}"
+    return f"{path_from(folder, path)}:{name}"
+
+
+def path_from(folder: Path, path: str) -> str:
+    """A path as typed in the working folder, as it is typed in `folder`."""
+    return os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
 
 
 def read_config(path: str) -> dict[str, Any]:

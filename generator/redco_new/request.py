@@ -158,7 +158,7 @@ def is_folder(model: str) -> bool:
 
 def inside(folder: Path, path: str) -> str:
     """A path as typed in the working folder, as it is typed in `folder`: ../checkpoint."""
-    found = os.path.relpath(os.path.realpath(os.path.expanduser(path)), os.path.realpath(folder))
+    found = own_class.path_from(folder, os.path.expanduser(path))
     return found if found.startswith(".") else f"./{found}"
 
 

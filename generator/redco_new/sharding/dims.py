@@ -8,7 +8,7 @@ the model's logical axes; the uses of a class are what it costs to split it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,9 +107,10 @@ class Graph:
     """Union-find over the dims of a program, and what the program does with them.
 
     scanned, windows: dims that a loop runs over, that the window of a convolution slides over.
-    copies: dims along which all elements are the same.  origins: (new, old) where a dim is made
-    of an old one's elements, in another number.  pieces: (dim, size) where a part of that size is
-    taken of it.  grouped: (channels, line) of a grouped convolution.
+    copies: dims along which all elements are the same.  copied: the representatives of classes of
+    nothing but such dims.  origins: (new, old) where a dim is made of an old one's elements, in
+    another number.  pieces: (dim, size) where a part of that size is taken of it.  grouped:
+    (channels, line) of a grouped convolution.
     unknown: primitive without a rule -> its line.
     """
 
@@ -122,6 +123,7 @@ class Graph:
     scanned: list[Node] = field(default_factory=list)
     windows: list[Node] = field(default_factory=list)
     copies: set[Node] = field(default_factory=set)
+    copied: set[Node] = field(default_factory=set)
     origins: list[tuple[Node, Node]] = field(default_factory=list)
     pieces: list[tuple[Node, int]] = field(default_factory=list)
     grouped: list[tuple[Node, str]] = field(default_factory=list)
@@ -149,14 +151,19 @@ class Graph:
     def unite(self, a: Node, b: Node) -> None:
         """Say that two dims are the same. A dim of size 1 is no dim: it is never united."""
         if self.sizes[a] > 1 and self.sizes[b] > 1:
-            self.parents[self.find(b)] = self.find(a)
+            kept, gone = self.find(a), self.find(b)
+            self.parents[gone] = kept
+            if gone not in self.copied:
+                self.copied.discard(kept)
+
+    def copy(self, nodes: Set[Node]) -> None:
+        """Say that all elements along these new dims are the same."""
+        self.copies |= nodes
+        self.copied |= nodes
 
     def are_copies(self, nodes: Sequence[Node]) -> bool:
         """Whether all dims, so far, that are the same as one of `nodes` are in `copies`."""
-        if not self.copies.issuperset(nodes):
-            return False
-        classes = {self.find(node) for node in nodes}
-        return all(n in self.copies for n in range(len(self.parents)) if self.find(n) in classes)
+        return all(self.find(node) in self.copied for node in nodes)
 
     def unite_all(self, a: Sequence[Node], b: Sequence[Node]) -> None:
         """Unite two lists of dims pairwise."""

@@ -62,7 +62,7 @@ def broadcast_in_dim(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]
         source[i] if i in source and graph.sizes[source[i]] == size else graph.node(size)
         for i, size in enumerate(shape)
     ]
-    graph.copies.update(set(dims) - set(source.values()))
+    graph.copy(set(dims) - set(source.values()))
     return [graph.value(eqn.outvars[0].aval, dims, inputs[0])]
 
 

@@ -73,6 +73,11 @@ def shrink_decoder(config: Any, shards: int) -> dict[str, Any]:
     return found | {"sliding_window": 64} if read_window(config) else found
 
 
+def shrink_even(config: Any, shards: int) -> dict[str, Any]:
+    """The same of a model without `head_dim`: its heads divide `hidden_size` evenly."""
+    return {k: v for k, v in shrink_decoder(config, shards).items() if k != "head_dim"}
+
+
 def tiny_rope(given: dict[str, Any]) -> dict[str, Any]:
     """The same rotations for heads of 16 features and texts of 256 tokens."""
     found = dict(given)

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from redco_new.sources.families.decoders import DERIVED, KEYS, read_decoder
-from redco_new.sources.families.qwen import shrink_qwen2
+from redco_new.sources.families.decoders import DERIVED, KEYS, read_decoder, shrink_even
 from redco_new.sources.family import Family, Settings, Size
 
 _MEDIUM = {
@@ -48,6 +47,6 @@ FAMILY = Family(
     sizes=SIZES,
     keys=KEYS,
     read=read,
-    shrink=shrink_qwen2,
+    shrink=shrink_even,
     derived=DERIVED,
 )

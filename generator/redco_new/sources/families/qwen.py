@@ -8,6 +8,7 @@ from redco_new.sources.families.decoders import (
     KEYS_AND_HEAD,
     read_decoder,
     shrink_decoder,
+    shrink_even,
 )
 from redco_new.sources.family import Family, Settings, Size
 
@@ -67,11 +68,6 @@ def read_qwen3(config: Any) -> Settings:
     return read_decoder(config, KEYS_AND_HEAD, qk_norm=True, qkv_bias=biased, o_bias=biased)
 
 
-def shrink_qwen2(config: Any, shards: int) -> dict[str, Any]:
-    """A Qwen2 has no `head_dim`: it is what its heads divide `hidden_size` into."""
-    return {k: v for k, v in shrink_decoder(config, shards).items() if k != "head_dim"}
-
-
 QWEN2 = Family(
     name="qwen2",
     title="Qwen2",
@@ -83,7 +79,7 @@ QWEN2 = Family(
     sizes=QWEN2_SIZES,
     keys=KEYS,
     read=read_qwen2,
-    shrink=shrink_qwen2,
+    shrink=shrink_even,
     derived=DERIVED,
 )
 QWEN3 = Family(

@@ -13,17 +13,9 @@ from jax.tree_util import keystr
 from redco_new.errors import RedcoError
 from redco_new.own_class import Input
 from redco_new.sources.own.made import ROWS, Made
+from redco_new.sources.recipes import TINY_TEXT
 
-TINY = {
-    "optimizer": {"learning_rate": 3e-3, "warmup_steps": 20},
-    "train": {
-        "steps": 200,
-        "batch_size": 16,
-        "log_every": 1,
-        "eval_every": 100,
-        "save_every": 100,
-    },
-}
+TINY = {section: TINY_TEXT[section] for section in ("optimizer", "train")}
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,8 @@ class GPTJ(nnx.Module):
         def run(layer, x_BSD):
             return layer(x_BSD, rotary, _attend_causal)[0]
 
-        return _norm(self.ln, run(self.layers, self._embed(input_ids_BS)))
+        x_BSD = self._embed(input_ids_BS)
+        return _norm(self.ln, run(self.layers, x_BSD))
 
     def logits(self, x_BSD: jax.Array) -> jax.Array:
         """logits_BSV of hidden states, in the compute dtype."""
@@ -91,9 +92,10 @@ class GPTJ(nnx.Module):
         in positions_BS, which differs from its slot in a row that is padded on the left.
         """
         rotary = _rotary(positions_BS, self.config.rotary_dim)
-        slot_S = index + jnp.arange(input_ids_BS.shape[1])
-        causal_ST = jnp.arange(mask_BT.shape[1])[None, :] <= slot_S[:, None]
-        mask_B1ST = mask_BT[:, None, None, :] & causal_ST[None, None, :, :]
+        slot_S1 = (index + jnp.arange(input_ids_BS.shape[1]))[:, None]
+        slot_1T = jnp.arange(mask_BT.shape[1])[None, :]
+        seen_ST = slot_1T <= slot_S1
+        mask_B1ST = mask_BT[:, None, None, :] & seen_ST[None, None, :, :]
 
         # The cache is carried, not scanned over, so that each step writes S slots in place.
         @nnx.scan(in_axes=(0, nnx.Carry, 0), out_axes=nnx.Carry, graph_updates=False)

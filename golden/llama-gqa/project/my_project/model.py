@@ -71,7 +71,8 @@ class Llama(nnx.Module):
         def run(layer, x_BSD):
             return layer(x_BSD, rotary, _attend_causal)[0]
 
-        return _normed(self.ln, run(self.layers, self._embed(input_ids_BS)))
+        x_BSD = self._embed(input_ids_BS)
+        return _normed(self.ln, run(self.layers, x_BSD))
 
     def logits(self, x_BSD: jax.Array) -> jax.Array:
         """logits_BSV of hidden states, in the compute dtype."""

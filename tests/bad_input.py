@@ -9,9 +9,10 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from samples import tree
+from samples import REQUEST, tree
 
-from redco_new import assets, cli
+from redco_new import __version__, assets, cli
+from redco_new.manifest import MANIFEST, records
 
 
 def complaint(command: str) -> str:
@@ -40,6 +41,30 @@ def but_read_only(path: str, mode: int, access=os.access) -> bool:
     return Path(path).name != "read-only" and access(path, mode)
 
 
+# folder -> (file, what of it is something else, what it is instead).
+PROJECTS = {
+    "good": ("redco.toml", "zero", "zero"),
+    "key": ("redco.toml", "zero", "zeor"),
+    "not-toml": ("redco.toml", "zero = 0", "zero = "),
+    "renamed": ("redco.toml", "my-project", "another"),
+    "of-a-fork": (MANIFEST, '"redco"', '"fork"'),
+    "newer": (MANIFEST, __version__, "99.0"),
+    "merged": (MANIFEST, "{\n", "<<<<<<< HEAD\n{\n=======\n{\n>>>>>>> other\n"),
+}
+
+
+def lay_project(folder: Path) -> None:
+    """A project of two files, with one thing wrong."""
+    files = {"redco.toml": REQUEST.to_toml(), "my_project/model.py": "x = 1\n"}
+    texts = {**files, **records(REQUEST, files), ".redco/lock": ""}
+    path, old, new = PROJECTS[folder.name]
+    texts[path] = texts[path].replace(old, new, 1)
+    for path, text in texts.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
 def lay_traps(folder: Path) -> None:
     """One of each thing that a project must not be created over, in, or from."""
     for name in ("taken", "made/.redco", "read-only"):
@@ -47,6 +72,9 @@ def lay_traps(folder: Path) -> None:
     (folder / "file.txt").write_text("a file\n")
     (folder / "taken" / "notes.txt").write_text("not redco's\n")
     (folder / "made" / ".redco" / "manifest.json").write_text("{}\n")
+    (folder / "made" / ".redco" / "lock").write_text("")
+    for name in PROJECTS:
+        lay_project(folder / name)
     shutil.copytree(Path(__file__).parent / "own" / "bad", folder, dirs_exist_ok=True)
     shutil.copytree(assets.templates(), folder / "fork")
     with open(folder / "fork" / "copier.yml", "a") as config:

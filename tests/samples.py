@@ -93,7 +93,7 @@ def facts(request: Request = REQUEST) -> dict:
 def install_facts(monkeypatch, plan=None) -> None:
     """Put small facts, and `plan`, in the place of those that redco works out from a model."""
     fakes = {
-        "facts": SimpleNamespace(build=lambda request, template: facts(request)),
+        "facts": SimpleNamespace(build=lambda request, template: (facts(request), None)),
         "design": SimpleNamespace(plan_for=lambda request, template: plan),
     }
     for name, fake in fakes.items():

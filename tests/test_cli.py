@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import samples
 
-from redco_new import cli
+from redco_new import cli, project
+from redco_new.cli.new import next_commands
+from redco_new.cli.progress import status
 from redco_new.request import Request
 
 
@@ -75,7 +77,7 @@ def test_full_path(template, tmp_path, capsys):
 )
 def test_next_commands_name_devices_that_fit_the_mesh(mesh, devices):
     request = Request.from_flags("a", "gpt-j", mesh=mesh)
-    assert f"--virtual-devices {devices} " in cli.next_commands(request, Path("a"))[-1]
+    assert f"--virtual-devices {devices} " in next_commands(request, Path("a"))[-1]
 
 
 def test_inspect_asks_for_the_plan(monkeypatch, capsys):
@@ -111,7 +113,7 @@ def test_usage_errors_of_redco(args, message, capsys):
 
 
 def test_bug_shows_its_traceback(template, monkeypatch):
-    monkeypatch.setattr(cli.project, "create", lambda *args: 1 / 0)
+    monkeypatch.setattr(project, "create", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         redco_new("a", "--model", "b")
 
@@ -120,14 +122,14 @@ def test_status_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    with cli.status() as progress:
+    with status() as progress:
         progress("reading [the] model")
     assert "reading [the] model ..." in capsys.readouterr().err
 
 
 HELP = {
     "new_main": ["redco-new my-project --model gpt-j --shards 4", "What happens next", "--dtype"],
-    "redco_main": ["inspect"],
+    "redco_main": ["inspect", "update", "resolve", "eject"],
 }
 
 
@@ -152,6 +154,9 @@ def test_usage_errors_need_no_heavy_imports():
         f"import sys; sys.path[:0] = {sys.path!r}; from redco_new import cli\n"
         "cli.run(cli.new_app, 'redco-new', ['a', '--model', 'b', '--shards', '0'])\n"
         "cli.run(cli.new_app, 'redco-new', ['--help'])\n"
+        "cli.run(cli.redco_app, 'redco', ['update', '/', '--shards', '8'])\n"
+        "cli.run(cli.redco_app, 'redco', ['resolve', '/x', '--mine'])\n"
+        "cli.run(cli.redco_app, 'redco', ['eject', '/x'])\n"
         "heavy = {'jax', 'numpy', 'flax', 'transformers', 'copier', 'black', 'yaml', 'rich'}\n"
         "sys.exit(str(heavy & sys.modules.keys()) if heavy & sys.modules.keys() else 0)"
     )

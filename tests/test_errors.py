@@ -4,10 +4,12 @@ import pytest
 from bad_input import complaint
 from golden import ERRORS
 
-from redco_new.errors import EXIT_CODE, RedcoError
+from redco_new.errors import RedcoError, Refusal
 
 # Not from the listing of what exists: a golden that goes missing is to fail here.
 CASES = [
+    "eject-not-redcos",
+    "eject-yours",
     "inspect-html-is-a-folder",
     "inspect-html-not-a-page",
     "inspect-html-parent-missing",
@@ -41,11 +43,13 @@ CASES = [
     "parent-is-a-file",
     "parent-missing",
     "parent-read-only",
+    "resolve-no-side",
+    "resolve-not-pending",
     "shards-against-mesh",
     "shards-negative",
     "shards-not-a-number",
     "shards-zero",
-    "target-is-a-project",
+    "target-is-a-damaged-project",
     "target-taken",
     "template-missing",
     "template-with-tasks",
@@ -54,6 +58,16 @@ CASES = [
     "unknown-model-unlike-any",
     "unknown-option",
     "unknown-recipe",
+    "update-fork",
+    "update-json-alone",
+    "update-manifest-damaged",
+    "update-manifest-git",
+    "update-manifest-newer",
+    "update-name-changed",
+    "update-no-project",
+    "update-toml-broken",
+    "update-toml-key",
+    "update-two-modes",
     "zero-not-a-stage",
 ]
 
@@ -73,4 +87,4 @@ def test_message(name):
 def test_error():
     error = RedcoError("--shards", "0 is no number of shards", "give 1 or more")
     assert str(error) == "--shards: 0 is no number of shards; give 1 or more"
-    assert EXIT_CODE == 2
+    assert (RedcoError.exit_code, Refusal.exit_code) == (2, 1)

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 import numpy as np
+import orbax.checkpoint
 import pytest
 import torch
 import transformers
@@ -161,6 +163,51 @@ def test_a_run_goes_on_from_its_own_checkpoint_and_keeps_what_it_started_from(
     code, out, err = python(my_project, f"{train} --steps 3 --init other/model")
     assert (code, err.count("\n")) == (2, 1)
     assert f"--init: the run in runs/on has started, from {checkpoint}: leave --init out" in err
+
+
+def params(workdir, step):
+    """The parameters of a checkpoint, by name."""
+    folder = workdir / "checkpoints" / str(step) / "default"
+    with orbax.checkpoint.PyTreeCheckpointer() as reader:
+        names = reader.metadata(folder).item_metadata.tree
+        arrays = dict.fromkeys(names, orbax.checkpoint.RestoreArgs(restore_type=np.ndarray))
+        found = reader.restore(
+            folder, args=orbax.checkpoint.args.PyTreeRestore(restore_args=arrays)
+        )
+    return {name: value for name, value in found.items() if name.startswith("params/")}
+
+
+def test_a_new_run_starts_from_another_run_whose_model_was_changed(my_project, loaded, tmp_path):
+    changed = tmp_path / "my-project"
+    shutil.copytree(my_project, changed, ignore=shutil.ignore_patterns("runs", ".redco"))
+    for name, old, new in (
+        ("model.py", r"self\.head\b", "self.out"),
+        ("sharding.py", '"head/', '"out/'),
+    ):
+        path = changed / "my_project" / name
+        path.write_text(re.sub(old, new, path.read_text()))
+    command = f"{TRAIN} runs/on --steps 0 --mesh data=2,model=2 --init"
+    code, out, err = python(changed, command, loaded[0])
+    assert (code, err) == (0, ""), out + err
+    assert "random, since" in out and "have them: out/bias, out/kernel\n" in out
+    assert "left out, since the model does not have them: head/bias, head/kernel" in out
+    before, after = params(loaded[0], 0), params(changed / "runs" / "on", 0)
+    assert len(before.keys() & after.keys()) == len(before) - 2
+    for name in before.keys() & after.keys():
+        np.testing.assert_array_equal(after[name], before[name])
+
+
+def test_a_run_does_not_go_on_with_another_model(my_project, loaded):
+    code, out, err = python(my_project, f"{TRAIN} runs/loaded --mlp-dim 1024")
+    assert (code, err.splitlines()[1:-1]) == (
+        2,
+        [
+            "  layers/mlp/down/kernel: float32[2, 512, 128] there, float32[2, 1024, 128] in the model",
+            "  layers/mlp/up/bias: float32[2, 512] there, float32[2, 1024] in the model",
+            "  layers/mlp/up/kernel: float32[2, 128, 512] there, float32[2, 128, 1024] in the model",
+        ],
+    )
+    assert f"--init {loaded[0]}/checkpoints starts there" in err
 
 
 def test_a_failed_start_can_be_mended(my_project, checkpoint, tmp_path):

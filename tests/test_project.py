@@ -59,7 +59,7 @@ def test_modes_follow_the_umask(parent, template):
 
 def test_default_template_is_redcos_own(parent, monkeypatch):
     seen = []
-    monkeypatch.setattr(project, "render_project", lambda r, t, p: seen.append(t) or {})
+    monkeypatch.setattr(project, "render_project", lambda r, t, p: seen.append(t) or ({}, None))
     create(samples.REQUEST, parent)
     assert (seen[0] / "copier.yml").is_file()
 
@@ -75,7 +75,7 @@ def test_project_that_exists(parent, template):
     target = create(samples.REQUEST, parent, template)
     (target / "my_project" / "train.py").write_text("mine\n")
     assert_refused(
-        parent, template, "already a redco project, and nothing in it was changed; .*--output"
+        parent, template, "already a redco project, and nothing in it was changed; `redco update`"
     )
 
 

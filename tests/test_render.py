@@ -1,9 +1,6 @@
-"""Templates + facts -> {path: text}: what is printed, what is refused, and that nothing else matters."""
+"""Templates + facts -> {path: text}: what is printed, and what is refused."""
 
 import errno
-import os
-import subprocess
-import sys
 
 import pytest
 import samples
@@ -46,37 +43,6 @@ def test_lines_end_with_lf(template):
     (template / "project" / "launch" / "notes.md").write_bytes(b"a\r\nb\r\n")
     files = render(samples.facts(), template)
     assert files["README.md"] == files["launch/notes.md"] == "a\nb\n"
-
-
-SCRIPT = """
-import json, pathlib, sys
-sys.path[:0] = {path!r}
-import samples
-from redco_new.render import render
-print(json.dumps(render(samples.facts(), pathlib.Path(sys.argv[1]))))
-"""
-
-
-def test_hash_seed_locale_folder_and_settings_change_nothing(template, tmp_path):
-    settings = tmp_path / "settings.yml"
-    settings.write_text("defaults: [")  # read, it would be an error
-    texts = set()
-    for seed, locale, folder, more in (
-        ("1", "C", "a", {}),
-        ("2", "C.UTF-8", "b", {"COPIER_SETTINGS_PATH": str(settings), "PYTHONUTF8": "0"}),
-    ):
-        (tmp_path / folder).mkdir()
-        samples.write_template(tmp_path / folder / "template")
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT.format(path=sys.path), f"{folder}/template"],
-            env={**os.environ, "PYTHONHASHSEED": seed, "LC_ALL": locale, **more},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        texts.add(done.stdout)
-    assert len(texts) == 1
 
 
 def test_undefined_variable(template):

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redco_new.errors import RedcoError
-from redco_new.request import AXES, DTYPES, STAGES, Request, parse_mesh
+from redco_new.mesh import AXES, parse_mesh
+from redco_new.request import DTYPES, STAGES, Request
 
 
 def refused(match):

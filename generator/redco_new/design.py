@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,9 +26,16 @@ class Design(Protocol):
 
     facts: what the templates of a project print of it.  files: those that are taken as they are,
     path -> text.  program: the loss of the full model, of a batch of so many rows.
+    recorded: the model, for the manifest; None for an own class.  notes: what its user should know.
     """
 
     request: Request
+
+    @property
+    def recorded(self) -> Mapping[str, Any] | None: ...
+
+    @property
+    def notes(self) -> Sequence[str]: ...
 
     def facts(self) -> dict[str, Any]: ...
 
@@ -44,14 +52,18 @@ def find_design(request: Request, template: Path) -> Design:
 
 def plan_for(request: Request, template: Path) -> Plan:
     """The layout of the requested model at full size, from its own loss."""
-    return plan_design(find_design(request, template))
+    return plan_program(request, find_design(request, template).program(rows(request)))
 
 
-def plan_design(design: Design) -> Plan:
-    """The layout of a design's model at full size, from its own loss. Raises RedcoError."""
-    request = design.request
+def rows(request: Request) -> int:
+    """How many examples are traced."""
     mesh = {axis: max(size, 1) for axis, size in request.mesh.items()}
-    program = design.program(TRACED_BATCH * math.prod(mesh.values()) // mesh[MODEL])
+    return TRACED_BATCH * math.prod(mesh.values()) // mesh[MODEL]
+
+
+def plan_program(request: Request, program: Program) -> Plan:
+    """The layout of the parameters of `program`, as `request` asks for it. Raises RedcoError."""
+    mesh = {axis: max(size, 1) for axis, size in request.mesh.items()}
     try:
         plan = plan_sharding(
             program.forward,

@@ -1,6 +1,4 @@
-"""The one kind of error that is the user's to mend: where, what, and what to do."""
-
-EXIT_CODE = 2
+"""The errors that are the user's to mend: where, what, and what to do."""
 
 
 class RedcoError(Exception):
@@ -9,8 +7,16 @@ class RedcoError(Exception):
     where: the flag, file or key at fault.  what: what is wrong.  todo: what to do about it.
     """
 
+    exit_code = 2
+
     def __init__(self, where: str, what: str, todo: str):
         super().__init__(f"{where}: {what}; {todo}")
         self.where = where
         self.what = what
         self.todo = todo
+
+
+class Refusal(RedcoError):
+    """No bad input, but to be settled before an update: a conflict, a merged project that does not run."""
+
+    exit_code = 1

@@ -10,8 +10,10 @@ from typing import Any
 from jax.sharding import PartitionSpec as P
 
 from redco_new import assets
-from redco_new.design import Design, find_design, plan_design
-from redco_new.request import REST, Request
+from redco_new.design import Design, find_design, plan_program, rows
+from redco_new.mesh import REST
+from redco_new.program import Program
+from redco_new.request import Request
 from redco_new.sharding.axes import inner_axes
 from redco_new.sharding.classes import LETTERS
 from redco_new.sharding.place import EXPERT
@@ -20,12 +22,20 @@ from redco_new.sharding.plan import Plan
 TEST_DEVICES = 8  # at most this many virtual devices in a project's own tests
 
 
-def build(request: Request, template: Path) -> dict[str, Any]:
-    """The facts of a project, by the names that the templates use."""
+def build(request: Request, template: Path) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
+    """The facts of a new project, and what is to be recorded of its model."""
     design = find_design(request, template)
-    plan = plan_design(design)
+    return gather(design, design.program(rows(request))), design.recorded
+
+
+def gather(design: Design, program: Program) -> dict[str, Any]:
+    """The facts of a project, by the names that the templates use.
+
+    program: the loss of its model, which may be another by now than what `design` makes.
+    """
+    request, plan = design.request, plan_program(design.request, program)
     mesh = plan.mesh | {"data": request.mesh["data"]}
-    test_mesh = small_mesh(mesh)
+    test_mesh, known = small_mesh(mesh), design.facts()
     return {
         "project": request.name,
         "package": request.package,
@@ -48,7 +58,8 @@ def build(request: Request, template: Path) -> dict[str, Any]:
         "padded": padded(plan),
         "totals": totals(plan),
         "verbatim": verbatim(design),
-        **design.facts(),
+        **known,
+        "stateful": known["stateful"] or program.stateful,
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from flax import nnx
 
 from redco_new.errors import RedcoError
 from redco_new.owners import YOURS, with_header
@@ -14,6 +17,7 @@ from redco_new.request import Request
 from redco_new.sharding.axes import MODEL
 from redco_new.sources.load import load_text
 from redco_new.sources.models import Model, find_model
+from redco_new.sources.recorded import recall, record
 from redco_new.sources.recipes import RECIPES, Recipe, loss_and_batch
 
 
@@ -25,6 +29,16 @@ class FamilyDesign:
     template: Path
     model: Model
     recipe: Recipe
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        return record(self.model, *asked(self.request))
+
+    @property
+    def notes(self) -> Sequence[str]:
+        if not self.model.absent:
+            return ()
+        return [f"{self.request.model} is not here: its config.json is that of the last update"]
 
     @property
     def sequence_length(self) -> int:
@@ -78,30 +92,29 @@ class FamilyDesign:
 
     def program(self, rows: int) -> Program:
         """The loss of the full model, of a batch of so many rows."""
-        import jax
-        from flax import nnx
-
         family = self.model.family
         path, text = self.text("model.py")
         # With its header, so that its lines are the project's.
         module = load_text(path, with_header(path, text, YOURS))
         config = getattr(module, family.config_class)(dtype=self.request.dtype)
         build = getattr(module, family.model_class)
-        model = nnx.eval_shape(lambda: build(config, rngs=nnx.Rngs(0)))
-        graph, variables = nnx.split(model, nnx.Param)
         loss, batch = loss_and_batch(
             self.recipe, self.template, rows, self.model.full.sizes, self.sequence_length
         )
+        return Program(lambda: build(config, rngs=nnx.Rngs(0)), loss, batch)
 
-        def forward(params: Any, batch: Any) -> jax.Array:
-            return loss(nnx.merge(graph, params), batch, nnx.Rngs(0))[0]
 
-        return Program(forward, nnx.to_pure_dict(variables), batch)
+def asked(request: Request) -> tuple[str, str, int, Path]:
+    """What a model follows from: its name, its size, the shards, the folder that paths are relative to."""
+    return request.model, request.size, request.mesh[MODEL], request.folder
 
 
 def find_family(request: Request, template: Path) -> FamilyDesign:
     """What `request` names. Raises RedcoError where there is no such thing."""
-    model = find_model(request.model, request.size, request.mesh[MODEL], request.folder)
+    known = request.recorded
+    model = recall(known, *asked(request)) or find_model(
+        *asked(request), source=(known or {}).get("source")
+    )
     if request.recipe not in ("", model.family.recipe):
         what = f"{request.model} is trained by the recipe {model.family.recipe}"
         raise RedcoError("--recipe", what, f"leave it out, or choose {model.family.recipe}")

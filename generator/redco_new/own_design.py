@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from flax import nnx
+
 from redco_new.errors import RedcoError
 from redco_new.owners import YOURS, with_header
 from redco_new.printing import print_call
@@ -33,6 +35,8 @@ class OwnDesign:
     request: Request
     template: Path
     model: OwnModel
+    recorded = None
+    notes = ()
 
     def facts(self) -> dict[str, Any]:
         """What the templates of a project print of it."""
@@ -64,25 +68,13 @@ class OwnDesign:
         }
 
     def program(self, rows: int) -> Program:
-        """The loss of the class, in training, of a batch of so many rows."""
-        import jax
-        from flax import nnx
-
-        modules = [self.load(path, text) for path, text in self.files().items()]
-        from redco_runtime.variables import streams
-
+        """The loss of the class, of a batch of so many rows."""
+        model, pipeline = (self.load(path, text) for path, text in self.files().items())
         facts = self.facts()
-        config, build = (getattr(modules[0], facts[k]) for k in ("config_class", "model_class"))
-        model = nnx.eval_shape(lambda: build(config(), rngs=nnx.Rngs(0)))
-        graph, variables, random, rest = nnx.split(model, nnx.Param, nnx.RngState, ...)
-
-        def forward(params: Any, batch: Any) -> jax.Array:
-            kept = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), nnx.to_pure_dict(rest))
-            model = nnx.merge(graph, params, streams(random, jax.random.key(0)), kept)
-            model.train()
-            return modules[1].loss(model, batch, nnx.Rngs(0))[0]
-
-        return Program(forward, nnx.to_pure_dict(variables), self.model.batch(rows))
+        config, build = (getattr(model, facts[k]) for k in ("config_class", "model_class"))
+        return Program(
+            lambda: build(config(), rngs=nnx.Rngs(0)), pipeline.loss, self.model.batch(rows)
+        )
 
     def load(self, path: str, text: str) -> Any:
         """A file of the project, imported as if it were there."""

@@ -4,13 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+import jax
+from flax import nnx
 
 
 @dataclass(frozen=True)
 class Program:
-    """forward(params, batch); params and batch: trees of ShapeDtypeStructs."""
+    """The loss of a model, in training.
 
-    forward: Callable[[Any, Any], Any]
-    params: Any
+    build: makes the model, an nnx.Module.  loss: (model, batch, rngs) -> what is learned, and more.
+    batch: tree of ShapeDtypeStructs.
+    """
+
+    build: Callable[[], nnx.Module]
+    loss: Callable[[Any, Any, nnx.Rngs], tuple[Any, ...]]
     batch: Any
+
+    @cached_property
+    def _parts(self) -> tuple[Any, ...]:
+        model = nnx.eval_shape(self.build)
+        return nnx.split(model, nnx.Param, nnx.RngState, ...)
+
+    @property
+    def params(self) -> Any:
+        """The parameters, a nested dict of ShapeDtypeStructs."""
+        return nnx.to_pure_dict(self._parts[1])
+
+    @property
+    def stateful(self) -> bool:
+        """Whether the model holds more than parameters: random streams, running means."""
+        return bool(jax.tree.leaves(self._parts[2:]))
+
+    def forward(self, params: Any, batch: Any) -> jax.Array:
+        """The loss."""
+        from redco_runtime.variables import streams  # late: it is found once a file of a project is
+
+        graph, _, random, rest = self._parts
+        kept = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), nnx.to_pure_dict(rest))
+        model = nnx.merge(graph, params, streams(random, jax.random.key(0)), kept)
+        model.train()
+        return self.loss(model, batch, nnx.Rngs(0))[0]

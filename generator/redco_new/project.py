@@ -5,6 +5,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from redco_new import assets
 from redco_new.errors import RedcoError
@@ -26,24 +27,27 @@ def create(
     """
     target = parent / request.name
     check_target(target)
-    files = render_project(request, template or assets.templates(), progress)
+    fork = template is not None
+    files, recorded = render_project(request, template or assets.templates(), progress)
     progress(f"writing {target}")
-    write_project(target, {**files, **records(request, files)})
+    write_project(target, {**files, **records(request, files, fork, recorded)})
     return target
 
 
 def render_project(
     request: Request, template: Path, progress: Callable[[str], None] = lambda step: None
-) -> dict[str, str]:
-    """The files of a project, {path: text}, without .redco/. Writes nothing."""
+) -> tuple[dict[str, str], Mapping[str, Any] | None]:
+    """(the files of a project, {path: text}, without .redco/; what is to be recorded of its
+    model). Writes nothing.
+    """
     from redco_new import facts, render  # here: they import jax and copier, which takes seconds
     from redco_new.template import check_template
 
     check_template(template)  # before its models are imported
     progress(f"reading the model {request.model}")
-    known = facts.build(request, template)
+    known, recorded = facts.build(request, template)
     progress("rendering")
-    return render.render(known, template)
+    return render.render(known, template), recorded
 
 
 def check_target(target: Path) -> None:
@@ -56,8 +60,7 @@ def check_target(target: Path) -> None:
         raise RedcoError(
             str(target),
             "already a redco project, and nothing in it was changed",
-            "to renew it, create a fresh copy in another folder with --output and carry over by "
-            "hand what you want of it",
+            "`redco update` brings it up to date",
         )
     if os.path.lexists(target):
         what = "exists and is not a redco project"

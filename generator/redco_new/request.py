@@ -2,25 +2,21 @@
 
 import math
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from redco_new import own_class
 from redco_new.errors import RedcoError
+from redco_new.mesh import AXES, check_mesh, parse_mesh
 from redco_new.names import check_name, package_name
 from redco_new.own_class import CLASS, TABLES, OwnClass
 from redco_new.toml import value_text
 
-AXES = ("data", "fsdp", "expert", "model")
 DTYPES = ("bfloat16", "float32")
-REST = -1  # as the size of `data`: the devices that the other axes leave
 STAGES = (0, 1)  # of ZeRO; the third is the axis fsdp
-WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
-MESH_EXAMPLE = "give for example --mesh data=2,fsdp=1,model=4"
 
 
 @dataclass(frozen=True)
@@ -33,6 +29,7 @@ class Request:
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
     own: what is told of a class of the user's own, if the model is one.
     folder: that of the project, which paths are relative to.
+    recorded: the model, as a manifest has it.
     """
 
     name: str
@@ -45,6 +42,7 @@ class Request:
     sequence_parallel: bool = False
     own: OwnClass | None = None
     folder: Path = field(default=Path(), compare=False)
+    recorded: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
     def package(self) -> str:
@@ -73,32 +71,48 @@ class Request:
         config, example: what is told of an own class.  folder: that of the project, which the paths
         in a request are relative to.
         """
-        model, own = _check_word("--model", model), None
-        if own_class.is_own(model):
-            if settings.get("dtype") is not None:
-                what = f"{model} computes in what its own code says"
-                raise RedcoError("--dtype", what, "leave it out, or give it in [model]")
-            model = own_class.relative_to(folder, own_class.check_reference("--model", model))
-            own = own_class.from_flags(config, example, folder)
-        elif is_folder(model):
-            model = inside(folder, model)
-        if not own and (
-            given := [f"--{k}" for k, v in {"config": config, "example": example}.items() if v]
-        ):
-            what = f"{model} is no class of your own, which it is for"
-            raise RedcoError(given[0], what, "leave it out, or give --model FILE.py:NAME")
+        model, own = read_model(model, config, example, folder)
+        check_dtype_of(model, own, settings.get("dtype"))
         return cls(
             name=check_name("NAME", name),
             model=model,
             own=own,
             folder=folder,
             mesh=parse_mesh(shards, mesh),
-            **{
-                k: CHECKS[k](f"--{k.replace('_', '-')}", value)
-                for k, value in settings.items()
-                if value is not None
-            },
+            **_check_settings(settings),
         )
+
+    def with_flags(
+        self,
+        model: str | None = None,
+        *,
+        shards: str | None = None,
+        mesh: str | None = None,
+        config: str | None = None,
+        example: str | None = None,
+        **settings: Any,
+    ) -> "Request":
+        """This request with the flags that are given, as they were typed; as `from_flags`.
+
+        `mesh` gives all axes anew, `shards` alone that of `model`. Another model has the size and the
+        recipe that the flags say, or its own.
+        """
+        changes, own = _check_settings(settings), self.own
+        if shards is not None or mesh is not None:
+            changes["mesh"] = parse_mesh(shards, mesh, self.mesh if mesh is None else {})
+        if model is None:
+            model = self.model
+            if config or example:
+                own = read_own(model, config, example, self.folder)
+        else:
+            model, told = read_model(model, config, example, self.folder)
+            if model != self.model:
+                anew = {"size": "", "recipe": "", "dtype": DTYPES[0], "recorded": None}
+                changes = anew | changes
+            if model != self.model or config or example:
+                own = told
+        check_dtype_of(model, own, settings.get("dtype"))
+        return replace(self, **changes, model=model, own=own)
 
     @classmethod
     def from_toml(cls, text: str, source: str = "redco.toml", folder: Path = Path()) -> "Request":
@@ -110,7 +124,7 @@ class Request:
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise RedcoError(source, f"not TOML: {error}", "mend that line") from error
-        known = {f.name for f in fields(cls)} - {"own", "folder"}
+        known = {f.name for f in fields(cls)} - {"own", "folder", "recorded"}
         if isinstance(table.get("model"), dict):
             known |= {*TABLES, "example"}
         if unknown := sorted(set(table) - known):
@@ -128,7 +142,7 @@ class Request:
             model=_check_word(f"{source}: model", model),
             own=own,
             folder=folder,
-            mesh=_check_mesh(f"{source}: mesh", table.get("mesh", {})),
+            mesh=check_mesh(f"{source}: mesh", table.get("mesh", {})),
             **{k: check(f"{source}: {k}", table[k]) for k, check in CHECKS.items() if k in table},
         )
 
@@ -151,6 +165,44 @@ class Request:
         return tomllib.loads(self.to_toml())
 
 
+def read_model(
+    model: str, config: str | None, example: str | None, folder: Path
+) -> tuple[str, OwnClass | None]:
+    """(what a request has of --model, what is told of it if it is an own class). Raises RedcoError."""
+    model = _check_word("--model", model)
+    if own_class.is_own(model):
+        model = own_class.relative_to(folder, own_class.check_reference("--model", model))
+    elif is_folder(model):
+        model = inside(folder, model)
+    return model, read_own(model, config, example, folder)
+
+
+def read_own(model: str, config: str | None, example: str | None, folder: Path) -> OwnClass | None:
+    """What --config and --example tell of an own class; None for other models. Raises RedcoError."""
+    if own_class.is_own(model):
+        return own_class.from_flags(config, example, folder)
+    if config or example:
+        what = f"{model} is no class of your own, which it is for"
+        flag = "--config" if config else "--example"
+        raise RedcoError(flag, what, "leave it out, or give --model FILE.py:NAME")
+    return None
+
+
+def check_dtype_of(model: str, own: OwnClass | None, dtype: str | None) -> None:
+    """Raise RedcoError if --dtype is given for an own class."""
+    if own and dtype is not None:
+        what = f"{model} computes in what its own code says"
+        raise RedcoError("--dtype", what, "leave it out, or give it in [model]")
+
+
+def _check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        k: CHECKS[k](f"--{k.replace('_', '-')}", value)
+        for k, value in settings.items()
+        if value is not None
+    }
+
+
 def is_folder(model: str) -> bool:
     """Whether --model is the path of a checkpoint, rather than a family or an id of the hub."""
     return model.startswith((".", "/", "~")) or ("/" in model and Path(model).is_dir())
@@ -160,50 +212,6 @@ def inside(folder: Path, path: str) -> str:
     """A path as typed in the working folder, as it is typed in `folder`: ../checkpoint."""
     found = own_class.path_from(folder, os.path.expanduser(path))
     return found if found.startswith(".") else f"./{found}"
-
-
-def parse_mesh(shards: str | None, mesh: str | None) -> dict[str, int]:
-    """The mesh that `--shards 4` and `--mesh data=2,fsdp=1,model=4` ask for, each as it was typed.
-
-    `--shards` is the size of `model`. An axis that neither names has size 1, but `data` takes the
-    devices that are left. Raises RedcoError if a size is not a size or the two flags contradict.
-    """
-    sizes = {} if mesh is None else _parse_axes(mesh)
-    if shards is not None:
-        if not WHOLE_NUMBER.fullmatch(shards) or int(shards) < 1:
-            what = f"{shards!r} is not a number of shards: 1 or more"
-            raise RedcoError("--shards", what, "give for example --shards 4")
-        if sizes.get("model", int(shards)) != int(shards):
-            what = f"{shards} contradicts model={sizes['model']} of --mesh"
-            raise RedcoError("--shards", what, "make them equal, or give only one of them")
-        sizes["model"] = int(shards)
-    return _check_mesh("--mesh", sizes)
-
-
-def _parse_axes(text: str) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for part in text.split(","):
-        axis, equals, size = part.partition("=")
-        if not equals or not WHOLE_NUMBER.fullmatch(size):
-            raise RedcoError("--mesh", f"{part!r} is not AXIS=SIZE", MESH_EXAMPLE)
-        if axis in sizes:
-            raise RedcoError("--mesh", f"the axis {axis!r} is given twice", "give it once")
-        sizes[axis] = int(size)
-    return sizes
-
-
-def _check_mesh(where: str, sizes: Any) -> dict[str, int]:
-    """`sizes` with all of AXES, in their order. Raises RedcoError for what is no axis or no size."""
-    if not isinstance(sizes, dict):
-        raise RedcoError(where, f"{sizes!r} is not a table", "write [mesh] with an axis a line")
-    for axis, size in sizes.items():
-        if axis not in AXES:
-            raise RedcoError(where, f"unknown axis {axis!r}", f"the axes are {', '.join(AXES)}")
-        rest = axis == "data" and size == REST
-        if type(size) is not int or (size < 1 and not rest):
-            todo = "give 1 or more (data may be -1: the devices that are left)"
-            raise RedcoError(where, f"{axis}={size} is not a size", todo)
-    return {a: sizes.get(a, REST if a == "data" else 1) for a in AXES}
 
 
 def _check_word(where: str, value: Any) -> str:

@@ -5,6 +5,7 @@ import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,12 +17,17 @@ from redco_runtime.state import TrainState
 
 
 def keep_best(
-    folder: Path, names: tuple[str, ...], scores: Mapping[str, float], step: int, state: TrainState
+    folder: Path,
+    names: tuple[str, ...],
+    scores: Mapping[str, float],
+    step: int,
+    state: TrainState,
+    shapes: Any = None,
 ) -> list[str]:
     """Which of `names` have their best score so far: for each, `state` is now <folder>/<name>/<step>.
 
     <folder>/<name>.json has the step and the score, which a run that goes on is measured by. Returns
-    when all is written. Raises UserError for a name without a score, and as `Checkpoints.save`.
+    when all is written. shapes: as `Checkpoints` has them. Raises UserError for a name without a score, and as `Checkpoints.save`.
     """
     for name in names:
         if name not in scores:
@@ -31,7 +37,7 @@ def keep_best(
     better = [name for name in names if _agreed(scores[name] > best_score(folder, name))]
     for name in better:
         _clear_later(folder / name, step)
-        with Checkpoints(folder / name, keep=1) as checkpoints:
+        with Checkpoints(folder / name, keep=1, shapes=shapes) as checkpoints:
             checkpoints.save(step, state)
         if jax.process_index() == 0:
             path = folder / f"{name}.json"

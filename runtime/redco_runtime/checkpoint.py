@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
@@ -18,27 +19,30 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from redco_runtime.errors import UserError, writing
-from redco_runtime.state import TrainState, flatten
+from redco_runtime.differences import describe, differences
+from redco_runtime.errors import UserError, listed, writing
+from redco_runtime.state import TrainState, flatten, rebuild
 
 CHECKSUMS = "checksums.json"
 REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums
 SAVE_TIMEOUT = 3600  # seconds that processes wait for the slowest one to write
+ITEM = "default"  # what Orbax calls the only item of a checkpoint
+MODEL = ("params/", "variables/")  # of the names in a state, those of the model
 
-
-class CheckpointMismatch(UserError):
-    """The tensors of a checkpoint are not those of the model."""
+Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
 
 
 class Checkpoints(AbstractContextManager):
     """The checkpoints in one directory; the newest `keep` stay.
 
     A state is a pytree of jax.Arrays. With several processes all make each call, and all see the
-    directory. Raises UserError for what cannot be written or read.
+    directory. shapes: the parameters without their padding, which a mesh can have its own of; with
+    it, a state comes back in another. Raises UserError for what cannot be written or read.
     """
 
-    def __init__(self, directory: Path, keep: int = 2) -> None:
+    def __init__(self, directory: Path, keep: int = 2, shapes: Any = None) -> None:
         self.directory, self.keep = Path(directory).absolute(), keep
+        self._shapes = {path: leaf.shape for path, leaf in flatten(shapes).items()}
         self._manager: Any = None
         self._saving = -1
         self._damaged: list[int] = []
@@ -62,7 +66,8 @@ class Checkpoints(AbstractContextManager):
                 raise FileExistsError(f"step {latest} is there, which is later than step {step}")
             if latest != step:
                 self._saving = step
-                self._manager.save(step, args=_orbax().args.PyTreeSave(flatten(state)), force=True)
+                arguments = _orbax().args.PyTreeSave(flatten(state), custom_metadata=self._shapes)
+                self._manager.save(step, args=arguments, force=True)
 
     def restore(
         self, abstract_state: Any, parts: tuple[str, ...] = ("",)
@@ -71,15 +76,55 @@ class Checkpoints(AbstractContextManager):
 
         abstract_state: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh, or of
         those whose names begin with one of `parts`. A damaged checkpoint is named on stderr and the one
-        before it used. Raises UserError if all are damaged, CheckpointMismatch if it does not fit.
+        before it used. Raises UserError if all are damaged, or it does not fit.
         """
+        if (folder := self._newest()) is None:
+            return None
+        wanted = flatten(abstract_state)
+        self._check_fit(folder, wanted, *_heads(folder, parts))
+        return int(folder.name), rebuild(abstract_state, _read(folder, wanted))
+
+    def restore_known(self, state: TrainState) -> tuple[Flat, list[str]]:
+        """(what it has of the model of an abstract state, names of what that model has not).
+
+        As `restore`, where there is a checkpoint. A dtype becomes that of the model, a shape must be.
+        """
+        folder = self._newest()
+        stored, shapes = _heads(folder, MODEL)
+        wanted = {path: leaf for path, leaf in flatten(state).items() if path in stored}
+        same = {path: leaf.update(shape=stored[path].shape) for path, leaf in wanted.items()}
+        self._check_fit(folder, wanted, same, shapes)
+        return _read(folder, wanted), sorted(stored.keys() - wanted.keys())
+
+    def restore_params(self, abstract_params: Any) -> tuple[int, Any]:
+        """As `restore_model`, of a model of parameters alone."""
+        return self.restore_model(TrainState(None, abstract_params, None))
+
+    def restore_model(self, state: TrainState) -> tuple[int, Any]:
+        """(step, `model` of a TrainState) as `restore`; UserError where there is none."""
+        wanted = TrainState(None, state.params, None, state.variables)
+        if (found := self.restore(wanted, MODEL)) is None:
+            raise UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
+        return found[0], found[1].model
+
+    def _check_fit(self, folder: Path, wanted: Flat, stored: Flat, shapes: Flat) -> None:
+        theirs, ours = (shapes, self._shapes) if shapes and self._shapes else ({}, {})
+        if faults := differences(describe(stored, theirs), describe(wanted, ours)):
+            todo = (
+                "Go back to the model and optimizer that wrote it, or train in another --workdir: "
+                f"--init {self.directory} starts there from the parameters that still fit, once those "
+                "of another shape have another name in model.py."
+            )
+            raise UserError(listed(f"checkpoint {folder} does not fit the model:", faults, todo))
+
+    def _newest(self) -> Path | None:
         self.wait()
         steps, self._damaged = self._steps(), []
         while (step := _least(max(steps, default=-1))) >= 0:
             folder = self.directory / str(step)
             damage = _damage(folder)
             if damage is None:
-                return step, _read(folder, abstract_state, parts)
+                return folder
             self._damaged.append(step)
             if jax.process_index() == 0:
                 print(f"warning: checkpoint {step} is not used: {damage}", file=sys.stderr)
@@ -90,23 +135,6 @@ class Checkpoints(AbstractContextManager):
                 "another --workdir to start again"
             )
         return None
-
-    def restore_params(self, abstract_params: Any) -> tuple[int, Any]:
-        """(step, params) as `restore`, which reads `params` alone; UserError where there is none."""
-        step, found = self._restore_parts({"params": abstract_params})
-        return step, found["params"]
-
-    def restore_model(self, state: TrainState) -> tuple[int, Any]:
-        """(step, `model` of a TrainState) as `restore_params`, with its variables if there are any."""
-        held = {"params": state.params, "variables": state.variables}
-        step, found = self._restore_parts(held)
-        return step, TrainState(state.step, found["params"], (), found["variables"]).model
-
-    def _restore_parts(self, abstract: dict[str, Any]) -> tuple[int, Any]:
-        found = self.restore(abstract, tuple(f"{name}/" for name in abstract))
-        if found is None:
-            raise UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
-        return found
 
     def wait(self) -> None:
         """Returns when all that was saved is on disk."""
@@ -148,33 +176,23 @@ class Checkpoints(AbstractContextManager):
         return writing(f"a checkpoint to {self.directory}", Exception)
 
 
-def _read(folder: Path, abstract: Any, parts: tuple[str, ...]) -> Any:
-    wanted, item = flatten(abstract), folder / "default"  # Orbax's name for an only item
+def _heads(folder: Path, parts: tuple[str, ...]) -> tuple[Flat, Flat]:
+    """(tensors whose names begin with one of `parts`, path of a parameter -> shape without padding)."""
+    with _orbax().PyTreeCheckpointer() as reader:
+        held = reader.metadata(folder / ITEM).item_metadata
+    stored = {path: leaf for path, leaf in held.tree.items() if path.startswith(parts)}
+    return stored, held.custom_metadata or {}
+
+
+def _read(folder: Path, wanted: Flat) -> Flat:
+    """The tensors that are `wanted`; of a dim that is longer there or here, what differs is padding."""
     arguments = _orbax().args.PyTreeRestore(
         item=wanted,
-        restore_args=_orbax().checkpoint_utils.construct_restore_args(wanted),
+        restore_args=_orbax().checkpoint_utils.construct_restore_args(wanted, strict=False),
         partial_restore=True,
     )
     with _orbax().PyTreeCheckpointer() as reader:
-        stored = reader.metadata(item).item_metadata.tree
-        stored = {path: leaf for path, leaf in stored.items() if path.startswith(parts)}
-        _check_fit(folder, wanted, stored)
-        found = reader.restore(item, args=arguments)
-    return jax.tree.unflatten(jax.tree.structure(abstract), [found[path] for path in wanted])
-
-
-def _check_fit(folder: Path, wanted: dict[str, Any], stored: dict[str, Any]) -> None:
-    def describe(leaf: Any) -> str:
-        return f"{np.dtype(leaf.dtype).name}{list(leaf.shape)}" if leaf is not None else "absent"
-
-    lines = []
-    for path in sorted(wanted.keys() | stored.keys()):
-        there, here = describe(stored.get(path)), describe(wanted.get(path))
-        if there != here:
-            lines.append(f"  {path}: {there} there, {here} in the model")
-    if lines:
-        lines.append("Go back to the model that wrote it, or choose another --workdir.")
-        raise CheckpointMismatch(f"checkpoint {folder} does not fit:\n" + "\n".join(lines))
+        return reader.restore(folder / ITEM, args=arguments)
 
 
 def _digests(folder: Path, names: list[str]) -> dict[str, str]:

@@ -95,13 +95,18 @@ def override(config: Any, values: Mapping[str, Any]) -> Any:
         raise UserError(f"{', '.join(given)}: {error}") from None
 
 
-def recorded_run(args: argparse.Namespace, config_type: type) -> Run:
-    """The run of args.workdir, on another mesh or other devices if the command line names them."""
+def recorded_run(args: argparse.Namespace, config_type: type, axes: Mapping[str, int]) -> Run:
+    """The run of args.workdir, on another mesh or other devices if the command line names them.
+
+    axes: those of sharding.py, which may have got other names since.
+    """
     run = load_run(args.workdir, config_type)
+    mesh = run.mesh if run.mesh.keys() == axes.keys() else dict(axes)
+    devices = run.virtual_devices
     if args.mesh or args.virtual_devices:
-        mesh = parse_axes(args.mesh, run.mesh) if args.mesh else run.mesh
-        run = dataclasses.replace(run, mesh=mesh, virtual_devices=args.virtual_devices)
-    return run
+        mesh = parse_axes(args.mesh, mesh) if args.mesh else mesh
+        devices = args.virtual_devices
+    return dataclasses.replace(run, mesh=mesh, virtual_devices=devices)
 
 
 def positive(text: str) -> int:

@@ -1,11 +1,24 @@
 """The error that a user can mend."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+
+MOST_LINES = 20
 
 
 class UserError(Exception):
     """Its message says where, what and what to do; programs print it alone and exit with 2."""
+
+
+def listed(title: str, faults: Sequence[str], todo: str) -> str:
+    """A message with a line for each fault."""
+    return "\n  ".join([title, *faults]) + f"\n{todo}"
+
+
+def first(faults: Sequence[str], most: int = MOST_LINES) -> list[str]:
+    """The first of many faults, and how many more there are."""
+    more = len(faults) - most
+    return [*faults[:most], *([f"and {more} more"] if more > 0 else [])]
 
 
 @contextmanager

@@ -4,19 +4,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from tqdm import tqdm
 
-from redco_runtime.errors import UserError
-from redco_runtime.state import flatten
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.errors import UserError, first, listed
+from redco_runtime.state import TrainState, flatten, rebuild
 from redco_runtime.stored import Stored
 from redco_runtime.weights import Shape, Tensor, own_names, wholes
 
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor
-MOST_LINES = 20
 LEGACY = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
@@ -45,8 +46,25 @@ def load(source: str, steps: Any, config: Any, weights: Any) -> tuple[Any, list[
     hidden = None if jax.process_index() == 0 else True  # None: where stderr is no terminal
     for path, tensor in tqdm(table.items(), "reading", unit="parameters", disable=hidden):
         params[path] = read(tensor, shapes[path], like[path], fetch, buffer)
-    leaves = [params[path] for path in like]
-    return jax.tree.unflatten(jax.tree.structure(steps.state.params), leaves), kept
+    return rebuild(steps.state.params, params), kept
+
+
+def adopt(directory: Path, steps: Any, config: Any) -> tuple[TrainState, list[str], list[str]]:
+    """(state of a new run, parameters that are as `init` makes them, names that no tensor has here).
+
+    The rest of the model is that of the newest checkpoint. Raises UserError, as `restore_known`.
+    """
+    found, unused = Checkpoints(directory, shapes=steps.shapes).restore_known(steps.state)
+    kept = [path for path in flatten(steps.state.params) if f"params/{path}" not in found]
+    params = {path.removeprefix("params/"): leaf for path, leaf in found.items()}
+    params |= initial(steps, kept, config.train.seed)
+    state = steps.start(rebuild(steps.state.params, params))
+    variables = {path: leaf for path, leaf in found.items() if path.startswith("variables/")}
+    return (
+        rebuild(state, flatten(state) | variables),
+        kept,
+        [x.removeprefix("params/") for x in unused],
+    )
 
 
 def match(
@@ -72,12 +90,9 @@ def match(
         elif (shape := stored.shapes[names[name]]) != whole.shape:
             faults.append(f"{names[name]}: {shape} there, {whole.shape} here, for {of}")
     if faults:
-        more = [f"and {len(faults) - MOST_LINES} more"] if len(faults) > MOST_LINES else []
-        lines = "\n  ".join([*faults[:MOST_LINES], *more])
-        raise UserError(
-            f"--init: the tensors of {stored.folder} do not fit the model:\n  {lines}\n"
-            "Choose a checkpoint of this model; weights.py says what belongs where."
-        )
+        title = f"--init: the tensors of {stored.folder} do not fit the model:"
+        todo = "Choose a checkpoint of this model; weights.py says what belongs where."
+        raise UserError(listed(title, first(faults), todo))
     return names
 
 

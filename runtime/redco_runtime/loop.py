@@ -3,6 +3,7 @@
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from redco_runtime.data import train_batches
 from redco_runtime.errors import UserError
 from redco_runtime.flops import training_flops
 from redco_runtime.inference import mean_loss, predict, scores
-from redco_runtime.load import load
+from redco_runtime.load import adopt, load
 from redco_runtime.mesh import count_parts
 from redco_runtime.metrics import Metrics
 from redco_runtime.pace import Pace
@@ -47,9 +48,9 @@ def fit(steps: Any, pipeline: Any, run: Run, weights: Any = None) -> None:
             "best checkpoint is kept"
         )
     examples = pipeline.examples(run.config)
-    with Checkpoints(run.checkpoints, keep=settings.keep) as checkpoints:
-        run.save(begun=checkpoints.latest() is not None)
+    with Checkpoints(run.checkpoints, settings.keep, steps.shapes) as checkpoints:
         found = checkpoints.restore(steps.state)
+        run.save(begun=found is not None)
         if found:
             say(f"resuming from step {found[0]} in {checkpoints.directory}")
         state = found[1] if found else start(steps, run, weights)
@@ -60,11 +61,19 @@ def start(steps: Any, run: Run, weights: Any) -> TrainState:
     """The state of a new run: of the checkpoint that it names, or random."""
     if run.init is None:
         return steps.init(jax.random.key(run.config.train.seed))
-    params, kept = load(run.init, steps, run.config, weights)
+    folders, unused = (Path(run.init) / "checkpoints", Path(run.init)), []
+    folders = [folder for folder in folders if Checkpoints(folder).latest() is not None]
+    if folders:
+        state, kept, unused = adopt(folders[0], steps, run.config)
+    else:
+        params, kept = load(run.init, steps, run.config, weights)
+        state = steps.start(params)
     if kept:
-        say(f"random, since {run.init} has no names for them: {', '.join(kept)}")
+        say(f"random, since {run.init} does not have them: {', '.join(kept)}")
+    if unused:
+        say(f"left out, since the model does not have them: {', '.join(unused)}")
     say(f"starting from the weights of {run.init}")
-    return steps.start(params)
+    return state
 
 
 def check(steps: Any, settings: Any) -> None:
@@ -149,7 +158,8 @@ def report(trainer: Trainer, state: TrainState, metrics: Metrics, step: int) -> 
     for prompt, text in zip(config.data.sample_prompts, texts, strict=True):
         metrics.say(f"  {prompt!r} -> {text!r}")
     if found and step:
-        for name in keep_best(trainer.run.best, config.train.best, found, step, state):
+        kept = (trainer.run.best, config.train.best, found, step, state, steps.shapes)
+        for name in keep_best(*kept):
             metrics.say(f"  best {name} so far: {trainer.run.best / name / str(step)}")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 
-from redco_runtime.errors import UserError
+from redco_runtime.errors import UserError, first
 
 GRACE = 2.0  # seconds for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds
@@ -166,5 +166,4 @@ def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> str:
 
 
 def _few(items: Sequence[object], separator: str = ", ") -> str:
-    more = [f"and {len(items) - 8} more"] if len(items) > 8 else []
-    return separator.join([*(str(item) for item in items[:8]), *more])
+    return separator.join(first([str(item) for item in items], 8))

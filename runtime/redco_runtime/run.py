@@ -15,6 +15,7 @@ from redco_runtime.errors import UserError, writing
 
 FILE = "run.json"
 RECORDED = ("config", "mesh", "virtual_devices", "init")
+PLACING = ("kv_copies", "remat")  # settings of a model that do not change what it computes
 
 
 @dataclass(frozen=True)
@@ -57,20 +58,21 @@ class Run:
         begun: it has a checkpoint, so that what it started from stays as it was recorded.
         """
         path = self.workdir / FILE
-        record, found = self.record(), read(path) if path.exists() else None
-        before = found["config"]["model"] if found else {}
-        now = json.loads(json.dumps(record))["config"]["model"]
+        record = json.loads(json.dumps(self.record()))
+        found = read(path) if path.exists() else record
+        before, now = found["config"]["model"], record["config"]["model"]
         changed = [
             f"{name} was {before.get(name)} and is {now.get(name)}"
             for name in sorted({*before, *now})
-            if before.get(name) != now.get(name)
+            if before.get(name) != now.get(name) and name not in PLACING
         ]
-        if before and changed:
+        if changed:
             raise UserError(
                 f"--workdir: {self.workdir} holds a run of another model: {'; '.join(changed)}; "
-                "choose another --workdir, or the model of that run"
+                "choose the model of that run, or another --workdir, where --init "
+                f"{self.workdir} starts from its parameters"
             )
-        if found and begun:
+        if begun:
             if self.init not in (None, found["init"]):
                 raise UserError(
                     f"--init: the run in {self.workdir} has started, from "
@@ -95,7 +97,8 @@ def load_run(workdir: Path, config_type: type) -> Run:
         return Run(workdir, **record | {"config": decode(config_type, record["config"])})
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"{path}: it does not fit config.py: {error}; give back the fields it had"
+            f"{path}: it does not fit config.py: {error}; give back the fields it had, or train in "
+            f"another --workdir, where --init {workdir} starts from the parameters that still fit"
         ) from None
 
 
@@ -117,6 +120,8 @@ def decode(kind: type, values: dict[str, Any]) -> Any:
     types = typing.get_type_hints(kind)
     fields = {}
     for name, value in values.items():
+        if name in PLACING and name not in types:
+            continue
         if dataclasses.is_dataclass(types.get(name)):
             value = decode(types[name], value)
         fields[name] = tuple(value) if isinstance(value, list) else value

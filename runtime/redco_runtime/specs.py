@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec as P
 from optax import GradientTransformation
 
-from redco_runtime.errors import UserError
+from redco_runtime.errors import UserError, listed
 from redco_runtime.mesh import axes_of
-from redco_runtime.state import TrainState, flatten
+from redco_runtime.state import TrainState, flatten, owner, rebuild
 
 
 def parameter_specs(params: Any, table: Mapping[str, P]) -> Any:
@@ -28,11 +28,12 @@ def parameter_specs(params: Any, table: Mapping[str, P]) -> Any:
         if path in table:
             faults += [f"{path}: {fault}" for fault in misfits(shape, table[path], mesh)]
     if faults:
-        raise UserError(
-            "sharding.py does not fit the model:\n  " + "\n  ".join(faults) + "\n"
-            "Correct the table there, the sizes of the model in config.py, or those of the mesh."
+        todo = (
+            "Correct the table there, the sizes of the model in config.py, or those of the mesh: "
         )
-    return jax.tree.unflatten(jax.tree.structure(params), [table[path] for path in shapes])
+        todo += "predict and export take the mesh that train had the last time."
+        raise UserError(listed("sharding.py does not fit the model:", faults, todo))
+    return rebuild(params, table)
 
 
 def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
@@ -58,19 +59,16 @@ def state_specs(
     with; others, such as counts, are whole. params: ShapeDtypeStructs.  specs: their specs.
     moments: those of what the optimizer keeps of each.  variables: as in TrainState; all whole.
     """
-    leaves = jax.tree.leaves_with_path(params)
-    known = {
-        (path, leaf.shape): spec
-        for (path, leaf), spec in zip(leaves, jax.tree.leaves(moments), strict=True)
-    }
+    known, shapes = flatten(moments), flatten(params)
 
-    def place(path: tuple[Any, ...], leaf: Any) -> P:
-        ends = (path[i:] for i in range(len(path)))
-        return next((known[end, leaf.shape] for end in ends if (end, leaf.shape) in known), P())
+    def place(path: str, leaf: Any) -> P:
+        own = owner(path, shapes)
+        return known[own] if own and shapes[own].shape == leaf.shape else P()
 
-    opt_state = jax.tree_util.tree_map_with_path(place, jax.eval_shape(optimizer.init, params))
+    opt_state = jax.eval_shape(optimizer.init, params)
+    placed = {path: place(path, leaf) for path, leaf in flatten(opt_state).items()}
     whole = jax.tree.map(lambda leaf: P(), variables)
-    return TrainState(step=P(), params=specs, opt_state=opt_state, variables=whole)
+    return TrainState(P(), specs, rebuild(opt_state, placed), whole)
 
 
 def abstract_state(
@@ -89,15 +87,11 @@ def pad(params: Any, multiples: Mapping[str, tuple[int, ...]]) -> Any:
 
     multiples: path of a parameter -> one number a dim; a parameter that it has not is kept.
     """
-    leaves = {
-        path: (
-            jnp.pad(leaf, [(0, -n % k) for n, k in zip(leaf.shape, multiples[path], strict=True)])
-            if path in multiples
-            else leaf
-        )
-        for path, leaf in flatten(params).items()
-    }
-    return jax.tree.unflatten(jax.tree.structure(params), leaves.values())
+    leaves = flatten(params)
+    for path in multiples.keys() & leaves.keys():
+        sizes = zip(leaves[path].shape, multiples[path], strict=True)
+        leaves[path] = jnp.pad(leaves[path], [(0, -size % k) for size, k in sizes])
+    return rebuild(params, leaves)
 
 
 def cut(params: Any, shapes: Any) -> Any:

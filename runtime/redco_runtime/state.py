@@ -1,5 +1,6 @@
 """What a step carries to the next one."""
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,3 +32,15 @@ def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
         prefix + jax.tree_util.keystr(path, simple=True, separator="/"): leaf
         for path, leaf in jax.tree.leaves_with_path(tree)
     }
+
+
+def rebuild(tree: Any, leaves: Mapping[str, Any]) -> Any:
+    """A pytree as `tree` is, of `leaves`, which have the names that `flatten` gives."""
+    return jax.tree.unflatten(jax.tree.structure(tree), [leaves[path] for path in flatten(tree)])
+
+
+def owner(path: str, params: Container[str]) -> str:
+    """The parameter whose path an array's path ends with: opt_state/0/mu/q/kernel -> q/kernel; or ""."""
+    words = path.split("/")
+    ends = ("/".join(words[i:]) for i in range(len(words)))
+    return next((end for end in ends if end in params), "")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from redco_runtime.errors import UserError
+from redco_runtime.errors import UserError, listed
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 DOWNLOADED = ["config.json", ONE, INDEX, "model-*.safetensors"]
@@ -53,15 +53,14 @@ class Stored:
         else:
             ours = {"model_type": ours["model_type"]}
         faults = [
-            f"  {key}: there {theirs.get(key)}, here {here}"
+            f"{key}: there {theirs.get(key)}, here {here}"
             for key, here in ours.items()
             if here != theirs.get(key) and not (key in DERIVED and None in (here, theirs.get(key)))
         ]
         if faults:
-            raise UserError(
-                f"--init: {self.folder} is not the model of config.py:\n" + "\n".join(faults) + "\n"
-                "Choose the --preset and sizes that it has, or another checkpoint."
-            )
+            title = f"--init: {self.folder} is not the model of config.py:"
+            todo = "Choose the --preset and sizes that it has, or another checkpoint."
+            raise UserError(listed(title, faults, todo))
 
 
 def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:

@@ -88,10 +88,10 @@ def check_config(pair: Pair) -> None:
     """config.json as it is exported makes the same transformers config."""
     written = pair.weights.hf_config(pair.config())
     assert written["architectures"] == [pair.model.family.architecture]
-    again = type(pair.model.config).from_dict(written)
+    again = type(pair.torch.config).from_dict(written)
     left_out = ("architectures", "_name_or_path", "dtype", "transformers_version")
     one, two = ({k: v for k, v in c.to_dict().items() if k not in left_out}
-                for c in (pair.model.config, again))  # fmt: skip
+                for c in (pair.torch.config, again))  # fmt: skip
     assert one == two
 
 

@@ -24,6 +24,8 @@ from redco_new.sources.families import FAMILIES
 from redco_new.sources.load import load_text
 from redco_new.sources.models import Model, config_class, make_model
 
+torch.set_num_threads(1)  # its threads wait for each other longer than these sizes take
+
 PACKAGE = "parity"
 TOLERANCE = 1e-4
 

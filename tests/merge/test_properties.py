@@ -6,8 +6,8 @@ Few examples of each here; tests/benchmarks/merge/measure.py runs ten thousand.
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 from merge.edits import parses
-from merge.oracle import wrong
-from merge.triples import Triple, apart, lines_apart, triple
+from merge.oracle import text_of, wrong
+from merge.triples import Triple, apart, contested, lines_apart, triple
 
 from redco_new.merge import WHOLE, merge, merge_text
 
@@ -42,6 +42,19 @@ def test_one_side_alone(sides):
         assert function(base, ours, base).content == ours
         assert function(base, base, theirs).content == theirs
         assert function(base, ours, ours).content == ours
+
+
+@EXAMPLES
+@given(drawn(contested))
+def test_taken_conflicts_give_up_nothing_else(sides):
+    plain = merge(*sides)
+    names = [conflict.symbol for conflict in plain.conflicts]
+    merged = merge(*sides, taken=names)
+    left = {conflict.symbol for conflict in merged.conflicts}
+    done = [conflict for conflict in plain.conflicts if conflict.symbol not in left]
+    assert left <= set(names)
+    given_up = text_of(sides.ours, sides.theirs, done)
+    assert WHOLE in names or wrong(*sides, merged, given_up) == []
 
 
 @FEW

@@ -59,7 +59,7 @@ def test_binary_is_kept():
     [OURS, THEIRS, BASE, BOTH + b"more\n", BOTH.replace(b"[train]\n", b""), BOTH * 2, b""],
 )
 def test_wrong_results_are_refused(wrong, monkeypatch):
-    monkeypatch.setattr(text, "merge_lines", lambda *_: Merged(wrong))
+    monkeypatch.setattr(text, "merge_lines", lambda *_: (OURS, Merged(wrong)))
     merged = merge_text(BASE, OURS, THEIRS)
     assert merged.content == OURS
     assert [conflict.symbol for conflict in merged.conflicts] == [WHOLE]
@@ -77,3 +77,17 @@ def test_nothing_is_lost(base, ours, theirs):
     shown = merged.content + "".join(x.theirs for x in merged.conflicts).encode()
     assert set(theirs.split()) - set(base.split()) <= set(shown.split())
     assert merge_text(theirs, merged.content, theirs) == Merged(merged.content)
+
+
+@settings(deadline=None, derandomize=True, database=None)
+@given(LINES, LINES, LINES)
+def test_taken_lines(base, ours, theirs):
+    names = [conflict.symbol for conflict in merge_text(base, ours, theirs).conflicts]
+    merged = merge_text(base, ours, theirs, taken=names)
+    left = [conflict.symbol for conflict in merged.conflicts]
+    shown = merged.content + "".join(x.theirs for x in merged.conflicts).encode()
+    assert set(left) <= set(names)
+    assert set(theirs.split()) - set(base.split()) <= set(shown.split())
+    assert set(merged.content.split()) <= set((ours + b" " + theirs).split())
+    if not left:
+        assert merge_text(base, merged.content, theirs).content == merged.content

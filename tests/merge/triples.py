@@ -32,6 +32,14 @@ def triple(pick: Pick) -> Triple:
     return Triple(base.encode(), ours.encode(), theirs.encode())
 
 
+def contested(pick: Pick) -> Triple:
+    """A few symbols and many edits on each side: most of these meet."""
+    base = "".join(symbols(pick, 20)[:4])
+    mine = edited(base, "user", 3 + pick(6), pick, USER)
+    other = edited(base, "tmpl", 3 + pick(6), pick, TEMPLATE)
+    return Triple(*(text.encode() for text in (base, mine, other)))
+
+
 INSIDE = ("statement", "change", "remark", "function", "member", "document", "decorate")
 
 

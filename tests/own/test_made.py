@@ -178,7 +178,7 @@ def test_an_argument_cannot_take_the_name_of_another_flag(tmp_path, monkeypatch)
     request = Request.from_flags(
         "flagged", "nets_nnx.py:Pair", config=str(tmp_path / "pair.toml"), recipe="regress"
     )
-    files = project.render_project(request, assets.templates())
+    files, _ = project.render_project(request, assets.templates())
     fields = set(re.findall(r"^    (\w+): [^=\n]+ = ", files["flagged/config.py"], re.MULTILINE))
     options = set(re.findall(r'add(?:_argument)?\("--([a-z-]+)"', files["redco_runtime/cli.py"]))
     sections = {"model", "data", "optimizer", "train"}

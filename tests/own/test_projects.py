@@ -159,4 +159,4 @@ def test_redco_toml_gives_the_request_back(folder, results):
     request = Request.from_toml((place / "redco.toml").read_text(), folder=place)
     assert (request.model, request.own.output) == ("../nets_linen.py:Tagger", "topic")
     assert request.own.inputs["ids"].below == 40
-    assert project.render_project(request, project.assets.templates())
+    assert project.render_project(request, project.assets.templates())[0]

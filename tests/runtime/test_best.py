@@ -85,6 +85,7 @@ def trainer(mesh, tmp_path):
         evaluate=evaluate,
     )
     steps = SimpleNamespace(
+        shapes={"w": jax.ShapeDtypeStruct((1,), "float32")},
         batch=NamedSharding(mesh, P("data")),
         evaluate=lambda params, batch, valid: (valid.sum() * 1.0, valid.sum()),
         predict=lambda params, batch, key: batch["x"] + params["w"][0],

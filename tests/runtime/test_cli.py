@@ -99,10 +99,18 @@ def test_a_recorded_run_is_taken_as_it_was_or_on_another_mesh(tmp_path):
     run = Run(tmp_path, Config(), AXES, 4)
     run.save()
     args = argparse.Namespace(workdir=tmp_path, mesh=None, virtual_devices=None)
-    assert cli.recorded_run(args, Config) == run
+    assert cli.recorded_run(args, Config, AXES) == run
     args.mesh = "data=1"
-    other = cli.recorded_run(args, Config)
+    other = cli.recorded_run(args, Config, AXES)
     assert other.mesh == dict.fromkeys(AXES, 1) and other.virtual_devices is None
+
+
+def test_a_recorded_run_takes_the_axes_that_sharding_has_by_now(tmp_path):
+    Run(tmp_path, Config(), AXES, 4).save()
+    args = argparse.Namespace(workdir=tmp_path, mesh=None, virtual_devices=None)
+    now = {"data": -1, "model_1": 2, "model_2": 2}
+    found = cli.recorded_run(args, Config, now)
+    assert (found.mesh, found.virtual_devices) == (now, 4)
 
 
 def test_a_user_error_is_one_message_and_exit_code_2(capsys):

@@ -91,11 +91,13 @@ def steps():
         yield SimpleNamespace(
             traced=traced,
             state=TrainState(abstract((), "int32"), {"w": abstract((4,), "float32")}, ()),
+            shapes={"w": abstract((4,), "float32")},
             batch=rows,
             loss=loss,
             init=jax.jit(
                 lambda key: TrainState(jnp.int32(0), {"w": jnp.zeros(4)}, ()), out_shardings=whole
             ),
+            start=jax.jit(lambda params: TrainState(jnp.int32(0), params, ()), out_shardings=whole),
             train=jax.jit(train, in_shardings=(whole, rows), out_shardings=whole),
             evaluate=jax.jit(lambda p, b, valid: weighted_sum(loss(p, b, None), valid)),
             predict=jax.jit(lambda p, b, key: b["x"] @ p["w"], out_shardings=whole),
@@ -141,6 +143,33 @@ def test_a_stopped_run_goes_on_where_it_was(steps, tmp_path, capsys):
     assert stopped == straight
     run(steps, tmp_path / "stopped")
     assert "step 6 of 6 is done: give more --steps" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("folder", [".", "checkpoints"])
+def test_a_run_starts_from_the_parameters_of_another(steps, tmp_path, capsys, folder):
+    run(steps, tmp_path / "one", steps=2)
+    source = str(tmp_path / "one" / folder)
+    config = Config(train=Train(steps=1))
+    fit(steps, PIPELINE, Run(tmp_path / "two", config, MESH, None, source))
+    assert f"starting from the weights of {source}\n" in capsys.readouterr().out
+    one, two = (read(tmp_path / name / "eval.jsonl") for name in ("one", "two"))
+    assert two[0] == {"step": 0, "loss": one[-1]["loss"]} and two[0]["loss"] < 1.0
+    assert json.loads((tmp_path / "two" / "run.json").read_text())["init"] == source
+
+
+def test_what_differs_is_named_before_the_record_is_replaced(steps, tmp_path):
+    run(steps, tmp_path, steps=1)
+    record = (tmp_path / "run.json").read_text()
+    w = {"w": steps.state.params["w"].update(shape=(8,))}
+    wide = SimpleNamespace(
+        **vars(steps) | {"state": TrainState(steps.state.step, w, ()), "shapes": w}
+    )
+    config = Config(model=Model(width=8))
+    with pytest.raises(UserError, match=r"w: float32\[4\] there, float32\[8\] in the model"):
+        fit(wide, PIPELINE, Run(tmp_path, config, MESH, None))
+    with pytest.raises(UserError, match="width was 4 and is 8"):
+        fit(steps, PIPELINE, Run(tmp_path, config, MESH, None))
+    assert (tmp_path / "run.json").read_text() == record
 
 
 def test_the_last_step_is_logged_evaluated_and_saved_whatever_the_intervals(steps, tmp_path):

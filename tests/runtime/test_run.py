@@ -38,9 +38,31 @@ def test_a_run_comes_back_as_it_was_saved(tmp_path):
 
 def test_another_model_in_the_same_folder_is_refused_by_what_differs(tmp_path):
     Run(tmp_path, Config(), AXES, 4).save()
-    with pytest.raises(UserError, match="width was 4 and is 8; choose another --workdir"):
+    with pytest.raises(UserError, match="width was 4 and is 8; choose the model of that run"):
         Run(tmp_path, Config(Model(width=8)), AXES, 4).save()
     assert load_run(tmp_path, Config).config == Config()
+
+
+@dataclass(frozen=True)
+class Spread(Model):
+    kv_copies: int = 2
+    remat: str = "everything_saveable"
+
+
+@dataclass(frozen=True)
+class SpreadConfig:
+    model: Spread = field(default_factory=Spread)
+
+
+def test_how_a_model_is_spread_over_devices_may_change(tmp_path):
+    spread = Run(tmp_path, SpreadConfig(), AXES, 4)
+    Run(tmp_path, Config(), AXES, 4).save()
+    spread.save(begun=True)
+    assert load_run(tmp_path, SpreadConfig) == spread
+    assert load_run(tmp_path, Config) == Run(tmp_path, Config(), AXES, 4)
+    Run(tmp_path, SpreadConfig(Spread(remat="nothing_saveable")), AXES, 4).save(begun=True)
+    with pytest.raises(UserError, match=f"width was 4 and is 8; .*--init {tmp_path} starts"):
+        Run(tmp_path, SpreadConfig(Spread(width=8)), AXES, 4).save(begun=True)
 
 
 def test_what_a_run_started_from_stays_recorded_once_it_has_a_checkpoint(tmp_path):

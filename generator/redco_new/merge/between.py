@@ -28,6 +28,6 @@ def without(item: Item, excess: Counter[str]) -> Item:
             new[text] -= 1
         else:
             lead.append(line)
-    if item.ours and comments_of(lead) == item.ours.comments:
+    if item.ours and lead != item.lead and comments_of(lead) == item.ours.comments:
         lead = item.ours.lead
     return replace(item, lead=lead)

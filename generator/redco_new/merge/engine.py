@@ -27,12 +27,9 @@ def merge_sources(base: Source, ours: Source, theirs: Source, owned: Iterable[st
 
     Raises Unmergeable or SyntaxError where the file can only be kept whole.
     """
-    style = style_of(ours, base)
-    before, after = style.apply(base), style.apply(theirs)
-    names = renames(before, ours.lines, after)
-    sides = Sides(Side(renamed(before, names)), Side(ours.lines), Side(renamed(after, names)))
+    sides, width, names = sides_of(base, ours, theirs)
     owned = frozenset(names.get(name, name) for name in owned)
-    session, result = settle(sides, Session(owned, style.width))
+    session, result = settle(sides, Session(owned, width))
     if early := sides.early(result):
         raise Unmergeable(f"merged, it would use {', '.join(sorted(early))} before defining it")
     report(session, sides, result)
@@ -41,6 +38,16 @@ def merge_sources(base: Source, ours: Source, theirs: Source, owned: Iterable[st
             told = f"`{old}` is `{new}` in your file: the template's change of it went there"
             session.warnings.append(told)
     return Outcome(result.lines, session.conflicts, session.warnings, names)
+
+
+def sides_of(base: Source, ours: Source, theirs: Source) -> tuple[Sides, int, dict[str, str]]:
+    """The three files, the template's in the style and the names of the user's; that style's line
+    length; old name -> new name, of what the user renamed."""
+    style = style_of(ours, base)
+    before, after = style.apply(base), style.apply(theirs)
+    names = renames(before, ours.lines, after)
+    sides = Sides(Side(renamed(before, names)), Side(ours.lines), Side(renamed(after, names)))
+    return sides, style.width, names
 
 
 def settle(sides: Sides, session: Session) -> tuple[Session, Side]:

@@ -1,6 +1,6 @@
 """What a merge gives back."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 WHOLE = "<file>"  # the symbol of a conflict about a whole file
 
@@ -37,3 +37,9 @@ def kept_whole(ours: bytes, theirs: bytes, reason: str) -> Merged:
 def readable(data: bytes) -> str:
     """`data` as text for a person to read: bytes that are not UTF-8 are escaped."""
     return data.decode("utf-8-sig", "backslashreplace")
+
+
+def not_taken(conflict: Conflict, why: str) -> Conflict:
+    """`conflict`, which the user chose to take and which stays. why: "" if for its own reason."""
+    told = f"{conflict.reason}; it cannot be taken by itself{why and ': '}{why}"
+    return replace(conflict, reason=told)

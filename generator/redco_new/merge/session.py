@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from redco_new.merge.align import Triple
 from redco_new.merge.names import FUNCTIONS
 from redco_new.merge.result import Conflict
-from redco_new.merge.source import plain
-from redco_new.merge.symbols import Symbol
+from redco_new.merge.symbols import Symbol, shown
 
 
 @dataclass
@@ -27,8 +26,7 @@ class Session:
     warnings: list[str] = field(default_factory=list)
 
     def conflict(self, path: str, theirs: Sequence[Symbol], reason: str) -> None:
-        text = "".join(plain(symbol.lines).strip("\n") + "\n" for symbol in theirs)
-        self.conflicts.append(Conflict(path, text, reason, path in self.owned))
+        self.conflicts.append(Conflict(path, shown(theirs), reason, path in self.owned))
 
     def refuse(self, path: str, triple: Triple, reason: str) -> None:
         """Our side stays. Says so, and that the template's callers may not fit."""

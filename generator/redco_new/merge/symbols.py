@@ -2,7 +2,7 @@
 
 import ast
 import tokenize
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -57,6 +57,11 @@ class Symbol:
 
 def comments_of(lines: list[str]) -> list[str]:
     return [comment_text(line) for line in lines if line.strip()]
+
+
+def shown(symbols: Iterable[Symbol]) -> str:
+    """The text of symbols, for a person to read."""
+    return "".join(plain(symbol.lines).strip("\n") + "\n" for symbol in symbols)
 
 
 def symbols_of(lines: list[str]) -> list[Symbol]:

@@ -1,42 +1,32 @@
-"""The guard around the engine: what may not be merged is kept, whatever happens."""
+"""Three-way merge of a Python file, and the template's side of what the user chose."""
 
-import warnings
 from collections.abc import Iterable
 
-from redco_new.merge import engine, verify
-from redco_new.merge.result import Merged, kept_whole
-from redco_new.merge.source import Unmergeable, decode
+from redco_new.merge.guard import guarded
+from redco_new.merge.result import WHOLE, Merged
+from redco_new.merge.taken import Taking
 
 OWNED = ("collate", "loss", "predict")
 
 
-def merge(base: bytes, ours: bytes, theirs: bytes, owned: Iterable[str] = OWNED) -> Merged:
+def merge(
+    base: bytes,
+    ours: bytes,
+    theirs: bytes,
+    owned: Iterable[str] = OWNED,
+    taken: Iterable[str] = (),
+) -> Merged:
     """The user's Python file `ours` with what the template changed from `base` to `theirs`.
 
     owned: dotted names of symbols that are never merged into once the user has edited them.
+    taken: symbols of which the template's side wins where they are in conflict, as `Conflict.symbol`
+    names them; one that cannot be taken by itself stays a conflict, whose reason says why.
     Pure, and never raises: where a file or a symbol cannot be merged, or the result does not stand
     an independent check, the user's side is kept and the template's is a conflict.
     """
-    if theirs in (base, ours):
-        return Merged(ours)
-    if ours == base:
+    owned, chosen = tuple(owned), set(taken)
+    merged = guarded(base, ours, theirs, owned)
+    wanted = list(dict.fromkeys(x.symbol for x in merged.conflicts if x.symbol in chosen))
+    if WHOLE in wanted:
         return Merged(theirs)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the parser, about the user's code
-            return checked(base, ours, theirs, tuple(owned))
-    except KeyboardInterrupt:
-        raise
-    except (Unmergeable, SyntaxError) as error:
-        return kept_whole(ours, theirs, f"your file and the template's cannot be merged: {error}")
-    except BaseException as error:  # whatever it is, the user's file is safer as it is
-        return kept_whole(ours, theirs, f"the merge failed: {type(error).__name__}: {error}")
-
-
-def checked(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...]) -> Merged:
-    mine = decode(ours)
-    outcome = engine.merge_sources(decode(base), mine, decode(theirs), owned)
-    merged = Merged(mine.encode(outcome.lines), outcome.conflicts, outcome.warnings)
-    if wrong := verify.faults(base, ours, theirs, merged, owned, outcome.renamed):
-        return kept_whole(ours, theirs, f"the merge failed its check: {wrong[0]}")
-    return merged
+    return Taking(base, ours, theirs, owned, merged).merged(wanted) if wanted else merged

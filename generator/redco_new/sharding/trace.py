@@ -50,7 +50,8 @@ def trace(forward: Callable[[Any, Any], Any], params: Any, batch: Any) -> Traced
     leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
     parameters = tuple(parameter(path_string(path), leaf) for path, leaf in leaves)
     try:
-        jaxpr, made = jax.make_jaxpr(forward, return_shape=True)(params, batch)
+        with jax.disable_jit(False):  # whatever JAX_DISABLE_JIT says: it would unroll each scan
+            jaxpr, made = jax.make_jaxpr(forward, return_shape=True)(params, batch)
     except Exception as error:  # the model's own code may raise anything
         raise ShardingError(explain(error)) from error
     return Traced(jaxpr, parameters, treedef, jax.tree.structure(made))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,19 @@ from redco_new.sources.lookup import look_up
 class Model:
     """One model of a family.
 
-    title: for people.  config: transformers' own, of the full model.  full, tiny: what it says, and
-    what a tiny one of the same kind says.  tokenizer: Hugging Face id or folder.
+    title: for people.  hf: what config.json says besides the sizes.  full, tiny: what transformers'
+    config says, and what a tiny one of the same kind says.  tokenizer: Hugging Face id or folder.
+    source: the config.json of a checkpoint; None for others.  absent: whether it is one of before.
     """
 
     family: Family
     title: str
-    config: Any
+    hf: Mapping[str, Any]
     full: Settings
     tiny: Settings
     tokenizer: str
+    source: Mapping[str, Any] | None = None
+    absent: bool = False
 
     def facts(self) -> dict[str, Any]:
         """What the templates of the model and of its weights print."""
@@ -40,23 +44,32 @@ class Model:
             "sizes": self.full.sizes,
             "quirks": self.full.quirks,
             "keys": self.family.keys,
-            "hf": besides(self.config, self.family),
+            "hf": self.hf,
         }
 
 
-def find_model(name: str, size: str, shards: int, folder: Path = Path()) -> Model:
+def find_model(
+    name: str,
+    size: str,
+    shards: int,
+    folder: Path = Path(),
+    source: Mapping[str, Any] | None = None,
+) -> Model:
     """The model that `--model name --size size` names; shards: that its tiny one divides by.
 
-    folder: what the path of a checkpoint is relative to.
+    folder: what the path of a checkpoint is relative to.  source: its config.json, for where it is not.
     Raises RedcoError if there is none, or what it says cannot be honoured.
     """
     if is_checkpoint(name):
         if size:
             what = f"{name} has its own size"
             raise RedcoError("--size", what, "leave it out, or give a family with --model")
-        config = checkpoint_config(name, folder)
+        source, absent = checkpoint_config(name, folder, source)
+        config = config_class(source["model_type"], name).from_dict(source, name_or_path=name)
         family = find_type(name, config.model_type)
-        return make_model(family, f"{family.title} ({Path(name).name})", config, name, shards)
+        title = f"{family.title} ({Path(name).name})"
+        model = make_model(family, title, config, name, shards)
+        return replace(model, source=source, absent=absent)
     family = look_up("model", name, FAMILIES)
     known = look_up("size", size, family.sizes) if size else next(iter(family.sizes.values()))
     size = size or next(iter(family.sizes))
@@ -71,7 +84,7 @@ def make_model(family: Family, title: str, config: Any, tokenizer: str, shards: 
     )  # of a tiny vocabulary
     small = type(config)(**stored(config) | outside | family.shrink(config, shards))
     full, tiny = (spread(found, shards) for found in (full, family.read(small)))
-    return Model(family, title, config, full, tiny, tokenizer)
+    return Model(family, title, besides(config, family), full, tiny, tokenizer)
 
 
 def spread(settings: Settings, shards: int) -> Settings:
@@ -102,27 +115,37 @@ def find_type(name: str, model_type: str) -> Family:
     raise RedcoError("--model", what, f"there are {', '.join(FAMILIES)}; or give your own class")
 
 
-def checkpoint_config(name: str, folder: Path) -> Any:
-    """transformers' config of a path from `folder`, or of an id. Raises RedcoError if there is none."""
+def checkpoint_config(
+    name: str, folder: Path, known: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], bool]:
+    """(config.json of a path from `folder` or of an id, or `known` where it is not there; whether so).
+
+    Raises RedcoError if there is none.
+    """
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
     from transformers import PretrainedConfig
 
     # Without a look at the disk: the folder of the project may not be there yet.
     path = Path(os.path.normpath(folder.resolve() / name)) if is_folder(name) else None
-    if path and not (path / "config.json").is_file():
+    missing = path is not None and not (path / "config.json").is_file()
+    if missing and known is None:
         raise RedcoError("--model", f"{path} has no config.json", "give a checkpoint's folder")
     try:
-        found, _ = PretrainedConfig.get_config_dict(str(path or name))
+        found = known if missing else PretrainedConfig.get_config_dict(str(path or name))[0]
     except (OSError, ValueError) as error:
-        what = f"{name}: {str(error).strip().splitlines()[0]}"
-        todo = "check the name and the network; a gated model needs `hf auth login`"
-        raise RedcoError("--model", what, todo) from error
+        if path is not None or known is None:
+            what = f"{name}: {str(error).strip().splitlines()[0]}"
+            todo = "check the name and the network; a gated model needs `hf auth login`"
+            raise RedcoError("--model", what, todo) from error
+        found, missing = known, True
     if "model_type" not in found:
         raise RedcoError("--model", f"{name}: config.json has no model_type", "add it")
-    return config_class(found["model_type"], name).from_dict(found, name_or_path=name)
+    return {key: value for key, value in found.items() if not key.startswith("_")}, missing
 
 
 def config_class(model_type: str, name: str = "") -> Any:
     """transformers' class for that type. Raises RedcoError if there is none."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
     from transformers import CONFIG_MAPPING, logging
 
     logging.set_verbosity_error()

@@ -71,6 +71,10 @@ def examples(config):
 def prompts(config, texts):
     """An example for each text to continue, padded on the right and cut on the left."""
     length = config.data.sequence_length - NEW_TOKENS
+    if length < 1:
+        raise UserError(
+            f"--sequence-length: give more than {NEW_TOKENS}, NEW_TOKENS in pipeline.py"
+        )
     found = []
     for prompt in texts:
         ids = tokenizer(config.data.tokenizer)(prompt, add_special_tokens=False)["input_ids"]

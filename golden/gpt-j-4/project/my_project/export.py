@@ -1,4 +1,4 @@
-# Yours: redco writes this file once and never overwrites it.
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
 """Write a trained model as a folder that from_pretrained of transformers reads.
 
 python -m my_project.export --workdir runs/tiny --out exported
@@ -11,6 +11,7 @@ import jax
 from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import Config
+from my_project.sharding import AXES
 from my_project.steps import build
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.cli import command, parser, recorded_run
@@ -24,11 +25,13 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--out", type=Path, required=True, help="a folder that does not exist")
     args = options.parse_args()
-    run = recorded_run(args, Config)
+    run = recorded_run(args, Config, AXES)
     boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
     with jax.set_mesh(make_mesh(run.mesh)):
         steps = build(run.config)
-        step, params = Checkpoints(run.checkpoints).restore_params(steps.state.params)
+        step, params = Checkpoints(run.checkpoints, shapes=steps.shapes).restore_params(
+            steps.state.params
+        )
         export(
             params,
             args.out,

@@ -1,4 +1,4 @@
-# Yours: redco writes this file once and never overwrites it.
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
 """GPT-J (Wang and Komatsuzaki 2021), a causal decoder with rotary positions, in Flax NNX.
 
 Shape letters: B batch, S sequence, T cache slots, D embed, F mlp, N heads, H head dim, R half

@@ -1,4 +1,4 @@
-# Yours: redco writes this file once and never overwrites it.
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
 """The pipeline: what the model learns from, its loss, and its predictions. Made to be edited.
 
 B batch, S sequence, T new tokens. A name carries its shape: ids_BS is an array of shape (B, S).
@@ -72,6 +72,10 @@ def examples(config):
 def prompts(config, texts):
     """An example for each text to continue, padded on the right and cut on the left."""
     length = config.data.sequence_length - NEW_TOKENS
+    if length < 1:
+        raise UserError(
+            f"--sequence-length: give more than {NEW_TOKENS}, NEW_TOKENS in pipeline.py"
+        )
     found = []
     for prompt in texts:
         ids = tokenizer(config.data.tokenizer)(prompt, add_special_tokens=False)["input_ids"]

@@ -1,4 +1,4 @@
-# Yours: redco writes this file once and never overwrites it.
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
 """Net, as the steps and the pipeline use it. The class is imported, not copied: edit it where it is."""
 
 import sys

@@ -1,4 +1,4 @@
-# Yours: redco writes this file once and never overwrites it.
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
 """The pipeline: what the model learns from, its loss, and its predictions. Made to be edited.
 
 B batch, C classes. A name carries its shape: logits_BC is an array of shape (B, C).

@@ -1,4 +1,4 @@
-# Yours: redco writes this file once and never overwrites it.
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
 """Train Net: boot, build, fit.
 
 python -m my_project.train --preset tiny --virtual-devices 4 --workdir runs/tiny

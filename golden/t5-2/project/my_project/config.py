@@ -1,4 +1,4 @@
-# Yours: redco writes this file once and never overwrites it.
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
 """Every setting of a run, with its unit. Each is a flag of train.py too: learning_rate, --learning-rate."""
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-# Yours: redco writes this file once and never overwrites it.
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
 """T5 (Raffel et al. 2020), an encoder and a decoder with relative positions, in Flax NNX.
 
 Shape letters: B batch, S source, T target or queries, C cache slots, D embed, F mlp, N heads,

@@ -1,4 +1,4 @@
-# Yours: redco writes this file once and never overwrites it.
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
 """What Hugging Face calls each parameter, and the config.json that goes with them."""
 
 from typing import Any

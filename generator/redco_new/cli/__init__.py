@@ -1,0 +1,70 @@
+"""The commands `redco-new` and `redco`: parse, call, print; nothing else."""
+
+import signal
+import sys
+from typing import Any, NoReturn
+
+import typer
+
+from redco_new.cli import change, look
+from redco_new.cli.new import new_app
+from redco_new.errors import RedcoError
+
+INTERRUPTED = 130  # as shells count SIGINT
+
+redco_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+redco_app.command("inspect")(look.inspect_model)
+redco_app.command("models")(look.list_models)
+redco_app.command("update")(change.update)
+redco_app.command("resolve")(change.resolve)
+redco_app.command("eject")(change.eject)
+
+
+@redco_app.callback()
+def redco() -> None:
+    """Look at what redco-new would make of a model; update a project that it made.
+
+    `redco-new --help` tells how to make one.
+    """
+
+
+def run(app: typer.Typer, program: str, args: list[str]) -> int:
+    """Run a command line and return its exit code; what the user must mend is one line on stderr."""
+    try:
+        command = typer.main.get_command(app)
+        code: Any = command.main(with_values(args), program, standalone_mode=False)
+    except RedcoError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return error.exit_code
+    except typer.TyperException as error:
+        what = " ".join(error.format_message().rstrip(".").split())
+        print(f"{program}: command line: {what}; see {program} --help", file=sys.stderr)
+        return RedcoError.exit_code
+    if code == INTERRUPTED:
+        print(f"{program}: interrupted; nothing was left behind", file=sys.stderr)
+    return code or 0
+
+
+def with_values(args: list[str]) -> list[str]:
+    """The arguments, with an empty value for a --diff that has none."""
+    after = [*args[1:], "--"][: len(args)]
+    return [
+        "--diff=" if arg == "--diff" and next.startswith("-") else arg
+        for arg, next in zip(args, after, strict=True)
+    ]
+
+
+def new_main() -> NoReturn:
+    """The console script `redco-new`."""
+    _main(new_app, "redco-new")
+
+
+def redco_main() -> NoReturn:
+    """The console script `redco`."""
+    _main(redco_app, "redco")
+
+
+def _main(app: typer.Typer, program: str) -> NoReturn:
+    # So that a killed process takes its staging folder with it, as an interrupted one does.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    sys.exit(run(app, program, sys.argv[1:]))

@@ -1,0 +1,175 @@
+"""The commands that change a project: `redco update`, `redco resolve`, `redco eject`."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from redco_new.cli import options
+from redco_new.cli.progress import status
+from redco_new.errors import RedcoError
+
+Folder = Annotated[str, typer.Argument(metavar="[DIR]", help="The project, or a folder in it.")]
+Target = Annotated[str, typer.Argument(metavar="PATH[::SYMBOL]", help="What is to be settled.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Tell what would change, by symbol; write nothing.")
+]
+Diff = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[PATH]", help="Print what would change, in PATH or in all; write nothing."
+    ),
+]
+Check = Annotated[
+    bool,
+    typer.Option("--check", help="For CI: exit code 1 if an update would change anything."),
+]
+Partial = Annotated[
+    bool,
+    typer.Option("--partial", help="Apply what is not in conflict; your side of the rest stays."),
+]
+
+
+def update(
+    folder: Folder = ".",
+    model: options.Model = None,
+    shards: options.Shards = None,
+    mesh: options.Mesh = None,
+    size: options.Size = None,
+    recipe: options.Recipe = None,
+    config: options.Config = None,
+    example: options.Example = None,
+    dtype: options.Dtype = None,
+    zero: options.Zero = None,
+    sequence_parallel: options.SequenceParallel = None,
+    template: options.Template = None,
+    dry_run: DryRun = False,
+    diff: Diff = None,
+    check: Check = False,
+    as_json: options.AsJson = False,
+    partial: Partial = False,
+) -> int:
+    """Bring a project up to date with its redco.toml, its model.py and redco, and lose nothing in it.
+
+    The model is read anew, as you have it in model.py, and each file is merged three ways: what redco
+    wrote before, what you made of it, what redco writes now. collate, loss and predict are never merged
+    into once you have edited them. What you and redco both changed is a conflict: then nothing is
+    written until you settle it. The merged project takes one step in a copy before it is written.
+
+    \b
+    Examples:
+      redco update
+      redco update --shards 8
+      redco update my-project --model llama --dry-run
+      redco update --diff my_project/sharding.py
+      redco update --check --json
+
+    Exit codes: 0 done, or nothing to do; 1 a conflict, or with --check anything to do; 2 bad input.
+    """
+    flags = {
+        "model": model,
+        "shards": shards,
+        "mesh": mesh,
+        "size": size,
+        "recipe": recipe,
+        "config": config,
+        "example": example,
+        "dtype": dtype,
+        "zero": zero,
+        "sequence_parallel": sequence_parallel,
+    }
+    modes = {
+        "--dry-run": dry_run,
+        "--diff": diff is not None,
+        "--check": check,
+        "--partial": partial,
+    }
+    if sum(modes.values()) > 1:
+        what = f"{' and '.join(k for k, on in modes.items() if on)} are given"
+        raise RedcoError("command line", what, "give one of them")
+    if as_json and not check:
+        raise RedcoError("--json", "is the form of --check", "give both")
+    from redco_new.update.standing import find_root
+
+    root, source = find_root(Path(folder)), template and Path(template)
+    if not (dry_run or check or diff is not None):
+        return change(root, flags, source, partial=partial)
+    from redco_new.update import report, run
+
+    with status() as progress:
+        found = run.look(root, flags, source, progress)
+    if check:
+        return report.check(found, as_json=as_json)
+    if diff is not None:
+        return report.diff(found, diff)
+    return report.plan(found)
+
+
+def change(
+    root: Path, flags: Mapping[str, Any], template: Path | None, *, partial: bool = False
+) -> int:
+    """Update the project `root`; what was done, or what is to be settled first, is printed."""
+    from redco_new.update import report, run
+
+    with status() as progress:
+        found, told = run.update(root, flags, template, progress, partial=partial)
+    where = [] if root == Path() else [shlex.quote(str(root))]
+    command = " ".join(["redco update", *where, *typed({**flags, "template": template})])
+    return report.done(found, told, partial=partial, command=command)
+
+
+def typed(flags: Mapping[str, Any]) -> list[str]:
+    """The flags that are given, as they are typed."""
+    found = []
+    for name, value in flags.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            found.append(f"--{flag}" if value else f"--no-{flag}")
+        elif value is not None:
+            found.append(f"--{flag} {shlex.quote(str(value))}")
+    return found
+
+
+def resolve(
+    target: Target,
+    mine: Annotated[bool, typer.Option("--mine", help="Your file stays as it is there.")] = False,
+    theirs: Annotated[bool, typer.Option("--theirs", help="Take what redco writes there.")] = False,
+) -> None:
+    """Settle a conflict of `redco update`: your side, or redco's.
+
+    \b
+    Examples:
+      redco resolve my_project/model.py::Layer.__call__ --mine
+      redco resolve my_project/pipeline.py::loss --theirs
+      redco resolve my_project/model.py --mine
+    """
+    if mine == theirs:
+        raise RedcoError(
+            "command line", "whose side it is to be is not clear", "give --mine or --theirs"
+        )
+    from redco_new.update import report
+    from redco_new.update.resolve import resolve
+    from redco_new.update.standing import find_root, inside
+
+    root = find_root(Path(target.partition("::")[0]))
+    report.resolved(resolve(root, inside(root, target), "mine" if mine else "theirs"))
+
+
+def eject(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A generated file, or folder.")],
+) -> None:
+    """Make a generated file yours: redco leaves it alone from then on.
+
+    \b
+    Examples:
+      redco eject my_project/sharding.py
+      redco eject launch
+    """
+    from redco_new.update.eject import eject
+    from redco_new.update.standing import find_root, inside
+
+    root = find_root(Path(path))
+    for each in eject(root, inside(root, path)):
+        print(f"{each} is yours: redco leaves it alone from now on.")

@@ -1,0 +1,85 @@
+"""The commands that change nothing: `redco inspect`, `redco models`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from redco_new import assets
+from redco_new.cli import options
+from redco_new.cli.progress import status
+from redco_new.inspect import page
+from redco_new.request import Request
+
+
+def inspect_model(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A family, such as gpt-j.")],
+    shards: options.Shards = None,
+    mesh: options.Mesh = None,
+    size: options.Size = None,
+    recipe: options.Recipe = None,
+    config: options.Config = None,
+    example: options.Example = None,
+    zero: options.Zero = None,
+    sequence_parallel: options.SequenceParallel = None,
+    as_json: options.AsJson = False,
+    html: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write a page that draws each parameter to scale."),
+    ] = None,
+) -> None:
+    """Show how each parameter of MODEL is split, and why, and what devices send to each other.
+
+    Writes nothing but FILE, if it is given.
+
+    \b
+    Examples:
+      redco inspect gpt-j --shards 4
+      redco inspect gpt-j --mesh fsdp=2,model=4 --json
+      redco inspect gpt-j --shards 4 --html plan.html
+    """
+    target = None if html is None else Path(html)
+    if target:
+        page.check(target)
+    request = Request.from_flags(
+        "inspected",
+        model,
+        shards=shards,
+        mesh=mesh,
+        size=size,
+        recipe=recipe,
+        config=config,
+        example=example,
+        zero=zero,
+        sequence_parallel=sequence_parallel,
+    )
+    with status() as progress:
+        progress(f"reading the model {model}")
+        from redco_new import design  # here: it imports jax, which takes seconds
+        from redco_new.inspect.report import report
+
+        plan = design.plan_for(request, assets.templates())
+    report(model, plan, as_json=as_json, html=target)
+
+
+def list_models(
+    family: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="One family, such as llama.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the models that redco has templates of: sizes, parameters, and memory to train them.
+
+    \b
+    Examples:
+      redco models
+      redco models llama --json
+    """
+    with status() as progress:
+        from redco_new.inspect import catalog
+        from redco_new.sources.families import FAMILIES
+        from redco_new.sources.lookup import look_up
+
+        names = list(FAMILIES) if family is None else [look_up("model", family, FAMILIES).name]
+        found = list(catalog.rows(names, assets.templates(), progress))
+    catalog.show(found, as_json=as_json)

@@ -1,0 +1,103 @@
+"""The command `redco-new`."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from redco_new import project
+from redco_new.cli import options
+from redco_new.cli.change import change
+from redco_new.cli.progress import status
+from redco_new.errors import RedcoError
+from redco_new.manifest import MANIFEST
+from redco_new.request import Request
+
+new_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@new_app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The project, and its folder.")],
+    model: options.Model = None,
+    shards: options.Shards = None,
+    mesh: options.Mesh = None,
+    size: options.Size = None,
+    recipe: options.Recipe = None,
+    config: options.Config = None,
+    example: options.Example = None,
+    dtype: options.Dtype = None,
+    zero: options.Zero = None,
+    sequence_parallel: options.SequenceParallel = None,
+    output: Annotated[str, typer.Option(metavar="DIR", help="The folder to create NAME in.")] = ".",
+    template: options.Template = None,
+) -> int | None:
+    """Write a project that trains MODEL on as many devices as you like.
+
+    redco-new reads the model's own computation, works out how to split each tensor, and writes a
+    project that you own: plain JAX, one explicit PartitionSpec a parameter, and the three functions
+    of a pipeline (collate, loss, predict), already working. The project runs without redco-new.
+
+    \b
+    Examples:
+      redco-new my-project --model gpt-j --shards 4
+      redco-new my-project --model gpt-j --mesh data=2,fsdp=2,model=4 --dtype float32
+      redco-new my-project --model nets.py:Net --config net.toml --recipe classify --shards 4
+
+    What happens next: the folder NAME appears, whole or not at all. If NAME is a project that redco-new
+    made, it is updated instead, as by `redco update`, and nothing that you wrote in it is lost. Its README.md names the commands to install, train and predict, and the files in reading order.
+    Then edit NAME's pipeline.py, where your data comes in. `redco inspect gpt-j --shards 4` shows
+    the splitting without writing anything.
+    """
+    name, parent = place(name, output)
+    flags = {
+        "model": model,
+        "shards": shards,
+        "mesh": mesh,
+        "size": size,
+        "recipe": recipe,
+        "config": config,
+        "example": example,
+        "dtype": dtype,
+        "zero": zero,
+        "sequence_parallel": sequence_parallel,
+    }
+    source = template and Path(template)
+    if os.path.lexists(parent / name / MANIFEST):
+        return change(parent / name, flags, source)
+    if model is None:
+        raise RedcoError("command line", "Missing option '--model'", "see redco-new --help")
+    request = Request.from_flags(name, folder=parent / name, **flags)
+    with status() as progress:
+        target = project.create(request, parent, source, progress)
+    print(f"Created {target}. What to do next:\n")
+    for command in next_commands(request, target):
+        print(f"  {command}")
+
+
+def place(name: str, output: str) -> tuple[str, Path]:
+    """The project's name and the folder to create it in; `name` may be an absolute path."""
+    path = Path(name)
+    if ".." in path.parts:
+        raise RedcoError("NAME", f"{name!r} leads out of its folder", "use --output for the folder")
+    if not path.is_absolute():
+        if len(path.parts) > 1:
+            what = f"{name!r} has a folder in it"
+            raise RedcoError("NAME", what, f"give it with --output {shlex.quote(str(path.parent))}")
+        return name, Path(output)
+    if output != ".":
+        todo = "give the folder once, in NAME or in --output"
+        raise RedcoError("NAME", f"{name!r} is a full path, and --output is given too", todo)
+    return path.name, path.parent
+
+
+def next_commands(request: Request, target: Path) -> list[str]:
+    """What to type after a project was created, first to last."""
+    return [
+        f"cd {shlex.quote(str(target))}",
+        "pip install -e .",
+        f"python -m {request.package}.train --preset tiny --steps 200"
+        f" --virtual-devices {request.devices} --workdir runs/a",
+    ]

@@ -1,0 +1,61 @@
+"""The options that several commands have."""
+
+from typing import Annotated
+
+import typer
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="The model: a family that redco knows, such as gpt-j, or your own class, nets.py:Net.",
+    ),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="For your own class: TOML with its [model] and [inputs]."),
+]
+Example = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE:NAME", help="For your own class: a function that gives (arguments, inputs)."
+    ),
+]
+Shards = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Devices that each tensor is split over: the axis `model`."),
+]
+Mesh = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AXES", help="All axes at once: data=2,fsdp=1,model=4; data=-1: the rest."
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(metavar="DTYPE", help="What to compute in: bfloat16 (the default), float32."),
+]
+Zero = Annotated[
+    int | None,
+    typer.Option(metavar="STAGE", help="1: split what the optimizer keeps over `data` too."),
+]
+SequenceParallel = Annotated[
+    bool | None,
+    typer.Option(
+        help="Split the sequence over `model` where nothing else is: less memory per device.",
+    ),
+]
+Size = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="A size of the family: `redco models` lists them."),
+]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RECIPE", help="What is trained, such as lm: by default, what suits MODEL."
+    ),
+]
+Template = Annotated[
+    str | None, typer.Option(metavar="DIR", help="A fork of redco's templates to render.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

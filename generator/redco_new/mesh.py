@@ -1,0 +1,59 @@
+"""The mesh that is asked for: how many devices along each axis."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from redco_new.errors import RedcoError
+
+AXES = ("data", "fsdp", "expert", "model")
+REST = -1  # as the size of `data`: the devices that the other axes leave
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
+MESH_EXAMPLE = "give for example --mesh data=2,fsdp=1,model=4"
+
+
+def parse_mesh(
+    shards: str | None, mesh: str | None, known: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The mesh that `--shards 4` and `--mesh data=2,fsdp=1,model=4` ask for, each as it was typed.
+
+    `--shards` is the size of `model`. An axis that neither names has the size that is `known`, else 1,
+    but `data` takes the devices that are left. Raises RedcoError if a size is not a size or the two
+    flags contradict.
+    """
+    sizes = {} if mesh is None else _parse_axes(mesh)
+    if shards is not None:
+        if not WHOLE_NUMBER.fullmatch(shards) or int(shards) < 1:
+            what = f"{shards!r} is not a number of shards: 1 or more"
+            raise RedcoError("--shards", what, "give for example --shards 4")
+        if sizes.get("model", int(shards)) != int(shards):
+            what = f"{shards} contradicts model={sizes['model']} of --mesh"
+            raise RedcoError("--shards", what, "make them equal, or give only one of them")
+        sizes["model"] = int(shards)
+    return check_mesh("--mesh", {**(known or {}), **sizes})
+
+
+def _parse_axes(text: str) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        axis, equals, size = part.partition("=")
+        if not equals or not WHOLE_NUMBER.fullmatch(size):
+            raise RedcoError("--mesh", f"{part!r} is not AXIS=SIZE", MESH_EXAMPLE)
+        if axis in sizes:
+            raise RedcoError("--mesh", f"the axis {axis!r} is given twice", "give it once")
+        sizes[axis] = int(size)
+    return sizes
+
+
+def check_mesh(where: str, sizes: Any) -> dict[str, int]:
+    """`sizes` with all of AXES, in their order. Raises RedcoError for what is no axis or no size."""
+    if not isinstance(sizes, dict):
+        raise RedcoError(where, f"{sizes!r} is not a table", "write [mesh] with an axis a line")
+    for axis, size in sizes.items():
+        if axis not in AXES:
+            raise RedcoError(where, f"unknown axis {axis!r}", f"the axes are {', '.join(AXES)}")
+        rest = axis == "data" and size == REST
+        if type(size) is not int or (size < 1 and not rest):
+            todo = "give 1 or more (data may be -1: the devices that are left)"
+            raise RedcoError(where, f"{axis}={size} is not a size", todo)
+    return {a: sizes.get(a, REST if a == "data" else 1) for a in AXES}

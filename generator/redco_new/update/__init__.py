@@ -1,0 +1,1 @@
+"""Updating a project: what was asked for and what the user wrote become one tree, or nothing changes."""

@@ -1,0 +1,158 @@
+"""Imports a project and takes one step with it: a program that trial.py runs, in a process of its own.
+
+Its argument is JSON: project, package, mesh (axis -> size), seconds (for examples()), and report, the
+file to write: {"note": why the step was not tried, or ""} or {"error", "where", "missing"}.
+"""
+
+import importlib
+import json
+import math
+import os
+import sys
+import sysconfig
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+# Of what is generated, in the order that names a fault where it is; a user may have deleted some.
+MODULES = (
+    *("sharding", "model", "config", "pipeline", "boot"),
+    *("steps", "weights", "train", "predict", "export"),
+)
+WRONG_CODE = (AttributeError, NameError, TypeError)  # in examples(): not for want of its data
+INSTALLED = {"site-packages", "dist-packages"}
+EXAMPLES = "examples() in pipeline.py"
+LONGEST = 600  # characters of an error
+
+
+class Untried(Exception):
+    """There is nothing to try the step with. Its message says why."""
+
+
+def main() -> NoReturn:
+    job = json.loads(sys.argv.pop())
+    try:
+        try_project(job)
+        report(job, note="")
+    except Untried as reason:
+        report(job, note=str(reason))
+    except BaseException as error:  # sys.exit in the user's code is one
+        report(
+            job,
+            error=tell(error, job["project"]),
+            where=locate(error, job["project"]),
+            missing=error.name if isinstance(error, ModuleNotFoundError) else None,
+        )
+
+
+def report(job: dict[str, Any], **found: str | None) -> NoReturn:
+    """Write what was found, whole or not at all, and end, whatever threads the user's code runs."""
+    part = Path(job["report"] + ".part")
+    part.write_text(json.dumps(found))
+    part.replace(job["report"])
+    os._exit(0)
+
+
+def try_project(job: dict[str, Any]) -> None:
+    """Import all of a project and take one step. Raises what fails; Untried where the data does."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", math.prod(job["mesh"].values()))
+    folder = Path(job["project"], job["package"])
+    present = [name for name in MODULES if (folder / f"{name}.py").exists()]
+    modules = {name: importlib.import_module(f"{job['package']}.{name}") for name in present}
+    config = modules["config"].PRESETS.get("tiny")
+    if config is None:
+        raise Untried("PRESETS in config.py has no tiny")
+    from redco_runtime.mesh import make_mesh
+
+    with jax.set_mesh(make_mesh(job["mesh"])):
+        steps = modules["steps"].build(config)
+        take_step(steps, modules["pipeline"], config, job)
+
+
+def take_step(steps: Any, pipeline: Any, config: Any, job: dict[str, Any]) -> None:
+    """One step from random parameters, of a batch that has a row for each device of each part."""
+    import jax
+    from redco_runtime.data import to_global
+    from redco_runtime.mesh import count_parts
+
+    state = steps.init(jax.random.key(config.train.seed))
+    rows = count_parts(steps.batch) * config.train.micro_batches
+    examples = find_examples(pipeline, config, rows, job)
+    batch = to_global(steps.batch, rows, lambda at: pipeline.collate([examples[i] for i in at]))
+    loss = float(steps.train(state, batch)[1]["loss"])
+    if not math.isfinite(loss):
+        where = f"{job['package']}/pipeline.py::loss"
+        report(job, error=f"the loss of the first step is {loss}", where=where, missing=None)
+
+
+def find_examples(pipeline: Any, config: Any, rows: int, job: dict[str, Any]) -> list[Any]:
+    """The first examples that the user's function gives, from the start again where it gives few.
+
+    Raises Untried if it has none, which may be for want of its data; what its own code has wrong,
+    as it is.
+    """
+    try:
+        with limit(job):
+            found = pipeline.examples(config)[0]
+            count = len(found)
+            examples = [found[i % count] for i in range(rows if count else 0)]
+    except BaseException as error:
+        last = list(traceback.walk_tb(error.__traceback__))[-1][0].f_code.co_filename
+        if isinstance(error, WRONG_CODE) and is_users(last, job["project"]):
+            raise
+        raise Untried(f"{EXAMPLES}: {tell(error, job['project'])}") from error
+    if not examples:
+        raise Untried(f"{EXAMPLES}: it gives none to train on")
+    return examples
+
+
+@contextmanager
+def limit(job: dict[str, Any]) -> Iterator[None]:
+    """End the trial, with a note, where examples() takes long."""
+    why = f"{EXAMPLES}: it takes more than {job['seconds']} s"
+    # A signal's exception would be caught by code that tries again and again to reach its data.
+    timer = threading.Timer(job["seconds"], report, [job], {"note": why})
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def tell(error: BaseException, project: str) -> str:
+    """An error in one line; UserError is of the runtime, and says all by itself."""
+    name, text = type(error).__name__, " ".join(str(error).split()).replace(project + os.sep, "")
+    text = text if len(text) <= LONGEST else text[:LONGEST] + " ..."
+    return text if name == "UserError" else f"{name}: {text}".removesuffix(": ")
+
+
+def locate(error: BaseException, project: str) -> str:
+    """path:line of the user's innermost line that the error went through; "" if there is none.
+
+    The path is relative to the project, or absolute for what is not in it.
+    """
+    frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.append((error.filename, error.lineno or 1))
+    for file, line in reversed(frames):
+        if is_users(file, project):
+            path = os.path.relpath(file, project)
+            return f"{os.path.realpath(file) if path.startswith('..') else path}:{line}"
+    return ""
+
+
+def is_users(file: str, project: str) -> bool:
+    """Whether a file is the user's: not Python's, not installed, not the runtime's, not this one."""
+    parts = Path(os.path.relpath(file, project)).parts
+    apart = file == __file__ or file.startswith(sysconfig.get_path("stdlib") + os.sep)
+    written = os.path.isabs(file)  # neither <string> nor what a compiled module was made of
+    return written and not (apart or parts[0] == "redco_runtime" or INSTALLED & {*parts})
+
+
+if __name__ == "__main__":
+    main()

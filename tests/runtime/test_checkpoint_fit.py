@@ -1,0 +1,141 @@
+"""A checkpoint and a model that is not the one that wrote it: what is said, and what is no change."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.errors import UserError
+from redco_runtime.state import TrainState
+from states import OPTIMIZER, abstract, assert_same, make_state, save_steps
+
+
+def faults(directory, state):
+    """What is said of a state that the newest checkpoint does not fit."""
+    with pytest.raises(UserError) as error:
+        Checkpoints(directory, keep=3).restore(state)
+    return str(error.value).splitlines()[1:-1]
+
+
+def with_params(mesh, change):
+    """The abstract state of a model whose parameters `change` makes of those of make_state."""
+    params = change(abstract(make_state(mesh).params))
+    whole = NamedSharding(mesh, P())
+    state = jax.eval_shape(lambda: TrainState(jnp.int32(1), params, OPTIMIZER.init(params)))
+    return jax.tree.map(lambda leaf: leaf.update(sharding=whole), state)
+
+
+def test_the_optimizer_is_not_named_where_its_parameter_is(tmp_path, mesh):
+    save_steps(tmp_path, mesh, 1)
+
+    def change(params):
+        del params["scale"]
+        return params | {"new": jax.ShapeDtypeStruct((3,), jnp.float32)}
+
+    assert faults(tmp_path, with_params(mesh, change)) == [
+        "  scale: bfloat16[8] there, absent in the model",
+        "  new: absent there, float32[3] in the model",
+    ]
+
+
+def test_another_optimizer_has_a_line_for_all_parameters(tmp_path, mesh):
+    save_steps(tmp_path, mesh, 1)
+    state = abstract(make_state(mesh))
+    state = TrainState(state.step, state.params, optax.sgd(0.1, momentum=0.9).init(state.params))
+    assert faults(tmp_path, state) == [
+        "  opt_state/1/0/count: int32[] there, absent in the model",
+        "  opt_state/1/0/mu/*: float32 there, absent in the model",
+        "  opt_state/1/0/mu/*: bfloat16 there, absent in the model",
+        "  opt_state/1/0/nu/*: float32 there, absent in the model",
+        "  opt_state/1/0/nu/*: bfloat16 there, absent in the model",
+        "  opt_state/0/trace/*: absent there, float32 in the model",
+        "  opt_state/0/trace/*: absent there, bfloat16 in the model",
+    ]
+
+
+def test_another_dtype_of_what_the_optimizer_keeps(tmp_path, mesh):
+    save_steps(tmp_path, mesh, 1)
+    state = abstract(make_state(mesh))
+    halved = jax.tree.map(lambda leaf: leaf.update(dtype=jnp.bfloat16), state.opt_state[1][0].mu)
+    adam = state.opt_state[1][0]._replace(mu=halved)
+    state = TrainState(
+        state.step, state.params, (state.opt_state[0], (adam, *state.opt_state[1][1:]))
+    )
+    assert faults(tmp_path, state) == ["  opt_state/1/0/mu/*: float32 there, bfloat16 in the model"]
+
+
+def test_of_many_differences_the_first_of_each_kind_are_named(tmp_path, mesh):
+    save_steps(tmp_path, mesh, 1)
+
+    def change(params):
+        params["layers"] = {
+            f"new_{i:02}": jax.ShapeDtypeStruct((3,), jnp.float32) for i in range(30)
+        }
+        return params
+
+    lines = faults(tmp_path, with_params(mesh, change))
+    assert lines[0] == "  layers/q/kernel: float32[8, 8] there, absent in the model"
+    assert lines[1] == "  layers/new_00: absent there, float32[3] in the model"
+    assert lines[10:] == ["  layers/new_09: absent there, float32[3] in the model", "  and 20 more"]
+
+
+def padded_state(mesh, rows, size, value):
+    """Of a table of `size` rows, all `value`, with zeros to make it `rows`; its moments too."""
+    split, whole = NamedSharding(mesh, P(("data", "model"), None)), NamedSharding(mesh, P())
+
+    def make():
+        table = jnp.where(jnp.arange(rows)[:, None] < size, value, jnp.zeros((rows, 2)))
+        params = {"table": table, "bias": jnp.ones(5)}
+        state = TrainState(jnp.int32(1), params, OPTIMIZER.init(params))
+        moments = jax.tree.map(lambda x: 2 * x, params)
+        adam = state.opt_state[1][0]._replace(mu=moments)
+        return TrainState(state.step, params, (state.opt_state[0], (adam, *state.opt_state[1][1:])))
+
+    places = jax.tree.map(lambda leaf: split if leaf.ndim == 2 else whole, jax.eval_shape(make))
+    return jax.jit(make, out_shardings=places)()
+
+
+def shapes(size):
+    return {"table": jax.ShapeDtypeStruct((size, 2), jnp.float32), "bias": np.zeros(5)}
+
+
+@pytest.mark.parametrize("size", [10, 12])  # padded there, and not
+@pytest.mark.parametrize("devices", [1, 3, 4])
+def test_padding_becomes_that_of_the_mesh(tmp_path, size, devices):
+    def on(count):
+        mesh = Mesh(np.array(jax.devices()[:count]).reshape(1, count), ("data", "model"))
+        return padded_state(mesh, -(-size // count) * count, size, 3.0)
+
+    with Checkpoints(tmp_path, shapes=shapes(size)) as checkpoints:
+        checkpoints.save(1, on(4))
+    _, state = Checkpoints(tmp_path, shapes=shapes(size)).restore(abstract(on(devices)))
+    assert_same(state, on(devices))
+
+
+def test_another_size_is_no_padding(tmp_path, mesh):
+    state = padded_state(mesh, 12, 10, 3.0)
+    with Checkpoints(tmp_path, shapes=shapes(10)) as checkpoints:
+        checkpoints.save(1, state)
+    for size, rows in ((11, 12), (12, 12), (9, 12), (8, 8)):
+        wanted = abstract(padded_state(mesh, rows, size, 3.0))
+        with pytest.raises(UserError) as error:
+            Checkpoints(tmp_path, shapes=shapes(size)).restore(wanted)
+        assert str(error.value).splitlines()[1:-1] == [
+            f"  table: float32[10, 2] there, float32[{size}, 2] in the model"
+        ]
+
+
+def test_what_is_padded_alike_needs_no_shapes(tmp_path, mesh):
+    """As checkpoints that were written before shapes were, and programs that give none."""
+    state = padded_state(mesh, 12, 10, 3.0)
+    for saved, given in ((None, shapes(10)), (shapes(10), None)):
+        with Checkpoints(tmp_path / str(saved is None), shapes=saved) as checkpoints:
+            checkpoints.save(1, state)
+            checkpoints.wait()
+            found = Checkpoints(checkpoints.directory, shapes=given)
+            assert_same(found.restore(abstract(state))[1], state)
+            with pytest.raises(UserError, match=r"table: float32\[12, 2\] there, float32\[16, 2\]"):
+                found.restore(abstract(padded_state(mesh, 16, 10, 3.0)))

@@ -61,7 +61,7 @@ def changed(request, **flags):
         ({"zero": 0}, {"zero": 0}),
         ({"sequence_parallel": False}, {"sequence_parallel": False}),
         ({"model": "gpt-j"}, {}),
-        ({"model": "t5"}, {"model": "t5", "size": "", "recipe": "", "dtype": "bfloat16"}),
+        ({"model": "t5"}, {"model": "t5", "size": "", "recipe": ""}),
         (
             {"model": "t5", "size": "base", "dtype": "float32"},
             {"model": "t5", "size": "base", "recipe": ""},

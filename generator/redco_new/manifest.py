@@ -134,7 +134,11 @@ def parse(where: str, content: Any) -> Manifest:
             raise newer
     except InvalidVersion as error:
         raise ValueError(str(error)) from error
-    request, ejected, recorded = dict(content["request"]), content["ejected"], content["model"]
+    request, ejected, recorded = (
+        dict(content["request"]),
+        content.get("ejected", []),
+        content.get("model"),
+    )
     check_name(f"{where}: request", request["name"])
     files = {path: entry["sha256"] for path, entry in content["files"].items()}
     if bad := [path for path, digest in files.items() if not DIGEST.fullmatch(digest)]:
@@ -143,13 +147,13 @@ def parse(where: str, content: Any) -> Manifest:
         raise TypeError("ejected is no list, or model no table")
     if recorded is not None and (missing := {"found", "key", "source"} - recorded.keys()):
         raise KeyError(f"model.{min(missing)}")
-    pending = tuple(_pending(**each) for each in content["pending"])
+    pending = tuple(_pending(**each) for each in content.get("pending", []))
     for path in (*files, *ejected, *(each.path for each in pending)):
         plain = PurePosixPath(path)
         outside = str(plain) != path or plain.is_absolute() or ".." in plain.parts
         if outside or path.lower().startswith(OWN):
             raise ValueError(f"{path!r} is no file of a project")
-    fork, generator = content["template"] == "fork", content["generator"]
+    fork, generator = content.get("template") == "fork", content["generator"]
     return Manifest(request, files, fork, tuple(ejected), pending, recorded, generator)
 
 

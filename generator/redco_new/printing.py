@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,10 @@ def print_python(template: Path, path: str, facts: Mapping[str, Any]) -> str:
     A file that does not end in .jinja is taken as it is. Raises RedcoError, which says where, if it
     is missing, fails, or does not make Python.
     """
-    environment = SandboxedEnvironment(
-        loader=jinja2.FileSystemLoader(template),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["python"] = repr
     try:
         if not path.endswith(".jinja"):
             return (template / path).read_text(encoding="utf-8")
-        return blacken(path, environment.get_template(path).render(facts))
+        return blacken(path, environment(template).get_template(path).render(facts))
     except (jinja2.TemplateError, ValueError, TypeError) as error:
         where = f"{template}{place(error, template)}"
         raise RedcoError(where, " ".join(str(error).split()), MEND) from error
@@ -40,11 +33,26 @@ def print_python(template: Path, path: str, facts: Mapping[str, Any]) -> str:
         raise RedcoError(str(template / path), f"cannot be read: {error.strerror}", MEND) from error
 
 
+@lru_cache  # it keeps the templates that it has compiled
+def environment(template: Path) -> SandboxedEnvironment:
+    """Jinja for the files of a template, with the filter `python`."""
+    found = SandboxedEnvironment(
+        loader=jinja2.FileSystemLoader(template),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["python"] = repr
+    return found
+
+
 def print_call(name: str, arguments: Mapping[str, Any]) -> str:
     """A call with keyword arguments, as Python."""
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
 
 
+@lru_cache(maxsize=256)  # an update prints a project twice, and most of it is the same
 def blacken(path: str, text: str) -> str:
     """Python in black's layout. Raises RedcoError for `path` if it is not Python."""
     try:

@@ -107,11 +107,12 @@ class Request:
         else:
             model, told = read_model(model, config, example, self.folder)
             if model != self.model:
-                anew = {"size": "", "recipe": "", "dtype": DTYPES[0], "recorded": None}
-                changes = anew | changes
+                changes = {"size": "", "recipe": "", "recorded": None, **changes}
             if model != self.model or config or example:
                 own = told
         check_dtype_of(model, own, settings.get("dtype"))
+        if own:
+            changes["dtype"] = DTYPES[0]  # it computes in what its code says
         return replace(self, **changes, model=model, own=own)
 
     @classmethod

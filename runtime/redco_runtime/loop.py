@@ -50,10 +50,10 @@ def fit(steps: Any, pipeline: Any, run: Run, weights: Any = None) -> None:
     examples = pipeline.examples(run.config)
     with Checkpoints(run.checkpoints, settings.keep, steps.shapes) as checkpoints:
         found = checkpoints.restore(steps.state)
-        run.save(begun=found is not None)
         if found:
             say(f"resuming from step {found[0]} in {checkpoints.directory}")
         state = found[1] if found else start(steps, run, weights)
+        run.save(begun=found is not None)
         train(Trainer(steps, pipeline, run, checkpoints, *examples), state)
 
 

@@ -38,11 +38,13 @@ class Derived:
         Raises RedcoError, which names the user's line, where they cannot be traced.
         """
         from redco_new.facts import gather
-        from redco_new.update.user_program import imported, user_program
+        from redco_new.update.package import imported
+        from redco_new.update.user_program import user_program, weights_notes
 
         with imported(project, self.request.package) as package:
             program, notes = user_program(package, self._program, self._facts["model_class"])
             known = gather(self._design, program)
+            notes = [*notes, *weights_notes(package, program)]
         return (self.files if known == self._facts else self._render(known)), notes
 
     def _render(self, known: dict[str, Any]) -> dict[str, str]:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from importlib import import_module
-from pathlib import Path
-from types import ModuleType
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,65 +14,9 @@ from flax import nnx
 from redco_new.errors import RedcoError
 from redco_new.program import Program
 from redco_new.sharding.untraceable import place, say
+from redco_new.update.package import Package
 
-PRESET = "full"
 SECONDS = 60  # that examples() may take
-
-
-@dataclass(frozen=True)
-class Package:
-    """The modules of a project, imported. name: of the package."""
-
-    name: str
-    model: ModuleType
-    config: ModuleType
-    pipeline: ModuleType
-
-    @property
-    def full(self) -> Any:
-        """The configuration that the layout is made for. Raises RedcoError."""
-        try:
-            return self.config.PRESETS[PRESET]
-        except (AttributeError, KeyError, TypeError) as error:
-            what = f"it has no PRESETS[{PRESET!r}], the model that sharding.py is made for"
-            raise RedcoError(self.path("config"), what, "bring it back") from error
-
-    def path(self, module: str) -> str:
-        return f"{self.name}/{module}.py"
-
-
-@contextmanager
-def imported(project: Path, name: str) -> Iterator[Package]:
-    """The package `name` of the folder `project`, which can be used within this context alone.
-
-    Raises RedcoError where it cannot be imported.
-    """
-    before = taken_out(name)
-    sys.path.insert(0, str(project))
-    wrote, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        modules = (_import(f"{name}.{each}") for each in ("model", "config", "pipeline"))
-        yield Package(name, *modules)
-    finally:
-        sys.dont_write_bytecode = wrote
-        sys.path.remove(str(project))
-        taken_out(name)
-        sys.modules.update(before)
-
-
-def taken_out(name: str) -> dict[str, ModuleType]:
-    """The modules of a project that are imported, which then are not."""
-    found = [each for each in sys.modules if each.partition(".")[0] in (name, "redco_runtime")]
-    return {each: sys.modules.pop(each) for each in found}
-
-
-def _import(name: str) -> ModuleType:
-    try:
-        return import_module(name)
-    except (Exception, SystemExit) as error:  # the user's own code may raise anything
-        where = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else None
-        what = f"merged, it cannot be imported: {say(error)}"
-        raise RedcoError(where or place(error, name), what, "mend that line") from error
 
 
 def user_program(package: Package, program: Program, model_class: str) -> tuple[Program, list[str]]:
@@ -85,12 +25,7 @@ def user_program(package: Package, program: Program, model_class: str) -> tuple[
     program: that of the template, whose batch, or at last whose loss, is used where the user's
     cannot be. Raises RedcoError, which names the user's line, if the model cannot be traced.
     """
-    config = package.full
-    build = getattr(package.model, model_class, None)
-    if build is None:
-        what = f"it defines no {model_class}, which steps.py builds"
-        todo = f"name the class so, or add {model_class} = ..."
-        raise RedcoError(package.path("model"), what, todo)
+    config, build = package.full, package.model_class(model_class)
     mine = replace(program, build=lambda: build(config.model, rngs=nnx.Rngs(0)))
     yours = replace(mine, loss=package.pipeline.loss)
     if (first := _fault(yours)) is None:
@@ -99,11 +34,30 @@ def user_program(package: Package, program: Program, model_class: str) -> tuple[
     if batch is not None and _fault(replace(yours, batch=batch)) is None:
         return replace(yours, batch=batch), []
     if error := _fault(mine):
-        what = f"merged, it cannot be traced: {say(error).rstrip('.')}"
+        what = f"it cannot be traced: {say(error).rstrip('.')}"
         raise RedcoError(place(error, package.path("model")), what, "mend that line") from error
     told = f"{place(first, package.path('pipeline'))}: {say(first).rstrip('.')}"
     return mine, [
         f"the layout is that of the recipe's own loss, since yours cannot be traced: {told}"
+    ]
+
+
+def weights_notes(package: Package, program: Program) -> list[str]:
+    """Where weights.py no longer is about the parameters of the model."""
+    from redco_runtime.state import flatten
+
+    if package.weights is None:
+        return []
+    try:
+        named = package.weights.tensors(package.full.model).keys()
+    except Exception:  # the user's own code may raise anything, and says so when it is used
+        return []
+    paths = flatten(program.params).keys()
+    new, gone = ", ".join(sorted(paths - named)), ", ".join(sorted(named - paths))
+    where = f"tensors() in {package.path('weights')}"
+    return [
+        *([f"{where} has no name for {new}: `export` and `--init` need one"] if new else []),
+        *([f"{where} names {gone}, which the model no longer has"] if gone else []),
     ]
 
 

@@ -27,7 +27,11 @@ EDITS = {
     "    return losses_BS, weights": "    # weighed as before\n    return losses_BS, weights",
     "temperature=TEMPERATURE": "temperature=TEMPERATURE / 2",
 }
-WIDER = {"mlp_dim: int = 16384": "mlp_dim: int = 32768"}
+ADAPTER = {
+    "        self.down =": "        self.side = _linear(config, config.embed_dim, 64, rngs)\n"
+    "        self.back = _linear(config, 64, config.embed_dim, rngs)\n        self.down =",
+    "return self.down(": "return self.back(self.side(h_BSD)) + self.down(",
+}
 
 
 def redco(*args: str, folder: Path) -> float:
@@ -78,7 +82,7 @@ def main() -> None:
             "changed template": median(runs, *look, "--template", str(fork), folder=root),
             "--shards 8": median(runs, *look, "--shards", "8", folder=root),
         }
-        edit(root / "my_project/model.py", WIDER)
+        edit(root / "my_project/model.py", ADAPTER)
         rows["changed model"] = median(runs, *look, folder=root)
         rows["changed model, with trial and writing"] = redco("update", folder=root)
     for name, seconds in rows.items():

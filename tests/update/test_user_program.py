@@ -1,0 +1,131 @@
+"""The user's model is read from the files of the project, and what is wrong in them is told."""
+
+import shutil
+import sys
+
+import jax
+import pytest
+from generated import ROOT
+
+from redco_new import assets
+from redco_new.design import find_design
+from redco_new.errors import RedcoError
+from redco_new.request import Request
+from redco_new.update.package import imported
+from redco_new.update.user_program import user_program, weights_notes
+
+MODEL, PIPELINE, STEPS = (f"my_project/{name}.py" for name in ("model", "pipeline", "steps"))
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A function that makes edits, path -> (old, new) pairs, and gives the project's folder."""
+    folder = tmp_path / "my-project"
+    shutil.copytree(ROOT / "golden/gpt-j-4/project", folder)
+
+    def edited(**edits):
+        for module, pairs in edits.items():
+            path = folder / "my_project" / f"{module}.py"
+            text = path.read_text()
+            for old, new in pairs:
+                assert old in text
+                text = text.replace(old, new)
+            path.write_text(text)
+        return folder
+
+    return edited
+
+
+@pytest.fixture(scope="module")
+def program():
+    request = Request.from_flags("my-project", "gpt-j", shards="4")
+    return find_design(request, assets.templates()).program(8)
+
+
+def read(folder, program):
+    """(paths of the parameters, keys of the batch, notes) of the user's model and loss."""
+    with imported(folder, "my_project") as package:
+        found, notes = user_program(package, program, "GPTJ")
+        jax.eval_shape(found.forward, found.params, found.batch)
+        paths = {jax.tree_util.keystr(p) for p, _ in jax.tree.leaves_with_path(found.params)}
+        return paths, set(found.batch), [*notes, *weights_notes(package, found)]
+
+
+def test_as_it_was_made(project, program):
+    before = set(sys.modules)
+    paths, batch, notes = read(project(), program)
+    assert (len(paths), batch, notes) == (15, {"input_ids", "mask"}, [])
+    assert "my_project.model" not in sys.modules
+    assert before <= set(sys.modules)
+
+
+WIDER = [
+    (
+        "        self.down =",
+        "        self.extra = nnx.Param(jnp.ones((1, 1, config.mlp_dim)))\n        self.down =",
+    ),
+    ('u_BSF = lay_out(self.up(h_BSD), "u_BSF")', "u_BSF = self.up(h_BSD) * self.extra"),
+]
+NO_BIAS = [("use_bias=True)", "use_bias=False)")]
+
+
+def test_parameters_of_the_users_model(project, program):
+    paths, _, notes = read(project(model=WIDER), program)
+    assert "['layers']['mlp']['extra']" in paths
+    where = "tensors() in my_project/weights.py"
+    assert notes == [f"{where} has no name for layers/mlp/extra: `export` and `--init` need one"]
+
+
+def test_a_parameter_that_is_gone(project, program):
+    _, _, notes = read(project(model=NO_BIAS), program)
+    assert notes[0].startswith("tensors() in my_project/weights.py names head/bias, layers/mlp/")
+
+
+def test_the_users_own_batch(project, program):
+    edits = [('"mask": np', '"counts": np'), ('["mask"]', '["counts"]')]
+    _, batch, notes = read(project(pipeline=edits), program)
+    assert (batch, notes) == ({"input_ids", "counts"}, [])
+
+
+def test_a_loss_that_cannot_be_traced(project, program):
+    edits = [('jnp.roll(batch["mask"]', 'jnp.roll(batch["weights"]')]
+    _, batch, [note] = read(project(pipeline=edits), program)
+    assert batch == {"input_ids", "mask"}
+    assert "the recipe's own loss, since yours cannot be traced: " in note
+    assert 'in loss: `weights_BS = jnp.roll(batch["weights"]' in note and "KeyError" in note
+
+
+def test_a_class_with_another_name(project, program):
+    folder = project(model=[("GPTJ(nnx", "Talker(nnx")])
+    with pytest.raises(
+        RedcoError, match="model.py: it defines no GPTJ, which steps.py builds; name"
+    ):
+        read(folder, program)
+    folder = project(steps=[("GPTJ", "Talker")])
+    assert len(read(folder, program)[0]) == 15
+
+
+FAULTS = {
+    "syntax": (
+        [("import jax\n", "import jax\nx = = 1\n")],
+        "model.py:12: it cannot be imported: Syn",
+    ),
+    "missing": (
+        [("import jax\n", "import nowhere\n")],
+        "ModuleNotFoundError.*install what it needs",
+    ),
+    "exit": ([("import jax\n", "raise SystemExit(3)\n")], "it cannot be imported: SystemExit: 3"),
+    "shape": ([("self.up(h_BSD)", "self.up(h_BSD[..., 1:])")], "it cannot be traced: .*; mend"),
+}
+
+
+@pytest.mark.parametrize("edits, message", FAULTS.values(), ids=FAULTS)
+def test_a_model_that_does_not_run(project, program, edits, message):
+    with pytest.raises(RedcoError, match=message) as found:
+        read(project(model=edits), program)
+    assert "my_project/model.py" in found.value.where
+
+
+def test_no_full_preset(project, program):
+    with pytest.raises(RedcoError, match=r"config.py: it has no PRESETS\['full'\]"):
+        read(project(config=[('{"full": Config(), ', "{")]), program)

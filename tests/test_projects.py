@@ -36,7 +36,9 @@ def followed(my_project):
 
 
 def test_the_commands_of_a_projects_readme_work(followed, my_project):
-    train, predict, export, two = followed.values()
+    train, predict, export, look, update, two = followed.values()
+    assert look == "my-project: 0 files would change.\n"
+    assert update == "my-project: nothing to update.\n"
     assert "held-out loss" in train and "checkpoint: " in train
     assert predict.startswith("The ") and len(predict) > len("The \n")
     assert {p.name for p in (my_project / "exported").iterdir()} == {

@@ -2,9 +2,10 @@
 
 import re
 
-from generated import ROOT, run, shell_commands
+from generated import ROOT, make, run, shell_commands
 
 OWN = "## Your own class"  # has its test in own/test_readme.py
+AFTER = "## After a change"
 
 
 def test_the_commands_of_our_readme_work(tmp_path):
@@ -26,6 +27,16 @@ def test_the_commands_of_our_readme_work(tmp_path):
         code, out, err = run(command, tmp_path)
         assert code == 0 and "--html" in command or "layers/attn/q/kernel" in out, err
     assert "layers/attn/q/kernel" in (tmp_path / "plan.html").read_text()
+
+
+def test_the_commands_of_an_update_work(tmp_path):
+    commands = shell_commands((ROOT / "README.md").read_text().partition(AFTER)[2])
+    assert len(commands) == 3 and all(c.startswith("redco update ") for c in commands)
+    project = make(tmp_path, shards="4")
+    for command in commands:
+        code, out, err = run(command, project)
+        assert code == 0, out + err
+    assert '"model": 8' in (project / "my_project/sharding.py").read_text()
 
 
 def test_the_python_of_our_readme_works():

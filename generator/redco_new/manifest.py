@@ -117,7 +117,7 @@ def read_manifest(root: Path) -> Manifest:
         raise RedcoError(where, f"cannot be read: {error}", "bring it back from git") from error
     if "\n<<<<<<< " in f"\n{text}":
         what = "has the marks of a conflict of git"
-        todo = "take either side of it (git checkout --ours FILE), then run `redco update`"
+        todo = f"take either side of it (git checkout --ours {where}), then run `redco update`"
         raise RedcoError(where, what, todo)
     try:
         return parse(where, json.loads(text))

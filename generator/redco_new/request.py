@@ -138,6 +138,9 @@ class Request:
         if isinstance(model, dict):
             own = own_class.from_toml(source, table)
             model = model[CLASS]
+            if "dtype" in table:
+                what = f"{model} computes in what its own code says"
+                raise RedcoError(f"{source}: dtype", what, "leave it out, or give it in [model]")
         return cls(
             name=check_name(f"{source}: name", _check_word(f"{source}: name", table["name"])),
             model=_check_word(f"{source}: model", model),

@@ -56,7 +56,7 @@ def training_run(doc: str | None, presets: Mapping[str, Any], axes: Mapping[str,
     """
     made, names = parser(doc), list(presets)
     made.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
-    weights = "safetensors that a new run starts from: a folder, or an id of Hugging Face"
+    weights = "what a new run starts from: the folder of a run, or safetensors, by folder or id of the hub"
     made.add_argument("--init", metavar="CHECKPOINT", help=weights)
     for section, field, kind in settings(type(presets[names[0]])):
         sequence = typing.get_origin(kind) is tuple

@@ -24,7 +24,7 @@ class Run:
 
     workdir: folder of its checkpoints and metrics.  config: frozen dataclasses.
     mesh: axis name -> size.  virtual_devices: CPU devices in this process, or None for the real ones.
-    init: checkpoint of safetensors that it starts from, or None for random parameters.
+    init: what it starts from, a run or safetensors, or None for random parameters.
     """
 
     workdir: Path

@@ -62,3 +62,15 @@ def test_layout_of_the_file_stays(path, layout):
     merged = merged_as(case, layout)
     assert merged.content.decode() == layout(case["merged"])
     assert told(merged) == case["told"].splitlines()
+
+
+HELPER = "def helper(x):\n    y = x + 1\n    z = y\n    return z\n"
+HOLDER = "class helper:\n    a = 1\n    b = 2\n\n    def go(self):\n        return z\n"
+
+
+@pytest.mark.parametrize(("text", "symbol"), [(HELPER, "mine"), (HOLDER, "mine.go")])
+def test_a_change_of_a_renamed_symbol_that_is_refused_went_nowhere(text, symbol):
+    ours = text.replace("helper", "mine").replace("return z", "return z + 2")
+    theirs = text.replace("return z", "return z + 3")
+    merged = merge(text.encode(), ours.encode(), theirs.encode())
+    assert told(merged) == [f"{symbol}: you and the template changed the same place"]

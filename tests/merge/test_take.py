@@ -43,8 +43,8 @@ def test_pending_function(layout):
     assert merge(THEIRS.encode(), content, THEIRS.encode()).conflicts == []
 
 
-def taken(ours: str, symbol: str, theirs: str = THEIRS) -> str | None:
-    content = take(ours.encode(), theirs.encode(), symbol)
+def taken(ours: str, symbol: str, theirs: str = THEIRS, **conflict: bool) -> str | None:
+    content = take(ours.encode(), theirs.encode(), symbol, **conflict)
     return None if content is None else content.decode()
 
 
@@ -56,7 +56,7 @@ def test_other_symbols():
     assert taken(OURS, "N") == OURS.replace("N = 2", "N = 1")
     ours = OURS.replace("a: int = 1", "a: int = 2").replace("return os", "return 1")
     assert taken(ours, "C.go") == ours.replace("return 1", "return os")
-    assert taken(ours, "C") == OURS
+    assert taken(ours, "C") == ours
     assert taken(ours, WHOLE) == THEIRS
 
 
@@ -76,7 +76,53 @@ def test_deleted(symbol, start, end):
     assert squeezed(taken(less, symbol)) == squeezed(THEIRS)
     unused = THEIRS.replace("loss(N)", "1")
     less = without(unused + "THE END", start, end).replace("THE END", "")
-    assert squeezed(taken(unused, symbol, less)) == squeezed(less)
+    assert squeezed(taken(unused, symbol, less, removes=True)) == squeezed(less)
+    assert taken(unused, symbol, less) is None
+
+
+CLASS = BASE.replace("class C:", "# about C\nclass C(object):")
+MINE = CLASS.replace("a: int = 1", "a: int = 2\n    b: int = 2").replace("return os", "return 2")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize(
+    "change", [("object", "dict"), ("about C", "what C is"), ("class C", "@os.mark\nclass C")]
+)
+def test_class_keeps_the_users_members(change, layout):
+    """What is in conflict is its header or the comment above it."""
+    theirs = CLASS.replace("a: int = 1", "a: int = 3").replace(*change)
+    assert taken(layout(MINE), "C", theirs) == layout(MINE.replace(*change))
+
+
+def test_nested_class_keeps_the_users_members():
+    text = "class A:\n    class B({0}):\n        a = {1}\n\n    b = {1}\n"
+    assert taken(text.format("dict", 2), "A.B", text.format("list", 3)) == text.format("list", 2)
+
+
+def test_type_checking_keeps_the_users_imports():
+    text = "from typing import TYPE_CHECKING\n\n# {0}\nif TYPE_CHECKING:\n    import {0}\n"
+    expected = text.format("a").replace("# a", "# b")
+    assert taken(text.format("a"), "if TYPE_CHECKING", text.format("b")) == expected
+
+
+def test_class_that_both_added():
+    theirs = CLASS.replace("object", "dict").replace("a: int = 1", "c: int = 3")
+    assert taken(MINE, "C", theirs, added=True) == theirs
+
+
+def test_class_renamed_by_the_user_is_not_one_that_both_added():
+    ours = CLASS.replace("C(", "Mine(").replace("a: int = 1", "a: int = 2")
+    theirs, expected = CLASS.replace("object", "dict"), ours.replace("object", "dict")
+    assert taken(ours, "Mine", theirs, added=True) == expected
+
+
+@pytest.mark.parametrize("last", ["return x", "x.sum()"])
+def test_renamed_by_the_user_and_rewritten_by_the_template(last):
+    """Who `mine` was can no longer be told: it stays."""
+    ours = f"N = 1\n\n\ndef mine(x):\n    a = 1\n    b = 2\n    {last}\n"
+    theirs = "N = 1\n\n\ndef f(x, y, z):\n    for i in range(y):\n        z += i\n    return z\n"
+    assert taken(ours, "mine", theirs) is None
+    assert squeezed(taken(ours, "mine", theirs, removes=True)) == "N = 1"
 
 
 def test_renamed_by_the_user():

@@ -28,7 +28,7 @@ def test_nothing_is_changed_but_what_is_remembered(clash):
     code, out, err = clash.update()
     assert (code, out) == (1, "")
     assert err.startswith("2 conflicts, and nothing was changed:\n")
-    assert f"  redco resolve {UP} --mine or --theirs\n" in err
+    assert f"  redco resolve {UP} --mine\n  redco resolve {UP} --theirs\n" in err
     assert err.endswith("  redco update --partial\n")
     after = {**known(clash), "pending": []}
     assert after == before
@@ -118,7 +118,7 @@ def test_conflict_that_the_user_settles_by_hand(clash):
 def test_partial(clash):
     code, out, err = clash.update("--partial")
     assert (code, err) == (1, "")
-    assert f"  redco resolve {UP} --mine or --theirs\n" in out
+    assert f"  redco resolve {UP} --mine\n  redco resolve {UP} --theirs\n" in out
     assert "x * mine" in clash.read(MODEL) and "20" in clash.read(TRAIN)
     assert clash.pending() == [DOWN, UP] or clash.pending() == [UP, DOWN]
     assert clash.update()[0] == 0, "what is applied is no conflict any more"
@@ -164,6 +164,6 @@ def test_what_to_type_next_fits_the_working_folder(clash, monkeypatch, capsys):
     monkeypatch.chdir(clash.root.parent)
     assert cli.run(cli.new_app, "redco-new", ["my-project", "--dtype", "float32"]) == 1
     err = capsys.readouterr().err
-    assert f"  redco resolve my-project/{UP} --mine or --theirs\n" in err
+    assert f"  redco resolve my-project/{UP} --theirs\n" in err
     assert "is in my-project/.redco/incoming/." in err
     assert "\n  redco update my-project --dtype float32\n" in err

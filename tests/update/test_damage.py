@@ -5,7 +5,7 @@ import json
 import pytest
 from updates import HOSTS, MODEL, SHARDING, TRAIN, Project, assert_whole, stamped
 
-from redco_new.manifest import base_path
+from redco_new.manifest import base_path, read_manifest
 
 MANIFEST = ".redco/manifest.json"
 COPIES = (None, b"", b"something else\n")
@@ -183,3 +183,15 @@ def test_what_is_ejected_and_written_is_left_alone(project):
     before = project.read(SHARDING)
     assert project.update("--shards", "8")[0] == 0
     assert project.read(SHARDING) == before
+
+
+def test_copies_that_the_manifest_of_another_branch_has_not(project):
+    project.template["launch/new.sh"] = "#!/bin/sh\n"
+    manifest = project.read(MANIFEST)
+    project.update()
+    project.write(MANIFEST, manifest)  # git checkout --ours
+    assert project.update()[0] == 0
+    assert "launch/new.sh" in read_manifest(project.root).files
+    del project.template["launch/new.sh"]
+    project.write(MANIFEST, manifest)
+    assert project.update()[0] == 0, "and of those that nobody writes any more"

@@ -65,7 +65,7 @@ def test_deleted_file(project):
     [
         (TRAIN, f"PATH: {TRAIN} is yours already: redco merges into it"),
         ("notes.txt", "PATH: redco did not write notes.txt; see .redco/manifest.json"),
-        ("../x", "PATH: redco did not write ../x; see"),
+        ("../x", "../x: is not in a redco project: no .redco/manifest.json, here or above"),
         ("", "PATH: redco did not write .; see"),
         ("/x", "/x: is not in a redco project: no .redco/manifest.json, here or above"),
         ("laun", "PATH: redco did not write laun; see"),

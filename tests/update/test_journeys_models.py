@@ -45,7 +45,7 @@ def llama(life):
 
 def test_an_edit_where_the_models_differ_is_a_conflict(llama):
     assert changed(llama.before, llama.held) == set()
-    assert f"redco resolve {MODEL}::MLP.__call__ --mine or --theirs" in llama.refused
+    assert f"redco resolve {MODEL}::MLP.__call__ --theirs\n" in llama.refused
     assert "  redco update --model llama\n" in llama.refused
     assert b"+        gate_BSF" in llama.held[f".redco/incoming/{MODEL}.diff"]
 

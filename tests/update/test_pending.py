@@ -99,3 +99,31 @@ def test_applied_and_not_yet_applied_of_one_file(project):
     assert "y / mine" in project.read(MODEL), "that update is not applied"
     assert project.redco("update")[0] == 0
     assert project.read(MODEL) == project.template[MODEL]
+
+
+def test_what_was_edited_since_it_was_told_is_not_given_up(project):
+    project.edit(PIPELINE, "return model(batch)\n", "return model(batch)  # mine\n")
+    project.change(PIPELINE, "return model(batch)\n", "return model(batch) + 1\n")
+    assert project.update()[0] == 0
+    project.edit(PIPELINE, "# mine", "# mine, and more")
+    code, _, err = project.redco("resolve", f"{PIPELINE}::loss", "--theirs")
+    assert code == 1 and f"you changed {PIPELINE}::loss since it was told" in err
+    assert "# mine, and more" in project.read(PIPELINE)
+    assert project.update()[0] == 0
+    project.settle((f"{PIPELINE}::loss", "theirs"))
+    assert "+ 1" in project.read(PIPELINE)
+
+
+def test_header_of_a_class_is_taken_and_its_methods_stay(project):
+    project.template[MODEL] += "\n\nclass Layer(object):\n    def run(self):\n        return 1\n"
+    project.update()
+    project.edit(MODEL, "class Layer(object):", "class Layer(object, Mine):")
+    project.edit(
+        MODEL, "        return 1\n", "        return 1\n\n    def mine(self):\n        return 2\n"
+    )
+    project.edit(MODEL, "import math\n", "import math\n\n\nclass Mine:\n    pass\n")
+    project.change(MODEL, "class Layer(object):", "class Layer(dict):")
+    assert project.update("--partial")[0] == 1
+    project.settle((f"{MODEL}::Layer", "theirs"))
+    assert "class Layer(dict):" in project.read(MODEL)
+    assert "    def mine(self):" in project.read(MODEL)

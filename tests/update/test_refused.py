@@ -125,4 +125,4 @@ def test_edit_after_an_interrupted_update_is_kept_and_told(stale):
     stale.write("launch/hosts.sh", "echo mine\n")
     code, out, err = stale.redco("update", "--partial")
     assert stale.read(HOSTS) == "echo mine\n"
-    assert f"{HOSTS} was changed while an update was interrupted: it is as you left it" in out
+    assert f"{HOSTS} was changed while an update was interrupted: it is as you left it" in err

@@ -138,3 +138,31 @@ def test_owned_function_is_never_merged_into(project):
     assert code == 0 and "my_project/pipeline.py::collate" in out
     assert "def collate(examples):\n    return mine(examples)" in project.read(PIPELINE)
     assert "+def collate(examples, pad=0):" in project.read(f".redco/incoming/{PIPELINE}.diff")
+
+
+def test_partial_of_a_model_that_cannot_be_read(project, monkeypatch):
+    from redco_new.errors import RedcoError
+    from redco_new.update import work
+
+    def unread(derived, folder):
+        raise RedcoError(f"{folder}/{MODEL}:8", "it cannot be traced", "mend that line")
+
+    monkeypatch.setattr(work.Derived, "of_own_model", unread)
+    project.edit(MODEL, "x * WIDTH", "x * mine")
+    project.edit(TRAIN, "steps = 10", "steps = 10  # mine")
+    project.change(TRAIN, "steps = 10", "steps = 20")
+    assert project.redco("update")[0] == 1, "the conflict comes first"
+    code, _, err = project.redco("update", "--partial")
+    assert (code, err) == (2, f"redco: {MODEL}:8: it cannot be traced; mend that line\n")
+
+
+def test_folder_that_is_no_project(project):
+    (project.root.parent / "other").mkdir()
+    before = stamped(project.root)
+    for folder, message in (
+        ("../other", "../other: is not in a redco project"),
+        ("nowhere", "nowhere: no such folder"),
+    ):
+        code, out, err = project.redco("update", folder, "--shards", "8")
+        assert (code, out, stamped(project.root)) == (2, "", before)
+        assert err.startswith(f"redco: {message}") and err.count("\n") == 1

@@ -11,6 +11,7 @@ from redco_new import assets
 from redco_new.design import find_design
 from redco_new.errors import RedcoError
 from redco_new.request import Request
+from redco_new.update.derived import Derived
 from redco_new.update.package import imported
 from redco_new.update.user_program import user_program, weights_notes
 
@@ -129,3 +130,13 @@ def test_a_model_that_does_not_run(project, program, edits, message):
 def test_no_full_preset(project, program):
     with pytest.raises(RedcoError, match=r"config.py: it has no PRESETS\['full'\]"):
         read(project(config=[('{"full": Config(), ', "{")]), program)
+
+
+def test_the_mesh_of_the_trial_is_that_of_the_users_model(project):
+    sizes = [("num_heads: int = 16", "num_heads: int = 6"), ("int = 4096", "int = 1536")]
+    request = Request.from_flags("my-project", "gpt-j", shards="4")
+    derived = Derived(request, assets.templates())
+    assert derived.mesh == {"data": 2, "fsdp": 1, "model": 4}
+    files, _ = derived.of_own_model(project(model=sizes))
+    assert derived.mesh == {"data": 2, "fsdp": 1, "model_1": 2, "model_2": 2}
+    assert '"model_2": 2' in files["my_project/sharding.py"]

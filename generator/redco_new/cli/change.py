@@ -93,6 +93,8 @@ def update(
         raise RedcoError("--json", "is the form of --check", "give both")
     from redco_new.update.standing import find_root
 
+    if not Path(folder).is_dir():
+        raise RedcoError(folder, "no such folder", "give that of a project that redco-new made")
     root, source = find_root(Path(folder)), template and Path(template)
     if not (dry_run or check or diff is not None):
         return change(root, flags, source, partial=partial)

@@ -33,8 +33,9 @@ def merge_sources(base: Source, ours: Source, theirs: Source, owned: Iterable[st
     if early := sides.early(result):
         raise Unmergeable(f"merged, it would use {', '.join(sorted(early))} before defining it")
     report(session, sides, result)
+    refused = {conflict.symbol.partition(".")[0] for conflict in session.conflicts}
     for old, new in names.items():
-        if sides.changed(new):
+        if sides.changed(new) and new not in refused:
             told = f"`{old}` is `{new}` in your file: the template's change of it went there"
             session.warnings.append(told)
     return Outcome(result.lines, session.conflicts, session.warnings, names)

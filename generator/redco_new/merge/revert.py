@@ -14,7 +14,12 @@ def undone(base: Symbol, ours: Symbol, theirs: Symbol) -> tuple[list[str], list[
     if not (base.members and ours.members and theirs.members):
         return lead, settled(base, ours, theirs).body
     header = base.members[0], ours.members[0], theirs.members[0]
-    return lead, settled(*header).body + ours.body[len(header[1].body) :]
+    return lead, with_header(ours, settled(*header))
+
+
+def with_header(ours: Symbol, header: Symbol) -> list[str]:
+    """The body of a class of ours below another header."""
+    return header.body + ours.body[len(ours.members[0].body) :]
 
 
 def settled(base: Symbol, ours: Symbol, theirs: Symbol) -> Symbol:
@@ -22,7 +27,7 @@ def settled(base: Symbol, ours: Symbol, theirs: Symbol) -> Symbol:
     return base if merge_body(base, ours, theirs) is None else ours
 
 
-def added(ours: Symbol, theirs: Symbol) -> tuple[list[str], list[str]]:
+def both_added(ours: Symbol, theirs: Symbol) -> tuple[list[str], list[str]]:
     """The lead and the body of a symbol that both sides added: theirs, and our comments if none."""
     lead = merge_lead([], ours.lead, theirs.lead)
     return theirs.lead if lead is None else lead, theirs.body

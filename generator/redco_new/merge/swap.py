@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from redco_new.merge.coherence import Side
 from redco_new.merge.engine import sides_of, without_gap
-from redco_new.merge.revert import added, replaced, undone
+from redco_new.merge.revert import both_added, replaced, undone, with_header
 from redco_new.merge.source import decode
 from redco_new.merge.spot import Spot, Stays, spot
 from redco_new.merge.symbols import shown
@@ -26,7 +26,9 @@ def without_edit(
     if not b.symbol:
         if not (o.symbol and t.symbol):
             raise Stays("it is an import, or another name in the other file")
-        return proven(ours, theirs, o.put(*added(o.symbol, t.symbol)), edit(symbol, o, t, names))
+        return proven(
+            ours, theirs, o.put(*both_added(o.symbol, t.symbol)), edit(symbol, o, t, names)
+        )
     if not (o.symbol and t.symbol) or symbol in {names.get(x, x) for x in owned}:
         return proven(ours, base, swapped(o, b), edit(symbol, o, b, names))
     lines = o.put(*undone(b.symbol, o.symbol, t.symbol))
@@ -34,21 +36,31 @@ def without_edit(
     return proven(ours, base, lines, edit(symbol, o, b, names, whole))
 
 
-def with_symbol_of(other: bytes, ours: bytes, symbol: str) -> bytes:
-    """`ours` with all of a symbol as in `other`, or without it where that has none. Raises as above."""
+def with_symbol_of(other: bytes, ours: bytes, symbol: str, removes: bool, added: bool) -> bytes:
+    """`ours` with a symbol as in `other`, or without it where that `removes` it. Raises as above.
+
+    Of a class that both have it is the header alone, unless both `added` it.
+    """
     sides, _, names = sides_of(*map(decode, (other, ours, other)))
     o, x = spot(sides.ours.symbols, symbol), spot(sides.theirs.symbols, symbol)
-    lines = without_gap(swapped(o, x), sides.ours)
-    return proven(ours, other, lines, edit(symbol, o, x, names))
+    if not (x.symbol or removes):
+        raise Stays("the template has no such symbol")
+    added = added and symbol.partition(".")[0] not in names.values()
+    whole = added or not all(s.symbol and s.symbol.members for s in (o, x))
+    lines = without_gap(swapped(o, x, whole), sides.ours)
+    return proven(ours, other, lines, edit(symbol, o, x, names, whole))
 
 
-def swapped(ours: Spot, other: Spot) -> list[str]:
-    """The lines of ours with a symbol as `other` has it. Raises Stays."""
+def swapped(ours: Spot, other: Spot, whole: bool = True) -> list[str]:
+    """The lines of ours with a symbol as `other` has it; its members stay unless `whole`. Raises Stays."""
     if ours.scope != other.scope or not (ours.symbol or other.symbol):
         raise Stays("your file and the template have it in different places")
     if not ours.symbol:
         return ours.added(other)
-    return ours.put(*replaced(ours.symbol, other.symbol)) if other.symbol else ours.put([], [])
+    if not other.symbol:
+        return ours.put([], [])
+    lead, body = replaced(ours.symbol, other.symbol)
+    return ours.put(lead, body if whole else with_header(ours.symbol, other.symbol.members[0]))
 
 
 def edit(symbol: str, ours: Spot, other: Spot, names: dict[str, str], whole: bool = True) -> Edit:

@@ -68,15 +68,22 @@ class Taking:
         coherent(self.ours, self.theirs, merged.content)
 
 
-def take(ours: bytes, theirs: bytes, symbol: str) -> bytes | None:
-    """`ours` with all of one symbol, comments above included, as in `theirs`; without it where that
-    has none. None where this cannot be done with certainty, or breaks other code of the user's."""
+def take(
+    ours: bytes, theirs: bytes, symbol: str, removes: bool = False, added: bool = False
+) -> bytes | None:
+    """`ours` with one symbol, comments above included, as in `theirs`.
+
+    Of a class that both have it is the header alone: its members are symbols of their own.
+    removes: the template removes it, and where `theirs` has none, so does the result.
+    added: both sides added it, and all of a class is taken.
+    None where this cannot be done with certainty, or breaks other code of the user's.
+    """
     if symbol == WHOLE:
         return theirs
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            content = with_symbol_of(theirs, ours, symbol)
+            content = with_symbol_of(theirs, ours, symbol, removes, added)
             coherent(ours, theirs, content)
         except Exception:  # Stays, and all that a parser may raise
             return None

@@ -35,16 +35,19 @@ class Derived:
     def of_own_model(self, project: Path) -> tuple[dict[str, str], list[str]]:
         """(files for the model, the settings and the loss in the folder `project`, notes).
 
-        Raises RedcoError, which names the user's line, where they cannot be traced.
+        `mesh` is that of its tests from then on. Raises RedcoError, which names the user's line, where they cannot be traced.
         """
         from redco_new.facts import gather
         from redco_new.update.package import imported
         from redco_new.update.user_program import user_program, weights_notes
 
         with imported(project, self.request.package) as package:
-            program, notes = user_program(package, self._program, self._facts["model_class"])
+            folder = self.request.folder.resolve()
+            name = self._facts["model_class"]
+            program, notes = user_program(package, self._program, name, folder)
             known = gather(self._design, program)
             notes = [*notes, *weights_notes(package, program)]
+        self.mesh = known["test_mesh"]
         return (self.files if known == self._facts else self._render(known)), notes
 
     def _render(self, known: dict[str, Any]) -> dict[str, str]:

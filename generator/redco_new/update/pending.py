@@ -69,7 +69,7 @@ def to_settle(
         again = known and not applied and known.theirs == each.theirs
         if again and known.given == given_up(outcome.before, known):  # it could not be taken
             now = replace(now, side=known.side, given=known.given)
-        found.append(now)
+        found.append(replace(now, given=given_up(outcome.after, now)) if applied else now)
     return found
 
 
@@ -94,8 +94,13 @@ def shown(each: Pending) -> str:
         lineterm="",
         n=9,
     )
-    head = [f"# {name(each)}: {each.reason}.", f"# redco resolve {quoted(each)} --mine or --theirs"]
-    return "\n".join([*head, *lines, ""])
+    head = [f"{name(each)}: {each.reason}. Keep yours or take it:", *commands(each)]
+    return "\n".join([*(f"# {line}" for line in head), *lines, ""])
+
+
+def commands(each: Pending) -> list[str]:
+    """Those that settle it: your side, redco's."""
+    return [f"redco resolve {quoted(each)} --{side}" for side in ("mine", "theirs")]
 
 
 def name(each: Pending | tuple[str, str]) -> str:

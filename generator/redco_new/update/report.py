@@ -11,7 +11,7 @@ from redco_new.errors import RedcoError
 from redco_new.manifest import Pending, base_path
 from redco_new.merge import changed_lines, changed_symbols
 from redco_new.update.outcome import Outcome
-from redco_new.update.pending import INCOMING, name, quoted
+from redco_new.update.pending import INCOMING, commands, name
 from redco_new.update.specs import changed_specs
 from redco_new.update.standing import inside, outside
 from redco_new.update.work import Update
@@ -35,7 +35,7 @@ def done(update: Update, told: Iterable[str], *, partial: bool, command: str) ->
         print(f"\n{name(pending)}: {pending.reason}.")
         shown = outside(update.standing.root, f"{INCOMING}{pending.path}.diff")
         print(f"  It is in {shown}. Keep yours or take it:")
-        print(f"  {to_resolve(update, pending)}")
+        print(to_resolve(update, pending))
     for note in told:
         print(f"note: {note}")
     return 1 if update.blocking else 0
@@ -48,17 +48,20 @@ def refused(update: Update, command: str) -> None:
     for each in found:
         print(f"  {name(each)}: {each.reason}", file=sys.stderr)
     shown = outside(update.standing.root, INCOMING)
-    print(f"\nWhat redco writes there is in {shown}/. Settle each:", file=sys.stderr)
+    print(
+        f"\nWhat redco writes there is in {shown}/. Settle each, one way or the other:",
+        file=sys.stderr,
+    )
     for each in found:
-        print(f"  {to_resolve(update, each)}", file=sys.stderr)
+        print(to_resolve(update, each), file=sys.stderr)
     print(f"and run this again:\n  {command}", file=sys.stderr)
     print(f"Or apply the rest now, with your side there:\n  {command} --partial", file=sys.stderr)
 
 
 def to_resolve(update: Update, each: Pending) -> str:
-    """The command that settles it, as it is typed in the working folder."""
+    """The commands that settle it, as they are typed in the working folder."""
     here = replace(each, path=outside(update.standing.root, each.path))
-    return f"redco resolve {quoted(here)} --mine or --theirs"
+    return "\n".join(f"  {command}" for command in commands(here))
 
 
 def plan(update: Update) -> int:

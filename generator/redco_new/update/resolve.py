@@ -58,7 +58,12 @@ def taken(standing: Standing, found: list[Pending]) -> list[Change]:
         if before is None:
             raise Refusal(path, "you deleted it: there is nothing to take that into", "say --mine")
         for each in (x for x in applied if x.path == path):
-            content = take(content, theirs, each.symbol) if theirs else None
+            if each.given != given_up(before, each):
+                what = f"you changed {name(each)} since it was told"
+                todo = "run `redco update`, look at it again, then resolve it"
+                raise Refusal(path, what, todo)
+            how = {"removes": not each.theirs, "added": not each.base}
+            content = take(content, theirs, each.symbol, **how) if theirs else None
             if content is None:
                 what = f"{name(each)} cannot be taken on its own"
                 todo = f"take it by hand from {INCOMING}{path}.diff, then say --mine"

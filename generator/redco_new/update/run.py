@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,11 +51,14 @@ def update(
     a conflict is to be settled first, and not `partial`, nothing of the project was written.
     Raises RedcoError, with nothing written.
     """
-    with open_project(root, progress) as told:
+    told: list[str] = []
+    with open_project(root, progress):
         found = worked_out(root, flags, template, progress)
         if found.blocking and not partial:
             apply(root, write.refused(found))
             return found, told
+        if found.unread:
+            raise found.unread
         if any(path.endswith(".py") for path in found.files):
             with mirrored(root, found.files, found.climb) as project:
                 told += try_out(project, found.request.package, found.mesh, progress)
@@ -72,11 +76,10 @@ def worked_out(
 
 
 @contextmanager
-def open_project(root: Path, progress: Progress = quiet) -> Iterator[list[str]]:
-    """The project to ourselves, in one piece; a list of what its user should know."""
+def open_project(root: Path, progress: Progress = quiet) -> Iterator[None]:
+    """The project to ourselves, in one piece."""
     with locked(root, WAIT_SECONDS, progress):
-        kept = recover(root)
-        yield [
-            f"{path} was changed while an update was interrupted: it is as you left it"
-            for path in kept
-        ]
+        for path in recover(root):
+            told = f"{path} was changed while an update was interrupted: it is as you left it"
+            print(f"note: {told}", file=sys.stderr)
+        yield

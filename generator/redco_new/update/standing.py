@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.manifest import MANIFEST, Manifest, base_path, read_manifest, sha256
+from redco_new.manifest import (
+    BASE,
+    BASE_SUFFIX,
+    MANIFEST,
+    Manifest,
+    base_path,
+    read_manifest,
+    sha256,
+)
 from redco_new.transaction.paths import locate
 
 
@@ -14,7 +22,8 @@ from redco_new.transaction.paths import locate
 class Standing:
     """manifest: as read; text: its bytes.  base: path -> what redco wrote, where the copy is intact.
 
-    copies: path -> what lies in the place of that copy, None for nothing.
+    copies: path -> what lies in the place of that copy, None for nothing; also of files that the
+    manifest has not.
     """
 
     root: Path
@@ -55,8 +64,15 @@ class Standing:
 def stand(root: Path) -> Standing:
     """The project `root` as it is now. Raises RedcoError if it is none, or damaged."""
     manifest = read_manifest(root)
-    copies = {path: read_file(root, base_path(path)) for path in manifest.files}
+    paths = sorted({*manifest.files, *copied(root)})
+    copies = {path: read_file(root, base_path(path)) for path in paths}
     return Standing(root, manifest, (root / MANIFEST).read_bytes(), copies)
+
+
+def copied(root: Path) -> list[str]:
+    """The files of which there is a copy, also of those that the manifest, of another branch, has not."""
+    files = (x for x in (root / BASE).rglob(f"*{BASE_SUFFIX}") if x.is_file())
+    return [x.relative_to(root / BASE).as_posix().removesuffix(BASE_SUFFIX) for x in files]
 
 
 def read_file(root: Path, path: str) -> bytes | None:
@@ -72,7 +88,7 @@ def read_file(root: Path, path: str) -> bytes | None:
 
 def find_root(start: Path) -> Path:
     """The project that the folder `start` is in. Raises RedcoError if it is in none."""
-    for folder in (start, *start.absolute().parents):
+    for folder in (start, *Path(os.path.abspath(start)).parents):
         if (folder / MANIFEST).is_file():
             return folder
     what = "is not in a redco project: no .redco/manifest.json, here or above"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,10 +20,12 @@ from redco_new.update.package import Package
 SECONDS = 60  # that examples() may take
 
 
-def user_program(package: Package, program: Program, model_class: str) -> tuple[Program, list[str]]:
+def user_program(
+    package: Package, program: Program, model_class: str, folder: Path = Path()
+) -> tuple[Program, list[str]]:
     """(the loss of the user's model, what the user should know of it).
 
-    program: that of the template, whose batch, or at last whose loss, is used where the user's
+    folder: of the project, where its data lies.  program: that of the template, whose batch, or at last whose loss, is used where the user's
     cannot be. Raises RedcoError, which names the user's line, if the model cannot be traced.
     """
     config, build = package.full, package.model_class(model_class)
@@ -30,12 +33,12 @@ def user_program(package: Package, program: Program, model_class: str) -> tuple[
     yours = replace(mine, loss=package.pipeline.loss)
     if (first := _fault(yours)) is None:
         return yours, []
-    batch = own_batch(package, program.batch)
+    batch = own_batch(package, program.batch, folder)
     if batch is not None and _fault(replace(yours, batch=batch)) is None:
         return replace(yours, batch=batch), []
-    if error := _fault(mine):
-        what = f"it cannot be traced: {say(error).rstrip('.')}"
-        raise RedcoError(place(error, package.path("model")), what, "mend that line") from error
+    if _fault(mine):
+        what = f"it cannot be traced: {say(first).rstrip('.')}"
+        raise RedcoError(place(first, package.path("model")), what, "mend that line") from first
     told = f"{place(first, package.path('pipeline'))}: {say(first).rstrip('.')}"
     return mine, [
         f"the layout is that of the recipe's own loss, since yours cannot be traced: {told}"
@@ -67,22 +70,24 @@ def _fault(program: Program) -> Exception | None:
         jax.eval_shape(program.forward, program.params, program.batch)
     except Exception as error:  # the user's own code may raise anything
         return error
+    except SystemExit as error:
+        return RuntimeError(f"it calls sys.exit({error.code!r})")
     return None
 
 
-def own_batch(package: Package, like: Any) -> Any:
+def own_batch(package: Package, like: Any, folder: Path) -> Any:
     """An abstract batch as the user's collate makes it of the user's examples; None if it does not.
 
     Of the tiny preset's data, so that it needs little; as many rows as `like` has.
     """
     rows = jax.tree.leaves(like)[0].shape[0]
     try:
-        with _limited(SECONDS):
+        with _limited(SECONDS), chdir(folder):
             config = replace(package.full, data=package.config.PRESETS["tiny"].data)
-            batch = package.pipeline.collate(package.pipeline.examples(config)[0][:1])
-    except Exception:  # what is wrong with it, the trial of the merged project says
+            batch = package.pipeline.collate([package.pipeline.examples(config)[0][0]])
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), batch)
+    except (Exception, SystemExit):  # what is wrong with it, the trial of the merged project says
         return None
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), batch)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ class Update:
 
     rendered: path -> what redco writes for this request and the user's own model.
     outcomes: path -> what becomes of each file.  mesh: of the project's tests.
+    unread: why the merged model could not be read, where conflicts come first.
     recorded: the model, for the manifest.  notes: what the user should know of the layout.
     """
 
@@ -39,6 +40,7 @@ class Update:
     rendered: Mapping[str, bytes] = field(default_factory=dict)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     mesh: Mapping[str, int] = field(default_factory=dict)
+    unread: RedcoError | None = None
     recorded: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
 
@@ -114,9 +116,7 @@ def work_out(
     update = merged(update, derived.files)
     if edited(update):
         progress("reading your model")
-        files, notes = files_of_own_model(update, derived)
-        update = update if files is derived.files else merged(update, files)
-        update = replace(update, notes=(*update.notes, *notes))
+        update = with_own_model(update, derived)
     return update
 
 
@@ -126,20 +126,25 @@ def edited(update: Update) -> bool:
     return any(update.outcomes[path].after != update.rendered[path] for path in sources)
 
 
-def files_of_own_model(update: Update, derived: Derived) -> tuple[Mapping[str, str], list[str]]:
-    """What redco writes for the project as it is merged, and notes. Raises RedcoError.
+def with_own_model(update: Update, derived: Derived) -> Update:
+    """With what redco writes for the model as it is merged. Raises RedcoError.
 
-    Where conflicts keep the merged model from being read, they come first: what it was stays.
+    Where conflicts keep that model from being read, they come first: the rest stays as it was.
     """
     with mirrored(update.standing.root, update.files, update.climb) as project:
+
+        def told(text: str) -> str:
+            return text.replace(f"{project}/", "")
+
         try:
             files, notes = derived.of_own_model(project)
         except RedcoError as error:
+            mapped = RedcoError(told(error.where), told(error.what), error.todo)
             if update.blocking:
-                return derived.files, []
-            told = [text.replace(f"{project}/", "") for text in (error.where, error.what)]
-            raise RedcoError(*told, error.todo) from error
-    return files, [note.replace(f"{project}/", "") for note in notes]
+                return replace(update, unread=mapped)
+            raise mapped from error
+    update = update if files is derived.files else merged(update, files)
+    return replace(update, mesh=derived.mesh, notes=(*update.notes, *map(told, notes)))
 
 
 def merged(update: Update, texts: Mapping[str, str]) -> Update:

@@ -7,7 +7,7 @@ from pathlib import Path
 from redco_new.manifest import MANIFEST, Manifest, Pending, base_path, sha256
 from redco_new.merge import WHOLE, symbol_text
 from redco_new.transaction import Change
-from redco_new.update.pending import INCOMING, incoming
+from redco_new.update.pending import INCOMING, given_up, incoming
 from redco_new.update.standing import Standing, read_file
 from redco_new.update.work import Update
 
@@ -64,7 +64,9 @@ def now(update: Update, each: Pending) -> Pending | None:
     theirs, mine = (symbol_text(x, each.symbol) or "" for x in (rendered, outcome.after))
     if sha256(rendered) == update.standing.manifest.files.get(each.path):
         theirs = each.theirs
-    return None if theirs in (each.base, mine) else replace(each, theirs=theirs)
+    if theirs in (each.base, mine):
+        return None
+    return replace(each, theirs=theirs, given=given_up(outcome.after, each))
 
 
 def remembered(standing: Standing, manifest: Manifest) -> list[Change]:

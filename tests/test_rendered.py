@@ -53,7 +53,9 @@ def test_headers(rendered):
     for path, text in files.items():
         head = "\n".join(text.splitlines()[:2])
         named = [name for name, header in HEADERS.items() if header in head]
-        bare = path.endswith((".md", ".json", ".gitignore")) or path.startswith(f"{VERBATIM}/")
+        bare = path.endswith((".md", ".json", ".gitignore", ".gitattributes")) or path.startswith(
+            f"{VERBATIM}/"
+        )
         assert named == ([] if bare else [owner(path, request.package)]), path
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -62,7 +62,6 @@ class Manifest:
     ejected: tuple[str, ...] = ()
     pending: tuple[Pending, ...] = ()
     recorded: Mapping[str, Any] | None = None
-    generator: str = field(default=__version__, compare=False)
 
     def to_json(self) -> str:
         """As it is stored: keys sorted, a final newline, the same text for the same input."""
@@ -134,11 +133,8 @@ def parse(where: str, content: Any) -> Manifest:
             raise newer
     except InvalidVersion as error:
         raise ValueError(str(error)) from error
-    request, ejected, recorded = (
-        dict(content["request"]),
-        content.get("ejected", []),
-        content.get("model"),
-    )
+    request, ejected = dict(content["request"]), content.get("ejected", [])
+    recorded = content.get("model")
     check_name(f"{where}: request", request["name"])
     files = {path: entry["sha256"] for path, entry in content["files"].items()}
     if bad := [path for path, digest in files.items() if not DIGEST.fullmatch(digest)]:
@@ -153,8 +149,8 @@ def parse(where: str, content: Any) -> Manifest:
         outside = str(plain) != path or plain.is_absolute() or ".." in plain.parts
         if outside or path.lower().startswith(OWN):
             raise ValueError(f"{path!r} is no file of a project")
-    fork, generator = content.get("template") == "fork", content["generator"]
-    return Manifest(request, files, fork, tuple(ejected), pending, recorded, generator)
+    fork = content.get("template") == "fork"
+    return Manifest(request, files, fork, tuple(ejected), pending, recorded)
 
 
 def _pending(**values: Any) -> Pending:

@@ -27,7 +27,8 @@ def keep_best(
     """Which of `names` have their best score so far: for each, `state` is now <folder>/<name>/<step>.
 
     <folder>/<name>.json has the step and the score, which a run that goes on is measured by. Returns
-    when all is written. shapes: as `Checkpoints` has them. Raises UserError for a name without a score, and as `Checkpoints.save`.
+    when all is written. shapes: as `Checkpoints` has them. Raises UserError for a name without a
+    score, and as `Checkpoints.save`.
     """
     for name in names:
         if name not in scores:

@@ -104,16 +104,15 @@ class Panic(BaseException):
 
 
 def test_any_failure_keeps_the_file(monkeypatch):
-    for error in (Panic, RecursionError, MemoryError, SystemExit, AssertionError):
+    for error in (Panic, RecursionError, MemoryError, AssertionError):
         monkeypatch.setattr(engine, "merge_sources", lambda *_, e=error: (_ for _ in ()).throw(e()))
         assert kept_whole(merge(BASE, OURS, THEIRS), OURS)
 
 
-def test_interrupt_is_the_users(monkeypatch):
-    monkeypatch.setattr(
-        engine, "merge_sources", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
-    )
-    with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_interrupt_is_the_users(monkeypatch, error):
+    monkeypatch.setattr(engine, "merge_sources", lambda *_: (_ for _ in ()).throw(error))
+    with pytest.raises(error):
         merge(BASE, OURS, THEIRS)
 
 

@@ -269,6 +269,8 @@ def test_a_trial_that_does_not_end(own, tmp_path, monkeypatch):
 
 
 TRY = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from pathlib import Path
 from redco_new.update.mirror import mirrored
 from redco_new.update.trial import try_out

@@ -1,7 +1,6 @@
 """Updates in processes of their own: two at once, killed at any moment, interrupted, on a full disk."""
 
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -14,6 +13,10 @@ from updates import HOSTS, MODEL, TRAIN, Project, assert_whole, stamped
 CHILD = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+if {bytes}:
+    import resource
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes}, {bytes}))
 sys.path[:0] = {path!r}
 import pytest, updates
 from redco_new import cli
@@ -43,14 +46,21 @@ def stale(project) -> Project:
     return project
 
 
-def start(project: Project, *args: str, seconds: float = 0, **options) -> subprocess.Popen:
-    """`redco ARGS` in a process whose trial takes so long, and tells when it begins."""
+def start(project: Project, *args: str, seconds: float = 0, bytes: int = 0) -> subprocess.Popen:
+    """`redco ARGS` in a process whose trial takes so long, and tells when it begins.
+
+    bytes: that no file may grow above, if any.
+    """
     code = CHILD.format(
-        path=sys.path, template=project.template, root=str(project.root), seconds=seconds
+        path=sys.path,
+        template=project.template,
+        root=str(project.root),
+        seconds=seconds,
+        bytes=bytes,
     )
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", code, *(args or ["update"])]
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, **options)
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str, str]:
@@ -104,14 +114,8 @@ def test_killed_at_random_moments(stale, tmp_path):
 
 
 def test_full_disk(stale):
-    """No file may grow above 1000 bytes."""
-
-    def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-
     before = contents(stale.root)
-    with start(stale, preexec_fn=limit) as process:
+    with start(stale, bytes=1000) as process:
         code, _, err = ended(process)
     assert (code, err.count("\n")) == (2, 1)
     assert "cannot be written: File too large, and nothing was changed" in err

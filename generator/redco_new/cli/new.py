@@ -46,10 +46,12 @@ def new(
       redco-new my-project --model gpt-j --mesh data=2,fsdp=2,model=4 --dtype float32
       redco-new my-project --model nets.py:Net --config net.toml --recipe classify --shards 4
 
-    What happens next: the folder NAME appears, whole or not at all. If NAME is a project that redco-new
-    made, it is updated instead, as by `redco update`, and nothing that you wrote in it is lost. Its README.md names the commands to install, train and predict, and the files in reading order.
-    Then edit NAME's pipeline.py, where your data comes in. `redco inspect gpt-j --shards 4` shows
-    the splitting without writing anything.
+    What happens next: the folder NAME appears, whole or not at all. Its README.md names the commands
+    to install, train and predict, and the files in reading order. Then edit NAME's pipeline.py, where
+    your data comes in. `redco inspect gpt-j --shards 4` shows the splitting without writing anything.
+
+    If NAME is a project that redco-new made, it is updated, as by `redco update`: nothing that you
+    wrote in it is lost.
     """
     name, parent = place(name, output)
     flags = {

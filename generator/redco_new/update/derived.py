@@ -1,4 +1,4 @@
-"""The files of a project, from a request and the model: the template's, or the one that its user has by now."""
+"""The files of a project, for the template's model or for the one that its user has by now."""
 
 from __future__ import annotations
 

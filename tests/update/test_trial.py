@@ -260,10 +260,10 @@ def alive(pid):
 
 
 def test_a_trial_that_does_not_end(own, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial, "TRIAL_SECONDS", 15)
+    monkeypatch.setattr(trial, "TRIAL_SECONDS", 8)
     new = HANG.format(str(tmp_path / "pids"))
     refused, _ = refusal(own, "net/pipeline.py", "CLASSES = 10", new)
-    assert refused.what.endswith("one step takes more than 15 s")
+    assert refused.what.endswith("one step takes more than 8 s")
     pids = (tmp_path / "pids").read_text().split()
     assert len(pids) == 2 and not any(map(alive, pids))
 

@@ -11,7 +11,7 @@ from redco_new.cli import options
 from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
 
-Folder = Annotated[str, typer.Argument(metavar="[DIR]", help="The project, or a folder in it.")]
+Folder = Annotated[str, typer.Argument(metavar="DIR", help="The project, or a folder in it.")]
 Target = Annotated[str, typer.Argument(metavar="PATH[::SYMBOL]", help="What is to be settled.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Tell what would change, by symbol; write nothing.")

@@ -1,5 +1,6 @@
 """Updates in processes of their own: two at once, killed at any moment, interrupted, on a full disk."""
 
+import os
 import random
 import shutil
 import signal
@@ -60,7 +61,8 @@ def start(project: Project, *args: str, seconds: float = 0, bytes: int = 0) -> s
     )
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", code, *(args or ["update"])]
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    env = os.environ | {"TMPDIR": str(project.root.parent)}  # a kill leaves a mirror behind
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str, str]:

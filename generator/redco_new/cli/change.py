@@ -68,18 +68,7 @@ def update(
 
     Exit codes: 0 done, or nothing to do; 1 a conflict, or with --check anything to do; 2 bad input.
     """
-    flags = {
-        "model": model,
-        "shards": shards,
-        "mesh": mesh,
-        "size": size,
-        "recipe": recipe,
-        "config": config,
-        "example": example,
-        "dtype": dtype,
-        "zero": zero,
-        "sequence_parallel": sequence_parallel,
-    }
+    flags = options.flags(locals())
     modes = {
         "--dry-run": dry_run,
         "--diff": diff is not None,

@@ -53,19 +53,8 @@ def new(
     If NAME is a project that redco-new made, it is updated, as by `redco update`: nothing that you
     wrote in it is lost.
     """
+    flags = options.flags(locals())
     name, parent = place(name, output)
-    flags = {
-        "model": model,
-        "shards": shards,
-        "mesh": mesh,
-        "size": size,
-        "recipe": recipe,
-        "config": config,
-        "example": example,
-        "dtype": dtype,
-        "zero": zero,
-        "sequence_parallel": sequence_parallel,
-    }
     source = template and Path(template)
     if os.path.lexists(parent / name / MANIFEST):
         return change(parent / name, flags, source)

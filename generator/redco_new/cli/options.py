@@ -1,6 +1,7 @@
 """The options that several commands have."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -59,3 +60,14 @@ Template = Annotated[
     str | None, typer.Option(metavar="DIR", help="A fork of redco's templates to render.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+# What a project is asked to be, by the names that Request.from_flags and with_flags have for it.
+REQUEST = (
+    *("model", "shards", "mesh", "size", "recipe", "config", "example"),
+    *("dtype", "zero", "sequence_parallel"),
+)
+
+
+def flags(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of REQUEST, of the arguments of a command."""
+    return {name: given[name] for name in REQUEST}

@@ -15,6 +15,8 @@ from redco_new.sources.families import FAMILIES
 from redco_new.sources.family import Family, Settings
 from redco_new.sources.lookup import look_up
 
+CONFIG = "config.json"
+
 
 @dataclass(frozen=True)
 class Model:
@@ -125,9 +127,8 @@ def checkpoint_config(
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
     from transformers import PretrainedConfig
 
-    # Without a look at the disk: the folder of the project may not be there yet.
-    path = Path(os.path.normpath(folder.resolve() / name)) if is_folder(name) else None
-    missing = path is not None and not (path / "config.json").is_file()
+    path = checkpoint_folder(name, folder) if is_folder(name) else None
+    missing = path is not None and not (path / CONFIG).is_file()
     if missing and known is None:
         raise RedcoError("--model", f"{path} has no config.json", "give a checkpoint's folder")
     try:
@@ -141,6 +142,11 @@ def checkpoint_config(
     if "model_type" not in found:
         raise RedcoError("--model", f"{name}: config.json has no model_type", "add it")
     return {key: value for key, value in found.items() if not key.startswith("_")}, missing
+
+
+def checkpoint_folder(name: str, folder: Path) -> Path:
+    """A checkpoint by its path from `folder`, that of the project, which may not be there yet."""
+    return Path(os.path.normpath(folder.resolve() / name))
 
 
 def config_class(model_type: str, name: str = "") -> Any:

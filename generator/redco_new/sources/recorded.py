@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from redco_new.request import is_folder
 from redco_new.sources.families import FAMILIES
 from redco_new.sources.family import Settings
-from redco_new.sources.models import Model, is_checkpoint
+from redco_new.sources.models import CONFIG, Model, checkpoint_folder, is_checkpoint
 
 SOURCES = Path(__file__).parent
 
@@ -56,7 +55,7 @@ def recall(
             Settings(**tiny),
             tokenizer,
             recorded["source"],
-            absent=is_folder(name) and not config_file(name, folder).is_file(),
+            absent=is_folder(name) and not (checkpoint_folder(name, folder) / CONFIG).is_file(),
         )
     except (ValueError, TypeError, KeyError, SyntaxError):  # a manifest is input: it is read anew
         return None
@@ -69,17 +68,12 @@ def key(name: str, size: str, shards: int, folder: Path) -> str:
     """
     text = ""
     if is_folder(name):
-        file = config_file(name, folder)
+        file = checkpoint_folder(name, folder) / CONFIG
         text = file.read_text(encoding="utf-8") if file.is_file() else ""
     elif is_checkpoint(name):
         return ""
     told = json.dumps([name, size, shards, text, code()])
     return hashlib.sha256(told.encode()).hexdigest()
-
-
-def config_file(name: str, folder: Path) -> Path:
-    """config.json of a checkpoint by its path from `folder`, which may not be there yet."""
-    return Path(os.path.normpath(folder.resolve() / name), "config.json")
 
 
 @cache

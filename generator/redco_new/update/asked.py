@@ -18,10 +18,10 @@ def read_request(standing: Standing) -> Request:
         todo = f"bring it back: cp .redco/base/{REDCO_TOML}.base {REDCO_TOML}"
         raise RedcoError(REDCO_TOML, "is missing", todo)
     request = parsed(content, standing)
-    recorded = standing.manifest.request
-    if request.model == recorded.get("model"):
+    before = standing.manifest.request
+    if request.model == before.get("model"):
         request = replace(request, recorded=standing.manifest.recorded)
-    name = standing.manifest.request["name"]
+    name = before["name"]
     if request.name != name:
         what = f"the name was {name} and is {request.name}: its package is all over the project"
         todo = "give back the name, or make a new project with redco-new"

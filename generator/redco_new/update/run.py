@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,16 @@ from redco_new.update.asked import read_request
 from redco_new.update.mirror import mirrored
 from redco_new.update.standing import Standing, stand
 from redco_new.update.trial import try_out
-from redco_new.update.work import Update, work_out
+from redco_new.update.work import Progress, Update, work_out
 
 WAIT_SECONDS = 60  # for another update of the project
-Progress = Callable[[str], None]
-
-
-def quiet(step: str) -> None:
-    """Tell nobody."""
 
 
 def look(
     root: Path,
     flags: Mapping[str, Any],
     template: Path | None = None,
-    progress: Progress = quiet,
+    progress: Progress = lambda step: None,
 ) -> Update:
     """What an update would do. Writes nothing. Raises RedcoError."""
     if unfinished(root):
@@ -41,7 +36,7 @@ def update(
     root: Path,
     flags: Mapping[str, Any],
     template: Path | None = None,
-    progress: Progress = quiet,
+    progress: Progress = lambda step: None,
     *,
     partial: bool = False,
 ) -> tuple[Update, list[str]]:
@@ -76,7 +71,7 @@ def worked_out(
 
 
 @contextmanager
-def open_project(root: Path, progress: Progress = quiet) -> Iterator[None]:
+def open_project(root: Path, progress: Progress = lambda step: None) -> Iterator[None]:
     """The project to ourselves, in one piece."""
     with locked(root, WAIT_SECONDS, progress):
         for path in recover(root):

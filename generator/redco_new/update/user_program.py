@@ -16,8 +16,7 @@ from redco_new.errors import RedcoError
 from redco_new.program import Program
 from redco_new.sharding.untraceable import place, say
 from redco_new.update.package import Package
-
-SECONDS = 60  # that examples() may take
+from redco_new.update.trial import EXAMPLES_SECONDS
 
 
 def user_program(
@@ -82,7 +81,7 @@ def own_batch(package: Package, like: Any, folder: Path) -> Any:
     """
     rows = jax.tree.leaves(like)[0].shape[0]
     try:
-        with _limited(SECONDS), chdir(folder):
+        with _limited(EXAMPLES_SECONDS), chdir(folder):
             config = replace(package.full, data=package.config.PRESETS["tiny"].data)
             batch = package.pipeline.collate([package.pipeline.examples(config)[0][0]])
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), batch)

@@ -11,8 +11,9 @@ from unittest import mock
 
 from samples import REQUEST, tree
 
-from redco_new import __version__, assets, cli
-from redco_new.manifest import MANIFEST, records
+from redco_new import __version__, cli
+from redco_new.render import assets
+from redco_new.project.manifest import MANIFEST, records
 
 
 def complaint(command: str) -> str:

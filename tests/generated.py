@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from redco_new import project
+from redco_new.project.create import create_project
 from redco_new.request import Request
 
 ROOT = Path(__file__).parents[1]
@@ -51,4 +51,4 @@ def metrics(folder):
 def make(folder, **flags):
     """The folder of a project made with these flags of redco-new."""
     request = Request.from_flags("my-project", "gpt-j", **flags)
-    return project.create(request, folder)
+    return create_project(request, folder)

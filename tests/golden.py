@@ -22,8 +22,10 @@ import golden_layouts
 import jax
 from bad_input import complaint
 
-from redco_new import assets, design, project
-from redco_new.manifest import BASE, records
+from redco_new.render import assets
+from redco_new.generate import design
+from redco_new.project.create import render_project, write_tree
+from redco_new.project.manifest import BASE, records
 from redco_new.request import Request
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,7 +62,7 @@ def request_of(case: Path) -> Request:
 def generate(case: Path) -> tuple[Texts, Texts]:
     """(the project, the texts that a case commits): path in the project or in the case -> text."""
     request = request_of(case)
-    files, recorded = project.render_project(request, assets.templates())
+    files, recorded = render_project(request, assets.templates())
     files |= records(request, files, recorded=recorded)
     kept = {p: t for p, t in files.items() if not p.startswith((f"{RUNTIME}/", BASE))}
     committed = {f"project/{path}": text for path, text in kept.items()}
@@ -116,7 +118,7 @@ def losses(files: Texts, case: Path) -> list[float]:
         for path in classes(case):
             shutil.copy(path, folder)
         root = Path(folder, "project")
-        project.write_tree(root, files)
+        write_tree(root, files)
         options = f"--preset tiny --steps {STEPS} --virtual-devices {request.devices} --workdir run"
         command = [sys.executable, "-m", f"{request.package}.train", *options.split()]
         subprocess.run(command, cwd=root, env=plain_environment(), check=True, stdout=sys.stderr)
@@ -172,7 +174,7 @@ def rewrite() -> None:
         shutil.rmtree(case / "project", ignore_errors=True)
         inside = {p.removeprefix("project/"): t for p, t in new.items() if p.startswith("project/")}
         del inside[RUNTIME]
-        project.write_tree(case / "project", inside)
+        write_tree(case / "project", inside)
         (case / "project" / RUNTIME).symlink_to(link(case), target_is_directory=True)
         (case / "sharding.txt").write_text(new["sharding.txt"])
         values = losses(files, case)
@@ -182,7 +184,7 @@ def rewrite() -> None:
         (case / "stderr.txt").write_text(complaint((case / "args.txt").read_text()))
     layouts = golden_layouts.zoo()
     shutil.rmtree(ZOO, ignore_errors=True)
-    project.write_tree(ZOO, layouts)
+    write_tree(ZOO, layouts)
 
 
 def main() -> int:

@@ -3,12 +3,11 @@
 import os
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import jax
 
-import redco_new
-from redco_new import assets
+from redco_new.generate import context, design
+from redco_new.render import assets
 from redco_new.request import Request
 from redco_new.sharding.plan import plan_sharding
 
@@ -92,12 +91,8 @@ def facts(request: Request = REQUEST) -> dict:
 
 def install_facts(monkeypatch, plan=None) -> None:
     """Put small facts, and `plan`, in the place of those that redco works out from a model."""
-    fakes = {
-        "facts": SimpleNamespace(build=lambda request, template: (facts(request), None)),
-        "design": SimpleNamespace(plan_for=lambda request, template: plan),
-    }
-    for name, fake in fakes.items():
-        monkeypatch.setattr(redco_new, name, fake, raising=False)
+    monkeypatch.setattr(context, "build", lambda request, template: (facts(request), None))
+    monkeypatch.setattr(design, "plan_for", lambda request, template: plan)
 
 
 def tree(root: Path) -> dict[str, bytes | None]:

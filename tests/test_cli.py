@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import samples
 
-from redco_new import cli, project
+from redco_new import cli
+from redco_new.cli import new
 from redco_new.cli.new import next_commands
 from redco_new.cli.progress import status
 from redco_new.request import Request
@@ -113,7 +114,7 @@ def test_usage_errors_of_redco(args, message, capsys):
 
 
 def test_bug_shows_its_traceback(template, monkeypatch):
-    monkeypatch.setattr(project, "create", lambda *args: 1 / 0)
+    monkeypatch.setattr(new, "create_project", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         redco_new("a", "--model", "b")
 

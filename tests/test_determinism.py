@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from samples import tree
 
-from redco_new import assets
-from redco_new.project import create
+from redco_new.render import assets
+from redco_new.project.create import create
 from redco_new.request import Request
 
 TESTS = Path(__file__).parent

@@ -28,7 +28,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_of_the_user"
 PROGRAM = """
 import sys
-from redco_new.sources.models import find_model
+from redco_new.models.find import find_model
 model = find_model("org/small", "", 1)
 print(model.family.name, model.full.sizes["num_layers"], model.tokenizer)
 from redco_runtime.stored import find

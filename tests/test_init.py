@@ -12,7 +12,7 @@ import orbax.checkpoint
 import pytest
 import torch
 import transformers
-from redco_new import project
+from redco_new.project.create import create_project
 from redco_new.request import Request
 
 TRAIN = "-m my_project.train --preset tiny --virtual-devices 4 --workdir"
@@ -51,7 +51,7 @@ with jax.set_mesh(make_mesh(run.mesh)):
 @pytest.fixture(scope="module")
 def my_project(tmp_path_factory):
     request = Request.from_flags("my-project", "gpt-j", shards="4")
-    return project.create(request, tmp_path_factory.mktemp("project"))
+    return create_project(request, tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="module")

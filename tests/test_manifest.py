@@ -8,7 +8,7 @@ import samples
 
 from redco_new import __version__
 from redco_new.errors import RedcoError
-from redco_new.manifest import MANIFEST, Manifest, Pending, read_manifest, records, sha256
+from redco_new.project.manifest import MANIFEST, Manifest, Pending, read_manifest, records, sha256
 from redco_new.request import Request
 
 FILES = {

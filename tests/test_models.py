@@ -5,12 +5,12 @@ import math
 
 import pytest
 
-from redco_new import assets
+from redco_new.render import assets
 from redco_new.cli import redco_app, run
 from redco_new.errors import RedcoError
 from redco_new.inspect import catalog
-from redco_new.sources.families import FAMILIES
-from redco_new.sources.models import find_model
+from redco_new.models.families import FAMILIES
+from redco_new.models.find import find_model
 
 SIZES = [(family.name, size) for family in FAMILIES.values() for size in family.sizes]
 # As their authors publish them.

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from redco_new.errors import RedcoError
-from redco_new.names import check_name, package_name
+from redco_new.request.names import check_name, package_name
 
 
 @pytest.mark.parametrize("name", ["a", "my-project", "My_Project2", "x1", "match"])

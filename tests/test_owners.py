@@ -5,7 +5,15 @@ import re
 import pytest
 
 from redco_new.errors import RedcoError
-from redco_new.owners import EJECTED, GENERATED, HEADERS, YOURS, eject_header, owner, with_header
+from redco_new.render.owners import (
+    EJECTED,
+    GENERATED,
+    HEADERS,
+    YOURS,
+    eject_header,
+    owner,
+    with_header,
+)
 
 
 @pytest.mark.parametrize(

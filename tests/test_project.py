@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import samples
 
-from redco_new import project
-from redco_new.errors import RedcoError
-from redco_new.manifest import BASE, BASE_SUFFIX, MANIFEST
 from redco_new.project import create
+from redco_new.errors import RedcoError
+from redco_new.project.manifest import BASE, BASE_SUFFIX, MANIFEST
+from redco_new.project.create import create_project, write_project
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def parent(tmp_path):
 
 def test_create(parent, template):
     steps = []
-    target = create(samples.REQUEST, parent, template, steps.append)
+    target = create_project(samples.REQUEST, parent, template, steps.append)
     assert target == parent / "my-project"
     assert os.listdir(parent) == ["my-project"]
     assert steps == ["reading the model gpt-j", "rendering", f"writing {target}"]
@@ -48,7 +48,7 @@ def test_create(parent, template):
 def test_modes_follow_the_umask(parent, template):
     before = os.umask(0o027)
     try:
-        target = create(samples.REQUEST, parent, template)
+        target = create_project(samples.REQUEST, parent, template)
     finally:
         os.umask(before)
     modes = {path: (target / path).stat().st_mode & 0o777 for path in ("", *samples.PATHS)}
@@ -59,20 +59,20 @@ def test_modes_follow_the_umask(parent, template):
 
 def test_default_template_is_redcos_own(parent, monkeypatch):
     seen = []
-    monkeypatch.setattr(project, "render_project", lambda r, t, p: seen.append(t) or ({}, None))
-    create(samples.REQUEST, parent)
+    monkeypatch.setattr(create, "render_project", lambda r, t, p: seen.append(t) or ({}, None))
+    create_project(samples.REQUEST, parent)
     assert (seen[0] / "copier.yml").is_file()
 
 
 def assert_refused(parent, template, match):
     before = samples.tree(parent)
     with pytest.raises(RedcoError, match=match):
-        create(samples.REQUEST, parent, template)
+        create_project(samples.REQUEST, parent, template)
     assert samples.tree(parent) == before
 
 
 def test_project_that_exists(parent, template):
-    target = create(samples.REQUEST, parent, template)
+    target = create_project(samples.REQUEST, parent, template)
     (target / "my_project" / "train.py").write_text("mine\n")
     assert_refused(
         parent, template, "already a redco project, and nothing in it was changed; `redco update`"
@@ -112,9 +112,9 @@ def test_parent_that_turns_out_to_be_read_only(parent, template, monkeypatch):
     def read_only(self, *args, **kwargs):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self))
 
-    monkeypatch.setattr(project.Path, "mkdir", read_only)
+    monkeypatch.setattr(create.Path, "mkdir", read_only)
     with pytest.raises(RedcoError, match="my-project: cannot be written: Read-only file system"):
-        project.write_project(parent / "my-project", {"a": ""})
+        write_project(parent / "my-project", {"a": ""})
     assert not os.listdir(parent)
 
 
@@ -139,7 +139,7 @@ def test_failure_while_writing_leaves_nothing(parent, monkeypatch, name, call, f
 
     monkeypatch.setattr(os, name, fail)
     with pytest.raises(expected) as caught:
-        project.write_project(parent / "my-project", {f"folder{i}/file": "" for i in range(5)})
+        write_project(parent / "my-project", {f"folder{i}/file": "" for i in range(5)})
     assert not os.listdir(parent)
     if failure == "disk full":
         what = "cannot be written: No space left on device, and nothing was left"
@@ -158,7 +158,7 @@ def test_target_that_appears_meanwhile_is_kept(parent, template):
             (parent / "my-project" / "theirs").write_text("theirs")
 
     with pytest.raises(RedcoError, match="cannot be written: Directory not empty"):
-        create(samples.REQUEST, parent, template, appear)
+        create_project(samples.REQUEST, parent, template, appear)
     assert samples.tree(parent) == {"my-project": None, "my-project/theirs": b"theirs"}
 
 

@@ -7,7 +7,8 @@ import pytest
 from generated import make, run
 from jax.sharding import PartitionSpec as P
 
-from redco_new import assets, design
+from redco_new.render import assets
+from redco_new.generate import design
 from redco_new.request import Request
 
 

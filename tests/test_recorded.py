@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from redco_new.sources import recorded
-from redco_new.sources.families import FAMILIES
-from redco_new.sources.models import find_model
-from redco_new.sources.recorded import recall, record
+from redco_new.models import recorded
+from redco_new.models.families import FAMILIES
+from redco_new.models.find import find_model
+from redco_new.models.recorded import recall, record
 
 HERE = Path()
 SIZES = [(family.name, size) for family in FAMILIES.values() for size in family.sizes]

@@ -6,8 +6,8 @@ import pytest
 import samples
 
 from redco_new.errors import RedcoError
-from redco_new.owners import GENERATED, HEADERS, YOURS
-from redco_new.render import render
+from redco_new.render.owners import GENERATED, HEADERS, YOURS
+from redco_new.render.tree import render
 
 
 def refused(match):

@@ -10,9 +10,10 @@ import jinja2.meta
 import pytest
 import yaml
 
-from redco_new import assets, facts
-from redco_new.owners import HEADERS, OWNERS, VERBATIM, owner
-from redco_new.render import render, run_copier
+from redco_new.render import assets
+from redco_new.generate import context
+from redco_new.render.owners import HEADERS, OWNERS, VERBATIM, owner
+from redco_new.render.tree import render, run_copier
 from redco_new.request import Request
 
 TEMPLATE = assets.templates()
@@ -28,7 +29,7 @@ QUESTIONS = [key for key in yaml.safe_load((TEMPLATE / "copier.yml").read_text()
 def rendered(request):
     """(request, facts, files)."""
     asked = Request.from_flags(request.param, "gpt-j", **REQUESTS[request.param])
-    known, _ = facts.build(asked, TEMPLATE)
+    known, _ = context.build(asked, TEMPLATE)
     return asked, known, render(known, TEMPLATE)
 
 

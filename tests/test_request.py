@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redco_new.errors import RedcoError
-from redco_new.mesh import AXES, parse_mesh
+from redco_new.request.mesh import AXES, parse_mesh
 from redco_new.request import DTYPES, STAGES, Request
 
 

@@ -8,7 +8,7 @@ import pytest
 import samples
 
 from redco_new.errors import RedcoError
-from redco_new.render import render
+from redco_new.render.tree import render
 
 
 def refused(match):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from redco_new.transaction import Change
-from redco_new.manifest import sha256
+from redco_new.project.manifest import sha256
 from redco_new.transaction.paths import LOCK
 
 # path -> content of a file, or (content, mode); "-> target" is a link.

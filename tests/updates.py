@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from redco_new import cli
-from redco_new.manifest import BASE, MANIFEST, base_path, records, sha256
-from redco_new.project import write_tree
+from redco_new.project.manifest import BASE, MANIFEST, base_path, records, sha256
+from redco_new.project.create import write_tree
 from redco_new.request import Request
 from redco_new.transaction.paths import LOCK
 from redco_new.update import run, work
@@ -156,7 +156,7 @@ def files(root: Path) -> list[Path]:
 
 def assert_whole(root: Path) -> None:
     """The manifest and the copies of what redco wrote agree, and nothing of an update is left."""
-    from redco_new.manifest import read_manifest
+    from redco_new.project.manifest import read_manifest
 
     known = read_manifest(root).files
     copies = {path: (root / base_path(path)).read_bytes() for path in known}

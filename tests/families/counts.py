@@ -6,7 +6,7 @@ import jax
 from families.parity import emitted
 from flax import nnx
 
-from redco_new.sources.models import find_model
+from redco_new.models.find import find_model
 
 
 def count(family: str, size: str) -> int:

@@ -12,8 +12,8 @@ import transformers
 from families.parity import TOLERANCE, Pair, emitted, logits, parameters, random_torch, tokens
 from redco_runtime.beam import beam_search
 
-from redco_new.sources.family import Family
-from redco_new.sources.models import config_class, make_model
+from redco_new.models.family import Family
+from redco_new.models.find import config_class, make_model
 
 B, S, T = 3, 20, 12
 

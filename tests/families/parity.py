@@ -18,11 +18,11 @@ from flax import nnx
 from redco_runtime.weights import Tensor
 from safetensors import safe_open
 
-from redco_new import assets
-from redco_new.printing import print_python
-from redco_new.sources.families import FAMILIES
-from redco_new.sources.load import load_text
-from redco_new.sources.models import Model, config_class, make_model
+from redco_new.render import assets
+from redco_new.render.python import print_python
+from redco_new.models.families import FAMILIES
+from redco_new.render.execute import load_text
+from redco_new.models.find import Model, config_class, make_model
 
 torch.set_num_threads(1)  # its threads wait for each other longer than these sizes take
 

@@ -4,8 +4,8 @@ import pytest
 from families import encdec
 
 from redco_new.errors import RedcoError
-from redco_new.sources.families.bart import FAMILY
-from redco_new.sources.models import config_class
+from redco_new.models.families.bart import FAMILY
+from redco_new.models.find import config_class
 
 SMALL = {
     "vocab_size": 107,

@@ -5,8 +5,8 @@ import torch
 from families import encdec
 
 from redco_new.errors import RedcoError
-from redco_new.sources.families.t5 import FAMILY
-from redco_new.sources.models import config_class
+from redco_new.models.families.t5 import FAMILY
+from redco_new.models.find import config_class
 
 SMALL = {
     "vocab_size": 107,

@@ -10,7 +10,7 @@ from families.decoders import check_config
 from families.parity import TOLERANCE, pair
 
 from redco_new.errors import RedcoError
-from redco_new.sources.models import find_model
+from redco_new.models.find import find_model
 
 SMALL = {
     "image_size": 24,

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from redco_new import assets, project
+from redco_new.render import assets
+from redco_new.project.create import render_project
 from redco_new.errors import RedcoError
-from redco_new.own_class import Input, OwnClass
+from redco_new.request.own_class import Input, OwnClass
 from redco_new.request import Request
-from redco_new.sources.own.find import find
-from redco_new.sources.own.model import find_own
-from redco_new.sources.own.source import FLAGS
+from redco_new.own.find import find
+from redco_new.own.model import find_own
+from redco_new.own.source import FLAGS
 
 HERE = Path(__file__).parent
 TEXT = {"ids": Input((6,), "int32")}
@@ -178,7 +179,7 @@ def test_an_argument_cannot_take_the_name_of_another_flag(tmp_path, monkeypatch)
     request = Request.from_flags(
         "flagged", "nets_nnx.py:Pair", config=str(tmp_path / "pair.toml"), recipe="regress"
     )
-    files, _ = project.render_project(request, assets.templates())
+    files, _ = render_project(request, assets.templates())
     fields = set(re.findall(r"^    (\w+): [^=\n]+ = ", files["flagged/config.py"], re.MULTILINE))
     options = set(re.findall(r'add(?:_argument)?\("--([a-z-]+)"', files["redco_runtime/cli.py"]))
     sections = {"model", "data", "optimizer", "train"}

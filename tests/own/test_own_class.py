@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from redco_new.errors import RedcoError
-from redco_new.own_class import Input
+from redco_new.request.own_class import Input
 from redco_new.request import Request
 
 GOOD = """

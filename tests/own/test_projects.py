@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from redco_new import project
+from redco_new.project.create import create_project, render_project
+from redco_new.render import assets
 from redco_new.request import Request
 
 HERE = Path(__file__).parent
@@ -84,7 +85,7 @@ def make(folder, name):
         config=str(folder / f"{name}.toml"),
         folder=folder / name,
     )
-    return project.create(request, folder)
+    return create_project(request, folder)
 
 
 def run(place, command):
@@ -159,4 +160,4 @@ def test_redco_toml_gives_the_request_back(folder, results):
     request = Request.from_toml((place / "redco.toml").read_text(), folder=place)
     assert (request.model, request.own.output) == ("../nets_linen.py:Tagger", "topic")
     assert request.own.inputs["ids"].below == 40
-    assert project.render_project(request, project.assets.templates())[0]
+    assert render_project(request, assets.templates())[0]

@@ -3,8 +3,8 @@
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from redco_new import assets
-from redco_new.sources.load import load_text
+from redco_new.render import assets
+from redco_new.render.execute import load_text
 
 
 def pipeline(recipe: str) -> ModuleType:

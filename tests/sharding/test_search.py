@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 from redco_new.sharding.choose import choose
 from redco_new.sharding.cost import CostModel
 from redco_new.sharding.plan import plan_sharding
-from redco_new.sources.models import find_model
+from redco_new.models.find import find_model
 
 
 def tangle(size, edges, seed):

@@ -5,7 +5,7 @@ import json
 import pytest
 from updates import HOSTS, MODEL, SHARDING, TRAIN, Project, assert_whole, stamped
 
-from redco_new.manifest import base_path, read_manifest
+from redco_new.project.manifest import base_path, read_manifest
 
 MANIFEST = ".redco/manifest.json"
 COPIES = (None, b"", b"something else\n")

@@ -3,7 +3,7 @@
 import pytest
 from updates import HOSTS, SHARDING, TRAIN, assert_whole
 
-from redco_new.owners import EJECTED
+from redco_new.render.owners import EJECTED
 
 
 def test_file(project):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_new import project
+from redco_new.project.create import create_project
 from redco_new.request import Request
 from update.journeys import Life, changed, specs
 
@@ -67,7 +67,7 @@ def life(tmp_path_factory):
         config=f"{folder}/cnn.toml",
         folder=folder / "net",
     )
-    life = Life(project.create(request, folder), "net", 4)
+    life = Life(create_project(request, folder), "net", 4)
     life.edit("net/pipeline.py", PIPELINE)
     life.run(f"{life.train} --steps 2 --workdir runs/a")
     return life

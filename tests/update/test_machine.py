@@ -13,7 +13,7 @@ from transactions import in_memory
 from updates import HOSTS, MODEL, PIPELINE, README, SHARDING, TRAIN, Project
 from updates import assert_whole, files, stamped
 
-from redco_new.manifest import Pending, read_manifest
+from redco_new.project.manifest import Pending, read_manifest
 from redco_new.merge import WHOLE, symbol_text
 
 CODE = (MODEL, PIPELINE, TRAIN)

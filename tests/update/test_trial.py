@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from generated import ROOT
 
-from redco_new import project
+from redco_new.project.create import create_project
 from redco_new.errors import Refusal
 from redco_new.request import Request
 from redco_new.update import trial
@@ -35,7 +35,7 @@ def made(tmp_path_factory):
         config=f"{folder}/cnn.toml",
         folder=folder / "net",
     )
-    return project.create(request, folder)
+    return create_project(request, folder)
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import jax
 import pytest
 from generated import ROOT
 
-from redco_new import assets
-from redco_new.design import find_design
+from redco_new.render import assets
+from redco_new.generate.design import find_design
 from redco_new.errors import RedcoError
 from redco_new.request import Request
 from redco_new.update.derived import Derived

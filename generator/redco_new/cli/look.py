@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from redco_new import assets
+from redco_new.render import assets
 from redco_new.cli import options
 from redco_new.cli.progress import status
 from redco_new.inspect import page
@@ -55,7 +55,7 @@ def inspect_model(
     )
     with status() as progress:
         progress(f"reading the model {model}")
-        from redco_new import design  # here: it imports jax, which takes seconds
+        from redco_new.generate import design  # here: it imports jax, which takes seconds
         from redco_new.inspect.report import report
 
         plan = design.plan_for(request, assets.templates())
@@ -77,8 +77,8 @@ def list_models(
     """
     with status() as progress:
         from redco_new.inspect import catalog
-        from redco_new.sources.families import FAMILIES
-        from redco_new.sources.lookup import look_up
+        from redco_new.models.families import FAMILIES
+        from redco_new.request.lookup import look_up
 
         names = list(FAMILIES) if family is None else [look_up("model", family, FAMILIES).name]
         found = list(catalog.rows(names, assets.templates(), progress))

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from redco_new import project
+from redco_new.project.create import create_project
 from redco_new.cli import options
 from redco_new.cli.change import change
 from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
-from redco_new.manifest import MANIFEST
+from redco_new.project.manifest import MANIFEST
 from redco_new.request import Request
 
 new_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -62,7 +62,7 @@ def new(
         raise RedcoError("command line", "Missing option '--model'", "see redco-new --help")
     request = Request.from_flags(name, folder=parent / name, **flags)
     with status() as progress:
-        target = project.create(request, parent, source, progress)
+        target = create_project(request, parent, source, progress)
     print(f"Created {target}. What to do next:\n")
     for command in next_commands(request, target):
         print(f"  {command}")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from redco_new.inspect import text, units
-from redco_new.printing import print_python
-from redco_new.sources.families import FAMILIES
-from redco_new.sources.family import Family
-from redco_new.sources.load import load_text
-from redco_new.sources.models import find_model
+from redco_new.render.python import print_python
+from redco_new.models.families import FAMILIES
+from redco_new.models.family import Family
+from redco_new.render.execute import load_text
+from redco_new.models.find import find_model
 
 TRAINING = 16  # bytes a parameter: itself, its gradient and two moments of Adam, in float32
 KEYS = ("model", "size", "parameters", "training_bytes", "recipe", "checkpoint")

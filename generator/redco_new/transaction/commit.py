@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.manifest import sha256
+from redco_new.project.manifest import sha256
 from redco_new.transaction import journal
 from redco_new.transaction.disk import FOLDER, copy_rights, look, sync, told
 from redco_new.transaction.journal import new_copy, old_copy, staging_folder

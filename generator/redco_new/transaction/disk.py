@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.manifest import sha256
+from redco_new.project.manifest import sha256
 
 FOLDER = "folder"
 OTHER = "other"  # a link, a pipe, a device

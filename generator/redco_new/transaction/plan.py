@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.manifest import MANIFEST, sha256
+from redco_new.project.manifest import MANIFEST, sha256
 from redco_new.transaction.disk import FOLDER, OTHER, look, told
 from redco_new.transaction.paths import locate, parents
 

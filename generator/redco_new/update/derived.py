@@ -19,14 +19,14 @@ class Derived:
     def __init__(
         self, request: Request, template: Path, progress: Callable[[str], None] = lambda step: None
     ) -> None:
-        from redco_new import facts  # here: it imports jax, which takes seconds
-        from redco_new.design import find_design, rows
+        from redco_new.generate import context  # here: it imports jax, which takes seconds
+        from redco_new.generate.design import find_design, rows
 
         self.request, self.template = request, template
         progress(f"reading the model {request.model}")
         self._design = find_design(request, template)
         self._program = self._design.program(rows(request))
-        self._facts = facts.gather(self._design, self._program)
+        self._facts = context.gather(self._design, self._program)
         self.mesh, self.recorded = self._facts["test_mesh"], self._design.recorded
         self.notes = tuple(self._design.notes)
         progress("rendering")
@@ -37,7 +37,7 @@ class Derived:
 
         `mesh` is that of its tests from then on. Raises RedcoError, which names the user's line, where they cannot be traced.
         """
-        from redco_new.facts import gather
+        from redco_new.generate.context import gather
         from redco_new.update.package import imported
         from redco_new.update.user_program import user_program, weights_notes
 
@@ -51,6 +51,6 @@ class Derived:
         return (self.files if known == self._facts else self._render(known)), notes
 
     def _render(self, known: dict[str, Any]) -> dict[str, str]:
-        from redco_new.render import render
+        from redco_new.render.tree import render
 
         return render(known, self.template)

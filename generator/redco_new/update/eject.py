@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.manifest import base_path
-from redco_new.names import package_name
-from redco_new.owners import GENERATED, eject_header, owner
+from redco_new.project.manifest import base_path
+from redco_new.request.names import package_name
+from redco_new.render.owners import GENERATED, eject_header, owner
 from redco_new.transaction import apply
 from redco_new.update import write
 from redco_new.update.run import open_project

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from redco_new.manifest import Manifest, Pending, sha256
+from redco_new.project.manifest import Manifest, Pending, sha256
 from redco_new.merge import Conflict, symbol_text
 from redco_new.update.outcome import Outcome
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from io import BytesIO
 
 from redco_new.errors import RedcoError
-from redco_new.manifest import Pending, base_path
+from redco_new.project.manifest import Pending, base_path
 from redco_new.merge import changed_lines, changed_symbols
 from redco_new.update.outcome import Outcome
 from redco_new.update.pending import INCOMING, commands, name

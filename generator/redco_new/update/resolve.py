@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from redco_new.errors import RedcoError, Refusal
-from redco_new.manifest import Manifest, Pending
+from redco_new.project.manifest import Manifest, Pending
 from redco_new.merge import take
 from redco_new.transaction import Change, apply
 from redco_new.update import write

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.manifest import (
+from redco_new.project.manifest import (
     BASE,
     BASE_SUFFIX,
     MANIFEST,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from redco_new import assets
+from redco_new.render import assets
 from redco_new.errors import RedcoError
-from redco_new.manifest import Pending
+from redco_new.project.manifest import Pending
 from redco_new.merge import Conflict
 from redco_new.request import Request
 from redco_new.update.asked import REDCO_TOML, settle_toml
@@ -96,7 +96,7 @@ def work_out(
 
     template: a fork of redco's, or None for redco's own.  Raises RedcoError.
     """
-    from redco_new.template import check_template
+    from redco_new.render.template import check_template
 
     if standing.manifest.fork and template is None:
         what = "was made with a fork of redco's templates"

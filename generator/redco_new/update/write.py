@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from redco_new.manifest import MANIFEST, Manifest, Pending, base_path, sha256
+from redco_new.project.manifest import MANIFEST, Manifest, Pending, base_path, sha256
 from redco_new.merge import WHOLE, symbol_text
 from redco_new.transaction import Change
 from redco_new.update.pending import INCOMING, given_up, incoming

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from redco_new import assets
+from redco_new.render import assets
 
 REDCO = Path(sys.executable).with_name("redco")
 EDITS = {

@@ -1,0 +1,133 @@
+"""Gemma 2 and Gemma 3 (its models of text)."""
+
+from typing import Any
+
+from redco_new.models.families.decoders import KEYS_AND_HEAD, LONGEST
+from redco_new.models.family import Family, Settings, Size, check_equal, read_keys, refuse
+from redco_new.models.tiny import tiny_heads, tiny_mlp, tiny_vocab
+
+KEYS = {**KEYS_AND_HEAD, "query_scalar": "query_pre_attn_scalar", "window": "sliding_window"}
+KEYS_2 = {**KEYS, "score_cap": "attn_logit_softcapping", "logit_cap": "final_logit_softcapping"}
+LOCAL, GLOBAL = "sliding_attention", "full_attention"
+
+
+def _gemma(
+    layers: int, embed: int, mlp: int, heads: int, kv_heads: int, head: int, **changes: Any
+) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": embed,
+        "intermediate_size": mlp,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head,
+        **changes,
+    }
+
+
+_SMALL_3 = {"vocab_size": 262144, "sliding_window": 512, "max_position_embeddings": 32768}
+
+SIZES_2 = {
+    "2b": Size(_gemma(26, 2304, 9216, 8, 4, 256), "google/gemma-2-2b"),
+    "9b": Size(_gemma(42, 3584, 14336, 16, 8, 256), "google/gemma-2-9b"),
+    "27b": Size(
+        _gemma(46, 4608, 36864, 32, 16, 128, query_pre_attn_scalar=144), "google/gemma-2-27b"
+    ),
+}
+SIZES_3 = {
+    "1b": Size(_gemma(26, 1152, 6912, 4, 1, 256, **_SMALL_3), "google/gemma-3-1b-pt"),
+    "270m": Size(_gemma(18, 640, 2048, 4, 1, 256, **_SMALL_3), "google/gemma-3-270m"),
+}
+
+
+def read_2(config: Any) -> Settings:
+    rope = config.rope_parameters
+    if rope.get("rope_type", "default") != "default":
+        refuse(config, f"rope_type is {rope['rope_type']!r}, and redco's gemma2 has 'default'")
+    return _read(config, KEYS_2, {"rope_theta": rope["rope_theta"]}, capped=True, factor=False)
+
+
+def read_3(config: Any) -> Settings:
+    check_equal(
+        config,
+        attn_logit_softcapping=None,
+        final_logit_softcapping=None,
+        use_bidirectional_attention=False,
+    )
+    near, far = (config.rope_parameters[kind] for kind in (LOCAL, GLOBAL))
+    sizes = {"local_theta": near["rope_theta"], "rope_theta": far["rope_theta"]}
+    kinds = (near.get("rope_type", "default"), far.get("rope_type", "default"))
+    if kinds not in (("default", "default"), ("default", "linear")):
+        refuse(config, f"rope_type is {kinds[1]!r}, and redco's gemma3 has 'default' and 'linear'")
+    if factor := kinds[1] == "linear":
+        sizes["rope_factor"] = far["factor"]
+    return _read(config, KEYS, sizes, capped=False, factor=factor)
+
+
+def _read(config: Any, keys: dict[str, str], rope: dict[str, Any], **quirks: bool) -> Settings:
+    check_equal(
+        config,
+        hidden_activation="gelu_pytorch_tanh",
+        attention_bias=False,
+        tie_word_embeddings=True,
+    )
+    sizes = read_keys(config, keys) | rope | {"global_every": _period(config)}
+    return Settings(sizes, quirks, min(config.max_position_embeddings, LONGEST))
+
+
+def _period(config: Any) -> int:
+    """Layers of which the last one attends to everything, the others to a window."""
+    kinds = list(config.layer_types)
+    period = kinds.index(GLOBAL) + 1 if GLOBAL in kinds else len(kinds) + 1
+    if kinds != [LOCAL if (i + 1) % period else GLOBAL for i in range(len(kinds))]:
+        refuse(config, "layer_types follow no period")
+    return period
+
+
+def shrink(config: Any, shards: int) -> dict[str, Any]:
+    """One period of layers, of heads of 16 features."""
+    heads, kv_heads = tiny_heads(config.num_attention_heads, config.num_key_value_heads, shards)
+    period = _period(config)
+    return {
+        "vocab_size": tiny_vocab(config.vocab_size, shards),
+        "hidden_size": 16 * heads,
+        "intermediate_size": tiny_mlp(config.intermediate_size, 16 * heads, shards),
+        "num_hidden_layers": period,
+        "layer_types": [LOCAL] * (period - 1) + [GLOBAL],
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": 16,
+        "query_pre_attn_scalar": 16,
+        "max_position_embeddings": 256,
+        "sliding_window": 64,
+    }
+
+
+GEMMA_2 = Family(
+    name="gemma2",
+    title="Gemma 2",
+    model_type="gemma2",
+    architecture="Gemma2ForCausalLM",
+    template="gemma",
+    model_class="Gemma2",
+    recipe="lm",
+    sizes=SIZES_2,
+    keys=KEYS_2,
+    read=read_2,
+    shrink=shrink,
+    derived=("rope_parameters", "layer_types"),
+)
+GEMMA_3 = Family(
+    name="gemma3",
+    title="Gemma 3",
+    model_type="gemma3_text",
+    architecture="Gemma3ForCausalLM",
+    template="gemma",
+    model_class="Gemma3",
+    recipe="lm",
+    sizes=SIZES_3,
+    keys=KEYS,
+    read=read_3,
+    shrink=shrink,
+    derived=("rope_parameters", "layer_types", "_sliding_window_pattern", "sliding_window_pattern"),
+)

@@ -1,0 +1,67 @@
+"""GPT-2."""
+
+from typing import Any
+
+from redco_new.models.hf_config import read_activation
+from redco_new.models.family import Family, Settings, Size, check_equal, read_keys
+from redco_new.models.tiny import tiny_heads, tiny_vocab
+
+KEYS = {
+    "vocab_size": "vocab_size",
+    "embed_dim": "n_embd",
+    "num_layers": "n_layer",
+    "num_heads": "n_head",
+    "max_positions": "n_positions",
+    "layer_norm_epsilon": "layer_norm_epsilon",
+}
+
+
+def read(config: Any) -> Settings:
+    check_equal(
+        config,
+        tie_word_embeddings=True,
+        scale_attn_weights=True,
+        scale_attn_by_inverse_layer_idx=False,
+        add_cross_attention=False,
+    )
+    sizes = read_keys(config, KEYS) | {"mlp_dim": config.n_inner or 4 * config.n_embd}
+    quirks = {"activation": read_activation(config, "activation_function"), "last_norm": True}
+    return Settings(sizes, quirks, config.n_positions)
+
+
+def shrink(config: Any, shards: int) -> dict[str, Any]:
+    heads, _ = tiny_heads(config.n_head, config.n_head, shards)
+    return {
+        "vocab_size": tiny_vocab(config.vocab_size, shards),
+        "n_embd": 16 * heads,
+        "n_inner": 64 * heads,
+        "n_layer": 2,
+        "n_head": heads,
+        "n_positions": 256,
+    }
+
+
+def _size(name: str, embed_dim: int, layers: int, heads: int) -> Size:
+    sizes = {"n_embd": embed_dim, "n_layer": layers, "n_head": heads}
+    return Size(sizes, f"openai-community/{name}")
+
+
+FAMILY = Family(
+    name="gpt2",
+    title="GPT-2",
+    model_type="gpt2",
+    architecture="GPT2LMHeadModel",
+    template="gpt2",
+    model_class="GPT2",
+    recipe="lm",
+    sizes={  # Radford et al. 2019, table 2
+        "small": _size("gpt2", 768, 12, 12),
+        "medium": _size("gpt2-medium", 1024, 24, 16),
+        "large": _size("gpt2-large", 1280, 36, 20),
+        "xl": _size("gpt2-xl", 1600, 48, 25),
+    },
+    keys=KEYS,
+    read=read,
+    shrink=shrink,
+    derived=("n_inner",),
+)

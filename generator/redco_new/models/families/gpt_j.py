@@ -1,0 +1,50 @@
+"""GPT-J."""
+
+from typing import Any
+
+from redco_new.models.family import Family, Settings, Size, check_equal, read_keys
+from redco_new.models.tiny import tiny_heads, tiny_mlp, tiny_vocab
+
+KEYS = {
+    "vocab_size": "vocab_size",
+    "embed_dim": "n_embd",
+    "num_layers": "n_layer",
+    "num_heads": "n_head",
+    "rotary_dim": "rotary_dim",
+    "max_positions": "n_positions",
+    "layer_norm_epsilon": "layer_norm_epsilon",
+}
+
+
+def read(config: Any) -> Settings:
+    check_equal(config, activation_function="gelu_new", tie_word_embeddings=False)
+    sizes = read_keys(config, KEYS) | {"mlp_dim": config.n_inner or 4 * config.n_embd}
+    return Settings(sizes, {}, config.n_positions)
+
+
+def shrink(config: Any, shards: int) -> dict[str, Any]:
+    heads, _ = tiny_heads(config.n_head, config.n_head, shards)
+    return {
+        "vocab_size": tiny_vocab(config.vocab_size, shards),
+        "n_embd": 16 * heads,
+        "n_inner": tiny_mlp(config.n_inner or 4 * config.n_embd, 16 * heads, shards),
+        "n_layer": 2,
+        "n_head": heads,
+        "rotary_dim": 8,
+        "n_positions": 256,
+    }
+
+
+FAMILY = Family(
+    name="gpt-j",
+    title="GPT-J",
+    model_type="gptj",
+    architecture="GPTJForCausalLM",
+    template="gpt_j",
+    model_class="GPTJ",
+    recipe="lm",
+    sizes={"6b": Size({}, "EleutherAI/gpt-j-6b")},
+    keys=KEYS,
+    read=read,
+    shrink=shrink,
+)

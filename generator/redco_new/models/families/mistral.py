@@ -1,0 +1,59 @@
+"""Mistral: Llama that may attend to a sliding window only."""
+
+from typing import Any
+
+from redco_new.models.families.decoders import (
+    DERIVED,
+    KEYS_AND_HEAD,
+    read_decoder,
+    shrink_decoder,
+)
+from redco_new.models.family import Family, Settings, Size
+
+ROPE = {"rope_type": "default", "rope_theta": 1000000.0}
+
+SIZES = {
+    "7b-v0.1": Size({"rms_norm_eps": 1e-5}, "mistralai/Mistral-7B-v0.1"),
+    "7b-v0.3": Size(
+        {
+            "vocab_size": 32768,
+            "max_position_embeddings": 32768,
+            "rms_norm_eps": 1e-5,
+            "rope_parameters": ROPE,
+            "sliding_window": None,
+        },
+        "mistralai/Mistral-7B-v0.3",
+    ),
+    "nemo-12b": Size(
+        {
+            "vocab_size": 131072,
+            "hidden_size": 5120,
+            "num_hidden_layers": 40,
+            "head_dim": 128,
+            "rms_norm_eps": 1e-5,
+            "rope_parameters": ROPE,
+            "sliding_window": None,
+        },
+        "mistralai/Mistral-Nemo-Base-2407",
+    ),
+}
+
+
+def read(config: Any) -> Settings:
+    return read_decoder(config, KEYS_AND_HEAD)
+
+
+FAMILY = Family(
+    name="mistral",
+    title="Mistral",
+    model_type="mistral",
+    architecture="MistralForCausalLM",
+    template="decoder",
+    model_class="Mistral",
+    recipe="lm",
+    sizes=SIZES,
+    keys=KEYS_AND_HEAD,
+    read=read,
+    shrink=shrink_decoder,
+    derived=DERIVED,
+)

@@ -1,0 +1,79 @@
+"""OPT: 350m norms after each sum, and has tokens of fewer features than the residual stream."""
+
+from typing import Any
+
+from redco_new.models.hf_config import read_activation
+from redco_new.models.family import Family, Settings, Size, check_equal, read_keys
+from redco_new.models.tiny import tiny_heads, tiny_vocab
+
+KEYS = {
+    "vocab_size": "vocab_size",
+    "embed_dim": "hidden_size",
+    "mlp_dim": "ffn_dim",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "max_positions": "max_position_embeddings",
+}
+
+
+def read(config: Any) -> Settings:
+    check_equal(
+        config,
+        tie_word_embeddings=True,
+        enable_bias=True,
+        layer_norm_elementwise_affine=True,
+        _remove_final_layer_norm=False,
+    )
+    projected = config.word_embed_proj_dim != config.hidden_size
+    token_dim = {"token_dim": config.word_embed_proj_dim} if projected else {}
+    quirks = {
+        "activation": read_activation(config, "activation_function"),
+        "last_norm": config.do_layer_norm_before,
+        "projected": projected,
+    }
+    sizes = read_keys(config, KEYS) | token_dim
+    return Settings(sizes, quirks, config.max_position_embeddings)
+
+
+def shrink(config: Any, shards: int) -> dict[str, Any]:
+    heads, _ = tiny_heads(config.num_attention_heads, config.num_attention_heads, shards)
+    projected = config.word_embed_proj_dim != config.hidden_size
+    return {
+        "vocab_size": tiny_vocab(config.vocab_size, shards),
+        "hidden_size": 16 * heads,
+        "word_embed_proj_dim": (8 if projected else 16) * heads,
+        "ffn_dim": 64 * heads,
+        "num_hidden_layers": 2,
+        "num_attention_heads": heads,
+        "max_position_embeddings": 256,
+    }
+
+
+def _size(name: str, layers: int, heads: int, embed_dim: int, **quirks: Any) -> Size:
+    sizes = {"hidden_size": embed_dim, "ffn_dim": 4 * embed_dim, "num_hidden_layers": layers}
+    return Size(sizes | {"num_attention_heads": heads} | quirks, f"facebook/opt-{name}")
+
+
+FAMILY = Family(
+    name="opt",
+    title="OPT",
+    model_type="opt",
+    architecture="OPTForCausalLM",
+    template="opt",
+    model_class="OPT",
+    recipe="lm",
+    sizes={  # Zhang et al. 2022, table 1
+        "125m": _size("125m", 12, 12, 768),
+        "350m": _size("350m", 24, 16, 1024, word_embed_proj_dim=512, do_layer_norm_before=False),
+        "1.3b": _size("1.3b", 24, 32, 2048),
+        "2.7b": _size("2.7b", 32, 32, 2560),
+        "6.7b": _size("6.7b", 32, 32, 4096),
+        "13b": _size("13b", 40, 40, 5120),
+        "30b": _size("30b", 48, 56, 7168),
+        "66b": _size("66b", 64, 72, 9216),
+    },
+    keys=KEYS,
+    read=read,
+    shrink=shrink,
+    derived=("word_embed_proj_dim",),
+)

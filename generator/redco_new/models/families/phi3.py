@@ -1,0 +1,52 @@
+"""Phi-3 and Phi-4: Llama whose checkpoints hold q, k and v, and gate and up, in one tensor each."""
+
+from typing import Any
+
+from redco_new.models.families.decoders import DERIVED, KEYS, read_decoder, shrink_even
+from redco_new.models.family import Family, Settings, Size
+
+_MEDIUM = {
+    "hidden_size": 5120,
+    "intermediate_size": 17920,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 10,
+}
+
+SIZES = {
+    "mini-4k": Size({"sliding_window": 2047}, "microsoft/Phi-3-mini-4k-instruct"),
+    "medium-4k": Size(_MEDIUM | {"sliding_window": 2047}, "microsoft/Phi-3-medium-4k-instruct"),
+    "4": Size(
+        _MEDIUM
+        | {
+            "vocab_size": 100352,
+            "max_position_embeddings": 16384,
+            "original_max_position_embeddings": 16384,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 250000.0},
+            "bos_token_id": 100257,
+            "eos_token_id": 100257,
+            "pad_token_id": 100257,
+        },
+        "microsoft/phi-4",
+    ),
+}
+
+
+def read(config: Any) -> Settings:
+    return read_decoder(config, KEYS, fused=True)
+
+
+FAMILY = Family(
+    name="phi-3",
+    title="Phi",
+    model_type="phi3",
+    architecture="Phi3ForCausalLM",
+    template="decoder",
+    model_class="Phi3",
+    recipe="lm",
+    sizes=SIZES,
+    keys=KEYS,
+    read=read,
+    shrink=shrink_even,
+    derived=DERIVED,
+)

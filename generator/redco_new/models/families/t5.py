@@ -1,0 +1,88 @@
+"""T5: v1.0 (relu, tied), v1.1 and Flan (gated gelu, untied)."""
+
+from typing import Any
+
+from redco_new.models.hf_config import read_activation
+from redco_new.models.family import Family, Settings, Size, read_keys, refuse
+from redco_new.models.tiny import tiny_heads, tiny_vocab
+
+KEYS = {
+    "vocab_size": "vocab_size",
+    "embed_dim": "d_model",
+    "mlp_dim": "d_ff",
+    "encoder_layers": "num_layers",
+    "decoder_layers": "num_decoder_layers",
+    "num_heads": "num_heads",
+    "head_dim": "d_kv",
+    "distance_buckets": "relative_attention_num_buckets",
+    "max_distance": "relative_attention_max_distance",
+    "norm_epsilon": "layer_norm_epsilon",
+    "start_id": "decoder_start_token_id",
+    "pad_id": "pad_token_id",
+    "eos_id": "eos_token_id",
+}
+
+
+def read(config: Any) -> Settings:
+    sizes = read_keys(config, KEYS)
+    for field in ("start_id", "pad_id", "eos_id"):
+        if not isinstance(sizes[field], int):
+            refuse(config, f"{KEYS[field]} is {sizes[field]!r}, and redco needs one token")
+    activation = read_activation(config, "dense_act_fn")
+    quirks = {"activation": activation, "gated": config.is_gated_act}
+    # transformers 5 keeps of `tie_word_embeddings` only what it says of the logits' scale.
+    return Settings(sizes, quirks | {"tied": config.scale_decoder_outputs}, 512)
+
+
+def shrink(config: Any, shards: int) -> dict[str, Any]:
+    heads, _ = tiny_heads(config.num_heads, config.num_heads, shards)
+    return {
+        "vocab_size": tiny_vocab(config.vocab_size, shards),
+        "d_model": 16 * heads,
+        "d_ff": 64 * heads,
+        "num_layers": 2,
+        "num_decoder_layers": 2,
+        "num_heads": heads,
+        "d_kv": 16,
+        **{"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1},
+    }
+
+
+def _size(d_model: int, d_ff: int, layers: int, heads: int, d_kv: int = 64) -> dict[str, Any]:
+    dims = {"d_model": d_model, "d_ff": d_ff, "num_heads": heads, "d_kv": d_kv}
+    return dims | {"num_layers": layers, "decoder_start_token_id": 0}
+
+
+FIRST = {  # Raffel et al. 2020, section 3.7
+    "small": _size(512, 2048, 6, 8),
+    "base": _size(768, 3072, 12, 12),
+    "large": _size(1024, 4096, 24, 16),
+    "3b": _size(1024, 16384, 24, 32, 128),
+    "11b": _size(1024, 65536, 24, 128, 128),
+}
+GATED = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+LATER = {
+    "small": _size(512, 1024, 8, 6) | GATED,
+    "base": _size(768, 2048, 12, 12) | GATED,
+    "large": _size(1024, 2816, 24, 16) | GATED,
+    "xl": _size(2048, 5120, 24, 32) | GATED,
+    "xxl": _size(4096, 10240, 24, 64) | GATED,
+}
+
+FAMILY = Family(
+    name="t5",
+    title="T5",
+    model_type="t5",
+    architecture="T5ForConditionalGeneration",
+    template="t5",
+    model_class="T5",
+    recipe="seq2seq",
+    sizes={
+        **{name: Size(config, f"google-t5/t5-{name}") for name, config in FIRST.items()},
+        **{f"v1_1-{n}": Size(config, f"google/t5-v1_1-{n}") for n, config in LATER.items()},
+        **{f"flan-{n}": Size(config, f"google/flan-t5-{n}") for n, config in LATER.items()},
+    },
+    keys=KEYS,
+    read=read,
+    shrink=shrink,
+)

@@ -1,0 +1,76 @@
+"""ViT, with a classifier on its class token."""
+
+from typing import Any
+
+from redco_new.models.hf_config import read_activation
+from redco_new.models.family import Family, Settings, Size, check_equal, read_keys, refuse
+from redco_new.models.tiny import tiny_heads
+
+KEYS = {
+    "image_size": "image_size",
+    "patch_size": "patch_size",
+    "num_channels": "num_channels",
+    "num_classes": "num_labels",
+    "embed_dim": "hidden_size",
+    "mlp_dim": "intermediate_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "layer_norm_epsilon": "layer_norm_eps",
+}
+CLASSES = 1000  # of ImageNet
+
+
+def read(config: Any) -> Settings:
+    check_equal(config, qkv_bias=True)
+    for key in ("image_size", "patch_size"):
+        if not isinstance(getattr(config, key), int):
+            refuse(config, f"{key} is {getattr(config, key)}, and redco's images are square")
+    return Settings(
+        read_keys(config, KEYS), {"activation": read_activation(config, "hidden_act")}, 0
+    )
+
+
+def shrink(config: Any, shards: int) -> dict[str, Any]:
+    heads, _ = tiny_heads(config.num_attention_heads, config.num_attention_heads, shards)
+    return {
+        "image_size": 32,
+        "patch_size": 8,
+        **_labels(shards * -(-8 // shards) + bool(config.num_labels % shards)),
+        "hidden_size": 16 * heads,
+        "intermediate_size": 64 * heads,
+        "num_hidden_layers": 2,
+        "num_attention_heads": heads,
+    }
+
+
+def _labels(count: int) -> dict[str, Any]:
+    """What makes `count` classes of a config that has names of others."""
+    names = {i: f"LABEL_{i}" for i in range(count)}
+    return {"id2label": names, "label2id": {name: i for i, name in names.items()}}
+
+
+def _size(embed_dim: int, layers: int, heads: int, **others: int) -> dict[str, Any]:
+    sizes = {"hidden_size": embed_dim, "intermediate_size": 4 * embed_dim}
+    counts = {"num_hidden_layers": layers, "num_attention_heads": heads, "num_labels": CLASSES}
+    return sizes | counts | others
+
+
+FAMILY = Family(
+    name="vit",
+    title="ViT",
+    model_type="vit",
+    architecture="ViTForImageClassification",
+    template="vit",
+    model_class="ViT",
+    recipe="image",
+    sizes={  # Dosovitskiy et al. 2021, table 1
+        "base-16": Size(_size(768, 12, 12), "google/vit-base-patch16-224"),
+        "large-16": Size(_size(1024, 24, 16), "google/vit-large-patch16-224"),
+        # Its checkpoint was trained on other classes, and holds no classifier.
+        "huge-14": Size(_size(1280, 32, 16, patch_size=14), "google/vit-huge-patch14-224-in21k"),
+    },
+    keys=KEYS,
+    read=read,
+    shrink=shrink,
+    derived=("id2label", "label2id", "pooler_output_size"),
+)

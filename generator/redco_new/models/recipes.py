@@ -1,0 +1,158 @@
+"""The kinds of training: their pipelines, and a batch to trace them with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from redco_new.render.python import print_python
+from redco_new.render.execute import load_text
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the README of a project says of its recipe.
+
+    learns: what the tiny preset is trained on.  loss: how that goes.  sample: what is shown before
+    and after.  prompt: of predict.py, for a shell.  predicts: what it does.  data: how to give one's own.
+    """
+
+    learns: str
+    loss: str
+    sample: str
+    prompt: str
+    predicts: str
+    data: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A folder of templates/recipes.
+
+    example: (sizes of the model, sequence length) -> one example of its collate.
+    tiny: section of config.py -> its fields that the tiny preset sets.
+    train: further lines of the section `train`.  packages: further ones that a project needs.
+    """
+
+    name: str
+    words: Words
+    example: Callable[[Mapping[str, Any], int], dict[str, Any]]
+    tiny: Mapping[str, Mapping[str, Any]]
+    train: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+    def pipeline(self, template: Path) -> str:
+        """The text of its pipeline.py."""
+        return print_python(template, f"recipes/{self.name}/pipeline.py", {})
+
+    def data(self, template: Path, tokenizer: str, sequence_length: int) -> str:
+        """The text of the section `data` of config.py."""
+        facts = {"tokenizer": tokenizer, "sequence_length": sequence_length}
+        return print_python(template, f"recipes/{self.name}/data.py.jinja", facts)
+
+
+def _text(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    return {"input_ids": np.zeros(length, np.int32), "mask": np.ones(length, bool)}
+
+
+def _masked(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    return _text(sizes, length) | {"labels": np.zeros(length, np.int32)}
+
+
+def _pair(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    target = np.zeros(length // 4, np.int32)  # as long as data.py.jinja says
+    labels = {"labels": target, "label_mask": np.ones(len(target), bool)}
+    return _text(sizes, length) | {"decoder_ids": target} | labels
+
+
+def _image(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    drawn = ("circle", 0, 0)
+    return {"image": (drawn, sizes["image_size"], sizes["num_channels"]), "label": 0}
+
+
+TINY_TEXT: dict[str, dict[str, Any]] = {
+    "data": {"tokenizer": "bytes", "sequence_length": 128},
+    "optimizer": {"learning_rate": 3e-3, "warmup_steps": 20},
+    "train": {"steps": 200, "batch_size": 16, "log_every": 1, "eval_every": 100, "save_every": 100},
+}
+TINY_PAIRS = TINY_TEXT | {"data": TINY_TEXT["data"] | {"target_length": 32}}
+TINY_IMAGE = {
+    "optimizer": {"learning_rate": 2e-3, "warmup_steps": 20},
+    "train": TINY_TEXT["train"] | {"batch_size": 64},
+}
+
+
+def _scored(*best: str) -> tuple[str, ...]:
+    return (
+        "eval_examples: int = 64  # held-out examples that evaluate() in pipeline.py scores, at most",
+        f"best: tuple[str, ...] = {best!r}  # scores whose best checkpoint is kept",
+    )
+
+
+_MANUAL = "on the language reference that ships with Python"
+_FILES = "change `examples` in `pipeline.py`, or name text files with `--text-files a.txt b.txt`"
+
+LM = Words(
+    learns=_MANUAL,
+    loss="the loss, which falls from about 6 to about 2",
+    sample="a sample of text",
+    prompt='"The "',
+    predicts="continues a prompt",
+    data=_FILES,
+)
+MLM = Words(
+    learns=_MANUAL,
+    loss="the loss, which falls from about 6 to about 3",
+    sample="a text with its gaps filled",
+    prompt='"The [MASK] of the"',
+    predicts="fills the gaps of a text",
+    data=_FILES,
+)
+SEQ2SEQ = Words(
+    learns="to repeat the first words of docstrings of Python's library",
+    loss="the loss, which falls from about 6 to about 2, ROUGE scores",
+    sample="what becomes of a source",
+    prompt='"Return the name of the file."',
+    predicts="writes the target of a source",
+    data="change `examples` in `pipeline.py`, or give JSON lines of sources and targets with "
+    "`--pairs-file FILE`",
+)
+IMAGE = Words(
+    learns="to tell drawn shapes apart",
+    loss="the loss, which falls from about 2 to about 1, the accuracy",
+    sample="the class of two images",
+    prompt="circle",
+    predicts="names the class of an image: a file, or here a shape to draw",
+    data="change `examples` in `pipeline.py`, or give a folder with one of .npy, .png or .jpg files "
+    "for each class with `--image-folder DIR`",
+)
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("lm", LM, _text, TINY_TEXT),
+        Recipe(
+            *("seq2seq", SEQ2SEQ, _pair, TINY_PAIRS),
+            _scored("rouge2", "rougeL"),
+            ("rouge-score>=0.1.2",),
+        ),
+        Recipe("mlm", MLM, _masked, TINY_TEXT, _scored("accuracy")),
+        Recipe("image", IMAGE, _image, TINY_IMAGE, _scored("accuracy")),
+    )
+}
+
+
+def loss_and_batch(
+    recipe: Recipe, template: Path, rows: int, sizes: Mapping[str, Any], length: int
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """(loss(model, batch, rngs), abstract batch of `rows`) of a recipe's pipeline."""
+    import jax
+
+    module = load_text("pipeline.py", recipe.pipeline(template))
+    row = module.collate([recipe.example(sizes, length)])
+    batch = {name: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype) for name, x in row.items()}
+    return module.loss, batch

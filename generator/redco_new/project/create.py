@@ -1,0 +1,100 @@
+"""Creating a project: render all of it in memory, stage it beside its place, rename it once."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from redco_new.render import assets
+from redco_new.errors import RedcoError
+from redco_new.project.manifest import MANIFEST, records
+from redco_new.request import Request
+from redco_new.transaction.disk import sync
+
+
+def create_project(
+    request: Request,
+    parent: Path,
+    template: Path | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Path:
+    """Write the project that is asked for to `parent`/name and return that path.
+
+    template: a fork of redco's template, or None for redco's own.  progress: told what is done next.
+    Raises RedcoError, and leaves nothing behind, if the place is taken or cannot be written to.
+    """
+    target = parent / request.name
+    check_target(target)
+    fork = template is not None
+    files, recorded = render_project(request, template or assets.templates(), progress)
+    progress(f"writing {target}")
+    write_project(target, {**files, **records(request, files, fork, recorded)})
+    return target
+
+
+def render_project(
+    request: Request, template: Path, progress: Callable[[str], None] = lambda step: None
+) -> tuple[dict[str, str], Mapping[str, Any] | None]:
+    """(the files of a project, {path: text}, without .redco/; what is to be recorded of its
+    model). Writes nothing.
+    """
+    from redco_new.generate import context
+    from redco_new.render import tree  # here: they import jax and copier, which takes seconds
+    from redco_new.render.template import check_template
+
+    check_template(template)  # before its models are imported
+    progress(f"reading the model {request.model}")
+    known, recorded = context.build(request, template)
+    progress("rendering")
+    return tree.render(known, template), recorded
+
+
+def check_target(target: Path) -> None:
+    """Raise RedcoError if a project cannot be created at `target`."""
+    parent = target.parent
+    if not os.path.isdir(parent):
+        state = "is not a folder" if os.path.lexists(parent) else "does not exist"
+        raise RedcoError(str(parent), f"the parent folder {state}", "give a folder that exists")
+    if os.path.lexists(target / MANIFEST):
+        raise RedcoError(
+            str(target),
+            "already a redco project, and nothing in it was changed",
+            "`redco update` brings it up to date",
+        )
+    if os.path.lexists(target):
+        what = "exists and is not a redco project"
+        raise RedcoError(str(target), what, "choose another name, or another folder with --output")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        todo = "choose another folder with --output"
+        raise RedcoError(str(parent), "the parent folder is read-only", todo)
+
+
+def write_project(target: Path, files: Mapping[str, str]) -> None:
+    """Make `target` of `files`, all or nothing. Raises RedcoError if the disk does not let it."""
+    staging = target.with_name(f".{target.name}.redco-{secrets.token_hex(4)}")
+    try:
+        write_tree(staging, files)
+        os.rename(staging, target)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror}, and nothing was left"
+        raise RedcoError(str(target), what, "mend that, or choose another --output") from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)  # gone already where the rename took it
+
+
+def write_tree(root: Path, files: Mapping[str, str]) -> None:
+    """Write `files` under the new folder `root`, through to the disk; scripts may be executed."""
+    root.mkdir()
+    for path, text in files.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(file, "xb") as out:
+            out.write(text.encode())
+            out.flush()
+            os.fsync(out.fileno())
+        if text.startswith("#!"):
+            file.chmod(file.stat().st_mode | 0o111)
+    for folder in {(root / path).parent for path in files} | {root}:
+        sync(folder)

@@ -1,0 +1,20 @@
+"""Where the templates and the runtime lie: inside the wheel, or in the checkout around this package."""
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+CHECKOUT = PACKAGE.parent.parent
+
+
+def templates() -> Path:
+    """The copier template, with the folders models/ and recipes/ beside its project/."""
+    return _first(PACKAGE / "_templates", CHECKOUT / "templates")
+
+
+def runtime() -> Path:
+    """The folder that holds the package redco_runtime."""
+    return _first(PACKAGE / "_runtime", CHECKOUT / "runtime")
+
+
+def _first(installed: Path, checkout: Path) -> Path:
+    return installed if installed.is_dir() else checkout

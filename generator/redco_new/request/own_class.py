@@ -1,0 +1,187 @@
+"""A class of the user's own, as it is asked for: by flags, a file of --config, or redco.toml."""
+
+import keyword
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from redco_new.errors import RedcoError
+from redco_new.request.toml import key_text, value_text
+
+DTYPES = ("float32", "bfloat16", "float16", "int32", "uint8", "bool")
+BATCH = "B"
+CLASS = "class"  # in [model], among the arguments: no argument can have the name of a keyword
+TABLES = ("model", "inputs", "output")
+REFERENCE = re.compile(r"(?P<place>[^:]+):(?P<name>[^:]+)")
+SHAPE = 'give it as {shape = ["B", 28, 28, 1], dtype = "float32"}'
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a model. shape: of one example, without B.  below: ids are less than this."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    below: int | None = None
+
+    def to_toml(self) -> str:
+        told = {"shape": [BATCH, *self.shape], "dtype": self.dtype}
+        return value_text(told if self.below is None else told | {"below": self.below})
+
+
+@dataclass(frozen=True)
+class OwnClass:
+    """What redco is told of a class: `[model]`, `[inputs]` and `output` of redco.toml.
+
+    arguments: of the constructor, plain data.  inputs: by the names that the call has for them.
+    example: a function that gives both, or "".  output: which of its results is the model's, or "".
+    """
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    example: str = ""
+    output: str = ""
+
+
+def is_own(model: str) -> bool:
+    """Whether --model names a class: it is in a file or a module, and neither can have a colon."""
+    return ":" in model
+
+
+def is_file(reference: str) -> bool:
+    """Whether it names something in a file, rather than in a module."""
+    return reference.rpartition(":")[0].endswith(".py")
+
+
+def check_reference(where: str, value: Any, example: str = "nets.py:Net") -> str:
+    """`value` if it is FILE.py:NAME or MODULE:NAME. Raises RedcoError."""
+    found = REFERENCE.fullmatch(value) if isinstance(value, str) and value.isprintable() else None
+    if not found:
+        raise RedcoError(where, f"{value!r} is not FILE.py:NAME", f"give for example {example}")
+    place, name = found["place"], found["name"]
+    stem = [Path(place).stem] if is_file(value) else place.split(".")
+    for word in [name, *stem]:
+        if not word.isidentifier() or not word.isascii() or keyword.iskeyword(word):
+            what = f"{word!r} of {value!r} is no name that Python can import"
+            raise RedcoError(where, what, f"rename it; for example {example}")
+    return value
+
+
+def relative_to(folder: Path, reference: str) -> str:
+    """A reference as typed in the working folder, as it is typed in `folder`."""
+    if not is_file(reference):
+        return reference
+    path, _, name = reference.rpartition(":")
+    return f"{path_from(folder, path)}:{name}"
+
+
+def path_from(folder: Path, path: str) -> str:
+    """A path as typed in the working folder, as it is typed in `folder`."""
+    return os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """The tables of a file of --config. Raises RedcoError."""
+    where = f"--config {path}"
+    try:
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RedcoError(where, f"cannot be read: {error.strerror}", "give a TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RedcoError(where, f"not TOML: {error}", "mend that line") from error
+    if unknown := sorted(set(table) - set(TABLES)):
+        what = f"unknown key {unknown[0]!r}"
+        raise RedcoError(where, what, f"the keys are {', '.join(TABLES)}")
+    return table
+
+
+def from_flags(config: str | None, example: str | None, folder: Path) -> OwnClass:
+    """What --config and --example, as they were typed, say. Raises RedcoError, which names the flag."""
+    if example is not None:
+        check_reference("--example", example, "nets.py:example")
+        example = relative_to(folder, example)
+    table = {} if config is None else read_config(config)
+    if isinstance(table.get("model"), dict) and CLASS in table["model"]:
+        where = f"--config {config}: [model]"
+        raise RedcoError(where, f"{CLASS!r} is what --model says", "leave it out")
+    return parse(f"--config {config}", table, example or "")
+
+
+def from_toml(source: str, table: Mapping[str, Any]) -> OwnClass:
+    """What a redco.toml says. Raises RedcoError, which names `source` and the key."""
+    if CLASS not in table["model"]:
+        what = f"[model] has no {CLASS}"
+        raise RedcoError(source, what, f'add {CLASS} = "nets.py:Net"')
+    check_reference(f"{source}: [model] {CLASS}", table["model"][CLASS])
+    example = table.get("example", "")
+    if example:
+        check_reference(f"{source}: example", example, "nets.py:example")
+    return parse(source, table, example)
+
+
+def parse(where: str, table: Mapping[str, Any], example: str) -> OwnClass:
+    """What the keys of TABLES say, but for the class itself. Raises RedcoError, which names the key."""
+    given = (table.get("model", {}), table.get("inputs", {}))
+    for key, value in zip(TABLES, given, strict=False):
+        if not isinstance(value, dict):
+            raise RedcoError(f"{where}: {key}", f"{value!r} is not a table", f"write [{key}]")
+        if example and value.keys() - {CLASS}:
+            what = f"[{key}] and a function {example} both say what it is"
+            raise RedcoError(f"{where}: {key}", what, "leave one of them out")
+    arguments, inputs = given
+    output = table.get("output", "")
+    if not isinstance(output, str | int) or isinstance(output, bool):
+        raise RedcoError(f"{where}: output", f"{output!r} is no key or index", "give one of them")
+    return OwnClass(
+        {k: check_plain(f"{where}: [model] {k}", v) for k, v in arguments.items() if k != CLASS},
+        {name: check_input(f"{where}: [inputs] {name}", v) for name, v in inputs.items()},
+        example,
+        str(output),
+    )
+
+
+def check_plain(where: str, value: Any) -> Any:
+    """`value`, lists as tuples, if Python's source and TOML can both hold it. Raises RedcoError."""
+    if isinstance(value, list):
+        return tuple(check_plain(where, each) for each in value)
+    if isinstance(value, dict):
+        return {key: check_plain(where, each) for key, each in value.items()}
+    if (
+        not isinstance(value, bool | int | float | str)
+        or value in (math.inf, -math.inf)
+        or value != value
+    ):
+        what = f"{value} is not a number, a text, true or false, or a list or table of them"
+        raise RedcoError(where, what, "give such a one, or the function that makes it: --example")
+    return value
+
+
+def check_input(where: str, value: Any) -> Input:
+    """An entry of [inputs]. Raises RedcoError."""
+    if not isinstance(value, dict) or value.keys() - {"shape", "dtype", "below"}:
+        raise RedcoError(where, f"{value!r} is not a shape and a dtype", SHAPE)
+    shape, dtype, below = value.get("shape"), value.get("dtype", "float32"), value.get("below")
+    if not isinstance(shape, list) or shape[:1] != [BATCH]:
+        raise RedcoError(where, f"the shape {shape!r} does not begin with {BATCH!r}", SHAPE)
+    if any(type(size) is not int or size < 1 for size in shape[1:]):
+        raise RedcoError(where, f"the shape {shape!r} has what is no size", SHAPE)
+    if dtype not in DTYPES:
+        raise RedcoError(where, f"unknown dtype {dtype!r}", f"choose one of {', '.join(DTYPES)}")
+    if below is not None and (type(below) is not int or below < 1):
+        raise RedcoError(where, f"below = {below!r} is no number of ids", "give 1 or more")
+    return Input(tuple(shape[1:]), dtype, below)
+
+
+def to_toml(model: str, own: OwnClass) -> str:
+    """[model] and [inputs]; `parse` gives an equal OwnClass back."""
+    lines = ["[model]", f"{CLASS} = {value_text(model)}"]
+    lines += [f"{key_text(k)} = {value_text(value)}" for k, value in own.arguments.items()]
+    if own.inputs:
+        lines += ["", "[inputs]"]
+        lines += [f"{key_text(name)} = {each.to_toml()}" for name, each in own.inputs.items()]
+    return "\n".join(lines)

@@ -1,0 +1,252 @@
+"""What the user asked for. It comes from flags or from redco.toml; both are input and checked alike."""
+
+import math
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from redco_new.request import own_class
+from redco_new.errors import RedcoError
+from redco_new.request.mesh import AXES, check_mesh, parse_mesh
+from redco_new.request.names import check_name, package_name
+from redco_new.request.own_class import CLASS, TABLES, OwnClass
+from redco_new.request.toml import value_text
+
+DTYPES = ("bfloat16", "float32")
+STAGES = (0, 1)  # of ZeRO; the third is the axis fsdp
+
+
+@dataclass(frozen=True)
+class Request:
+    """One project.
+
+    mesh: axis -> devices, all of AXES; `data` may be REST.  size: of a family's, by name.
+    recipe: what is trained.  dtype: of the compute.
+    zero: 1 to split what the optimizer keeps over `data` too.
+    sequence_parallel: whether `model` splits the sequence where it splits nothing else.
+    own: what is told of a class of the user's own, if the model is one.
+    folder: that of the project, which paths are relative to.
+    recorded: the model, as a manifest has it.
+    """
+
+    name: str
+    model: str
+    mesh: Mapping[str, int]
+    size: str = ""
+    recipe: str = ""
+    dtype: str = "bfloat16"
+    zero: int = 0
+    sequence_parallel: bool = False
+    own: OwnClass | None = None
+    folder: Path = field(default=Path(), compare=False)
+    recorded: Mapping[str, Any] | None = field(default=None, compare=False)
+
+    @property
+    def package(self) -> str:
+        return package_name(self.name)
+
+    @property
+    def devices(self) -> int:
+        """The fewest devices that the mesh fits on."""
+        return math.prod(max(size, 1) for size in self.mesh.values())
+
+    @classmethod
+    def from_flags(
+        cls,
+        name: str,
+        model: str,
+        *,
+        shards: str | None = None,
+        mesh: str | None = None,
+        config: str | None = None,
+        example: str | None = None,
+        folder: Path = Path(),
+        **settings: Any,
+    ) -> "Request":
+        """Check flags as they were typed; settings: of CHECKS. Raises RedcoError, which names the flag.
+
+        config, example: what is told of an own class.  folder: that of the project, which the paths
+        in a request are relative to.
+        """
+        model, own = read_model(model, config, example, folder)
+        check_dtype_of(model, own, settings.get("dtype"))
+        return cls(
+            name=check_name("NAME", name),
+            model=model,
+            own=own,
+            folder=folder,
+            mesh=parse_mesh(shards, mesh),
+            **_check_settings(settings),
+        )
+
+    def with_flags(
+        self,
+        model: str | None = None,
+        *,
+        shards: str | None = None,
+        mesh: str | None = None,
+        config: str | None = None,
+        example: str | None = None,
+        **settings: Any,
+    ) -> "Request":
+        """This request with the flags that are given, as they were typed; as `from_flags`.
+
+        `mesh` gives all axes anew, `shards` alone that of `model`. Another model has the size and the
+        recipe that the flags say, or its own.
+        """
+        changes, own = _check_settings(settings), self.own
+        if shards is not None or mesh is not None:
+            changes["mesh"] = parse_mesh(shards, mesh, self.mesh if mesh is None else {})
+        if model is None:
+            model = self.model
+            if config or example:
+                own = read_own(model, config, example, self.folder)
+        else:
+            model, told = read_model(model, config, example, self.folder)
+            if model != self.model:
+                changes = {"size": "", "recipe": "", "recorded": None, **changes}
+            if model != self.model or config or example:
+                own = told
+        check_dtype_of(model, own, settings.get("dtype"))
+        if own:
+            changes["dtype"] = DTYPES[0]  # it computes in what its code says
+        return replace(self, **changes, model=model, own=own)
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "redco.toml", folder: Path = Path()) -> "Request":
+        """Check the text of a redco.toml. Raises RedcoError, which names `source` and the key.
+
+        folder: that of the project, which the paths in it are relative to.
+        """
+        try:
+            table = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise RedcoError(source, f"not TOML: {error}", "mend that line") from error
+        known = {f.name for f in fields(cls)} - {"own", "folder", "recorded"}
+        if isinstance(table.get("model"), dict):
+            known |= {*TABLES, "example"}
+        if unknown := sorted(set(table) - known):
+            what = f"unknown key {unknown[0]!r}"
+            raise RedcoError(source, what, f"the keys are {', '.join(sorted(known))}")
+        for key in ("name", "model"):
+            if key not in table:
+                raise RedcoError(source, f"the key {key!r} is missing", f'add {key} = "..."')
+        model, own = table["model"], None
+        if isinstance(model, dict):
+            own = own_class.from_toml(source, table)
+            model = model[CLASS]
+            if "dtype" in table:
+                what = f"{model} computes in what its own code says"
+                raise RedcoError(f"{source}: dtype", what, "leave it out, or give it in [model]")
+        return cls(
+            name=check_name(f"{source}: name", _check_word(f"{source}: name", table["name"])),
+            model=_check_word(f"{source}: model", model),
+            own=own,
+            folder=folder,
+            mesh=check_mesh(f"{source}: mesh", table.get("mesh", {})),
+            **{k: check(f"{source}: {k}", table[k]) for k, check in CHECKS.items() if k in table},
+        )
+
+    def to_toml(self) -> str:
+        """The keys of redco.toml; `from_toml` gives an equal request back."""
+        values = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.compare and f.name != "mesh"
+        }
+        own, tables = values.pop("own"), []
+        if own:
+            del values["model"], values["dtype"]  # an own class computes in what its code says
+            values |= {"example": own.example, "output": own.output}
+            tables = [own_class.to_toml(self.model, own), ""]
+        lines = [f"{k} = {value_text(v)}" for k, v in values.items() if v != ""]
+        sizes = [f"{axis} = {self.mesh[axis]}" for axis in AXES]
+        return "\n".join([*lines, "", *tables, "[mesh]", *sizes, ""])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data, for the manifest."""
+        return tomllib.loads(self.to_toml())
+
+
+def read_model(
+    model: str, config: str | None, example: str | None, folder: Path
+) -> tuple[str, OwnClass | None]:
+    """(what a request has of --model, what is told of it if it is an own class). Raises RedcoError."""
+    model = _check_word("--model", model)
+    if own_class.is_own(model):
+        model = own_class.relative_to(folder, own_class.check_reference("--model", model))
+    elif is_folder(model):
+        model = inside(folder, model)
+    return model, read_own(model, config, example, folder)
+
+
+def read_own(model: str, config: str | None, example: str | None, folder: Path) -> OwnClass | None:
+    """What --config and --example tell of an own class; None for other models. Raises RedcoError."""
+    if own_class.is_own(model):
+        return own_class.from_flags(config, example, folder)
+    if config or example:
+        what = f"{model} is no class of your own, which it is for"
+        flag = "--config" if config else "--example"
+        raise RedcoError(flag, what, "leave it out, or give --model FILE.py:NAME")
+    return None
+
+
+def check_dtype_of(model: str, own: OwnClass | None, dtype: str | None) -> None:
+    """Raise RedcoError if --dtype is given for an own class."""
+    if own and dtype is not None:
+        what = f"{model} computes in what its own code says"
+        raise RedcoError("--dtype", what, "leave it out, or give it in [model]")
+
+
+def _check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        k: CHECKS[k](f"--{k.replace('_', '-')}", value)
+        for k, value in settings.items()
+        if value is not None
+    }
+
+
+def is_folder(model: str) -> bool:
+    """Whether --model is the path of a checkpoint, rather than a family or an id of the hub."""
+    return model.startswith((".", "/", "~")) or ("/" in model and Path(model).is_dir())
+
+
+def inside(folder: Path, path: str) -> str:
+    """A path as typed in the working folder, as it is typed in `folder`: ../checkpoint."""
+    found = own_class.path_from(folder, os.path.expanduser(path))
+    return found if found.startswith(".") else f"./{found}"
+
+
+def _check_word(where: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise RedcoError(where, f"{value!r} is not a name", "give one, in one line of text")
+    return value
+
+
+def _check_dtype(where: str, value: Any) -> str:
+    if value not in DTYPES:
+        raise RedcoError(where, f"unknown dtype {value!r}", f"choose one of {', '.join(DTYPES)}")
+    return value
+
+
+def _check_zero(where: str, value: Any) -> int:
+    if type(value) is not int or value not in STAGES:
+        todo = "give 0 or 1; stage 3, which splits the parameters too, is --mesh fsdp=N"
+        raise RedcoError(where, f"{value!r} is not a stage of ZeRO that redco has", todo)
+    return value
+
+
+def _check_truth(where: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise RedcoError(where, f"{value!r} is neither true nor false", "give one of them")
+    return value
+
+
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "size": _check_word,
+    "recipe": _check_word,
+    "dtype": _check_dtype,
+    "zero": _check_zero,
+    "sequence_parallel": _check_truth,
+}

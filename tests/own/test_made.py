@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from redco_new.render import assets
-from redco_new.project.create import render_project
+from generated import texts
 from redco_new.errors import RedcoError
 from redco_new.request.own_class import Input, OwnClass
 from redco_new.request import Request
@@ -179,7 +178,7 @@ def test_an_argument_cannot_take_the_name_of_another_flag(tmp_path, monkeypatch)
     request = Request.from_flags(
         "flagged", "nets_nnx.py:Pair", config=str(tmp_path / "pair.toml"), recipe="regress"
     )
-    files, _ = render_project(request, assets.templates())
+    files, _, _ = texts(request)
     fields = set(re.findall(r"^    (\w+): [^=\n]+ = ", files["flagged/config.py"], re.MULTILINE))
     options = set(re.findall(r'add(?:_argument)?\("--([a-z-]+)"', files["redco_runtime/cli.py"]))
     sections = {"model", "data", "optimizer", "train"}

@@ -68,7 +68,7 @@ def update(
 
     Exit codes: 0 done, or nothing to do; 1 a conflict, or with --check anything to do; 2 bad input.
     """
-    flags = options.flags(locals())
+    flags = options.request_flags(locals())
     modes = {
         "--dry-run": dry_run,
         "--diff": diff is not None,

@@ -53,8 +53,8 @@ def new(
     If NAME is a project that redco-new made, it is updated, as by `redco update`: nothing that you
     wrote in it is lost.
     """
-    flags = options.flags(locals())
-    name, parent = place(name, output)
+    flags = options.request_flags(locals())
+    name, parent = split_name(name, output)
     source = template and Path(template)
     if os.path.lexists(parent / name / MANIFEST):
         return change(parent / name, flags, source)
@@ -68,8 +68,8 @@ def new(
         print(f"  {command}")
 
 
-def place(name: str, output: str) -> tuple[str, Path]:
-    """The project's name and the folder to create it in; `name` may be an absolute path."""
+def split_name(name: str, output: str) -> tuple[str, Path]:
+    """Return the project's name and the folder to create it in; `name` may be an absolute path."""
     path = Path(name)
     if ".." in path.parts:
         raise RedcoError("NAME", f"{name!r} leads out of its folder", "use --output for the folder")
@@ -85,7 +85,7 @@ def place(name: str, output: str) -> tuple[str, Path]:
 
 
 def next_commands(request: Request, target: Path) -> list[str]:
-    """What to type after a project was created, first to last."""
+    """Return what to type after a project was created, first to last."""
     return [
         f"cd {shlex.quote(str(target))}",
         "pip install -e .",

@@ -16,7 +16,7 @@ def project_context(design: Design, plan: Plan) -> ProjectContext:
     """Return what the templates of a project print."""
     request = design.request
     layout = layout_context(request, plan)
-    return ProjectContext(request.package, request, design.model, design.recipe, layout)
+    return ProjectContext(request.package, request, design.model, design.recipe, layout, False)
 
 
 def print_files(template: Template, design: Design, context: ProjectContext) -> dict[str, str]:

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.place import cut
+from redco_new.sharding.divide import cut
 from redco_new.sharding.plan import Plan
 
 # Without the optimisations of machine code, which take most of the compiler's time.

@@ -22,7 +22,7 @@ from sharding.decoder import (
 )
 from sharding.zoo import norm, shapes
 
-from redco_new.sharding.constrain import constrain
+from redco_new.sharding.constraints import constrain
 from redco_new.sharding.plan import plan_sharding
 
 

@@ -27,7 +27,7 @@ from sharding.models import ZOO
 from sharding.parted import UNOPTIMISED, values
 from sharding.zoo import V
 
-from redco_new.sharding.constrain import constrain
+from redco_new.sharding.constraints import constrain
 from redco_new.sharding.plan import plan_sharding
 
 

@@ -7,7 +7,7 @@ from sharding.zoo import X, D, F, H, shapes
 
 from redco_new.sharding.causes import PHASES
 from redco_new.sharding.plan import plan_sharding
-from redco_new.sharding.predict import GRADIENTS, PARAMETERS, Predicted, a_layer, predict
+from redco_new.sharding.collectives import GRADIENTS, PARAMETERS, Predicted, a_layer, predict
 
 SEQUENTIAL = ["llama", "gpt2", "gpt2_unrolled", "vit"]
 PARALLEL = ["scanned", "unrolled"]

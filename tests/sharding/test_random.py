@@ -14,7 +14,7 @@ from sharding.chains import programs
 from sharding.parted import results, values, worst
 from sharding.programs import by_index, styles, written
 
-from redco_new.sharding.place import as_tuple
+from redco_new.sharding.divide import as_tuple
 from redco_new.sharding.plan import plan_sharding
 
 EXAMPLES = int(os.environ.get("REDCO_EXAMPLES", 0))

@@ -13,8 +13,8 @@ from families.parity import emitted
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.choose import choose
-from redco_new.sharding.cost import CostModel
+from redco_new.sharding.search import choose
+from redco_new.sharding.search import CostModel
 from redco_new.sharding.plan import plan_sharding
 from redco_new.sources.models import find_model
 

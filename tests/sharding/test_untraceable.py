@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from redco_new.sharding.trace import trace
-from redco_new.sharding.untraceable import ShardingError
+from redco_new.sharding.trace import ShardingError
 
 X = {"x": jax.ShapeDtypeStruct((4, 8), jnp.float32)}
 W = {"w": jax.ShapeDtypeStruct((8, 8), jnp.float32)}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from jax.extend.core import Literal
 
 from redco_new.inspect.units import listed
-from redco_new.sharding.axes import inner_axes
+from redco_new.sharding.divide import inner_axes
 from redco_new.sharding.classes import LETTERS
-from redco_new.sharding.dims import Node
-from redco_new.sharding.place import EXPERT, FSDP, as_tuple
-from redco_new.sharding.roles import neighbours
-from redco_new.sharding.ways import Divider, find_ways
+from redco_new.sharding.graph import Node
+from redco_new.sharding.divide import EXPERT, FSDP, as_tuple
+from redco_new.sharding.classes import neighbours
+from redco_new.sharding.divide import Divider, find_ways
 
 if TYPE_CHECKING:
     from redco_new.sharding.plan import Plan

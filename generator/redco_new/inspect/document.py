@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from redco_new.inspect import units
 from redco_new.inspect.classes import classes
-from redco_new.sharding.place import shard_shape
-from redco_new.sharding.predict import Predicted, a_layer, letters, predict
+from redco_new.sharding.divide import shard_shape
+from redco_new.sharding.collectives import Predicted, a_layer, letters, predict
 
 if TYPE_CHECKING:
     from redco_new.sharding.plan import Plan

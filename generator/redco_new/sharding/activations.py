@@ -8,20 +8,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
 from jax.extend.core import Literal
 from jax.sharding import PartitionSpec as P
-
-from redco_new.sharding.axes import inner_axes
+from redco_new.sharding.divide import inner_axes
 from redco_new.sharding.classes import Classes
-from redco_new.sharding.dims import Body, Node, Value
-from redco_new.sharding.place import spec
+from redco_new.sharding.graph import Body
+from redco_new.sharding.graph import Node
+from redco_new.sharding.graph import Value
+from redco_new.sharding.divide import spec
 
 Axes = tuple[str, ...]
 
+
 PRODUCTS = {"dot_general", "ragged_dot_general", "conv_general_dilated"}
+
+
 # They hand the same data on: what counts is what is done with it next.
 VIEWS = {"name", "convert_element_type", "transpose", "reshape", "squeeze", "sharding_constraint"}
+
+
 # They take the elements of a dim in their order.
 ORDERED = {
     "conv_general_dilated",

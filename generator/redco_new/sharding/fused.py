@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
-
 import jax
-
-from redco_new.sharding import parts_rules  # noqa: F401  (it fills parts.RULES)
 from redco_new.sharding.classes import Classes
-from redco_new.sharding.parts import Parts, evaluate, whole
+from redco_new.sharding.parts import Parts
+from redco_new.sharding.parts import evaluate
+from redco_new.sharding.parts import whole
 
 Forward = Callable[[Any, Any], Any]
+
+
 Places = dict[int, tuple[int, int]]
 
 

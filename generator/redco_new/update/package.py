@@ -15,7 +15,7 @@ from typing import Any
 from flax import nnx
 
 from redco_new.errors import RedcoError
-from redco_new.sharding.untraceable import place, say
+from redco_new.sharding.trace import place, say
 
 PRESET = "full"
 

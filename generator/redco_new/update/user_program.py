@@ -14,7 +14,7 @@ from flax import nnx
 
 from redco_new.errors import RedcoError
 from redco_new.program import Program
-from redco_new.sharding.untraceable import place, say
+from redco_new.sharding.trace import place, say
 from redco_new.update.package import Package
 from redco_new.update.trial import EXAMPLES_SECONDS
 

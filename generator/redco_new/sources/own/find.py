@@ -15,7 +15,7 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.names import TAKEN, package_name
 from redco_new.own_class import is_file
-from redco_new.sharding.untraceable import place, say
+from redco_new.sharding.trace import place, say
 
 
 @dataclass(frozen=True)

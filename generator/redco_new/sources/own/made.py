@@ -14,7 +14,7 @@ from jax.extend.core import Jaxpr, jaxprs_in_params
 
 from redco_new.errors import RedcoError
 from redco_new.own_class import Input
-from redco_new.sharding.untraceable import advise, place, say
+from redco_new.sharding.trace import advise, place, say
 from redco_new.sources.own.find import Found
 from redco_new.sources.own.signature import MODES, check_arguments, check_inputs
 

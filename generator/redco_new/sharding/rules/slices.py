@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
-
-from redco_new.sharding.dims import Graph, Node, Value, rule
+from redco_new.sharding.graph import Graph
+from redco_new.sharding.graph import Node
+from redco_new.sharding.graph import Value
+from redco_new.sharding.walk import rule
 
 
 def resized(graph: Graph, value: Value, shape: tuple[int, ...]) -> list[Node]:
@@ -178,3 +180,73 @@ def resize(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     """One dim changes its size: the largest of it stay, or it is repeated."""
     dims = resized(graph, inputs[0], eqn.outvars[0].aval.shape)
     return [graph.value(var.aval, dims) for var in eqn.outvars]
+
+
+@rule(
+    *("reduce_window", "reduce_window_sum", "reduce_window_max", "reduce_window_min"),
+    *("select_and_gather_add", "select_and_scatter_add", "select_and_scatter"),
+)
+def pool(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """Dims with a window of 1 pass through; the others are cut, whatever size they get."""
+    shape = eqn.params["window_dimensions"]
+    shaped = [value for value in inputs if value.dims]
+    source = next(v for v in shaped if len(v.dims) == len(shape))
+    made = []
+    for var in eqn.outvars:
+        dims = []
+        for i, size in enumerate(var.aval.shape):
+            same = [v.dims[i] for v in shaped if graph.sizes[v.dims[i]] == size]
+            dims.append(same[0] if same else derived(graph, source.dims[i], size))
+            for node in same:
+                graph.unite(dims[i], node)
+        made.append(graph.value(var.aval, dims))
+    graph.use("cut", [n for n, width in zip(source.dims, shape, strict=True) if width > 1], source)
+    return made
+
+
+@rule("fft")
+def fft(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """The transformed dims, the last ones, need every element."""
+    count, aval = len(eqn.params["fft_lengths"]), eqn.outvars[0].aval
+    graph.use("cut", inputs[0].dims[-count:], inputs[0])
+    dims = [
+        node if graph.sizes[node] == size else graph.node(size)
+        for node, size in zip(inputs[0].dims, aval.shape, strict=True)
+    ]
+    return [graph.value(aval, dims)]
+
+
+@rule(
+    *("psum", "psum_invariant", "pmax", "pmin", "ppermute", "pvary", "pbroadcast"),
+    *("reduced_vary_cast_p", "vary_unreduced_cast_p", "preduced"),
+)
+def everywhere(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """The same dims, on every device of an axis that the user names."""
+    return [graph.value(v.aval, x.dims, part=x) for v, x in zip(eqn.outvars, inputs, strict=True)]
+
+
+@rule("all_gather", "all_gather_invariant", "all_gather_reduced", "reduce_scatter")
+def along(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """One dim grows or shrinks by the size of an axis, or comes or goes (`tiled` is false)."""
+    aval, value = eqn.outvars[0].aval, inputs[0]
+    if len(aval.shape) == len(value.dims):
+        return [graph.value(aval, resized(graph, value, aval.shape))]
+    axis = eqn.params.get("all_gather_dimension", eqn.params.get("scatter_dimension"))
+    dims = list(value.dims)
+    if len(aval.shape) > len(dims):
+        dims.insert(axis, graph.node(aval.shape[axis]))
+    else:
+        graph.use("cut", [dims.pop(axis)], value)
+    return [graph.value(aval, dims)]
+
+
+@rule("all_to_all")
+def all_to_all(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """One dim is dealt out, another collected."""
+    graph.use("cut", inputs[0].dims, inputs[0])
+    return [graph.value(eqn.outvars[0].aval)]
+
+
+@rule("axis_index")
+def axis_index(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    return [graph.value(eqn.outvars[0].aval)]

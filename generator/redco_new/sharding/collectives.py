@@ -9,12 +9,18 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-
-from redco_new.sharding.causes import BACKWARD, PHASES, Cause, Causes
+from redco_new.sharding.causes import BACKWARD
+from redco_new.sharding.causes import PHASES
+from redco_new.sharding.causes import Cause
+from redco_new.sharding.causes import Causes
 from redco_new.sharding.classes import LETTERS
-from redco_new.sharding.dims import Node, Value
-from redco_new.sharding.flow import Flow
-from redco_new.sharding.place import DATA, FSDP, as_tuple, shard_shape
+from redco_new.sharding.graph import Node
+from redco_new.sharding.graph import Value
+from redco_new.sharding.causes import Flow
+from redco_new.sharding.divide import DATA
+from redco_new.sharding.divide import FSDP
+from redco_new.sharding.divide import as_tuple
+from redco_new.sharding.divide import shard_shape
 from redco_new.sharding.plan import Plan
 
 PARAMETERS, GRADIENTS = "parameters", "gradients"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
-
-from redco_new.sharding.dims import Graph, Node, Value, rule
+from redco_new.sharding.graph import Graph
+from redco_new.sharding.graph import Node
+from redco_new.sharding.graph import Value
+from redco_new.sharding.walk import rule
 
 ELEMENTWISE = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz

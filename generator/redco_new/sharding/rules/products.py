@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from typing import Any
-
-from redco_new.sharding.dims import Dot, Graph, Node, Value, rule
+from redco_new.sharding.graph import Dot
+from redco_new.sharding.graph import Graph
+from redco_new.sharding.graph import Node
+from redco_new.sharding.graph import Value
+from redco_new.sharding.walk import rule
+from redco_new.sharding.rules.slices import derived
 
 
 @rule("dot_general")
@@ -82,3 +86,39 @@ def make(graph: Graph, kernel: Value, node: Node, made: Node, out: Value) -> Non
         graph.unite(node, made)
     else:
         graph.tie(node, made, "join", out, kernel.dims)
+
+
+@rule("conv_general_dilated")
+def convolution(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+    """A product over the input channels, at each place of the window."""
+    numbers, aval = eqn.params["dimension_numbers"], eqn.outvars[0].aval
+    lhs, rhs = inputs
+    batch, channels, *places = [lhs.dims[i] for i in numbers.lhs_spec]
+    made, contracted, *window = [rhs.dims[i] for i in numbers.rhs_spec]
+    graph.windows += window
+    grouped = eqn.params["feature_group_count"] > 1
+    images = graph.node(aval.shape[numbers.out_spec[0]])
+    columns = graph.node(aval.shape[numbers.out_spec[1]])
+    if eqn.params["batch_group_count"] > 1:
+        graph.use("cut", [batch], lhs)
+        graph.unite(made, columns)
+    else:
+        graph.unite(batch, images)
+    dims: list[Node] = [0] * len(aval.shape)
+    dims[numbers.out_spec[0]], dims[numbers.out_spec[1]] = images, columns
+    for place, i in zip(places, numbers.out_spec[2:], strict=True):
+        same = graph.sizes[place] == aval.shape[i]
+        dims[i] = place if same else derived(graph, place, aval.shape[i])
+        graph.use("cut", [place], lhs)
+    out = graph.value(aval, dims)
+    if grouped:
+        group = graph.node(eqn.params["feature_group_count"])
+        graph.unite_all([group] * 3, [channels, made, columns])
+        graph.grouped.append((group, graph.source))
+        graph.use("cut", [contracted], lhs)
+    else:
+        graph.unite(channels, contracted)
+        make(graph, rhs, made, columns, out)
+    flops = 2 * math.prod(aval.shape) * math.prod(graph.sizes[n] for n in (contracted, *window))
+    graph.dots.append(Dot(lhs, rhs, out, (contracted,), (), flops, graph.times, graph.source))
+    return [out]

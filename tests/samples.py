@@ -10,7 +10,7 @@ import jax
 import redco_new
 from redco_new import assets
 from redco_new.request import Request
-from redco_new.sharding.plan import plan_sharding
+from redco_new.sharding import plan_sharding
 
 REQUEST = Request.from_flags("my-project", "gpt-j", shards="4")
 

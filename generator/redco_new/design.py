@@ -12,10 +12,7 @@ from redco_new.family_design import find_family
 from redco_new.own_design import find_own_design
 from redco_new.program import Program
 from redco_new.request import Request
-from redco_new.sharding.divide import MODEL
-from redco_new.sharding.divide import EXPERT
-from redco_new.sharding.plan import Plan, plan_sharding
-from redco_new.sharding.trace import ShardingError
+from redco_new.sharding import EXPERT, MODEL, Plan, ShardingError, plan_sharding
 
 # Examples on each device: the cost of collectives scales with their number, the layout does not.
 TRACED_BATCH = 8

@@ -14,10 +14,7 @@ from redco_new.design import Design, find_design, plan_program, rows
 from redco_new.mesh import REST
 from redco_new.program import Program
 from redco_new.request import Request
-from redco_new.sharding.divide import inner_axes
-from redco_new.sharding.classes import LETTERS
-from redco_new.sharding.divide import EXPERT
-from redco_new.sharding.plan import Plan
+from redco_new.sharding import EXPERT, LETTERS, Plan, inner_axes
 
 TEST_DEVICES = 8  # at most this many virtual devices in a project's own tests
 

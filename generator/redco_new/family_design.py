@@ -14,7 +14,7 @@ from redco_new.owners import YOURS, with_header
 from redco_new.printing import print_call, print_python
 from redco_new.program import Program
 from redco_new.request import Request
-from redco_new.sharding.divide import MODEL
+from redco_new.sharding import MODEL
 from redco_new.sources.load import load_text
 from redco_new.sources.models import Model, find_model
 from redco_new.sources.recorded import recall, record

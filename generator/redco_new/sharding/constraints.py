@@ -90,7 +90,7 @@ class Constraints:
         readers = _readers(body)
         specs = {}
         for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
-            if inner and not has_own_gradient(eqn):
+            if inner and not _has_own_gradient(eqn):
                 continue
             for var in eqn.outvars:
                 if self._applies(body, eqn, body.values[var]):
@@ -126,7 +126,7 @@ class Constraints:
         return P(*(entry if _over(entry, rows) else P.UNCONSTRAINED for entry in spec))
 
 
-def has_own_gradient(eqn: JaxprEqn) -> bool:
+def _has_own_gradient(eqn: JaxprEqn) -> bool:
     """Return whether the jaxpr in an equation is not the whole truth: its gradient is another's."""
     return eqn.primitive.name.startswith("custom_") or eqn.primitive.name == "shard_map"
 
@@ -170,7 +170,7 @@ class Rewriter:
         eqns: list[JaxprEqn] = []
         renamed: dict[Atom, Var] = {}
         for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
-            if inner and not has_own_gradient(eqn):
+            if inner and not _has_own_gradient(eqn):
                 eqns.append(self._enter(eqn, inner))
                 continue
             invars = list(eqn.invars)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from redco_new.sharding.classes import Classes
-from redco_new.sharding.parts import Parts, evaluate, whole
+from redco_new.sharding.parts import Parts, evaluate, whole_array
 from redco_new.sharding.trace import Forward
 
 FusedDims = dict[int, tuple[int, int]]  # index of a parameter -> (dim, number of parts)
@@ -51,7 +51,7 @@ def take_apart(forward: Forward, params: Any, fused: FusedDims) -> tuple[Forward
         )
         inputs = [Parts(fused[i][0], x) if i in fused else x for i, x in enumerate(arrays)]
         results = evaluate(jaxpr.jaxpr, jaxpr.consts, [*inputs, *jax.tree.leaves(batch)])
-        return jax.tree.unflatten(jax.tree.structure(outputs), map(whole, results))
+        return jax.tree.unflatten(jax.tree.structure(outputs), map(whole_array, results))
 
     apart = [
         jax.ShapeDtypeStruct(_shape_apart(x.shape, *fused[i]) if i in fused else x.shape, x.dtype)

@@ -46,7 +46,7 @@ class Parts:
 
 Operand = jax.Array | Parts
 # (equation, inputs) -> outputs for inputs some of which are Parts; None: they must be whole
-PartsRule = Callable[[JaxprEqn, list[Any]], Sequence[Operand] | None]
+PartsRule = Callable[[JaxprEqn, list[Operand]], Sequence[Operand] | None]
 PARTS_RULES: dict[str, PartsRule] = {}
 
 
@@ -75,12 +75,12 @@ def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Operand]) -> 
             if rule is not None and any(isinstance(operand, Parts) for operand in operands):
                 outputs = rule(eqn, operands)
             if outputs is None:
-                outputs = _bind(eqn, map(whole, operands))
+                outputs = _bind(eqn, map(whole_array, operands))
         values.update(zip(eqn.outvars, outputs, strict=True))
     return [a.val if isinstance(a, Literal) else values[a] for a in jaxpr.outvars]
 
 
-def whole(value: Operand) -> jax.Array:
+def whole_array(value: Operand) -> jax.Array:
     """Return an array as it is, and Parts in one piece."""
     return value.whole() if isinstance(value, Parts) else value
 
@@ -93,15 +93,15 @@ def _bind(eqn: JaxprEqn, operands: Iterable[Any], **params: Any) -> list[jax.Arr
 
 
 @_parts_rule(*ELEMENTWISE, "convert_element_type", "name")
-def _elementwise(eqn: JaxprEqn, values: list[Any]) -> list[Parts] | None:
+def _elementwise(eqn: JaxprEqn, values: list[Operand]) -> list[Parts] | None:
     """Make the dim of the other inputs two as well."""
     first = next(value for value in values if isinstance(value, Parts))
     if any(isinstance(v, Parts) and (v.dim, v.size) != (first.dim, first.size) for v in values):
         return None
 
-    def like_first(value: Any) -> Any:
+    def like_first(value: Operand) -> jax.Array:
         if isinstance(value, Parts) or not jnp.ndim(value):
-            return getattr(value, "array", value)
+            return _array_of(value)
         middle = (first.count, first.size) if value.shape[first.dim] > 1 else (1, 1)
         return value.reshape(*value.shape[: first.dim], *middle, *value.shape[first.dim + 1 :])
 
@@ -109,17 +109,21 @@ def _elementwise(eqn: JaxprEqn, values: list[Any]) -> list[Parts] | None:
 
 
 @_parts_rule("transpose")
-def _transpose(eqn: JaxprEqn, values: list[Any]) -> list[Parts]:
+def _transpose(eqn: JaxprEqn, values: list[Operand]) -> list[Parts]:
     """Permute the dims, the two of the parts together."""
-    (value,), order = values, eqn.params["permutation"]
+    value, order = _parts(values[0]), eqn.params["permutation"]
     places = [place for dim in order for place in _dims_in_array(value, dim)]
     return [Parts(order.index(value.dim), jax.lax.transpose(value.array, places))]
 
 
 @_parts_rule("broadcast_in_dim")
-def _broadcast_in_dim(eqn: JaxprEqn, values: list[Any]) -> list[Parts]:
+def _broadcast_in_dim(eqn: JaxprEqn, values: list[Operand]) -> list[Parts]:
     """Add dims around the two of the parts."""
-    value, places, shape = values[0], eqn.params["broadcast_dimensions"], eqn.params["shape"]
+    value, places, shape = (
+        _parts(values[0]),
+        eqn.params["broadcast_dimensions"],
+        eqn.params["shape"],
+    )
     dim = places[value.dim]
     shape = (*shape[:dim], value.count, value.size, *shape[dim + 1 :])
     places = [place + (place > dim) for place in places]
@@ -128,9 +132,9 @@ def _broadcast_in_dim(eqn: JaxprEqn, values: list[Any]) -> list[Parts]:
 
 
 @_parts_rule("reshape")
-def _reshape(eqn: JaxprEqn, values: list[Any]) -> list[Operand] | None:
+def _reshape(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     """Keep the dim, or return its two dims where the program asks for them: (3 * F) to (3, F)."""
-    value, shape = values[0], shape_of(eqn.outvars[0])
+    value, shape = _parts(values[0]), shape_of(eqn.outvars[0])
     before = math.prod(value.array.shape[: value.dim])
     for dim, size in enumerate(shape):
         if math.prod(shape[:dim]) == before and size == value.count * value.size:
@@ -142,9 +146,13 @@ def _reshape(eqn: JaxprEqn, values: list[Any]) -> list[Operand] | None:
 
 
 @_parts_rule("slice")
-def _slice(eqn: JaxprEqn, values: list[Any]) -> list[Operand] | None:
+def _slice(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     """Cut out whole parts."""
-    value, start, limit = values[0], eqn.params["start_indices"], eqn.params["limit_indices"]
+    value, start, limit = (
+        _parts(values[0]),
+        eqn.params["start_indices"],
+        eqn.params["limit_indices"],
+    )
     ranges = list(zip(start, limit, eqn.params["strides"] or [1] * len(start), strict=True))
     first, last, stride = ranges[value.dim]
     if first % value.size or last % value.size or stride != 1:
@@ -157,9 +165,9 @@ def _slice(eqn: JaxprEqn, values: list[Any]) -> list[Operand] | None:
 
 
 @_parts_rule("split")
-def _split(eqn: JaxprEqn, values: list[Any]) -> Sequence[Operand] | None:
+def _split(eqn: JaxprEqn, values: list[Operand]) -> Sequence[Operand] | None:
     """Cut into whole parts, or along another dim."""
-    value, sizes, dim = values[0], eqn.params["sizes"], eqn.params["axis"]
+    value, sizes, dim = _parts(values[0]), eqn.params["sizes"], eqn.params["axis"]
     if dim != value.dim:
         arrays = jax.lax.split(value.array, sizes, _dims_in_array(value, dim)[0])
         return [Parts(value.dim, array) for array in arrays]
@@ -170,10 +178,10 @@ def _split(eqn: JaxprEqn, values: list[Any]) -> Sequence[Operand] | None:
 
 
 @_parts_rule("dot_general")
-def _dot_general(eqn: JaxprEqn, values: list[Any]) -> list[Parts] | None:
+def _dot_general(eqn: JaxprEqn, values: list[Operand]) -> list[Parts] | None:
     """Pass a free dim of one operand through to the output."""
     side = next(i for i, value in enumerate(values) if isinstance(value, Parts))
-    value, other = values[side], whole(values[1 - side])
+    value, other = _parts(values[side]), whole_array(values[1 - side])
     contracted, batch = eqn.params["dimension_numbers"]
     paired = [{*contracted[i], *batch[i]} for i in (0, 1)]
     if value.dim in paired[side]:
@@ -192,25 +200,25 @@ def _dot_general(eqn: JaxprEqn, values: list[Any]) -> list[Parts] | None:
 
 
 @_parts_rule("jit", "pjit", "closed_call")
-def _call(eqn: JaxprEqn, values: list[Any]) -> list[Operand] | None:
+def _call(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     """Evaluate the body, inlined."""
     body = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
     return evaluate(body.jaxpr, body.consts, values) if isinstance(body, ClosedJaxpr) else None
 
 
 @_parts_rule("remat", "remat2", "checkpoint")
-def _remat(eqn: JaxprEqn, values: list[Any]) -> Sequence[Operand]:
+def _remat(eqn: JaxprEqn, values: list[Operand]) -> Sequence[Operand]:
     """Evaluate the body, under a checkpoint of the same policy."""
 
     def run(*arrays: jax.Array) -> list[jax.Array]:
-        return [*map(whole, evaluate(eqn.params["jaxpr"], (), _like(values, arrays)))]
+        return [*map(whole_array, evaluate(eqn.params["jaxpr"], (), _like(values, arrays)))]
 
     options = {k: eqn.params[k] for k in ("policy", "prevent_cse")}
     return jax.checkpoint(run, **options)(*map(_array_of, values))
 
 
 @_parts_rule("scan")
-def _scan(eqn: JaxprEqn, values: list[Any]) -> list[Operand] | None:
+def _scan(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     """Loop with parts of what is the same in each step, or of the layers that it runs over."""
     body, n_consts, n_carry = (eqn.params[k] for k in ("jaxpr", "num_consts", "num_carry"))
     consts, carry, stacked = (
@@ -222,14 +230,24 @@ def _scan(eqn: JaxprEqn, values: list[Any]) -> list[Operand] | None:
         return None
     layers = [Parts(v.dim - 1, v.array) if isinstance(v, Parts) else v for v in stacked]
 
-    def step(carry: Any, arrays: Any) -> Any:
+    def step(
+        carry: list[jax.Array], arrays: list[jax.Array]
+    ) -> tuple[list[jax.Array], list[jax.Array]]:
         inputs = [*consts, *carry, *_like(layers, arrays)]
-        outputs = [*map(whole, evaluate(body.jaxpr, body.consts, inputs))]
+        outputs = [*map(whole_array, evaluate(body.jaxpr, body.consts, inputs))]
         return outputs[:n_carry], outputs[n_carry:]
 
     options = {k: eqn.params[k] for k in ("length", "reverse", "unroll")}
-    end, stacks = jax.lax.scan(step, [*map(whole, carry)], [*map(_array_of, layers)], **options)
+    end, stacks = jax.lax.scan(
+        step, [*map(whole_array, carry)], [*map(_array_of, layers)], **options
+    )
     return [*end, *stacks]
+
+
+def _parts(value: Operand) -> Parts:
+    """Return the input of a rule that has a single one, or one of a kind: it is Parts."""
+    assert isinstance(value, Parts)
+    return value
 
 
 def _dims_in_array(value: Parts, dim: int) -> list[int]:

@@ -64,7 +64,7 @@ class Transfer:
     kind: str
 
 
-def transfers(classes: Classes) -> Iterator[Transfer]:
+def _transfers(classes: Classes) -> Iterator[Transfer]:
     """Yield each collective that splitting a class causes, in one forward and backward pass.
 
     A product sums partial results over its contracted dims; going backward, the gradient of an
@@ -96,6 +96,7 @@ class CostModel:
     memory: for each parameter, its classes and its bytes.
     parts: of each class that has fewer than `n`.
     rows: devices that share the rows of the batch.
+    work_by_node, memory_by_node: the sums over the products and the parameters of each class.
     """
 
     n: int
@@ -108,6 +109,7 @@ class CostModel:
     memory_by_node: dict[Node, int] = field(default_factory=lambda: defaultdict(int))
 
     def __post_init__(self) -> None:
+        """Fill in the sums by node."""
         for sums, items in ((self.work_by_node, self.work), (self.memory_by_node, self.memory)):
             for nodes, amount in items:
                 for node in nodes:
@@ -158,7 +160,7 @@ def cost_model(
     """Return the figures of a program for `n` devices, two or more; the rest as in CostModel."""
     find = classes.graph.find
     moved: dict[Node, int] = defaultdict(int)
-    for transfer in transfers(classes):
+    for transfer in _transfers(classes):
         trips = TRIPS.get(transfer.kind, SUM_TRIPS)
         moved[transfer.node] += trips * transfer.bytes * transfer.times
     work = tuple(

@@ -113,7 +113,7 @@ def _reshape_groups(
     *("argmax", "argmin"),
 )
 def _reduce(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
-    """Sum, or the like, over some dims."""
+    """Reduce some dims by a sum or the like."""
     axes = eqn.params["axes"]
     dims = [n for i, n in enumerate(inputs[0].dims) if i not in axes]
     out = graph.value(eqn.outvars[0], dims)

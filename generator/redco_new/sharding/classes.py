@@ -21,9 +21,10 @@ LETTERS = {
     "window": "W",
 }
 
-# The residual stream shares parameters with at least this many other classes: heads, mlp and vocab.
-# An inner class shares them with the residual stream and, stacked, a head_dim or the experts. The
-# zoo of tests/sharding fails with 2; with 4, decoders of one kind of projection lose theirs.
+# The residual stream shares parameters with at least this many other classes: heads, mlp and vocab;
+# an inner class with the residual stream and, stacked, one more. Tried: with 2, dims of small models
+# without attention become hubs; with 4, those of a convnet and of a plain stack of kernels are none
+# (tests/sharding/test_layouts.py, test_collectives.py).
 HUB = 3
 
 

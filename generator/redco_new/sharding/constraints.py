@@ -20,7 +20,7 @@ from redco_new.sharding.divide import FSDP, axes_of_entry
 from redco_new.sharding.graph import Atom, Body, Value
 from redco_new.sharding.plan import Plan
 from redco_new.sharding.rules import build_graph
-from redco_new.sharding.trace import Forward, Program, trace
+from redco_new.sharding.trace import Forward, Program, Tree, trace
 
 Readers = Mapping[Var, list[JaxprEqn | None]]  # None: the jaxpr returns the variable
 
@@ -34,7 +34,7 @@ def constrain(plan: Plan, forward: Forward) -> Forward:
     Where an array must lie as the plan has it, the function says so to the compiler.
     """
 
-    def constrained(params: Any, batch: Any) -> Any:
+    def constrained(params: Tree, batch: Tree) -> Tree:
         program = trace(forward, params, batch)
         layouts = _layouts_of(plan, program)
         rewriter = Rewriter(Constraints(layouts, plan.partitions))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 import jax
 
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.parts import Parts, evaluate, whole_array
-from redco_new.sharding.trace import Forward
+from redco_new.sharding.trace import Forward, Tree
 
 FusedDims = dict[int, tuple[int, int]]  # index of a parameter -> (dim, number of parts)
 
@@ -30,7 +29,7 @@ def find_fused(classes: Classes) -> FusedDims:
     return fused
 
 
-def take_apart(forward: Forward, params: Any, fused: FusedDims) -> tuple[Forward, Any]:
+def take_apart(forward: Forward, params: Tree, fused: FusedDims) -> tuple[Forward, Tree]:
     """Return a function of the parameters taken apart, and these, as ShapeDtypeStructs.
 
     forward: a function of `params` and a batch.
@@ -42,7 +41,7 @@ def take_apart(forward: Forward, params: Any, fused: FusedDims) -> tuple[Forward
     leaves, treedef = jax.tree.flatten(params)
     own = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
 
-    def forward_apart(params: Any, batch: Any) -> Any:
+    def forward_apart(params: Tree, batch: Tree) -> Tree:
         arrays = jax.tree.leaves(params)
         typed = [jax.ShapeDtypeStruct(o.shape, a.dtype) for o, a in zip(own, arrays, strict=True)]
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)

@@ -33,7 +33,7 @@ from redco_new.sharding.fused import FusedDims, find_fused, take_apart
 from redco_new.sharding.graph import Node
 from redco_new.sharding.rules import build_graph
 from redco_new.sharding.search import choose_classes, cost_model, find_conflicts
-from redco_new.sharding.trace import Forward, Parameter, trace
+from redco_new.sharding.trace import Forward, Parameter, Tree, trace
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ class Plan:
         """The layout of each array that the model names (jax.ad_checkpoint.checkpoint_name)."""
         return self.layouts.by_name()
 
-    def store(self, params: Any) -> Any:
+    def store(self, params: Tree) -> Tree:
         """Return the model's parameters as they are stored: fused ones apart, odd ones padded."""
         leaves = zip(jax.tree.leaves(params), self.parameters, self.stored, strict=True)
         arrays = [pad_to(leaf.reshape(own.shape), stored) for leaf, own, stored in leaves]
         return jax.tree_util.tree_unflatten(self.treedef, arrays)
 
-    def forward(self, params: Any, batch: Any) -> Any:
+    def forward(self, params: Tree, batch: Tree) -> Tree:
         """Return what the planned function computes, of parameters as they are stored."""
         leaves = zip(jax.tree.leaves(params), self.parameters, strict=True)
         arrays = [cut_to(leaf, own.shape) for leaf, own in leaves]
@@ -143,8 +143,8 @@ class Plan:
 
 def plan_sharding(
     forward: Forward,
-    params: Any,
-    batch: Any,
+    params: Tree,
+    batch: Tree,
     mesh: Mapping[str, int],
     *,
     adapt: bool = False,
@@ -187,7 +187,9 @@ class Options:
     zero: int
 
 
-def _derive(forward: Forward, params: Any, batch: Any, options: Options, fused: FusedDims) -> Plan:
+def _derive(
+    forward: Forward, params: Tree, batch: Tree, options: Options, fused: FusedDims
+) -> Plan:
     """Return the plan of a program as it is.
 
     fused: parameters that were taken apart, for the reasons.

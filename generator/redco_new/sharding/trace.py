@@ -15,7 +15,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-Forward = Callable[[Any, Any], Any]  # (params, batch) -> outputs: trees of arrays
+Tree = Any  # of arrays or ShapeDtypeStructs
+Forward = Callable[[Tree, Tree], Tree]  # (params, batch) -> outputs
 
 # A frame of a traceback is the user's own if its file lies in neither of these.
 INSTALLED = tuple(
@@ -89,7 +90,7 @@ class Program:
     outputs: jax.tree_util.PyTreeDef
 
 
-def trace(forward: Forward, params: Any, batch: Any) -> Program:
+def trace(forward: Forward, params: Tree, batch: Tree) -> Program:
     """Trace `forward(params, batch)`, trees of arrays or ShapeDtypeStructs.
 
     Raises ShardingError, which names the line of the model that cannot be traced.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+import jax
 from jax.extend.core import JaxprEqn, Var
 
 from redco_new.sharding.graph import Dot, Graph, Node, Value, shape_of
@@ -41,7 +41,7 @@ def _ragged_dot(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]
 def _product(
     graph: Graph,
     var: Var,
-    numbers: Any,
+    numbers: jax.lax.DotDimensionNumbers,
     lhs: Value,
     rhs: Value,
     grouped: tuple[int, ...] = (),

@@ -17,7 +17,6 @@ from redco_new.sharding.plan import Plan
 
 FORWARD, BACKWARD = PHASES = ("forward", "backward")
 
-
 # What happens to an array where a split dim is not local (graph.Use); repeating one moves nothing.
 KINDS = {
     **{"reduce": "all-reduce", "index": "all-reduce", "part": "all-to-all"},
@@ -78,10 +77,9 @@ class Causes:
     def _products(self) -> Iterator[Cause]:
         """Yield what products sum, forward and backward.
 
-        What is entered and left at the same place can share a collective.
-
-        The place is what a block was entered from: blocks that start from the same values lie side
-        by side, so that none waits for what another one sums.
+        What is entered and left at the same place can share a collective. The place is what a block
+        was entered from: blocks that start from the same values lie side by side, so that none
+        waits for what another one sums.
         """
         entries: dict[Node, frozenset[int]] = defaultdict(frozenset)
         left: set[Node] = set()
@@ -187,6 +185,7 @@ class Causes:
         return not set(self.plan.axes[node]).isdisjoint(self.plan.batch_axes)
 
 
+# What devices can add up before they send it: a sum of products moves as one array.
 SUMS = {"add", "add_any", "sub"}
 
 

@@ -13,6 +13,7 @@ from redco_new.sharding.graph import Atom, Body, Graph, Value
 Rule = Callable[[Graph, JaxprEqn, list[Value]], list[Value]]
 RULES: dict[str, Rule] = {}  # primitive -> (graph, equation, inputs) -> outputs
 
+# Lines in them are not the user's: _source_line goes on to the line that called them.
 LIBRARIES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 

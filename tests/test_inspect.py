@@ -10,7 +10,7 @@ import samples
 from redco_new.inspect import units
 from redco_new.inspect.document import document, whole
 from redco_new.inspect.report import report
-from redco_new.sharding.plan import plan_sharding
+from redco_new.sharding import plan_sharding
 
 BIG = {
     "path": "table",

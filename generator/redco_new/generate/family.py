@@ -20,7 +20,7 @@ from redco_new.render.owners import YOURS, with_header
 from redco_new.render.python import print_call
 from redco_new.render.template import Template
 from redco_new.request import Request
-from redco_new.sharding.axes import MODEL
+from redco_new.sharding import MODEL
 
 
 def read_family(request: Request, template: Template) -> Design:

@@ -9,7 +9,7 @@ from redco_new.generate.layout import layout_context
 from redco_new.render import assets
 from redco_new.render.owners import VERBATIM, owner, with_header
 from redco_new.render.template import Template
-from redco_new.sharding.plan import Plan
+from redco_new.sharding import Plan
 
 
 def project_context(design: Design, plan: Plan) -> ProjectContext:

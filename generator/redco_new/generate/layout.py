@@ -12,11 +12,15 @@ from redco_new.generate.context import LayoutContext, ParameterContext
 from redco_new.models.program import Program
 from redco_new.request import Request
 from redco_new.request.mesh import REST
-from redco_new.sharding.axes import MODEL, inner_axes
-from redco_new.sharding.classes import LETTERS
-from redco_new.sharding.place import EXPERT
-from redco_new.sharding.plan import Plan, plan_sharding
-from redco_new.sharding.untraceable import ShardingError
+from redco_new.sharding import (
+    EXPERT,
+    LETTERS,
+    MODEL,
+    Plan,
+    ShardingError,
+    inner_axes,
+    plan_sharding,
+)
 
 # Examples on each device: the bytes of collectives scale with their number, the layout does not.
 TRACED_BATCH = 8

@@ -8,7 +8,7 @@ from redco_new.generate.layout import plan_program
 from redco_new.generate.own import read_own_class
 from redco_new.render.template import Template
 from redco_new.request import Request
-from redco_new.sharding.plan import Plan
+from redco_new.sharding import Plan
 
 
 def read_model(request: Request, template: Template) -> Design:

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 from jax.extend.core import Literal
 
 from redco_new.inspect.units import listed
-from redco_new.sharding.axes import inner_axes
-from redco_new.sharding.classes import LETTERS
-from redco_new.sharding.dims import Node
-from redco_new.sharding.place import EXPERT, FSDP, as_tuple
-from redco_new.sharding.roles import neighbours
-from redco_new.sharding.ways import Divider, find_ways
+from redco_new.sharding import (
+    EXPERT,
+    FSDP,
+    LETTERS,
+    Divider,
+    Node,
+    axes_of_entry,
+    find_ways,
+    inner_axes,
+    neighbouring_classes,
+)
 
 if TYPE_CHECKING:
-    from redco_new.sharding.plan import Plan
+    from redco_new.sharding import Plan
 
 ROLES = {
     "embed": "the residual stream, which each layer reads and adds to",
@@ -75,7 +80,7 @@ class Words:
         self.shards = math.prod(plan.mesh[axis] for axis in inner_axes(plan.mesh))
         self.ways = find_ways(plan.classes, plan.divider)
         self.odd = find_ways(plan.classes, Divider(self.shards, adapt=False))
-        self.near = neighbours(plan.classes)
+        self.near = neighbouring_classes(plan.classes)
         self.by_fsdp = self.split_by_fsdp()
         self.made, self.contracted, self.looked_up = self.uses()
 
@@ -133,7 +138,7 @@ class Words:
             node
             for dims, spec in pairs
             for node, entry in zip(dims, spec, strict=True)
-            if FSDP in as_tuple(entry) and self.plan.mesh[FSDP] > 1
+            if FSDP in axes_of_entry(entry) and self.plan.mesh[FSDP] > 1
         )
 
     def uses(self) -> tuple[dict[Node, list[int]], ...]:

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from redco_new.inspect import units
 from redco_new.inspect.classes import classes
-from redco_new.sharding.place import shard_shape
-from redco_new.sharding.predict import Predicted, a_layer, letters, predict
+from redco_new.sharding import (
+    Collective,
+    collectives_per_layer,
+    dim_letters,
+    predict_collectives,
+    shard_shape,
+)
 
 if TYPE_CHECKING:
-    from redco_new.sharding.plan import Plan
+    from redco_new.sharding import Plan
 
 LARGE = 1_000_000  # bytes: a parameter above this that stays whole is listed by name
 MOMENT = 4  # bytes of an element of each of Adam's two moments, which are float32
@@ -25,7 +30,7 @@ def document(model: str, plan: Plan) -> dict[str, Any]:
 
     All of it is JSON. README.md says what each key holds.
     """
-    rows, found = plan.rows(), predict(plan)
+    rows, found = plan.rows(), predict_collectives(plan)
     return {
         "model": model,
         "mesh": dict(plan.mesh),
@@ -43,7 +48,7 @@ def document(model: str, plan: Plan) -> dict[str, Any]:
 def batch(plan: Plan) -> dict[str, int]:
     """B and S as traced, of all the devices that the axes of the plan's mesh make."""
     inputs = plan.classes.inputs
-    sizes = {letter: size for (node, size), letter in letters(plan).items() if node in inputs}
+    sizes = {letter: size for (node, size), letter in dim_letters(plan).items() if node in inputs}
     return {letter: sizes[letter] for letter in ("B", "S") if letter in sizes}
 
 
@@ -73,14 +78,14 @@ def whole(rows: list[Row], mesh: dict[str, int]) -> list[str]:
     return [f"{row['path']}, {units.size(row['bytes'])}: {row['reason']}" for row in large]
 
 
-def plain(one: Predicted) -> dict[str, Any]:
+def plain(one: Collective) -> dict[str, Any]:
     """A predicted collective as JSON has it."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(one).items()}
 
 
-def layer(found: list[Predicted]) -> dict[str, Any]:
+def layer(found: list[Collective]) -> dict[str, Any]:
     """layers: how many there are; collectives: what each of them sends, a line each."""
-    layers, repeated = a_layer(found)
+    layers, repeated = collectives_per_layer(found)
     lines = (
         f"{one.times // layers} {one.kind} {one.phase}, of {one.array}, {units.size(one.bytes)},"
         f" for {' and '.join(one.classes)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redco_new.inspect.classes import star
-from redco_new.sharding.place import FSDP
+from redco_new.sharding import FSDP
 
 LONGEST = 220  # pixels: the side of the largest dim
 THINNEST = 4  # pixels: no side is drawn shorter

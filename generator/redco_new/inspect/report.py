@@ -10,7 +10,7 @@ from redco_new.inspect import page, text
 from redco_new.inspect.document import document
 
 if TYPE_CHECKING:
-    from redco_new.sharding.plan import Plan
+    from redco_new.sharding import Plan
 
 
 def report(model: str, plan: Plan, *, as_json: bool = False, html: Path | None = None) -> None:

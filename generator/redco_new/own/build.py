@@ -14,7 +14,7 @@ from jax.extend.core import Jaxpr, jaxprs_in_params
 
 from redco_new.errors import RedcoError
 from redco_new.request.own_class import Input
-from redco_new.sharding.untraceable import advise, place, say
+from redco_new.sharding import error_advice, error_location, error_message
 from redco_new.own.find import Found
 from redco_new.own.signature import MODES, check_arguments, check_inputs
 
@@ -113,8 +113,8 @@ def attempt(name: str, run: Callable[[], T]) -> T:
     try:
         return run()
     except Exception as error:  # the user's own code may raise anything
-        what = f"{name} cannot be traced: {say(error).rstrip('.')}"
-        raise RedcoError(place(error, name), what, advise(error)) from error
+        what = f"{name} cannot be traced: {error_message(error).rstrip('.')}"
+        raise RedcoError(error_location(error, name), what, error_advice(error)) from error
 
 
 def find_collections(

@@ -15,7 +15,7 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.request.names import TAKEN, package_name
 from redco_new.request.own_class import is_file
-from redco_new.sharding.untraceable import place, say
+from redco_new.sharding import error_location, error_message
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,11 @@ def unimportable(name: str, error: BaseException) -> RedcoError:
         return RedcoError(
             f"{error.filename}:{error.lineno}", f"{error.msg}: `{text}`", "mend that line"
         )
-    return RedcoError(place(error, name), f"it cannot be imported: {say(error)}", "mend that line")
+    return RedcoError(
+        error_location(error, name),
+        f"it cannot be imported: {error_message(error)}",
+        "mend that line",
+    )
 
 
 def check_callable(where: str, found: Found) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from flax import nnx
 
 from redco_new.errors import RedcoError
-from redco_new.sharding.untraceable import place, say
+from redco_new.sharding import error_location, error_message
 
 PRESET = "full"
 
@@ -97,5 +97,5 @@ def _import(name: str) -> ModuleType:
         todo = "mend that line"
         if isinstance(error, ModuleNotFoundError):
             todo += f", or install what it needs where redco runs ({sys.prefix})"
-        what = f"it cannot be imported: {say(error)}"
-        raise RedcoError(where or place(error, name), what, todo) from error
+        what = f"it cannot be imported: {error_message(error)}"
+        raise RedcoError(where or error_location(error, name), what, todo) from error

@@ -14,7 +14,7 @@ from flax import nnx
 
 from redco_new.errors import RedcoError
 from redco_new.models.program import Program
-from redco_new.sharding.untraceable import place, say
+from redco_new.sharding import error_location, error_message
 from redco_new.update.package import Package
 from redco_new.update.trial import EXAMPLES_SECONDS
 
@@ -36,9 +36,11 @@ def user_program(
     if batch is not None and _fault(replace(yours, batch=batch)) is None:
         return replace(yours, batch=batch), []
     if _fault(mine):
-        what = f"it cannot be traced: {say(first).rstrip('.')}"
-        raise RedcoError(place(first, package.path("model")), what, "mend that line") from first
-    told = f"{place(first, package.path('pipeline'))}: {say(first).rstrip('.')}"
+        what = f"it cannot be traced: {error_message(first).rstrip('.')}"
+        raise RedcoError(
+            error_location(first, package.path("model")), what, "mend that line"
+        ) from first
+    told = f"{error_location(first, package.path('pipeline'))}: {error_message(first).rstrip('.')}"
     return mine, [
         f"the layout is that of the recipe's own loss, since yours cannot be traced: {told}"
     ]

@@ -6,8 +6,14 @@ from sharding.models import ZOO
 from sharding.zoo import X, D, F, H, shapes
 
 from redco_new.sharding.causes import PHASES
-from redco_new.sharding.plan import plan_sharding
-from redco_new.sharding.predict import GRADIENTS, PARAMETERS, Predicted, a_layer, predict
+from redco_new.sharding import plan_sharding
+from redco_new.sharding.collectives import (
+    GRADIENTS,
+    PARAMETERS,
+    Collective,
+    collectives_per_layer,
+    predict_collectives,
+)
 
 SEQUENTIAL = ["llama", "gpt2", "gpt2_unrolled", "vit"]
 PARALLEL = ["scanned", "unrolled"]
@@ -20,7 +26,7 @@ def plan_of(name, *, sequence_parallel=False, adapt=False, **mesh):
 
 
 def activations(plan):
-    return [one for one in predict(plan) if one.classes]
+    return [one for one in predict_collectives(plan) if one.classes]
 
 
 def kinds(found, layers=1):
@@ -33,7 +39,7 @@ def kinds(found, layers=1):
 
 def residual(name, **options):
     """(layers, what each sends over the residual stream)."""
-    layers, found = a_layer(predict(plan_of(name, model=2, **options)))
+    layers, found = collectives_per_layer(predict_collectives(plan_of(name, model=2, **options)))
     return layers, [one for one in found if one.array.endswith(" D")]
 
 
@@ -62,7 +68,9 @@ def beside(add):
         return add(x, jax.nn.relu(h @ p["a"]) @ p["b"], jax.nn.relu(h @ p["c"]) @ p["d"])
 
     params = shapes(a=(D, F), b=(F, D), c=(D, F), d=(F, D), scale=(D,))
-    (one,) = [o for o in predict(plan_sharding(forward, params, X, {"model": 4})) if o.classes][:1]
+    (one,) = [
+        o for o in predict_collectives(plan_sharding(forward, params, X, {"model": 4})) if o.classes
+    ][:1]
     return one
 
 
@@ -117,7 +125,7 @@ def test_sequence_parallelism_sends_the_same_bytes_in_halves():
 
 def test_heads_in_fewer_parts_are_summed_over_the_rest():
     plan = plan_of("llama", adapt=True, model=8)
-    (one,) = [one for one in predict(plan) if one.classes == ("kv_heads",)]
+    (one,) = [one for one in predict_collectives(plan) if one.classes == ("kv_heads",)]
     assert (one.kind, one.phase, one.axes) == ("all-reduce", "backward", ("model_2",))
     assert (one.array, one.times) == (f"B S K {H}", 4)
 
@@ -126,17 +134,17 @@ def test_fsdp_gathers_parameters_and_scatters_gradients():
     plan = plan_of("mlp", fsdp=2, model=4)
     held = 2 * D * F * 4 // 4
     bias = F * 4 // 4
-    assert [one for one in predict(plan) if not one.classes] == [
-        Predicted("all-gather", "forward", ("fsdp",), (), PARAMETERS, held, 1, ()),
-        Predicted("all-gather", "backward", ("fsdp",), (), PARAMETERS, held, 1, ()),
-        Predicted("reduce-scatter", "backward", ("fsdp",), (), GRADIENTS, held, 1, ()),
-        Predicted("all-reduce", "backward", ("data",), (), GRADIENTS, held // 2, 1, ()),
-        Predicted("all-reduce", "backward", ("data", "fsdp"), (), GRADIENTS, bias, 1, ()),
+    assert [one for one in predict_collectives(plan) if not one.classes] == [
+        Collective("all-gather", "forward", ("fsdp",), (), PARAMETERS, held, 1, ()),
+        Collective("all-gather", "backward", ("fsdp",), (), PARAMETERS, held, 1, ()),
+        Collective("reduce-scatter", "backward", ("fsdp",), (), GRADIENTS, held, 1, ()),
+        Collective("all-reduce", "backward", ("data",), (), GRADIENTS, held // 2, 1, ()),
+        Collective("all-reduce", "backward", ("data", "fsdp"), (), GRADIENTS, bias, 1, ()),
     ]
 
 
 def test_one_device_sends_nothing_but_gradients_over_data():
-    (one,) = predict(plan_of("llama", model=1))
+    (one,) = predict_collectives(plan_of("llama", model=1))
     assert (one.axes, one.array) == (("data",), GRADIENTS)
 
 
@@ -149,5 +157,5 @@ def test_experts_change_places_with_the_rows_of_the_batch():
 
 @pytest.mark.parametrize("name", sorted(ZOO.keys() - {"on_devices"}))
 def test_every_model_is_predicted(name):
-    for one in predict(plan_of(name, adapt=True, fsdp=2, model=4)):
+    for one in predict_collectives(plan_of(name, adapt=True, fsdp=2, model=4)):
         assert one.bytes > 0 and one.times > 0 and one.axes

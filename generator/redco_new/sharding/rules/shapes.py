@@ -1,10 +1,11 @@
-"""One rule a primitive: which dims of its inputs and outputs are the same."""
+"""Rules of the primitives that compute element by element, change shapes, or reduce."""
 
 from __future__ import annotations
 
-from typing import Any
+from jax.extend.core import JaxprEqn
 
-from redco_new.sharding.dims import Graph, Node, Value, rule
+from redco_new.sharding.graph import Graph, Node, Value, shape_of
+from redco_new.sharding.walk import rule
 
 ELEMENTWISE = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
@@ -18,8 +19,8 @@ threefry2x32 xor zeros_like zeta
 
 
 @rule(*ELEMENTWISE)
-def elementwise(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    """Dims at the same place are the same; those of size 1, and scalars, are broadcast."""
+def _elementwise(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Unite dims at the same place; those of size 1, and scalars, are broadcast."""
     shaped = [value for value in inputs if value.dims]
     dims: list[Node] = []
     for column in zip(*(value.dims for value in shaped), strict=True):
@@ -27,50 +28,54 @@ def elementwise(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
         for node in column:
             graph.unite(widest, node)
         dims.append(widest)
-    kernels = [value for value in shaped if value.parameter is not None]
-    main = max(kernels, key=lambda v: graph.values[v.parameter].bytes, default=None)
+    # What is computed of parameters alone is a rescaling of the largest of them.
+    kernels = [(graph.values[v.parameter].bytes, v) for v in shaped if v.parameter is not None]
+    _, main = max(kernels, key=lambda pair: pair[0], default=(0, None))
     part = None if graph.data else main
-    return [graph.value(var.aval, dims, part=part) for var in eqn.outvars]
+    return [graph.value(var, dims, part=part) for var in eqn.outvars]
 
 
 @rule(
     *("convert_element_type", "sharding_constraint", "optimization_barrier", "name", "reshard"),
     "layout_constraint",
 )
-def view(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    """The same data in the same layout."""
-    return [graph.value(v.aval, x.dims, x) for v, x in zip(eqn.outvars, inputs, strict=True)]
+def _view(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Hand on the same data in the same layout."""
+    return [graph.value(v, x.dims, x) for v, x in zip(eqn.outvars, inputs, strict=True)]
 
 
 @rule("transpose")
-def transpose(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+def _transpose(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Permute the dims."""
     dims = [inputs[0].dims[i] for i in eqn.params["permutation"]]
-    return [graph.value(eqn.outvars[0].aval, dims, inputs[0])]
+    return [graph.value(eqn.outvars[0], dims, inputs[0])]
 
 
 @rule("squeeze")
-def squeeze(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+def _squeeze(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Leave out dims of size 1."""
     dims = [n for i, n in enumerate(inputs[0].dims) if i not in eqn.params["dimensions"]]
-    return [graph.value(eqn.outvars[0].aval, dims, inputs[0])]
+    return [graph.value(eqn.outvars[0], dims, inputs[0])]
 
 
 @rule("broadcast_in_dim")
-def broadcast_in_dim(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    shape = eqn.outvars[0].aval.shape
+def _broadcast_in_dim(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Add dims along which all elements are the same."""
+    shape = shape_of(eqn.outvars[0])
     source = dict(zip(eqn.params["broadcast_dimensions"], inputs[0].dims, strict=True))
     dims = [
         source[i] if i in source and graph.sizes[source[i]] == size else graph.node(size)
         for i, size in enumerate(shape)
     ]
     graph.copy(set(dims) - set(source.values()))
-    return [graph.value(eqn.outvars[0].aval, dims, inputs[0])]
+    return [graph.value(eqn.outvars[0], dims, inputs[0])]
 
 
 @rule("reshape")
-def reshape(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    """The major factor of a merge or a split is the same dim as the whole."""
-    out = graph.value(eqn.outvars[0].aval, view=inputs[0])
-    for before, after in reshape_groups(graph, inputs[0].dims, out.dims):
+def _reshape(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Tie the major factor of a merge or a split to the whole: splitting one splits the other."""
+    out = graph.value(eqn.outvars[0], view=inputs[0])
+    for before, after in _reshape_groups(graph, inputs[0].dims, out.dims):
         if len(before) == 1 < len(after):
             graph.tie(before[0], after[0], "part", inputs[0])
         elif len(after) == 1 < len(before) and graph.are_copies(before[1:]):
@@ -82,10 +87,10 @@ def reshape(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     return [out]
 
 
-def reshape_groups(
+def _reshape_groups(
     graph: Graph, before: tuple[Node, ...], after: tuple[Node, ...]
 ) -> list[tuple[list[Node], list[Node]]]:
-    """Smallest runs of dims with equal products, dims of size 1 left out."""
+    """Return the smallest runs of dims with equal products, dims of size 1 left out."""
     left = [n for n in before if graph.sizes[n] != 1]
     right = [n for n in after if graph.sizes[n] != 1]
     groups = []
@@ -107,40 +112,42 @@ def reshape_groups(
     *("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor".split()),
     *("argmax", "argmin"),
 )
-def reduce(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+def _reduce(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Reduce some dims by a sum or the like."""
     axes = eqn.params["axes"]
     dims = [n for i, n in enumerate(inputs[0].dims) if i not in axes]
-    out = graph.value(eqn.outvars[0].aval, dims)
+    out = graph.value(eqn.outvars[0], dims)
     graph.use("reduce", [inputs[0].dims[i] for i in axes], out)
     return [out]
 
 
 @rule("reduce")
-def reduce_by(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    """A reduction by a function of the user's."""
+def _reduce_by(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Reduce by a function of the user's."""
     axes, count = eqn.params["dimensions"], len(eqn.outvars)
     for other in inputs[1:count]:
         graph.unite_all(inputs[0].dims, other.dims)
     dims = [n for i, n in enumerate(inputs[0].dims) if i not in axes]
-    made = [graph.value(var.aval, dims) for var in eqn.outvars]
-    for out in made:
+    outputs = [graph.value(var, dims) for var in eqn.outvars]
+    for out in outputs:
         graph.use("reduce", [inputs[0].dims[i] for i in axes], out)
-    return made
+    return outputs
 
 
 @rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
-def cumulative(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
+def _cumulative(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Pass all dims through; the one that is summed along needs its elements in order."""
     graph.use("cut", [inputs[0].dims[eqn.params["axis"]]], inputs[0])
-    return [graph.value(eqn.outvars[0].aval, inputs[0].dims)]
+    return [graph.value(eqn.outvars[0], inputs[0].dims)]
 
 
 @rule("bitcast_convert_type")
-def bitcast(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    """The same bits; a wider or narrower type adds or drops a last dim."""
-    shape = eqn.outvars[0].aval.shape
+def _bitcast(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Read the same bits; a wider or narrower type adds or drops a last dim."""
+    shape = shape_of(eqn.outvars[0])
     dims = list(inputs[0].dims[: len(shape)])
     dims += [graph.node(size) for size in shape[len(dims) :]]
-    return [graph.value(eqn.outvars[0].aval, dims)]
+    return [graph.value(eqn.outvars[0], dims)]
 
 
 @rule(
@@ -149,6 +156,6 @@ def bitcast(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
     *("rng_bit_generator", "platform_index", "create_token", "after_all"),
     *("debug_callback", "debug_print"),
 )
-def source(graph: Graph, eqn: Any, inputs: list[Value]) -> list[Value]:
-    """Values that come from nowhere, or from a random key: new dims."""
-    return [graph.value(var.aval) for var in eqn.outvars]
+def _source(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
+    """Return values that come from nowhere, or from a random key: new dims."""
+    return [graph.value(var) for var in eqn.outvars]

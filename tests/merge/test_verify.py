@@ -2,8 +2,8 @@
 
 import pytest
 
-from redco_new.merge import Conflict, Merged
-from redco_new.merge.verify import faults
+from redco_new.merge import Conflict, MergeResult
+from redco_new.merge.verify import merge_faults
 
 BASE = """\
 import os
@@ -48,8 +48,8 @@ RIGHT = (
 
 def found(result: str | bytes, ours: str = OURS, theirs: str = THEIRS, told=(), owned=()):
     content = result if isinstance(result, bytes) else result.encode()
-    merged = Merged(content, list(told))
-    return faults(BASE.encode(), ours.encode(), theirs.encode(), merged, owned)
+    merged = MergeResult(content, list(told))
+    return merge_faults(BASE.encode(), ours.encode(), theirs.encode(), merged, owned)
 
 
 def test_right_result():

@@ -1,17 +1,21 @@
-"""Which symbols of the three sides are the same one."""
+"""Which symbols of the three sides are the same one, and where a new one goes."""
 
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-from redco_new.merge.symbols import Symbol
+from redco_new.merge.names import eager_names
+from redco_new.merge.symbols import DOC, HEAD, HEADER, Symbol
 
 
 @dataclass(frozen=True, eq=False)
 class Triple:
     """One symbol on each side, or None where a side lacks it.
 
+    base: as the template wrote it before.
+    ours: as the user has it.
+    theirs: as the template writes it now.
     theirs_at: its index among the template's symbols.
     """
 
@@ -130,3 +134,69 @@ def all_same(these: list[Symbol], those: list[Symbol]) -> bool:
 def names_bound_by(symbols: Iterable[Symbol]) -> set[str]:
     """Return the names that `symbols` bind."""
     return {name for symbol in symbols for name in symbol.names}
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A symbol of the result.
+
+    symbol: what it says.
+    lead: its blank lines and comments above.
+    body: its other lines.
+    theirs_at: its index among the template's symbols, None where the template lacks it.
+    ours: the user's symbol in its place, if any.
+    """
+
+    symbol: Symbol
+    lead: list[str]
+    body: list[str]
+    theirs_at: int | None
+    ours: Symbol | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        return self.lead + self.body
+
+
+def insert_symbol(symbol: Symbol, body: list[str], theirs_at: int, items: list[Item]) -> int | None:
+    """Insert a symbol of the template into `items` after the one that it follows there.
+
+    It goes below what it needs when it runs, and above what needs it then.
+    body: its lines in the result.
+    theirs_at: its index among the template's symbols.
+    Returns its index in `items`; None if it fits nowhere.
+    """
+    needs = eager_names(symbol.nodes)
+    below = [i + 1 for i, item in enumerate(items) if item.symbol.names & needs]
+    above = [i for i, item in enumerate(items) if eager_names(item.symbol.nodes) & symbol.names]
+    low = max([_end_of_preamble(symbol, items), *below])
+    high = min([len(items) - 1, *above])
+    if low > high:
+        return None
+    at = min(max(_index_beside_neighbour(theirs_at, items), low), high)
+    items.insert(at, Item(symbol, symbol.lead, body, theirs_at))
+    return at
+
+
+def _index_beside_neighbour(theirs_at: int, items: list[Item]) -> int:
+    """Return the index after the nearest symbol above in the template, else before that below."""
+    indices = {item.theirs_at: i for i, item in enumerate(items) if item.theirs_at is not None}
+    above = [at for at in indices if at < theirs_at]
+    below = [at for at in indices if at > theirs_at]
+    return indices[max(above)] + 1 if above else indices[min(below)]
+
+
+def _end_of_preamble(symbol: Symbol, items: list[Item]) -> int:
+    """Return the first index for a symbol: below the docstring and the imports of `__future__`.
+
+    An import of `__future__` may be above the others of it.
+    """
+    keys = {HEAD, HEADER, DOC}
+    top = [i for i, x in enumerate(items) if x.symbol.key in keys]
+    if not _is_future(symbol):
+        top += [i for i, x in enumerate(items) if _is_future(x.symbol)]
+    return max(top, default=-1) + 1
+
+
+def _is_future(symbol: Symbol) -> bool:
+    return any(x.module == "__future__" for x in symbol.imports)

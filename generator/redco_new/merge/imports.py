@@ -81,7 +81,7 @@ class ImportMerge:
         self.own_names = names_bound_by(s for s in ours if not s.imports)
         for alias in self.changes.conflicts:
             symbols = [s for s in theirs if any(x.alias == alias for x in s.imports)]
-            self.refuse(alias, symbols, "you and the template changed this import")
+            self._refuse(alias, symbols, "you and the template changed this import")
 
     def merge_statement(
         self, base: Symbol | None, ours: Symbol, theirs: Symbol | None
@@ -93,7 +93,7 @@ class ImportMerge:
             return None
         lead = merge_lead(base.lead, ours.lead, theirs.lead) if base and theirs else ours.lead
         if lead is None:
-            self.refuse(ours.key, [theirs], "you and the template changed its comment")
+            self._refuse(ours.key, [theirs], "you and the template changed its comment")
             lead = ours.lead
         return lead, self._body(base, ours, theirs, wanted, extra)
 
@@ -112,13 +112,13 @@ class ImportMerge:
                 return theirs.body if theirs.fingerprint != base.fingerprint else ours.body
         if result == set(ours.imports):
             if base and theirs and _remarks(theirs) not in (_remarks(base), _remarks(ours)):
-                self.refuse(ours.key, [theirs], "you and the template changed its comment")
+                self._refuse(ours.key, [theirs], "you and the template changed its comment")
             return ours.body
         if _can_be_rebuilt(ours) and (module_of(ours) or not extra):
             names = _join(wanted, theirs.imports, extra) if theirs else wanted
             return import_statement(names, ours, self.session.width)
         if len(wanted) < len(ours.imports):
-            self.refuse(ours.key, [theirs], "the template drops a name of this line")
+            self._refuse(ours.key, [theirs], "the template drops a name of this line")
         return ours.body + (import_statement(extra, ours, self.session.width) if extra else [])
 
     def added_lines(self, theirs: Symbol) -> list[str] | None:
@@ -137,10 +137,10 @@ class ImportMerge:
         self.to_add.difference_update(additions)
         for x in additions:
             if x.top in self.own_names:
-                self.refuse(x.alias, [theirs], f"your file has its own `{x.top}`")
+                self._refuse(x.alias, [theirs], f"your file has its own `{x.top}`")
         return [x for x in additions if x.top not in self.own_names]
 
-    def refuse(self, key: str, theirs: Iterable[Symbol | None], reason: str) -> None:
+    def _refuse(self, key: str, theirs: Iterable[Symbol | None], reason: str) -> None:
         """Record that the template's change of an import is not in the file."""
         text = text_for_reader(symbol for symbol in theirs if symbol)
         self.session.add_conflict(self.path + key, text, reason)

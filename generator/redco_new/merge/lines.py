@@ -19,6 +19,7 @@ from redco_new.merge.verify import text_faults
 T = TypeVar("T")
 Key = Callable[[T], Hashable]
 Region = tuple[list[T], list[T], list[T]]  # base, ours, theirs
+_Edit = tuple[int, int, list[T]]  # start and end in base, and what replaces base[start:end]
 
 
 def diff3(
@@ -81,9 +82,6 @@ def _merge_edits(region: Region[T], key: Key[T]) -> list[T] | None:
         merged += [same[i] for i in range(at, start)] + new
         at = end
     return merged + [same[i] for i in range(at, len(base))]
-
-
-_Edit = tuple[int, int, list[T]]  # start and end in base, and what replaces base[start:end]
 
 
 def _edits(base: list[T], side: list[T], key: Key[T]) -> list[_Edit[T]]:

@@ -43,7 +43,8 @@ class Session:
     width: characters of a line.
     removed_but_used: names that the template removes and the result still uses: they stay.
     deleted_but_used: names whose imports the user deleted and the result uses: they come back.
-    conflicts, warnings: as in `MergeResult`, those that have come up so far.
+    conflicts: as in `MergeResult`, so far.
+    warnings: as in `MergeResult`, so far.
     """
 
     owned: frozenset[str]

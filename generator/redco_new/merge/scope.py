@@ -4,43 +4,29 @@ import ast
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from redco_new.merge.align import align_sides, all_same, scattered_keys, with_key, without_keys
+from redco_new.merge.align import (
+    Item,
+    Triple,
+    align_sides,
+    all_same,
+    insert_symbol,
+    scattered_keys,
+    with_key,
+    without_keys,
+)
 from redco_new.merge.body import merge_body, merge_lead
 from redco_new.merge.imports import ImportMerge
-from redco_new.merge.names import FUNCTIONS, eager_names
+from redco_new.merge.names import FUNCTIONS
 from redco_new.merge.result import Session
 from redco_new.merge.source import comment_text
 from redco_new.merge.symbols import (
-    DOC,
     END,
-    HEAD,
     HEADER,
     TYPE_CHECKING,
     Symbol,
     comments_of,
     text_for_reader,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Item:
-    """A symbol of the result.
-
-    symbol: what it says.
-    lead, body: its lines.
-    theirs_at: its index among the template's symbols, None where the template lacks it.
-    ours: the user's symbol in its place, if any.
-    """
-
-    symbol: Symbol
-    lead: list[str]
-    body: list[str]
-    theirs_at: int | None
-    ours: Symbol | None = None
-
-    @property
-    def lines(self) -> list[str]:
-        return self.lead + self.body
 
 
 @dataclass(frozen=True)
@@ -59,33 +45,47 @@ class Scope:
         imports = ImportMerge(self.path, base, ours, theirs, self.session)
         scattered = scattered_keys(base, ours, theirs)
         free = {key for key in scattered if all_same(with_key(base, key), with_key(ours, key))}
-        self.keep_scattered(scattered - free, base, ours, theirs)
+        self._keep_scattered(scattered - free, base, ours, theirs)
         triples = align_sides(
             without_keys(base, scattered),
             without_keys(ours, free),
             without_keys(theirs, scattered - free),
         )
-        items = []
+        items: list[Item] = []
         for triple in triples:
             if triple.ours:
-                item = Item(
-                    triple.ours, triple.ours.lead, triple.ours.body, triple.theirs_at, triple.ours
-                )
-                if triple.ours.imports:
-                    lines = imports.merge_statement(triple.base, triple.ours, triple.theirs)
-                    result = replace(item, lead=lines[0], body=lines[1]) if lines else None
-                else:
-                    result = self.merge_symbol(triple.base, triple.ours, triple.theirs, item)
-                items += [result] if result else []
+                items += self._merge_ours(triple, triple.ours, imports)
         for triple in triples:
             if triple.theirs and triple.theirs_at is not None and not triple.ours:
-                old, new = triple.base, triple.theirs
-                body = imports.added_lines(new) if new.imports else self.new_body(old, new, items)
-                if body is not None and insert_symbol(new, body, triple.theirs_at, items) is None:
-                    self.refuse(new.key, old, new, "it would be used before it is defined")
+                self._add(triple.base, triple.theirs, triple.theirs_at, imports, items)
         return _without_doubles(items, *(_all_comments(side) for side in (base, ours, theirs)))
 
-    def keep_scattered(
+    def _merge_ours(self, triple: Triple, ours: Symbol, imports: ImportMerge) -> list[Item]:
+        """Merge a symbol that our file has; nothing if the template removes it."""
+        item = Item(ours, ours.lead, ours.body, triple.theirs_at, ours)
+        if not ours.imports:
+            merged = self._merge_symbol(triple.base, ours, triple.theirs, item)
+            return [merged] if merged else []
+        lines = imports.merge_statement(triple.base, ours, triple.theirs)
+        return [replace(item, lead=lines[0], body=lines[1])] if lines else []
+
+    def _add(
+        self,
+        base: Symbol | None,
+        theirs: Symbol,
+        theirs_at: int,
+        imports: ImportMerge,
+        items: list[Item],
+    ) -> None:
+        """Insert into `items` what is to be added of a symbol that only the template has."""
+        if theirs.imports:
+            body = imports.added_lines(theirs)
+        else:
+            body = self.new_body(base, theirs, items)
+        if body is not None and insert_symbol(theirs, body, theirs_at, items) is None:
+            self._refuse(theirs.key, base, theirs, "it would be used before it is defined")
+
+    def _keep_scattered(
         self, keys: set[str], base: list[Symbol], ours: list[Symbol], theirs: list[Symbol]
     ) -> None:
         """Keep ours of names that have several places; a change of the template is a conflict."""
@@ -96,10 +96,10 @@ class Scope:
                 text, reason = text_for_reader(sides[2]), "it is defined in several places"
                 self.session.add_conflict(self.path + key, text, reason)
 
-    def merge_symbol(
+    def _merge_symbol(
         self, base: Symbol | None, ours: Symbol, theirs: Symbol | None, item: Item
     ) -> Item | None:
-        """Merge a symbol that our file has; None if the template removes it.
+        """Merge a symbol that is no import; None if the template removes it.
 
         item: ours as it is.
         """
@@ -110,7 +110,7 @@ class Scope:
         if self.path + ours.key in self.session.owned and not ours.same(base):
             if not (theirs.same(base) or theirs.same(ours)):
                 reason = "it is yours: the template's new version lies beside it"
-                self.refuse(ours.key, base, theirs, reason)
+                self._refuse(ours.key, base, theirs, reason)
             return item
         return self.merge_changes(base, ours, theirs, item)
 
@@ -124,9 +124,11 @@ class Scope:
         else:
             body = merge_body(base, ours, theirs)
         if body is None:
-            self.refuse(ours.key, base, theirs, "you and the template changed the same place")
+            self._refuse(ours.key, base, theirs, "you and the template changed the same place")
         elif lead is None:
-            self.refuse(ours.key, base, theirs, "you and the template changed the comment above it")
+            self._refuse(
+                ours.key, base, theirs, "you and the template changed the comment above it"
+            )
         symbol = theirs if body is theirs.body else ours
         lead, body = (ours.lead if lead is None else lead), (ours.body if body is None else body)
         return replace(item, symbol=symbol, lead=lead, body=body)
@@ -146,7 +148,7 @@ class Scope:
             return item
         if ours.key == TYPE_CHECKING and ours.members and theirs.members:
             return replace(item, body=self._merge_members(None, ours, theirs))
-        self.refuse(ours.key, None, theirs, "you and the template both added it")
+        self._refuse(ours.key, None, theirs, "you and the template both added it")
         return item
 
     def remove_symbol(self, base: Symbol, ours: Symbol, item: Item) -> Item | None:
@@ -155,7 +157,7 @@ class Scope:
         if not edited and not ours.names & self.session.removed_but_used:
             return None
         why = "you edited it" if edited else "your file still uses it"
-        self.refuse(ours.key, base, None, f"the template removes it, and {why}")
+        self._refuse(ours.key, base, None, f"the template removes it, and {why}")
         return item
 
     def new_body(self, base: Symbol | None, theirs: Symbol, items: list[Item]) -> list[str] | None:
@@ -166,15 +168,15 @@ class Scope:
         if base:
             if not theirs.same(base):
                 reason = "you deleted it, and the template changed it"
-                self.refuse(theirs.key, base, theirs, reason)
+                self._refuse(theirs.key, base, theirs, reason)
             return None
         own_names = {name for x in items if x.theirs_at is None for name in x.symbol.names}
         if clashes := sorted(theirs.names & own_names):
-            self.refuse(theirs.key, base, theirs, f"your file has its own `{clashes[0]}`")
+            self._refuse(theirs.key, base, theirs, f"your file has its own `{clashes[0]}`")
             return None
         return theirs.body
 
-    def refuse(self, key: str, base: Symbol | None, theirs: Symbol | None, reason: str) -> None:
+    def _refuse(self, key: str, base: Symbol | None, theirs: Symbol | None, reason: str) -> None:
         """Record that our side of a symbol stays, and that the template's callers may not fit."""
         path = (self.path + key).removesuffix(f".{HEADER}")
         self.session.add_conflict(path, text_for_reader([theirs] if theirs else []), reason)
@@ -192,50 +194,6 @@ def _parameters(symbol: Symbol | None) -> str | None:
     return None
 
 
-def insert_symbol(symbol: Symbol, body: list[str], theirs_at: int, items: list[Item]) -> int | None:
-    """Insert a symbol of the template into `items` after the one that it follows there.
-
-    It goes below what it needs when it runs, and above what needs it then.
-    body: its lines in the result.
-    theirs_at: its index among the template's symbols.
-    Returns its index in `items`; None if it fits nowhere.
-    """
-    needs = eager_names(symbol.nodes)
-    below = [i + 1 for i, item in enumerate(items) if item.symbol.names & needs]
-    above = [i for i, item in enumerate(items) if eager_names(item.symbol.nodes) & symbol.names]
-    low = max([_end_of_preamble(symbol, items), *below])
-    high = min([len(items) - 1, *above])
-    if low > high:
-        return None
-    at = min(max(_index_beside_neighbour(theirs_at, items), low), high)
-    items.insert(at, Item(symbol, symbol.lead, body, theirs_at))
-    return at
-
-
-def _index_beside_neighbour(theirs_at: int, items: list[Item]) -> int:
-    """Return the index after the nearest symbol above in the template, else before that below."""
-    indices = {item.theirs_at: i for i, item in enumerate(items) if item.theirs_at is not None}
-    above = [at for at in indices if at < theirs_at]
-    below = [at for at in indices if at > theirs_at]
-    return indices[max(above)] + 1 if above else indices[min(below)]
-
-
-def _end_of_preamble(symbol: Symbol, items: list[Item]) -> int:
-    """Return the first index for a symbol: below the docstring and the imports of `__future__`.
-
-    An import of `__future__` may be above the others of it.
-    """
-    keys = {HEAD, HEADER, DOC}
-    top = [i for i, x in enumerate(items) if x.symbol.key in keys]
-    if not _is_future(symbol):
-        top += [i for i, x in enumerate(items) if _is_future(x.symbol)]
-    return max(top, default=-1) + 1
-
-
-def _is_future(symbol: Symbol) -> bool:
-    return any(x.module == "__future__" for x in symbol.imports)
-
-
 def _all_comments(symbols: list[Symbol]) -> Counter[str]:
     """Return the comments above symbols, with how often each is there."""
     return Counter(comment for symbol in symbols for comment in symbol.comments)
@@ -246,7 +204,9 @@ def _without_doubles(
 ) -> list[Item]:
     """Return `items` without comments that the template only moved and our file has elsewhere.
 
-    base, ours, theirs: the comments of each side.
+    base: the comments of that side.
+    ours: the same of the user's.
+    theirs: the same of the template's.
     """
     comments = Counter(x for item in items for x in comments_of(item.lead))
     excess = comments - (ours + (theirs - base))

@@ -21,7 +21,10 @@ from redco_new.merge.symbols import Symbol, symbols_of
 
 @dataclass(frozen=True)
 class Side:
-    """One of the three files, or the result."""
+    """One of the three files, or the result.
+
+    lines: each with its own line ending.
+    """
 
     lines: list[str]
 
@@ -67,6 +70,9 @@ class Side:
 class Sides:
     """The three files of a merge, the template's two in the style and the names of the user's.
 
+    base: what the template wrote before.
+    ours: the user's file.
+    theirs: what the template writes now.
     width: characters of a line in the user's file.
     renames: old name -> new name, of what the user renamed.
     """
@@ -100,7 +106,7 @@ class Sides:
         names = self.missing(result) | attributes & defined_attributes(self.theirs.text)
         return {x: [s for _, s in self.theirs.leaves if x in s.names] for x in sorted(names)}
 
-    def changed(self, key: str) -> bool:
+    def is_changed_by_template(self, key: str) -> bool:
         """Return whether the template changed a symbol of the file."""
         before, now = (
             {s.fingerprint for s in side.symbols if s.key == key}

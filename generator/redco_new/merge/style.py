@@ -18,7 +18,7 @@ from redco_new.merge.source import (
 )
 from redco_new.merge.symbols import Symbol, symbols_of
 
-WIDTH = 100  # characters of a line in the template's files
+_WIDTH = 100  # characters of a line in the template's files
 # The line lengths tried for a file that is laid out anew: narrow listings (60), the docstrings and
 # the code of PEP 8 (72, 79), a terminal (80), black (88), and what teams agree on (100, 120).
 _WIDTHS = (60, 72, 79, 80, 88, 100, 120)
@@ -43,7 +43,7 @@ class Style:
     def apply(self, source: Source) -> list[str]:
         """Return the lines of `source` in this style. Raises SyntaxError."""
         text = plain_text(source.lines)
-        if self.width != WIDTH:
+        if self.width != _WIDTH:
             text = _format(text, self.width)
         lines = _reindent(text, self.indent) if self.indent else text.split("\n")[:-1]
         return [line + self.newline for line in lines]
@@ -51,16 +51,16 @@ class Style:
 
 def style_of(ours: Source, base: Source) -> Style:
     """Return the style of the user's file."""
-    width = _width_of(plain_text(ours.lines)) if _has_other_width(ours, base) else WIDTH
+    width = _width_of(plain_text(ours.lines)) if _has_other_width(ours, base) else _WIDTH
     return Style(_indent_of(plain_text(ours.lines)), ours.newline, width)
 
 
 def _has_other_width(ours: Source, base: Source) -> bool:
-    """Return whether a symbol says what it did in shorter lines, or in lines too long for WIDTH."""
+    """Return whether a symbol says what it did in shorter lines, or in lines too long for _WIDTH."""
     longest = {s.fingerprint: _longest(s) for s in symbols_of(base.lines) if s.nodes}
     for symbol in symbols_of(ours.lines):
         before, now = longest.get(symbol.fingerprint, 0), _longest(symbol)
-        if now < before or WIDTH < now != before > 0:
+        if now < before or _WIDTH < now != before > 0:
             return True
     return False
 
@@ -71,8 +71,8 @@ def _longest(symbol: Symbol) -> int:
 
 
 def _width_of(text: str) -> int:
-    """Return the least of _WIDTHS at which black leaves `text` as it is; else WIDTH."""
-    return next((width for width in _WIDTHS if _format(text, width) == text), WIDTH)
+    """Return the least of _WIDTHS at which black leaves `text` as it is; else _WIDTH."""
+    return next((width for width in _WIDTHS if _format(text, width) == text), _WIDTH)
 
 
 def _format(text: str, width: int) -> str:

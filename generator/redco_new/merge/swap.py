@@ -4,11 +4,10 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from redco_new.merge.align import match_symbols
+from redco_new.merge.align import Item, insert_symbol, match_symbols
 from redco_new.merge.body import merge_body, merge_lead
 from redco_new.merge.names import attribute_uses
 from redco_new.merge.result import WHOLE
-from redco_new.merge.scope import Item, insert_symbol
 from redco_new.merge.sides import Side, read_sides, without_gap
 from redco_new.merge.source import decode_source
 from redco_new.merge.symbols import Symbol, lines_of, text_for_reader
@@ -48,7 +47,7 @@ def _with_symbol_of(other: bytes, ours: bytes, symbol: str, removes: bool, added
     Raises CannotTake, and what decoding and parsing raise.
     """
     sides = read_sides(*map(decode_source, (other, ours, other)))
-    mine, new = find_spot(sides.ours.symbols, symbol), find_spot(sides.theirs.symbols, symbol)
+    mine, new = _find_spot(sides.ours.symbols, symbol), _find_spot(sides.theirs.symbols, symbol)
     if not (new.symbol or removes):
         raise CannotTake("the template has no such symbol")
     both_added = added and symbol.partition(".")[0] not in sides.renames.values()
@@ -68,7 +67,7 @@ def without_edit(
     """
     sides = read_sides(*map(decode_source, (base, ours, theirs)))
     files, names = (sides.base, sides.ours, sides.theirs), sides.renames
-    old, mine, new = (find_spot(side.symbols, symbol) for side in files)
+    old, mine, new = (_find_spot(side.symbols, symbol) for side in files)
     if not old.symbol:
         if not (mine.symbol and new.symbol):
             raise CannotTake("it is an import, or another name in the other file")
@@ -163,7 +162,8 @@ class Spot:
     scope: the path of its class, with a dot; "" for the file.
     siblings: the symbols of that scope.
     symbol: None where the file lacks it.
-    above, below: the lines of the file around the scope.
+    above: the lines of the file before the scope.
+    below: the lines of the file after the scope.
     """
 
     scope: str
@@ -204,7 +204,7 @@ def _spaced(item: Item, others: list[Symbol]) -> Item:
     return replace(item, lead=like.lead) if more else item
 
 
-def find_spot(symbols: list[Symbol], path: str) -> Spot:
+def _find_spot(symbols: list[Symbol], path: str) -> Spot:
     """Return the one place of `path`. Raises CannotTake where it has several, or is an import."""
     spot, *more = find_spots(symbols, path)
     if more:
@@ -223,7 +223,9 @@ def find_spots(
 ) -> list[Spot]:
     """Return the places of `path`: the symbols that have it, else the classes that may hold it.
 
-    scope, above, below: as in `Spot`, of `symbols`.
+    scope: as in `Spot`, of `symbols`.
+    above: as in `Spot`.
+    below: as in `Spot`.
     """
     here, inside = [], []
     for i, symbol in enumerate(symbols):

@@ -81,11 +81,12 @@ def _merge_checked(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ..
 
 
 @dataclass(frozen=True)
-class Outcome:
+class _Outcome:
     """A merge that is still to be checked.
 
     lines: of the merged file.
-    conflicts, warnings: as in `MergeResult`.
+    conflicts: as in `MergeResult`.
+    warnings: as in `MergeResult`.
     renames: old name -> new name, of what the user renamed.
     """
 
@@ -95,7 +96,7 @@ class Outcome:
     renames: dict[str, str]
 
 
-def merge_sources(base: Source, ours: Source, theirs: Source, owned: Iterable[str]) -> Outcome:
+def merge_sources(base: Source, ours: Source, theirs: Source, owned: Iterable[str]) -> _Outcome:
     """Merge into `ours` what the template changed from `base` to `theirs`.
 
     Raises Unmergeable or SyntaxError where the file can only be kept whole.
@@ -106,7 +107,7 @@ def merge_sources(base: Source, ours: Source, theirs: Source, owned: Iterable[st
     if early := sides.early(result):
         raise Unmergeable(f"merged, it would use {', '.join(sorted(early))} before defining it")
     _report(session, sides, result)
-    return Outcome(result.lines, session.conflicts, session.warnings, sides.renames)
+    return _Outcome(result.lines, session.conflicts, session.warnings, sides.renames)
 
 
 def _merge_until_stable(sides: Sides, session: Session) -> tuple[Session, Side]:
@@ -141,7 +142,7 @@ def _report(session: Session, sides: Sides, result: Side) -> None:
         session.warnings.append(f"`{name}` is another import in your file; new code uses it too")
     refused = {conflict.symbol.partition(".")[0] for conflict in session.conflicts}
     for old, new in sides.renames.items():
-        if sides.changed(new) and new not in refused:
+        if sides.is_changed_by_template(new) and new not in refused:
             warning = f"`{old}` is `{new}` in your file: the template's change of it went there"
             session.warnings.append(warning)
 
@@ -150,6 +151,10 @@ def _report(session: Session, sides: Sides, result: Side) -> None:
 class _Preference:
     """A merge of the user's file with the edits of some symbols undone: there the template's win.
 
+    base: what the template wrote before.
+    ours: the user's file.
+    theirs: what the template writes now.
+    owned: as in `merge`.
     plain: the merge with nothing undone.
     """
 

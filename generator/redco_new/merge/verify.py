@@ -13,10 +13,12 @@ from redco_new.merge.result import MergeResult
 from redco_new.merge.verify_pieces import (
     Pieces,
     Words,
+    compiles,
     count_words,
     decode_code,
     defined_names,
     encoding_of,
+    path_with_old_name,
     read_pieces,
     undefined_names,
     used_names,
@@ -43,14 +45,14 @@ def merge_faults(
     if faults:
         return faults
     names = dict(renames or {})
-    if not _compiles(decode_code(merged.content)) and _compiles(decode_code(ours)):
+    if not compiles(decode_code(merged.content)) and compiles(decode_code(ours)):
         return ["the result is not Python"]
     if back := names.keys() & defined_names(decode_code(merged.content)):
         return [f"the old name is back: {', '.join(sorted(back))}"]
-    old_owned = tuple(_with_old_name(x, names) for x in owned)
+    old_owned = tuple(path_with_old_name(x, names) for x in owned)
     conflicts: dict[str, Words] = defaultdict(Counter)
     for x in merged.conflicts:
-        symbol = _with_old_name(x.symbol, names)
+        symbol = path_with_old_name(x.symbol, names)
         conflicts[symbol] += count_words(with_old_names(x.theirs, names))
         if x.pending != (symbol in old_owned):
             return [f"{symbol}: told as if it were owned, or were not"]
@@ -66,33 +68,19 @@ def _bytes_faults(ours: bytes, result: bytes) -> Iterator[str]:
         yield "the byte order mark is another"
     if ours and result and ours.endswith(b"\n") != result.endswith(b"\n"):
         yield "the end of the last line is another"
-    if b"\n" in ours and not set(_endings(result)) <= set(_endings(ours)):
+    endings, own_endings = (set(re.findall(rb"\r?\n", side)) for side in (result, ours))
+    if b"\n" in ours and not endings <= own_endings:
         yield "a line ending that the file had not"
-
-
-def _endings(data: bytes) -> list[bytes]:
-    return re.findall(rb"\r?\n", data)
-
-
-def _compiles(text: str) -> bool:
-    try:
-        compile(text, "<merge>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return False
-    return True
-
-
-def _with_old_name(symbol: str, names: Mapping[str, str]) -> str:
-    """Return a dotted path with the old name of what the user renamed. names: old -> new."""
-    first, dot, rest = symbol.partition(".")
-    return {new: old for old, new in names.items()}.get(first, first) + dot + rest
 
 
 @dataclass(frozen=True)
 class _Check:
     """The check of a merge, piece by piece.
 
-    b, o, t, r: base, ours, theirs and the result.
+    b: base.
+    o: ours.
+    t: theirs.
+    r: the result.
     conflicts: the words of each conflict; the template's changes there may be missing.
     owned: symbols that only the user may change once edited.
     """
@@ -115,7 +103,7 @@ class _Check:
         yield from self.imports()
         yield from self.names()
 
-    def covered(self, path: str) -> bool:
+    def is_in_conflict(self, path: str) -> bool:
         """Return whether a conflict holds the template's side of a symbol."""
         wanted = self.t.words.get(path, Counter())
         return any(
@@ -142,7 +130,7 @@ class _Check:
     def template_side(self, path: str) -> str | None:
         """Find a change of the template that is neither in the result nor in a conflict."""
         changed = not self.t.same(path, self.b)
-        if not changed or self.covered(path) or self.r.same(path, self.t):
+        if not changed or self.is_in_conflict(path) or self.r.same(path, self.t):
             return None
         if path not in self.t.words:
             return "the template removes it, and nobody is told why it stays"
@@ -155,7 +143,7 @@ class _Check:
         if path not in self.r.words:
             return None
         b, o, t, r = (x.words.get(path, Counter()) for x in (self.b, self.o, self.t, self.r))
-        return _miscounted(b, o, t, r, conflict=self.covered(path))
+        return _miscounted(b, o, t, r, conflict=self.is_in_conflict(path))
 
     def between(self, scope: str) -> Iterator[str]:
         """Compare comments and statements without a name."""
@@ -220,7 +208,8 @@ class Edit:
 
     symbol: its path in the user's file, or in the template.
     whole: whether its members may change with it.
-    mine, new: its text in the user's file and in the other.
+    mine: its text in the user's file.
+    new: its text in the other file.
     names: old -> new, as the user renamed; in what is compared, all have the old.
     """
 
@@ -245,7 +234,7 @@ def edit_faults(ours: bytes, other: bytes, result: bytes, edit: Edit) -> list[st
 
 def _changed_elsewhere(edit: Edit, o: Pieces, x: Pieces, r: Pieces) -> Iterator[str]:
     """Yield what is changed beside the symbol, or to something that is not the other's."""
-    symbol = _with_old_name(edit.symbol, edit.names)
+    symbol = path_with_old_name(edit.symbol, edit.names)
     inside = symbol + "."
     for name in sorted({*o.words, *r.words}):
         if r.same(name, o):

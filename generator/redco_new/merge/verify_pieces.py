@@ -71,6 +71,12 @@ def with_old_names(text: str, names: dict[str, str]) -> str:
     return text
 
 
+def path_with_old_name(symbol: str, names: dict[str, str]) -> str:
+    """Return a dotted path with the old name of what the user renamed. names: old -> new."""
+    first, dot, rest = symbol.partition(".")
+    return {new: old for old, new in names.items()}.get(first, first) + dot + rest
+
+
 def decode_code(data: bytes) -> str:
     """Return the text of a file, with "\\n" line endings. Raises if it cannot be decoded."""
     text = data.removeprefix(codecs.BOM_UTF8).decode(encoding_of(data))
@@ -81,6 +87,15 @@ def encoding_of(data: bytes) -> str:
     """Return the encoding that a file declares. Raises SyntaxError if Python does not know it."""
     bare = data.removeprefix(codecs.BOM_UTF8)
     return tokenize.detect_encoding(io.BytesIO(bare).readline)[0]
+
+
+def compiles(text: str) -> bool:
+    """Return whether a text is Python."""
+    try:
+        compile(text, "<merge>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def count_words(text: str) -> Words:

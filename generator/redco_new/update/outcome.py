@@ -41,7 +41,7 @@ def settle(
     """What becomes of `path`.
 
     base: what redco wrote; ours: what is there; theirs: what redco writes now; each None for nothing.
-    owned, taken: as `merge` has them.
+    owned, taken: `owned` and `prefer_theirs` of `merge`.
     """
     if theirs is None:
         kept = None if ours == base else ours
@@ -51,9 +51,9 @@ def settle(
             return Outcome(path, None, theirs)
         return Outcome(path, None, None, note=DELETED if base != theirs else "")
     if path.endswith(".py"):
-        merged = merge(base or b"", ours, theirs, owned, taken)
+        merged = merge(base or b"", ours, theirs, owned, prefer_theirs=taken)
     else:
-        merged = merge_text(base or b"", ours, theirs, taken)
+        merged = merge_text(base or b"", ours, theirs, prefer_theirs=taken)
     return Outcome(path, ours, merged.content, tuple(merged.conflicts), tuple(merged.warnings))
 
 

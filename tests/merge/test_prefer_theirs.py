@@ -5,8 +5,8 @@ from merge.edits import parses
 from merge.halves import HALVES
 from merge.test_cases import CASES, parts
 
-from redco_new.merge import WHOLE, merge, merge_text, swap, symbol_text, taken
-from redco_new.merge.guard import guarded
+from redco_new.merge import WHOLE, merge, merge_text, swap, symbol_text, three_way
+from redco_new.merge.three_way import merge_guarded
 
 FRAME = "import os\n\nA = {}\n\n\n{}\n\n# between\nB = {}\n"
 LAYOUTS = {
@@ -29,7 +29,7 @@ def test_one_symbol(case, layout):
     base, ours, theirs, expected = frames
     args = base.encode(), layout(ours).encode(), theirs.encode()
     assert symbol in [x.symbol for x in merge(*args).conflicts]
-    merged = merge(*args, taken=[symbol])
+    merged = merge(*args, prefer_theirs=[symbol])
     assert squeezed(merged.content.decode()) == squeezed(layout(expected))
     assert merged.conflicts == []
 
@@ -44,7 +44,7 @@ def test_case(path):
     """All conflicts of a file: each is in the result as the template has it, or says why not."""
     base, ours, theirs = (parts(path)[x].encode() for x in ("base", "ours", "theirs"))
     plain = merge(base, ours, theirs)
-    merged = merge(base, ours, theirs, taken=[x.symbol for x in plain.conflicts])
+    merged = merge(base, ours, theirs, prefer_theirs=[x.symbol for x in plain.conflicts])
     stay = {x.symbol: x for x in merged.conflicts}
     assert parses(merged.content.decode())
     assert set(STAY.get(path.stem, [])) == stay.keys() <= {x.symbol for x in plain.conflicts}
@@ -73,7 +73,7 @@ def test_names_that_are_not_in_conflict_change_nothing():
         plain = merge(*sides)
         told = {x.symbol for x in plain.conflicts}
         names = {"f", "C", "a", "np", "no.such", "", "line 1", WHOLE} - told
-        assert merge(*sides, taken=names) == plain
+        assert merge(*sides, prefer_theirs=names) == plain
 
 
 BASE = b"def f():\n    return 1\n\n\ndef g():\n    return 1\n"
@@ -82,7 +82,7 @@ THEIRS = b"def f():\n    return 3\n\n\ndef g():\n    return 3\n"
 
 
 def test_one_of_two():
-    merged = merge(BASE, OURS, THEIRS, taken=["g"])
+    merged = merge(BASE, OURS, THEIRS, prefer_theirs=["g"])
     assert merged.content == OURS.replace(b"g():\n    return 2", b"g():\n    return 3")
     assert [x.symbol for x in merged.conflicts] == ["f"]
 
@@ -90,7 +90,7 @@ def test_one_of_two():
 def test_one_that_can_and_one_that_cannot():
     extra = b"\n\ndef old():\n    return 1\n"
     base, ours = BASE + extra, OURS + extra + b"\n\nold()\n"
-    merged = merge(base, ours, THEIRS, taken=["old", "f", "g"])
+    merged = merge(base, ours, THEIRS, prefer_theirs=["old", "f", "g"])
     assert merged.content == THEIRS + extra + b"\n\nold()\n"
     reason = "the template removes it, and your file still uses it; it cannot be taken by itself"
     assert [(x.symbol, x.reason) for x in merged.conflicts] == [("old", reason)]
@@ -107,7 +107,7 @@ def test_one_that_can_and_one_that_cannot():
 def test_both_ends_of_a_file(symbol, text):
     base, ours, theirs = (text.format(n).encode() for n in (1, 2, 3))
     assert symbol in [x.symbol for x in merge(base, ours, theirs).conflicts]
-    merged = merge(base, ours, theirs, taken=[symbol])
+    merged = merge(base, ours, theirs, prefer_theirs=[symbol])
     assert symbol_text(merged.content, symbol) == symbol_text(theirs, symbol)
     assert (b"A = 2" in ours) == (b"A = 2" in merged.content)
 
@@ -118,7 +118,7 @@ MAIN = b'if __name__ == "__main__":\n    n = 1\n    main(n)\n'
 def test_name_that_only_the_edit_defines():
     ours = MAIN.replace(b"n = 1", b"n = mine = 2") + b"print(mine)\n"
     theirs = MAIN.replace(b"n = 1", b"n = 3")
-    merged = merge(MAIN, ours, theirs, taken=["__main__"])
+    merged = merge(MAIN, ours, theirs, prefer_theirs=["__main__"])
     assert merged.content == ours
     (left,) = merged.conflicts
     assert left.reason.endswith("cannot be taken by itself: your file still uses mine")
@@ -126,9 +126,9 @@ def test_name_that_only_the_edit_defines():
 
 def test_whole_file():
     ours = OURS + b"def (:\n"
-    assert merge(BASE, ours, THEIRS, taken=[WHOLE]).content == THEIRS
-    assert merge(BASE, ours, THEIRS, taken=["f"]) == merge(BASE, ours, THEIRS)
-    assert merge_text(b"a\0", b"b\0", b"c\0", taken=[WHOLE]).content == b"c\0"
+    assert merge(BASE, ours, THEIRS, prefer_theirs=[WHOLE]).content == THEIRS
+    assert merge(BASE, ours, THEIRS, prefer_theirs=["f"]) == merge(BASE, ours, THEIRS)
+    assert merge_text(b"a\0", b"b\0", b"c\0", prefer_theirs=[WHOLE]).content == b"c\0"
 
 
 TEXT = b"[model]\nname = 1\n\n[train]\nsteps = 1\n\n[data]\nbatch = 1\n"
@@ -140,10 +140,10 @@ OTHER = TEXT.replace(b"= 1", b"= 3")
 def test_lines(layout):
     plain = merge_text(TEXT, layout(MINE), OTHER)
     assert [x.symbol for x in plain.conflicts] == ["line 2", "line 6", "line 10"]
-    merged = merge_text(TEXT, layout(MINE), OTHER, taken=["line 6", "line 7"])
+    merged = merge_text(TEXT, layout(MINE), OTHER, prefer_theirs=["line 6", "line 7"])
     assert merged.content == layout(MINE.replace(b"steps = 2\nmore = 2", b"steps = 3"))
     assert merged.conflicts == [plain.conflicts[0], plain.conflicts[2]]
-    every = merge_text(TEXT, layout(MINE), OTHER, taken=[x.symbol for x in plain.conflicts])
+    every = merge_text(TEXT, layout(MINE), OTHER, prefer_theirs=[x.symbol for x in plain.conflicts])
     assert every.content == layout(OTHER)
 
 
@@ -151,8 +151,8 @@ def test_any_failure_leaves_the_conflict(monkeypatch):
     def fails(*args):
         raise RecursionError("deep")
 
-    monkeypatch.setattr(taken, "without_edit", fails)
-    merged = merge(BASE, OURS, THEIRS, taken=["f"])
+    monkeypatch.setattr(three_way, "without_edit", fails)
+    merged = merge(BASE, OURS, THEIRS, prefer_theirs=["f"])
     assert merged.content == merge(BASE, OURS, THEIRS).content == OURS
     assert [x.symbol for x in merged.conflicts] == ["f", "g"]
     assert "cannot be taken by itself: RecursionError: deep" in merged.conflicts[0].reason
@@ -172,16 +172,19 @@ def test_any_failure_leaves_the_conflict(monkeypatch):
 )
 def test_an_edit_of_more_than_the_symbol_is_refused(wrong, monkeypatch):
     monkeypatch.setattr(swap.Spot, "put", lambda *_: wrong.decode().splitlines(True))
-    merged = merge(BASE, OURS, THEIRS, taken=["f"])
+    merged = merge(BASE, OURS, THEIRS, prefer_theirs=["f"])
     assert merged.content == OURS
     assert [x.symbol for x in merged.conflicts] == ["f", "g"]
 
 
 def test_the_verifier_sees_what_is_taken(monkeypatch):
-    """Merged as it was, with nothing taken, the result does not pass for one with it."""
-    plain = guarded(BASE, OURS, THEIRS, ())
-    monkeypatch.setattr(taken, "guarded", lambda *_: plain)
-    assert [x.symbol for x in merge(BASE, OURS, THEIRS, taken=["f"]).conflicts] == ["f", "g"]
-    assert symbol_text(merge(BASE, OURS, THEIRS, taken=["f"]).content, "f") == symbol_text(
+    """MergeResult as it was, with nothing taken, the result does not pass for one with it."""
+    plain = merge_guarded(BASE, OURS, THEIRS, ())
+    monkeypatch.setattr(three_way, "merge_guarded", lambda *_: plain)
+    assert [x.symbol for x in merge(BASE, OURS, THEIRS, prefer_theirs=["f"]).conflicts] == [
+        "f",
+        "g",
+    ]
+    assert symbol_text(merge(BASE, OURS, THEIRS, prefer_theirs=["f"]).content, "f") == symbol_text(
         OURS, "f"
     )

@@ -3,9 +3,10 @@
 import pytest
 from merge.test_verify import BASE, OURS
 
-from redco_new.merge import Merged, merge, symbol_text, taken
-from redco_new.merge.result import kept_whole
-from redco_new.merge.verify_taken import Edit, faults
+from redco_new.merge import MergeResult, merge, symbol_text, three_way
+from redco_new.merge.result import keep_whole
+from redco_new.merge.three_way import merge_guarded
+from redco_new.merge.verify import Edit, edit_faults
 
 RIGHT = OURS.replace("y = x + 10", "y = x")
 
@@ -13,7 +14,7 @@ RIGHT = OURS.replace("y = x + 10", "y = x")
 def found(swapped: str, symbol: str = "f", whole: bool = True, ours: str = OURS) -> list[str]:
     texts = (symbol_text(side.encode(), symbol) or "" for side in (ours, BASE))
     edit = Edit(symbol, whole, *texts, names={})
-    return faults(ours.encode(), BASE.encode(), swapped.encode(), edit)
+    return edit_faults(ours.encode(), BASE.encode(), swapped.encode(), edit)
 
 
 def test_right_edit():
@@ -61,16 +62,19 @@ SIDES = b"f = 1\ng = 1\n", b"f = 2\ng = 2\n", b"f = 3\ng = 3\n"
 @pytest.mark.parametrize(
     "result",
     [
-        kept_whole(b"f = 1\ng = 2\n", SIDES[2], "the merge failed"),
+        keep_whole(b"f = 1\ng = 2\n", SIDES[2], "the merge failed"),
         merge(*SIDES),
-        Merged(b"f = 3\ng = undefined\n"),
-        Merged(b"f = (\n"),
+        MergeResult(b"f = 3\ng = undefined\n"),
+        MergeResult(b"f = (\n"),
     ],
     ids=["kept-whole", "nothing-taken", "no-such-name", "syntax"],
 )
 def test_a_merge_that_is_not_right_takes_nothing(result, monkeypatch):
-    monkeypatch.setattr(taken, "guarded", lambda *_: result)
-    merged = merge(*SIDES, taken=["f"])
+    def preferring(base, ours, *rest):
+        return merge_guarded(base, ours, *rest) if ours == SIDES[1] else result
+
+    monkeypatch.setattr(three_way, "merge_guarded", preferring)
+    merged = merge(*SIDES, prefer_theirs=["f"])
     assert merged.content == SIDES[1]
     assert [x.symbol for x in merged.conflicts] == ["f", "g"]
     assert "it cannot be taken by itself" in merged.conflicts[0].reason
@@ -83,7 +87,7 @@ def test_one_that_needs_another_behind_it():
     theirs = b"z = 3\n"
     plain = merge(base, ours, theirs)
     assert [x.symbol for x in plain.conflicts] == ["a", "bad", "z"]
-    merged = merge(base, ours, theirs, taken=["a", "bad", "z"])
+    merged = merge(base, ours, theirs, prefer_theirs=["a", "bad", "z"])
     assert merged.content == b"bad = 2\nz = 3\nprint(bad)\n"
     assert [x.symbol for x in merged.conflicts] == ["bad"]
 
@@ -92,7 +96,7 @@ def test_symbol_of_several_places():
     base = b"x = 1\ny = 1\nx = 2\n"
     ours, theirs = base.replace(b"x = 1", b"x = 3"), base + b"z = 1\nx = 5\n"
     plain = merge(base, ours, theirs)
-    merged = merge(base, ours, theirs, taken=["x"])
+    merged = merge(base, ours, theirs, prefer_theirs=["x"])
     assert merged.content == plain.content
     (left,) = merged.conflicts
     assert left.reason.endswith("cannot be taken by itself: it is defined in several places")

@@ -40,7 +40,6 @@ class OwnDesign:
 
     def facts(self) -> dict[str, Any]:
         """What the templates of a project print of it."""
-        known = self.model.facts()
         return {
             "recipe": self.model.recipe.name,
             "words": asdict(WORDS),
@@ -48,10 +47,10 @@ class OwnDesign:
             "scored": False,
             "tokenized": False,
             "own": self.model.name,
-            "stateful": self.model.made.stateful,
-            "model_class": known["model_class"],
-            "config_class": known["config_class"],
-            "config_default": known["config_class"],
+            "stateful": self.model.stateful,
+            "model_class": self.model.source.model_class,
+            "config_class": self.model.source.config_class,
+            "config_default": self.model.source.config_class,
             "title": self.model.name,
             "data_class": self.model.text(self.template, "data"),
             "train_lines": (),
@@ -70,8 +69,8 @@ class OwnDesign:
     def program(self, rows: int) -> Program:
         """The loss of the class, of a batch of so many rows."""
         model, pipeline = (self.load(path, text) for path, text in self.files().items())
-        facts = self.facts()
-        config, build = (getattr(model, facts[k]) for k in ("config_class", "model_class"))
+        names = self.model.source
+        config, build = getattr(model, names.config_class), getattr(model, names.model_class)
         return Program(
             lambda: build(config(), rngs=nnx.Rngs(0)), pipeline.loss, self.model.batch(rows)
         )

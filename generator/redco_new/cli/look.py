@@ -40,7 +40,7 @@ def inspect_model(
     """
     target = None if html is None else Path(html)
     if target:
-        page.check(target)
+        page.check_page_target(target)
     request = Request.from_flags(
         "inspected",
         model,
@@ -56,10 +56,10 @@ def inspect_model(
     with status() as progress:
         progress(f"reading the model {model}")
         from redco_new.generate import design  # here: it imports jax, which takes seconds
-        from redco_new.inspect.report import report
+        from redco_new.inspect.report import report_plan
 
         plan = design.plan_for(request, assets.templates())
-    report(model, plan, as_json=as_json, html=target)
+    report_plan(model, plan, as_json=as_json, html=target)
 
 
 def list_models(
@@ -81,5 +81,5 @@ def list_models(
         from redco_new.request.lookup import look_up
 
         names = list(FAMILIES) if family is None else [look_up("model", family, FAMILIES).name]
-        found = list(catalog.rows(names, assets.templates(), progress))
-    catalog.show(found, as_json=as_json)
+        found = list(catalog.list_sizes(names, assets.templates(), progress))
+    catalog.print_catalog(found, as_json=as_json)

@@ -48,7 +48,7 @@ def write(folder, **config):
 
 @pytest.mark.parametrize(("name", "size"), PUBLISHED)
 def test_known_sizes_have_the_published_parameters(name, size):
-    found = catalog.parameters(FAMILIES[name], size, assets.templates(), {})
+    found = catalog.count_parameters(FAMILIES[name], size, assets.templates(), {})
     assert found == PUBLISHED[name, size]
 
 

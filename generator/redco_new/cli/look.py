@@ -39,7 +39,7 @@ def inspect_model(
     """
     target = None if html is None else Path(html)
     if target:
-        page.check(target)
+        page.check_page_target(target)
     request = Request.from_flags(
         "inspected",
         model,
@@ -56,12 +56,12 @@ def inspect_model(
         progress(f"reading the model {model}")
         # Here: they import jax and copier, which takes seconds.
         from redco_new.generate.read import plan_request
-        from redco_new.inspect.report import report
+        from redco_new.inspect.report import report_plan
         from redco_new.render.template import open_template
 
         with open_template() as template:
             plan = plan_request(request, template)
-    report(model, plan, as_json=as_json, html=target)
+    report_plan(model, plan, as_json=as_json, html=target)
 
 
 def list_models(
@@ -85,5 +85,5 @@ def list_models(
 
         names = list(FAMILIES) if family is None else [look_up("model", family, FAMILIES).name]
         with open_template() as template:
-            sizes = list(catalog.rows(names, template, progress))
-    catalog.show(sizes, as_json=as_json)
+            sizes = list(catalog.list_sizes(names, template, progress))
+    catalog.print_catalog(sizes, as_json=as_json)

@@ -41,9 +41,9 @@ def read_own_class(request: Request, template: Template) -> Design:
     if request.sequence_parallel:
         what = f"{model.name} does not name its activations, which it is about"
         raise RedcoError("--sequence-parallel", what, "leave it out")
-    context = model.context()
-    texts = template.print_folder("own/shared", context)
-    texts |= template.print_folder(f"own/{model.recipe.name}", context)
+    source = model.source
+    texts = template.print_folder("own/model", source)
+    texts |= template.print_folder(f"own/{model.recipe.name}", model.pipeline)
     data_class = texts.pop("data.py")
     files = {
         f"{request.package}/{file}": with_header(file, text, YOURS) for file, text in texts.items()
@@ -52,9 +52,9 @@ def read_own_class(request: Request, template: Template) -> Design:
         request,
         ModelContext(
             title=model.name,
-            class_name=context.model_class,
-            config_class=context.config_class,
-            config_default=context.config_class,
+            class_name=source.model_class,
+            config_class=source.config_class,
+            config_default=source.config_class,
             own_class=model.name,
         ),
         RecipeContext(
@@ -76,9 +76,9 @@ def _program(request: Request, model: OwnModel, files: Mapping[str, str]) -> Pro
         # Where the project is: its model.py looks for the user's class from there.
         return load_text(str(request.folder.resolve() / path), files[path])
 
-    context = model.context()
     module = load("model.py")
-    config, build = getattr(module, context.config_class), getattr(module, context.model_class)
+    config = getattr(module, model.source.config_class)
+    build = getattr(module, model.source.model_class)
     loss = load("pipeline.py").loss
     batch = model.batch(traced_rows(request))
     return Program(lambda: build(config(), rngs=nnx.Rngs(0)), loss, batch)

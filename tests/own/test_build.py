@@ -10,7 +10,7 @@ from generated import texts
 from redco_new.errors import RedcoError
 from redco_new.request.own_class import Input, OwnClass
 from redco_new.request import Request
-from redco_new.own.find import find
+from redco_new.own.find import find_reference
 from redco_new.own.model import find_own
 from redco_new.own.source import FLAGS
 
@@ -30,26 +30,28 @@ def own(model, recipe, arguments, inputs, **told):
 def written(tmp_path, text):
     """A reference to the class Net of a file with that text, from its folder."""
     (tmp_path / "written.py").write_text(text)
-    return find("--model", "written.py:Net", tmp_path, "my-project")
+    return find_reference("--model", "written.py:Net", tmp_path, "my-project")
 
 
 def test_a_linen_class():
-    made = own("nets_linen.py:Mixer", "classify", {"width": 8}, {"x": Input((12,))}).made
-    assert (made.linen, made.mode, made.random, made.stateful) == (True, "train", True, True)
-    assert set(made.collections) == {"batch_stats", "counts"}
+    model = own("nets_linen.py:Mixer", "classify", {"width": 8}, {"x": Input((12,))}).abstract
+    assert (model.linen, model.mode, model.random, model.stateful) == (True, "train", True, True)
+    assert set(model.collections) == {"batch_stats", "counts"}
 
 
 def test_an_nnx_class():
-    made = own("nets_nnx.py:Noisy", "lm", {"words": 9, "width": 8}, TEXT).made
-    assert (made.linen, made.mode, made.random, made.stateful) == (False, "", True, True)
+    model = own("nets_nnx.py:Noisy", "lm", {"words": 9, "width": 8}, TEXT).abstract
+    assert (model.linen, model.mode, model.random, model.stateful) == (False, "", True, True)
 
 
 def test_classes_without_state():
     image = {"image": Input((8, 8, 1))}
-    assert not own("nets_nnx.py:SmallCNN", "classify", {"features": (4, 4)}, image).made.stateful
+    assert not own(
+        "nets_nnx.py:SmallCNN", "classify", {"features": (4, 4)}, image
+    ).abstract.stateful
     inputs = {"ids": Input((6,), "int32", 9), "mask": Input((6,), "bool")}
     told = ("nets_linen.py:Tagger", "classify", {"words": 9, "width": 8}, inputs)
-    assert not own(*told, output="tone").made.stateful
+    assert not own(*told, output="tone").abstract.stateful
     assert own(*told, output="tone").output.source == "['tone']"
     assert own(*told, output="tone").output.shape == (8, 3)
 
@@ -57,7 +59,7 @@ def test_classes_without_state():
 def test_a_function_gives_arguments_and_inputs():
     found = own("example.py:Plain", "classify", {}, {}, example="example.py:plain")
     assert found.inputs == {"x": Input((6,))}
-    assert "**arguments" in found.facts()["construct"]
+    assert "**arguments" in "".join(found.source.construct)
 
 
 @pytest.mark.parametrize(
@@ -134,13 +136,13 @@ def test_a_file_that_hides_a_module(tmp_path):
     for name in ("optax.py", "json.py", "my_project.py"):
         shutil.copy(HERE / "nets_nnx.py", tmp_path / name)
         with refused(f"{name} would hide the module"):
-            find("--model", f"{name}:Noisy", tmp_path, "my-project")
+            find_reference("--model", f"{name}:Noisy", tmp_path, "my-project")
 
 
 def test_modules():
-    assert find("--model", "flax.nnx:Linear", HERE, "a").folder == ""
+    assert find_reference("--model", "flax.nnx:Linear", HERE, "a").folder == ""
     with refused("--model: no module absent_module; install it where redco-new is"):
-        find("--model", "absent_module.nets:Net", HERE, "a")
+        find_reference("--model", "absent_module.nets:Net", HERE, "a")
 
 
 @pytest.mark.parametrize(

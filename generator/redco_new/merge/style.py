@@ -56,7 +56,7 @@ def style_of(ours: Source, base: Source) -> Style:
 
 
 def _has_other_width(ours: Source, base: Source) -> bool:
-    """Return whether a symbol says what it did in shorter lines, or in lines too long for _WIDTH."""
+    """Return whether a symbol says what it did in shorter lines, or in lines above _WIDTH."""
     longest = {s.fingerprint: _longest(s) for s in symbols_of(base.lines) if s.nodes}
     for symbol in symbols_of(ours.lines):
         before, now = longest.get(symbol.fingerprint, 0), _longest(symbol)

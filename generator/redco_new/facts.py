@@ -41,7 +41,6 @@ def gather(design: Design, program: Program) -> dict[str, Any]:
         "package": request.package,
         "model": request.model,
         "dtype": request.dtype,
-        "sequence_parallel": request.sequence_parallel,
         "request_toml": request.to_toml(),
         "devices": request.devices,
         "mesh": mesh,
@@ -49,13 +48,13 @@ def gather(design: Design, program: Program) -> dict[str, Any]:
         "test_mesh": test_mesh,
         "test_devices": math.prod(test_mesh.values()),
         "axes_legend": axes_legend(mesh),
-        "model_axes": inner_axes(mesh),
         "batch_axes": plan.batch_axes,
         "dims_legend": legend(plan),
         "activations": {name: repr_spec(spec) for name, spec in plan.activations.items()},
         "parameters": parameters(plan),
         "moments": moments(plan) if request.zero else {},
         "padded": padded(plan),
+        "divided": {"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
         "totals": totals(plan),
         "verbatim": verbatim(design),
         **known,
@@ -67,7 +66,9 @@ def axes_legend(mesh: Mapping[str, int]) -> str:
     """What each axis splits."""
     experts = ["expert the batch and the experts"] if EXPERT in mesh else []
     parts = ["data splits the batch", "fsdp the batch and the parameters", *experts]
-    return "; ".join([*parts, f"{' and '.join(inner_axes(mesh))} the dims inside a layer"])
+    parts.append(f"{' and '.join(inner_axes(mesh))} the dims inside a layer")
+    rest = ".\nThe size -1 stands for the devices that the other axes leave" if REST in mesh.values() else ""
+    return "; ".join(parts) + rest
 
 
 def small_mesh(mesh: Mapping[str, int]) -> dict[str, int]:

@@ -1,9 +1,9 @@
 """Model FLOPs of a step, counted in the traced program."""
 
 import math
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.extend.core import Jaxpr, jaxprs_in_params
 
 from redco_runtime.contracts import Steps
@@ -28,8 +28,9 @@ def count_flops(jaxpr: Jaxpr) -> int:
         bodies = [count_flops(body) for body in jaxprs_in_params(eqn.params)]
         if name == "dot_general":
             (contracted, _), _ = eqn.params["dimension_numbers"]
-            operand, product = (jnp.shape(x.aval) for x in (eqn.invars[0], eqn.outvars[0]))
-            total += 2 * math.prod(product) * math.prod(operand[dim] for dim in contracted)
+            operand: Any = eqn.invars[0].aval  # jax types it as the base of all values
+            product: Any = eqn.outvars[0].aval
+            total += 2 * product.size * math.prod(operand.shape[dim] for dim in contracted)
         times = eqn.params["length"] if name == "scan" else 1
         total += times * (max(bodies) if name == "cond" else sum(bodies))
     return total

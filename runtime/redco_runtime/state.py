@@ -23,7 +23,7 @@ class ModelState(NamedTuple):
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainState:
     """All that a checkpoint holds. A new one comes from `new_state`.
 

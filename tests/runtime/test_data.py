@@ -42,7 +42,9 @@ def test_rows_are_whole_epochs_laid_end_to_end(batch_size, size):
 
 
 def test_rows_differ_by_seed_and_epoch():
-    epochs = [tuple(example_indices(seed, epoch, 50, 50)) for seed in range(3) for epoch in range(3)]
+    epochs = [
+        tuple(example_indices(seed, epoch, 50, 50)) for seed in range(3) for epoch in range(3)
+    ]
     assert len(set(epochs)) == 9
 
 
@@ -119,7 +121,12 @@ def test_a_batch_that_is_peeked_at_is_the_next_one(sharding):
 
 def test_batches_count_what_the_pipeline_says(sharding):
     batches = train(sharding)
-    assert (batches.unit, batches.count, len(list(batches)), batches.count) == ("examples", 0, 5, 20)
+    assert (batches.unit, batches.count, len(list(batches)), batches.count) == (
+        "examples",
+        0,
+        5,
+        20,
+    )
     ids = {"UNIT": "ids", "count": lambda batch: batch["id"].sum()}
     batches = train(sharding, **ids)
     assert batches.unit == "ids"

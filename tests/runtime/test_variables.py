@@ -58,9 +58,7 @@ def loss(parts):
 def test_variables_go_from_one_micro_batch_to_the_next(model, parts, loss, batch, micro_batches):
     params, variables = nnx.to_pure_dict(parts[1]), variables_of(model)
     key = jax.random.key(3)
-    value, grads, found = mean_and_gradients(
-        loss, params, variables, batch, key, micro_batches
-    )
+    value, grads, found = mean_and_gradients(loss, params, variables, batch, key, micro_batches)
     expected, sums = variables, []
     rows = jax.tree.map(lambda x: split_rows(x, micro_batches), batch)
     for i, each in enumerate(jax.random.split(key, micro_batches)):

@@ -15,7 +15,7 @@ from redco_new.owners import EJECTED, GENERATED, HEADERS, YOURS, eject_header, o
         ("redco.toml", YOURS),
         ("my_project/sharding.py", GENERATED),
         ("tests/test_boot.py", GENERATED),
-        ("redco_runtime/loop.py", GENERATED),
+        ("redco_runtime/data.py", GENERATED),
         (".gitignore", GENERATED),
     ],
 )

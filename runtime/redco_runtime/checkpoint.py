@@ -25,8 +25,7 @@ from redco_runtime.state import ModelState, PyTree, TrainState, flatten, rebuild
 
 CHECKSUMS = "checksums.json"
 REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums
-# Seconds that processes wait for the slowest one to write: Orbax gives 600, which a slow shared disk and
-# a large model can take.
+# Seconds that processes wait for the slowest one to write: three times what Orbax gives, for slow disks.
 SAVE_TIMEOUT = 3600
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
 MODEL = ("params/", "variables/")  # of the names in a state, those of the model

@@ -19,8 +19,8 @@ from redco_runtime.stored import Stored
 from redco_runtime.weights import Shape, Tensor, own_names, wholes
 
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor
-# What checkpoints of TensorFlow, of before 2019, call the parameters of a norm; PyTorch's transformers
-# renames them when it loads, too.
+# What old checkpoints, converted from TensorFlow, call the parameters of a norm: transformers renames
+# them when it loads, too.
 LEGACY = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 

@@ -56,8 +56,10 @@ def texts(request):
     """({path: text} of the project that a request asks for, its Design, its plan): nothing is written."""
     with open_template() as template:
         model = read_model(request, template)
-        plan = plan_program(request, model.program())
-        return print_files(template, model, project_context(model, plan)), model, plan
+        program = model.program()
+        plan = plan_program(request, program)
+        context = project_context(model, program, plan)
+        return print_files(template, model, context), model, plan
 
 
 def make(folder, **flags):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from redco_new.models.recipes import Words
 from redco_new.request import Request
@@ -74,10 +73,10 @@ class LayoutContext:
     test_mesh, test_devices: the mesh of the project's own tests, and how many devices that is.
     mesh_example: that mesh, as --mesh takes it.
     axes_legend, dims_legend: what each axis splits; what each letter of a dim means.
-    model_axes: the axes that `model` became.
     batch_axes: those that split the batch.
     activations, moments: name -> spec, as Python.
     padded: path -> the number that each dim is made a multiple of.
+    divided: field of `Data` in config.py -> the axes whose devices must divide it.
     total, total_per_device: parameters, in words.
     """
 
@@ -87,23 +86,27 @@ class LayoutContext:
     mesh_example: str
     axes_legend: str
     dims_legend: str
-    model_axes: tuple[str, ...]
     batch_axes: tuple[str, ...]
     activations: Mapping[str, str]
     parameters: tuple[ParameterContext, ...]
     moments: Mapping[str, str]
     padded: Mapping[str, tuple[int, ...]]
+    divided: Mapping[str, tuple[str, ...]]
     total: str
     total_per_device: str
 
 
 @dataclass(frozen=True)
 class ProjectContext:
-    """A project. package: its import name, which paths have too."""
+    """A project.
+
+    package: its import name, which paths have too.
+    stateful: whether its model holds more than parameters: random streams, running means.
+    """
 
     package: str
     request: Request
     model: ModelContext
     recipe: RecipeContext
     layout: LayoutContext
-    stateful: Any = False
+    stateful: bool

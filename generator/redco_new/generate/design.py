@@ -20,6 +20,7 @@ class Design:
     files: path -> text of the files of the model and its recipe, with their headers.
     program: makes the loss of the full model, which the layout is derived from.
     record: the model, for the manifest; None for an own class.
+    stateful: whether a call may change or draw more than its parameters.
     notes: what its user should know.
     """
 
@@ -29,4 +30,5 @@ class Design:
     files: Mapping[str, str]
     program: Callable[[], Program]
     record: Mapping[str, Any] | None = None
+    stateful: bool = False
     notes: Sequence[str] = ()

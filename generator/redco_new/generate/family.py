@@ -50,7 +50,7 @@ def read_family(request: Request, template: Template) -> Design:
         files,
         lambda: _program(request, model, recipe, files, length),
         record(model, *key),
-        _notes(request, model),
+        notes=_notes(request, model),
     )
 
 

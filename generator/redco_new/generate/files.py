@@ -6,17 +6,26 @@ from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectContext
 from redco_new.generate.design import Design
 from redco_new.generate.layout import layout_context
+from redco_new.models.program import Program
 from redco_new.render import assets
 from redco_new.render.owners import VERBATIM, owner, with_header
 from redco_new.render.template import Template
 from redco_new.sharding import Plan
 
 
-def project_context(design: Design, plan: Plan) -> ProjectContext:
-    """Return what the templates of a project print."""
-    request = design.request
-    layout = layout_context(request, plan)
-    return ProjectContext(request.package, request, design.model, design.recipe, layout, False)
+def project_context(design: Design, program: Program, plan: Plan) -> ProjectContext:
+    """Return what the templates of a project print.
+
+    program: the loss of its model, which its user may have changed since `design` was printed.
+    """
+    return ProjectContext(
+        package=design.request.package,
+        request=design.request,
+        model=design.model,
+        recipe=design.recipe,
+        layout=layout_context(design.request, plan),
+        stateful=design.stateful or program.stateful,
+    )
 
 
 def print_files(template: Template, design: Design, context: ProjectContext) -> dict[str, str]:

@@ -72,12 +72,12 @@ def layout_context(request: Request, plan: Plan) -> LayoutContext:
         mesh_example=",".join(f"{axis}={size}" for axis, size in test_mesh.items()),
         axes_legend=_axes_legend(mesh),
         dims_legend=_dims_legend(plan),
-        model_axes=inner_axes(mesh),
         batch_axes=plan.batch_axes,
         activations={name: repr_spec(axes) for name, axes in plan.activations.items()},
         parameters=_parameters(plan),
         moments=_moments(plan) if request.zero else {},
         padded=_padded(plan),
+        divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
         total=_in_words(sum(math.prod(row["shape"]) for row in rows)),
         total_per_device=_in_words(sum(math.prod(row["shard_shape"]) for row in rows)),
     )
@@ -95,7 +95,9 @@ def _small_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
 def _axes_legend(mesh: Mapping[str, int]) -> str:
     experts = ["expert the batch and the experts"] if EXPERT in mesh else []
     parts = ["data splits the batch", "fsdp the batch and the parameters", *experts]
-    return "; ".join([*parts, f"{' and '.join(inner_axes(mesh))} the dims inside a layer"])
+    legend = "; ".join([*parts, f"{' and '.join(inner_axes(mesh))} the dims inside a layer"])
+    rest = ".\nThe size -1 stands for the devices that the other axes leave"
+    return legend + rest if REST in mesh.values() else legend
 
 
 def _dims_legend(plan: Plan) -> str:

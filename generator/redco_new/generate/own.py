@@ -65,6 +65,7 @@ def read_own_class(request: Request, template: Template) -> Design:
         ),
         files,
         lambda: _program(request, model, files),
+        stateful=model.stateful,
     )
 
 

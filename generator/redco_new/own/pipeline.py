@@ -19,7 +19,7 @@ from redco_new.own.recipes import OwnRecipe, Output, name_target
 
 @dataclass(frozen=True)
 class ClassifySource:
-    """What templates/own/classify.py.jinja prints.
+    """What templates/own/classify/pipeline.py.jinja prints.
 
     classes: how many there are
     target: the key of the labels in a batch
@@ -37,7 +37,7 @@ class ClassifySource:
 
 @dataclass(frozen=True)
 class RegressSource:
-    """What templates/own/regress.py.jinja prints.
+    """What templates/own/regress/pipeline.py.jinja prints.
 
     target: the key of the target in a batch
     shape: of the target of one example
@@ -53,7 +53,7 @@ class RegressSource:
 
 @dataclass(frozen=True)
 class LmSource:
-    """What templates/own/lm.py.jinja prints.
+    """What templates/own/lm/pipeline.py.jinja prints.
 
     vocab_size: how many ids the logits are of
     length: of a sequence
@@ -61,6 +61,7 @@ class LmSource:
     ids: the input that is continued
     ids_dtype: its dtype, as Python
     weights: an expression (B, S): which ids count
+    id_count: an expression: how many ids of a batch on the host count
     call: of the model, with a batch
     next_call: of a copy of the model, with `ids_BS` for the ids
     arrays: for each other input, the statements that put its array into an example
@@ -72,6 +73,7 @@ class LmSource:
     ids: str
     ids_dtype: str
     weights: str
+    id_count: str
     call: str
     next_call: str
     arrays: tuple[str, ...]
@@ -79,7 +81,7 @@ class LmSource:
 
 @dataclass(frozen=True)
 class Seq2seqSource:
-    """What templates/own/seq2seq.py.jinja prints.
+    """What templates/own/seq2seq/pipeline.py.jinja prints.
 
     vocab_size: how many ids examples have
     source: the input that is read
@@ -149,6 +151,7 @@ def _lm_source(_: str, inputs: Mapping[str, Input], shape: tuple[int, ...]) -> L
         ids=ids,
         ids_dtype=dtype_source(inputs[ids]),
         weights=rolled or "jnp.ones(labels_BS.shape)",
+        id_count=f'batch["{masks[0]}"].sum()' if masks else f'batch["{ids}"].size',
         call=_model_call(inputs),
         next_call=_model_call(inputs, model="copy", replaced={ids: "ids_BS"}),
         arrays=array_statements(UNRELATED, inputs, without=(ids,)),

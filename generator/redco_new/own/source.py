@@ -23,7 +23,7 @@ FLAGS = frozenset(
 
 @dataclass(frozen=True)
 class ModelSource:
-    """What templates/own/model.py.jinja prints.
+    """What templates/own/model/model.py.jinja prints.
 
     name: of the user's class
     flax: "Flax Linen" or "Flax NNX"

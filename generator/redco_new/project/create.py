@@ -38,7 +38,7 @@ def create_project(
         program = model.program()
         plan = plan_program(request, program)
         progress("rendering")
-        files = print_files(template, model, project_context(model, plan))
+        files = print_files(template, model, project_context(model, program, plan))
     progress(f"writing {target}")
     fork = source is not None
     write_project(target, {**files, **records(request, files, fork, model.record)})

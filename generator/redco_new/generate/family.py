@@ -9,16 +9,15 @@ from typing import Any
 
 from flax import nnx
 
-from redco_new.errors import RedcoError
 from redco_new.render.owners import YOURS, with_header
-from redco_new.render.python import print_call, print_python
+from redco_new.render.python import print_call
 from redco_new.models.program import Program
 from redco_new.request import Request
 from redco_new.sharding.axes import MODEL
 from redco_new.render.execute import load_text
 from redco_new.models.find import Model, find_model
 from redco_new.models.recorded import recall, record
-from redco_new.models.recipes import RECIPES, Recipe, loss_and_batch
+from redco_new.models.recipes import Recipe, choose_recipe, loss_and_batch
 
 
 @dataclass(frozen=True)
@@ -86,9 +85,7 @@ class FamilyDesign:
     def text(self, file: str) -> tuple[str, str]:
         """(path in the project, text) of a file of the model: model.py or weights.py."""
         package = self.request.package
-        template = f"models/{self.model.family.template}/{file}.jinja"
-        facts = self.model.facts() | {"package": package, "dtype": self.request.dtype}
-        return f"{package}/{file}", print_python(self.template, template, facts)
+        return f"{package}/{file}", self.model.print_file(self.template, package, file)
 
     def program(self, rows: int) -> Program:
         """The loss of the full model, of a batch of so many rows."""
@@ -115,7 +112,5 @@ def find_family(request: Request, template: Path) -> FamilyDesign:
     model = recall(known, *asked(request)) or find_model(
         *asked(request), source=(known or {}).get("source")
     )
-    if request.recipe not in ("", model.family.recipe):
-        what = f"{request.model} is trained by the recipe {model.family.recipe}"
-        raise RedcoError("--recipe", what, f"leave it out, or choose {model.family.recipe}")
-    return FamilyDesign(request, template, model, RECIPES[model.family.recipe])
+    recipe = choose_recipe(model.family, request.recipe, request.model)
+    return FamilyDesign(request, template, model, recipe)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from redco_new.inspect import text, units
-from redco_new.render.python import print_python
 from redco_new.models.families import FAMILIES
 from redco_new.models.family import Family
 from redco_new.render.execute import load_text
@@ -30,7 +29,7 @@ def rows(
         modules: dict[str, Any] = {}
         for size, known in FAMILIES[name].sizes.items():
             count = parameters(FAMILIES[name], size, template, modules)
-            recipe = FAMILIES[name].recipe
+            recipe = FAMILIES[name].recipes[0]
             values = (name, size, count, TRAINING * count, recipe, known.tokenizer)
             yield dict(zip(KEYS, values, strict=True))
 
@@ -43,8 +42,7 @@ def parameters(family: Family, size: str, template: Path, modules: dict[str, Any
     model = find_model(family.name, size, 1)
     kind = repr(model.full.quirks)
     if kind not in modules:
-        path = f"models/{family.template}/model.py.jinja"
-        modules[kind] = load_text("model.py", print_python(template, path, model.facts()))
+        modules[kind] = load_text("model.py", model.print_file(template, "package", "model.py"))
     config = getattr(modules[kind], family.config_class)(**model.full.sizes)
     build = getattr(modules[kind], family.model_class)
     abstract = nnx.state(nnx.eval_shape(lambda: build(config, rngs=nnx.Rngs(0))), nnx.Param)

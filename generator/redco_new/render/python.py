@@ -33,12 +33,24 @@ def print_python(template: Path, path: str, facts: Mapping[str, Any]) -> str:
         raise RedcoError(str(template / path), f"cannot be read: {error.strerror}", MEND) from error
 
 
+class StrictArguments(jinja2.StrictUndefined):
+    """StrictUndefined that also refuses a call of a macro without one of its arguments.
+
+    Jinja makes such an argument undefined, and undefined values fail only where they are printed.
+    """
+
+    def __init__(self, hint: str | None = None, *arguments: Any, **options: Any) -> None:
+        super().__init__(hint, *arguments, **options)
+        if hint and hint.startswith("parameter ") and hint.endswith(" was not provided"):
+            self._fail_with_undefined_error()
+
+
 @lru_cache  # it keeps the templates that it has compiled
 def environment(template: Path) -> SandboxedEnvironment:
     """Jinja for the files of a template, with the filter `python`."""
     found = SandboxedEnvironment(
         loader=jinja2.FileSystemLoader(template),
-        undefined=jinja2.StrictUndefined,
+        undefined=StrictArguments,
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -31,12 +31,16 @@ def test_few_lines_of_a_template_are_control(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(TEMPLATES).as_posix())
 def test_what_is_included_reads_nothing(path: Path) -> None:
     """Text that takes arguments is a macro, which says so; what is included is printed as it is."""
-    for name in re.findall(r'\{% include "([^"]*)"(?: ~ [\w.]+ ~ "([^"]*)")? %\}', path.read_text()):
+    for name in re.findall(
+        r'\{% include "([^"]*)"(?: ~ [\w.]+ ~ "([^"]*)")? %\}', path.read_text()
+    ):
         pattern = "*".join(name) if name[1] else name[0]
         files = list(TEMPLATES.glob(pattern))
         assert files, f"{pattern} is no file"
         for file in files:
-            assert not re.search(r"\{[{%]", file.read_text()), f"{file.name} is included, and reads facts"
+            assert not re.search(
+                r"\{[{%]", file.read_text()
+            ), f"{file.name} is included, and reads facts"
 
 
 def test_no_text_depends_on_a_flag_inside_a_line() -> None:
@@ -55,5 +59,7 @@ def test_a_macro_fails_at_the_call_without_an_argument(tmp_path: Path) -> None:
     assert not print_python(tmp_path, page.name, {}).strip()
     for bad in ('""', "", '"", "x", "y"', '"", third=1'):
         page.write_text(call % bad)
-        with pytest.raises(RedcoError, match="parameter 'other'|parameter 'text'|macro 'one' takes"):
+        with pytest.raises(
+            RedcoError, match="parameter 'other'|parameter 'text'|macro 'one' takes"
+        ):
             print_python(tmp_path, page.name, {})

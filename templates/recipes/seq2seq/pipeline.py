@@ -100,7 +100,7 @@ def example(config, source, target):
 
 
 def tokens(config, text, length):
-    """Return (ids, mask) of a text and its special tokens, cut or padded to `length` on the right."""
+    """Return (ids, mask) of a text with its special tokens, cut or padded to `length`."""
     ids = tokenizer(config.data.tokenizer)(text, truncation=True, max_length=length)["input_ids"]
     padded = np.pad(ids, (0, length - len(ids)), constant_values=config.model.pad_id)
     return padded.astype(np.int32), np.arange(length) < len(ids)

@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 
 from redco_new.generate import files, layout, read
-from redco_new.generate.context import ModelContext
+from redco_new.generate.context import ProjectModel
 from redco_new.generate.design import Design
 from redco_new.generate.files import print_files
 from redco_new.render import assets
@@ -86,12 +86,12 @@ class Context:
 
     package: str
     request: Request
-    model: ModelContext
+    model: ProjectModel
     greeting: str = "grüß Gott"
 
 
 def context(request: Request = REQUEST) -> Context:
-    return Context(request.package, request, ModelContext("GPT-J", "GPTJ", "GPTJConfig", ""))
+    return Context(request.package, request, ProjectModel("GPT-J", "GPTJ", "GPTJConfig", ""))
 
 
 def design(request: Request = REQUEST) -> Design:

@@ -34,7 +34,7 @@ def test_another_one_is_not_recalled(monkeypatch):
     assert recall(found, "gpt2", "", 4, HERE) is None
     assert recall({**found, "found": "(1,"}, "gpt-j", "", 4, HERE) is None
     assert recall({"key": found["key"]}, "gpt-j", "", 4, HERE) is None
-    monkeypatch.setattr(recorded, "code", lambda: "of another version")
+    monkeypatch.setattr(recorded, "code_version", lambda: "of another version")
     assert recall(found, "gpt-j", "", 4, HERE) is None
 
 

@@ -1,32 +1,17 @@
 """What holds for every encoder-decoder: checks that the tests of each family call."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-import transformers
-from families.parity import TOLERANCE, Pair, emitted, logits, parameters, random_torch, tokens
+from families.decoders import check_config
+from families.parity import TOLERANCE, Pair, logits, tokens
 from redco_runtime.beam import beam_search
 
-from redco_new.models.family import Family
-from redco_new.models.find import config_class, make_model
-
 B, S, T = 3, 20, 12
-
-
-def pair(family: Family, finish: Callable[[Any], None], **config: Any) -> Pair:
-    """A small model of `family`; finish(reference): changes to the PyTorch model before its use."""
-    theirs = config_class(family.model_type)(**config)
-    model = make_model(family, "a small one", theirs, "bytes", 1)
-    module, weights = emitted(model)
-    reference = random_torch(getattr(transformers, family.architecture), theirs, seed=0)
-    with torch.no_grad():
-        finish(reference)
-    return Pair(model, module, weights, reference, parameters(reference, module, weights, family))
 
 
 def source(pair: Pair, seed: int = 0) -> np.ndarray:
@@ -134,14 +119,9 @@ def check_bfloat16(pair: Pair) -> None:
         assert leaf.dtype == jnp.float32 and jnp.isfinite(leaf).all() and jnp.abs(leaf).max() > 0
 
 
-def check_config(pair: Pair) -> None:
-    """config.json as it is exported makes the same transformers config."""
-    written = pair.weights.hf_config(pair.config())
-    assert written["architectures"] == [pair.model.family.architecture]
-    again = type(pair.torch.config).from_dict(written)
-    left_out = ("architectures", "_name_or_path", "dtype", "transformers_version")
-    one, two = (
-        {k: v for k, v in config.to_dict().items() if k not in left_out}
-        for config in (pair.torch.config, again)
-    )
-    assert one == two
+def check_all(pair: Pair) -> None:
+    """Check what holds for every encoder-decoder, besides searches, which need weights of their own."""
+    check_forward(pair)
+    check_cache(pair)
+    check_bfloat16(pair)
+    check_config(pair)

@@ -3,6 +3,7 @@
 import itertools
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +19,11 @@ from flax import nnx
 from redco_runtime.weights import Tensor
 from safetensors import safe_open
 
-from redco_new.render import assets
-from redco_new.render.python import print_python
+from redco_new.render.template import open_template
 from redco_new.models.families import FAMILIES
 from redco_new.render.execute import load_text
-from redco_new.models.find import Model, config_class, make_model
+from redco_new.models.find import Model, make_model
+from redco_new.models.hf_config import config_class
 
 torch.set_num_threads(1)  # its threads wait for each other longer than these sizes take
 
@@ -62,28 +63,40 @@ class Pair:
         return self.merge(self.params)
 
 
-def pair(family: str, seed: int = 0, shards: int = 1, **config: Any) -> Pair:
-    """A small model of `family`; config: keyword arguments of transformers' config class."""
-    found = FAMILIES[family]
-    theirs = config_class(found.model_type)(**config)
-    model = make_model(found, "a small one", theirs, "bytes", shards)
+def make_pair(
+    name: str,
+    seed: int = 0,
+    shards: int = 1,
+    finish: Callable[[Any], None] | None = None,
+    **config: Any,
+) -> Pair:
+    """Return a small model of a family.
+
+    finish: changes PyTorch's model before its use.
+    config: keyword arguments of transformers' config class.
+    """
+    family = FAMILIES[name]
+    theirs = config_class(family.model_type)(**config)
+    model = make_model(family, "a small one", theirs, "bytes", shards)
     module, weights = emitted(model)
-    reference = random_torch(getattr(transformers, found.architecture), theirs, seed)
-    params = parameters(reference, module, weights, found)
-    return Pair(model, module, weights, reference, params)
+    reference = random_torch(getattr(transformers, family.architecture), theirs, seed)
+    if finish:
+        with torch.no_grad():
+            finish(reference)
+    return Pair(model, module, weights, reference, parameters(reference, module, weights, family))
 
 
 def emitted(model: Model) -> tuple[ModuleType, ModuleType]:
     """model.py and weights.py of a project of `model`, imported."""
-    found = []
+    modules = []
+    with open_template() as template:
+        texts = model.print_files(template, PACKAGE)
     for name in ("model", "weights"):
-        path = f"models/{model.family.template}/{name}.py.jinja"
-        facts = model.facts() | {"package": PACKAGE, "dtype": "float32"}
-        text = print_python(assets.templates(), path, facts)
-        found.append(load_text(f"{PACKAGE}/{name}.py", text))
-        sys.modules[f"{PACKAGE}.{name}"] = found[-1]
+        text = texts[f"{name}.py"]
+        modules.append(load_text(f"{PACKAGE}/{name}.py", text))
+        sys.modules[f"{PACKAGE}.{name}"] = modules[-1]
         sys.modules[PACKAGE] = ModuleType(PACKAGE)
-    return found[0], found[1]
+    return modules[0], modules[1]
 
 
 def random_torch(kind: Any, config: Any, seed: int) -> Any:

@@ -2,7 +2,8 @@
 
 import pytest
 from families.decoders import check_all, check_cache, check_config, check_forward
-from families.parity import pair
+from families.parity import make_pair
+from families.reference import Reference
 from families.test_llama import SMALL
 
 from redco_new.errors import RedcoError
@@ -20,17 +21,15 @@ SLOWED = {
 }
 
 
-def test_gemma2():
-    caps = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
-    check_all(pair("gemma2", **GEMMA, num_hidden_layers=4, **caps))
-
-
-def test_gemma3():
-    check_all(pair("gemma3", **GEMMA, num_hidden_layers=7))
+CAPS = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
+REFERENCES = {  # parameters: the model cards
+    "gemma2": Reference(GEMMA | CAPS | {"num_hidden_layers": 4}, check_all, {"2b": 2_614_341_888}),
+    "gemma3": Reference(GEMMA | {"num_hidden_layers": 7}, check_all, {"1b": 999_885_952}),
+}
 
 
 def test_gemma3_with_slower_rotations():
-    found = pair("gemma3", **GEMMA, num_hidden_layers=7, rope_parameters=SLOWED)
+    found = make_pair("gemma3", **GEMMA, num_hidden_layers=7, rope_parameters=SLOWED)
     check_forward(found)
     check_cache(found)
     check_config(found)
@@ -39,4 +38,4 @@ def test_gemma3_with_slower_rotations():
 def test_layers_without_a_period_are_refused():
     kinds = ["full_attention", "sliding_attention", "full_attention"]
     with pytest.raises(RedcoError, match="layer_types follow no period"):
-        pair("gemma2", **GEMMA, num_hidden_layers=3, layer_types=kinds)
+        make_pair("gemma2", **GEMMA, num_hidden_layers=3, layer_types=kinds)

@@ -3,10 +3,12 @@
 import pytest
 import torch
 from families import encdec
+from families.parity import make_pair
+from families.reference import Reference
 
 from redco_new.errors import RedcoError
 from redco_new.models.families.t5 import FAMILY
-from redco_new.models.find import config_class
+from redco_new.models.hf_config import config_class
 
 SMALL = {
     "vocab_size": 107,
@@ -42,30 +44,23 @@ def vary(reference):
             weight.mul_(3.0)
 
 
-@pytest.fixture(scope="module", params=FORMS)
-def pair(request):
-    return encdec.pair(FAMILY, untie, **SMALL | FORMS[request.param])
+REFERENCES = {
+    "t5": Reference(
+        SMALL | FORMS["v1_1"],
+        encdec.check_all,
+        {"small": 60_506_624, "base": 222_903_552},
+        finish=untie,
+    )
+}
 
 
 @pytest.fixture(scope="module", params=FORMS)
 def varied(request):
-    return encdec.pair(FAMILY, vary, **SMALL | FORMS[request.param])
+    return make_pair("t5", finish=vary, **SMALL | FORMS[request.param])
 
 
-def test_forward(pair):
-    encdec.check_forward(pair)
-
-
-def test_cache(pair):
-    encdec.check_cache(pair)
-
-
-def test_bfloat16(pair):
-    encdec.check_bfloat16(pair)
-
-
-def test_config(pair):
-    encdec.check_config(pair)
+def test_the_first_version_equals_torch():
+    encdec.check_all(make_pair("t5", finish=untie, **SMALL | FORMS["v1_0"]))
 
 
 def test_greedy(varied):

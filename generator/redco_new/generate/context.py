@@ -10,7 +10,7 @@ from redco_new.request import Request
 
 
 @dataclass(frozen=True)
-class ModelContext:
+class ProjectModel:
     """The model, as a project names it.
 
     title: for people.
@@ -27,7 +27,7 @@ class ModelContext:
 
 
 @dataclass(frozen=True)
-class RecipeContext:
+class ProjectRecipe:
     """What is trained, and how a project speaks of it.
 
     data_class: Python, the section `data` of config.py.
@@ -51,7 +51,7 @@ class RecipeContext:
 
 
 @dataclass(frozen=True)
-class ParameterContext:
+class ProjectParameter:
     """A line of the table PARAMS of sharding.py.
 
     dims: letters of its dims, "L D N".
@@ -66,7 +66,7 @@ class ParameterContext:
 
 
 @dataclass(frozen=True)
-class LayoutContext:
+class ProjectLayout:
     """Where arrays lie.
 
     mesh: axis -> devices; data may be -1, the devices that are left.
@@ -88,7 +88,7 @@ class LayoutContext:
     dims_legend: str
     batch_axes: tuple[str, ...]
     activations: Mapping[str, str]
-    parameters: tuple[ParameterContext, ...]
+    parameters: tuple[ProjectParameter, ...]
     moments: Mapping[str, str]
     padded: Mapping[str, tuple[int, ...]]
     divided: Mapping[str, tuple[str, ...]]
@@ -106,7 +106,7 @@ class ProjectContext:
 
     package: str
     request: Request
-    model: ModelContext
-    recipe: RecipeContext
-    layout: LayoutContext
+    model: ProjectModel
+    recipe: ProjectRecipe
+    layout: ProjectLayout
     stateful: bool

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redco_new.generate.context import ModelContext, RecipeContext
+from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.models.program import Program
 from redco_new.request import Request
 
@@ -25,8 +25,8 @@ class Design:
     """
 
     request: Request
-    model: ModelContext
-    recipe: RecipeContext
+    model: ProjectModel
+    recipe: ProjectRecipe
     files: Mapping[str, str]
     program: Callable[[], Program]
     record: Mapping[str, Any] | None = None

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from flax import nnx
 
-from redco_new.errors import RedcoError
-from redco_new.generate.context import ModelContext, RecipeContext
+from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design
 from redco_new.generate.layout import traced_rows
 from redco_new.models.find import Model, find_model
 from redco_new.models.program import Program
-from redco_new.models.recipes import RECIPES, Recipe, loss_and_batch
+from redco_new.models.recipes import Recipe, choose_recipe, loss_and_batch
 from redco_new.models.recorded import recall, record
 from redco_new.render.execute import load_text
 from redco_new.render.owners import YOURS, with_header
@@ -29,20 +27,13 @@ def read_family(request: Request, template: Template) -> Design:
     recorded = request.recorded
     source = (recorded or {}).get("source")
     model = recall(recorded, *key) or find_model(*key, source=source)
-    recipe = _find_recipe(request, model)
+    recipe = choose_recipe(model.family, request.recipe, request.model)
     package = request.package
     length = _sequence_length(request, model)
-    texts = template.print_folder(
-        f"models/{model.family.template}", model.context(package, request.dtype)
-    )
-    recipe_texts = template.print_folder(
-        f"recipes/{recipe.name}", RecipeData(model.tokenizer, length)
-    )
-    data_class = recipe_texts.pop("data.py")
-    files = {
-        f"{package}/{file}": with_header(file, text, YOURS)
-        for file, text in {**texts, **recipe_texts}.items()
-    }
+    texts = model.print_files(template, package)
+    texts |= recipe.print_files(template, model.tokenizer, length)
+    data_class = texts.pop("data.py")
+    files = {f"{package}/{file}": with_header(file, text, YOURS) for file, text in texts.items()}
     return Design(
         request,
         _model_context(request, model),
@@ -52,21 +43,6 @@ def read_family(request: Request, template: Template) -> Design:
         record(model, *key),
         notes=_notes(request, model),
     )
-
-
-@dataclass(frozen=True)
-class RecipeData:
-    """What the files of a recipe print. sequence_length: tokens."""
-
-    tokenizer: str
-    sequence_length: int
-
-
-def _find_recipe(request: Request, model: Model) -> Recipe:
-    if request.recipe not in ("", model.family.recipe):
-        what = f"{request.model} is trained by the recipe {model.family.recipe}"
-        raise RedcoError("--recipe", what, f"leave it out, or choose {model.family.recipe}")
-    return RECIPES[model.family.recipe]
 
 
 def _sequence_length(request: Request, model: Model) -> int:
@@ -81,9 +57,9 @@ def _notes(request: Request, model: Model) -> list[str]:
     return [f"{request.model} is not here: its config.json is that of the last update"]
 
 
-def _model_context(request: Request, model: Model) -> ModelContext:
+def _model_context(request: Request, model: Model) -> ProjectModel:
     config_class = model.family.config_class
-    return ModelContext(
+    return ProjectModel(
         title=model.title,
         class_name=model.family.model_class,
         config_class=config_class,
@@ -91,8 +67,8 @@ def _model_context(request: Request, model: Model) -> ModelContext:
     )
 
 
-def _recipe_context(recipe: Recipe, model: Model, data_class: str) -> RecipeContext:
-    return RecipeContext(
+def _recipe_context(recipe: Recipe, model: Model, data_class: str) -> ProjectRecipe:
+    return ProjectRecipe(
         name=recipe.name,
         words=recipe.words,
         data_class=data_class,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from jax.sharding import PartitionSpec as P
 
 from redco_new.errors import RedcoError
-from redco_new.generate.context import LayoutContext, ParameterContext
+from redco_new.generate.context import ProjectLayout, ProjectParameter
 from redco_new.models.program import Program
 from redco_new.request import Request
 from redco_new.request.mesh import REST
@@ -60,12 +60,12 @@ def _sizes(request: Request) -> dict[str, int]:
     return {axis: max(size, 1) for axis, size in request.mesh.items()}
 
 
-def layout_context(request: Request, plan: Plan) -> LayoutContext:
+def layout_context(request: Request, plan: Plan) -> ProjectLayout:
     """Return what the templates of a project print of a plan."""
     mesh = plan.mesh | {"data": request.mesh["data"]}
     test_mesh = _small_mesh(mesh)
     rows = plan.rows()
-    return LayoutContext(
+    return ProjectLayout(
         mesh=mesh,
         test_mesh=test_mesh,
         test_devices=math.prod(test_mesh.values()),
@@ -106,9 +106,9 @@ def _dims_legend(plan: Plan) -> str:
     return ", ".join(f"{LETTERS.get(label, label)} {label}" for label in labels)
 
 
-def _parameters(plan: Plan) -> tuple[ParameterContext, ...]:
+def _parameters(plan: Plan) -> tuple[ProjectParameter, ...]:
     return tuple(
-        ParameterContext(
+        ProjectParameter(
             path=row["path"],
             dims=" ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar",
             spec=repr_spec(spec),

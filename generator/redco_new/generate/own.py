@@ -8,7 +8,7 @@ from types import ModuleType
 from flax import nnx
 
 from redco_new.errors import RedcoError
-from redco_new.generate.context import ModelContext, RecipeContext
+from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design
 from redco_new.generate.layout import traced_rows
 from redco_new.models.program import Program
@@ -50,14 +50,14 @@ def read_own_class(request: Request, template: Template) -> Design:
     }
     return Design(
         request,
-        ModelContext(
+        ProjectModel(
             title=model.name,
             class_name=source.model_class,
             config_class=source.config_class,
             config_default=source.config_class,
             own_class=model.name,
         ),
-        RecipeContext(
+        ProjectRecipe(
             name=model.recipe.name,
             words=WORDS,
             data_class=data_class,

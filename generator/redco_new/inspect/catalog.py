@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import TypedDict
 
 from redco_new.inspect import text, units
-from redco_new.render.python import print_python
 from redco_new.models.families import FAMILIES
 from redco_new.models.family import Family
 from redco_new.render.execute import load_text
+from redco_new.render.template import Template
 from redco_new.models.find import find_model
 
 TRAINING = 16  # bytes a parameter: itself, its gradient and two moments of Adam, in float32
@@ -39,7 +38,7 @@ class CatalogRow(TypedDict):
 
 
 def list_sizes(
-    names: list[str], template: Path, progress: Callable[[str], None] = lambda step: None
+    names: list[str], template: Template, progress: Callable[[str], None] = lambda step: None
 ) -> Iterator[CatalogRow]:
     """Yield a row for each size of these families, the default size first."""
     for name in names:
@@ -52,13 +51,13 @@ def list_sizes(
                 "size": size,
                 "parameters": count,
                 "training_bytes": TRAINING * count,
-                "recipe": family.recipe,
+                "recipe": family.recipes[0],
                 "checkpoint": preset.tokenizer,
             }
 
 
 def count_parameters(
-    family: Family, size: str, template: Path, modules: dict[str, ModuleType]
+    family: Family, size: str, template: Template, modules: dict[str, ModuleType]
 ) -> int:
     """Return the elements of the parameters of a size.
 
@@ -70,8 +69,7 @@ def count_parameters(
     model = find_model(family.name, size, 1)
     kind = repr(model.full.quirks)
     if kind not in modules:
-        path = f"models/{family.template}/model.py.jinja"
-        modules[kind] = load_text("model.py", print_python(template, path, model.facts()))
+        modules[kind] = load_text("model.py", model.print_files(template, "package")["model.py"])
     config = getattr(modules[kind], family.config_class)(**model.full.sizes)
     build = getattr(modules[kind], family.model_class)
     abstract = nnx.state(nnx.eval_shape(lambda: build(config, rngs=nnx.Rngs(0))), nnx.Param)

@@ -1,17 +1,37 @@
-"""A family of models: its template, the sizes that are known by name, and how to read its config."""
+"""A family of models: its template, the sizes that have a name, and how to read its config.json."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any
 
-from redco_new.errors import RedcoError
+# What a recipe can call: methods of the emitted class with the arguments that have no default.
+# A family says what its class has, a recipe what it needs; tests hold the former against model.py.
+CAUSAL = frozenset(
+    {
+        "hidden(input_ids_BS)",
+        "logits(x_BSD)",
+        "init_cache(batch, length)",
+        "decode(input_ids_BS, positions_BS, mask_BT, cache, index)",
+    }
+)
+MASKED = frozenset({"hidden(input_ids_BS, mask_BS)", "logits(x_BSD)"})
+ENCODER_DECODER = frozenset(
+    {
+        "encode(input_ids_BS, mask_BS)",
+        "hidden(decoder_ids_BT, x_BSD, mask_BS)",
+        "logits(y_BTD)",
+        "init_cache(x_BSD, length)",
+        "decode(decoder_ids_BT, mask_BS, cache, index)",
+    }
+)
+IMAGES = frozenset({"__call__(pixels_BHWC)"})
 
 
 @dataclass(frozen=True)
 class Size:
-    """A size known by name.
+    """A size that has a name.
 
     config: keyword arguments of transformers' config class, where they differ from its defaults.
     tokenizer: Hugging Face id of the model.
@@ -22,31 +42,76 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Quirks:
+    """What the emitted code depends on besides sizes; each template has a subclass for its own.
+
+    Fields are str, bool, or int, since the manifest of a project records them.
+    """
+
+
+@dataclass(frozen=True)
+class GroupedQuirks(Quirks):
+    """The quirks of a model whose key and value heads may be fewer than its query heads.
+
+    kv_copies: whether devices share key and value heads, each with a copy of one.
+    """
+
+    kv_copies: bool = False
+
+    @property
+    def cache_heads(self) -> str:
+        """The number of heads in a cache, as an expression of the config `c`."""
+        return "c.num_kv_heads * c.kv_copies" if self.kv_copies else "c.num_kv_heads"
+
+
+@dataclass(frozen=True)
+class ActivationQuirks(Quirks):
+    """The quirks of a model of which nothing else varies.
+
+    activation: expression between the two products of an MLP, of %s.
+    """
+
+    activation: str
+
+
+@dataclass(frozen=True)
 class Settings:
-    """What a config says, as templates print it.
+    """What a config.json says, as templates print it.
 
     sizes: fields of the emitted config class -> plain values.
-    quirks: what the emitted code depends on: the templates branch on nothing else.
+    quirks: what the emitted code depends on besides: the templates branch on nothing else.
     sequence_length: tokens of a training example by default; 0 for a model without a sequence.
     """
 
     sizes: dict[str, Any]
-    quirks: dict[str, Any]
+    quirks: Quirks
     sequence_length: int
+
+    def with_quirks(self, **changes: Any) -> Settings:
+        """Return the same settings with some fields of the quirks changed."""
+        return replace(self, quirks=replace(self.quirks, **changes))
 
 
 @dataclass(frozen=True)
 class Family:
     """A folder of templates/models, and what a project of it needs to know.
 
-    name: what --model takes.  model_type, architecture: of config.json.
-    model_class: that model.py defines; its config class is called so too, with Config behind.
+    name: what --model takes.
+    title: for people.
+    model_type: of config.json.
+    architecture: of config.json, and transformers' name of the PyTorch class.
+    template: folder of templates/models.
+    model_class: the class that model.py defines; its config class has Config behind.
+    recipes: kinds of training by which it is usually trained, the default first.
+    provides: signatures of the emitted class that recipes may call.
     sizes: by name, the default first.
     keys: field of the emitted config class -> key of config.json, where one is the other.
-    derived: further keys of config.json, which the emitted weights.py works out.
-    read: transformers config -> Settings. Raises RedcoError that names what is not honoured.
+    read: transformers config -> Settings; raises RedcoError that names what is not honoured.
     shrink: (transformers config, shards) -> keyword arguments that make a tiny one of it, with the
-    same quirks, whose dims divide where the full one's do.
+        same quirks, whose dims divide where the full one's do.
+    quirks: class of the quirks that `read` gives.
+    derived_keys: further keys of config.json, which the emitted weights.py works out.
+    order: place among the families that `redco models` lists; by name where it is the same.
     """
 
     name: str
@@ -55,32 +120,17 @@ class Family:
     architecture: str
     template: str
     model_class: str
-    recipe: str
+    recipes: tuple[str, ...]
+    provides: frozenset[str]
     sizes: Mapping[str, Size]
     keys: Mapping[str, str]
     read: Callable[[Any], Settings]
     shrink: Callable[[Any, int], dict[str, Any]]
-    derived: tuple[str, ...] = ()
+    quirks: type[Quirks] = Quirks
+    derived_keys: tuple[str, ...] = ()
+    order: int = 1000
 
     @property
     def config_class(self) -> str:
+        """The config class that model.py defines."""
         return f"{self.model_class}Config"
-
-
-def read_keys(config: Any, keys: Mapping[str, str]) -> dict[str, Any]:
-    """The fields that `keys` names, of a transformers config."""
-    return {field: getattr(config, key) for field, key in keys.items()}
-
-
-def check_equal(config: Any, **values: Any) -> None:
-    """Raise RedcoError for the first key of a transformers config that has another value."""
-    for key, value in values.items():
-        found = getattr(config, key, value)
-        if found != value:
-            refuse(config, f"{key} is {found!r}, and redco's {config.model_type} has {value!r}")
-
-
-def refuse(config: Any, what: str) -> NoReturn:
-    """Raise RedcoError for what a family cannot honour in a transformers config."""
-    where = f"config.json of {config.name_or_path or config.model_type}"
-    raise RedcoError(where, what, "use another checkpoint, or a class of your own")

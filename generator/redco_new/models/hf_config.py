@@ -1,24 +1,108 @@
-"""The functions between the two products of an MLP: transformers' names of them, and ours."""
+"""Hugging Face's config.json: where it is, transformers' class of it, and what redco reads of it."""
 
-from typing import Any
+from __future__ import annotations
 
-from redco_new.models.family import refuse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
 
-# transformers' name -> that of jax.nn; gelu_tanh: gelu by its approximation with tanh
+from redco_new.errors import RedcoError
+from redco_new.request import is_folder
+
+CONFIG = "config.json"
+
+# Keys that say nothing of a model's sizes or kind: versions and places, and what a family says itself.
+_LEFT_OUT = {"_name_or_path", "transformers_version", "dtype", "architectures", "model_type"}
+
+# transformers' name -> the expression that the emitted code has for it, of %s. The fast and the
+# new gelu, and PyTorch's with tanh, are one approximation (Hendrycks and Gimpel 2016).
 ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_fast": "gelu_tanh",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
+    "gelu": "jax.nn.gelu(%s, approximate=False)",
+    "gelu_fast": "jax.nn.gelu(%s, approximate=True)",
+    "gelu_new": "jax.nn.gelu(%s, approximate=True)",
+    "gelu_pytorch_tanh": "jax.nn.gelu(%s, approximate=True)",
+    "relu": "jax.nn.relu(%s)",
+    "silu": "jax.nn.silu(%s)",
+    "swish": "jax.nn.silu(%s)",
 }
 
 
+def checkpoint_folder(name: str, folder: Path) -> Path:
+    """Return a checkpoint's path, made from `folder`, that of the project, which may not be there yet."""
+    return Path(os.path.normpath(folder.resolve() / name))
+
+
+def checkpoint_config(
+    name: str, folder: Path, recorded: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], bool]:
+    """Return a checkpoint's config.json, or `recorded` where it is not there, and whether it is not.
+
+    name: a path from `folder`, or an id of Hugging Face's hub.
+    Raises RedcoError if there is none.
+    """
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
+    from transformers import PretrainedConfig
+
+    path = checkpoint_folder(name, folder) if is_folder(name) else None
+    absent = path is not None and not (path / CONFIG).is_file()
+    if absent and recorded is None:
+        raise RedcoError("--model", f"{path} has no config.json", "give a checkpoint's folder")
+    try:
+        config = PretrainedConfig.get_config_dict(str(path or name))[0] if not absent else recorded
+    except (OSError, ValueError) as error:
+        if path is not None or recorded is None:
+            what = f"{name}: {str(error).strip().splitlines()[0]}"
+            todo = "check the name and the network; a gated model needs `hf auth login`"
+            raise RedcoError("--model", what, todo) from error
+        config, absent = recorded, True
+    if "model_type" not in config:
+        raise RedcoError("--model", f"{name}: config.json has no model_type", "add it")
+    return {key: value for key, value in config.items() if not key.startswith("_")}, absent
+
+
+def config_class(model_type: str) -> Any:
+    """Return transformers' config class for a model_type. Raises KeyError if there is none."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
+    from transformers import CONFIG_MAPPING, logging
+
+    logging.set_verbosity_error()
+    return CONFIG_MAPPING[model_type]
+
+
+def constructor_keys(config: Any) -> dict[str, Any]:
+    """Return the keys of a transformers config that make an equal one."""
+    return {key: value for key, value in config.to_dict().items() if key not in _LEFT_OUT}
+
+
+def unusual_keys(config: Any, besides: set[str]) -> dict[str, Any]:
+    """Return the keys of a transformers config that differ from its defaults, but for `besides`."""
+    changes = sorted(config.to_diff_dict().items())
+    return {key: value for key, value in changes if key not in _LEFT_OUT | besides}
+
+
+def read_keys(config: Any, keys: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields that `keys` names, of a transformers config."""
+    return {field: getattr(config, key) for field, key in keys.items()}
+
+
 def read_activation(config: Any, key: str) -> str:
-    """What `key` of a transformers config names. Raises RedcoError for one that is not known."""
+    """Return the expression, of %s, that `key` of a transformers config names. Raises RedcoError."""
     name = getattr(config, key)
     if name not in ACTIVATIONS:
         refuse(config, f"{key} is {name!r}, and redco knows {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
+
+
+def check_equal(config: Any, **values: Any) -> None:
+    """Raise RedcoError for the first key of a transformers config that has another value."""
+    for key, value in values.items():
+        actual = getattr(config, key, value)
+        if actual != value:
+            refuse(config, f"{key} is {actual!r}, and redco's {config.model_type} has {value!r}")
+
+
+def refuse(config: Any, what: str) -> NoReturn:
+    """Raise RedcoError for what a family cannot honour in a transformers config."""
+    where = f"config.json of {config.name_or_path or config.model_type}"
+    raise RedcoError(where, what, "use another checkpoint, or a class of your own")

@@ -15,7 +15,8 @@ from flax import nnx
 class Program:
     """The loss of a model, in training.
 
-    build: makes the model, an nnx.Module.  loss: (model, batch, rngs) -> what is learned, and more.
+    build: makes the model, an nnx.Module.
+    loss: (model, batch, rngs) -> what is learned, and more.
     batch: tree of ShapeDtypeStructs.
     """
 
@@ -39,11 +40,11 @@ class Program:
         return bool(jax.tree.leaves(self._parts[2:]))
 
     def forward(self, params: Any, batch: Any) -> jax.Array:
-        """The loss."""
-        from redco_runtime.variables import streams  # late: it is found once a file of a project is
+        """Return the loss, a scalar, of the model in training with these parameters."""
+        from redco_runtime.variables import streams  # late: load_text makes the runtime importable
 
         graph, _, random, rest = self._parts
-        kept = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), nnx.to_pure_dict(rest))
-        model = nnx.merge(graph, params, streams(random, jax.random.key(0)), kept)
+        state = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), nnx.to_pure_dict(rest))
+        model = nnx.merge(graph, params, streams(random, jax.random.key(0)), state)
         model.train()
         return self.loss(model, batch, nnx.Rngs(0))[0]

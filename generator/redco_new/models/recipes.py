@@ -1,24 +1,29 @@
-"""The kinds of training: their pipelines, and a batch to trace them with."""
+"""The kinds of training: what they need of a model, their pipelines, and a batch to trace them with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from redco_new.render.python import print_python
+from redco_new.errors import RedcoError
+from redco_new.models.family import CAUSAL, ENCODER_DECODER, IMAGES, MASKED, Family
 from redco_new.render.execute import load_text
+from redco_new.render.template import Template
 
 
 @dataclass(frozen=True)
 class Words:
     """What the README of a project says of its recipe.
 
-    learns: what the tiny preset is trained on.  loss: how that goes.  sample: what is shown before
-    and after.  prompt: of predict.py, for a shell.  predicts: what it does.  data: how to give one's own.
+    learns: what the tiny preset is trained on.
+    loss: how that goes.
+    sample: what is shown before and after.
+    prompt: of predict.py, for a shell.
+    predicts: what predict.py does.
+    data: how to give one's own.
     """
 
     learns: str
@@ -30,29 +35,46 @@ class Words:
 
 
 @dataclass(frozen=True)
+class DataContext:
+    """What the template of a recipe's section `data` prints.
+
+    tokenizer: Hugging Face id or folder, or "bytes".
+    sequence_length: tokens of an example by default.
+    """
+
+    tokenizer: str
+    sequence_length: int
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A folder of templates/recipes.
 
+    needs: signatures of the model that its pipeline calls.
+    words: for the README.
     example: (sizes of the model, sequence length) -> one example of its collate.
     tiny: section of config.py -> its fields that the tiny preset sets.
-    train: further lines of the section `train`.  packages: further ones that a project needs.
+    train: further lines of the section `train`.
+    packages: further ones that a project needs.
     """
 
     name: str
+    needs: frozenset[str]
     words: Words
     example: Callable[[Mapping[str, Any], int], dict[str, Any]]
     tiny: Mapping[str, Mapping[str, Any]]
     train: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
-    def pipeline(self, template: Path) -> str:
-        """The text of its pipeline.py."""
-        return print_python(template, f"recipes/{self.name}/pipeline.py", {})
+    def print_files(
+        self, template: Template, tokenizer: str, sequence_length: int
+    ) -> dict[str, str]:
+        """Return the texts of "pipeline.py" and of "data.py", the section `data` of config.py.
 
-    def data(self, template: Path, tokenizer: str, sequence_length: int) -> str:
-        """The text of the section `data` of config.py."""
-        facts = {"tokenizer": tokenizer, "sequence_length": sequence_length}
-        return print_python(template, f"recipes/{self.name}/data.py.jinja", facts)
+        Raises RedcoError.
+        """
+        context = DataContext(tokenizer, sequence_length)
+        return template.print_folder(f"recipes/{self.name}", context)
 
 
 def _text(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
@@ -134,25 +156,49 @@ IMAGE = Words(
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("lm", LM, _text, TINY_TEXT),
+        Recipe("lm", CAUSAL, LM, _text, TINY_TEXT),
         Recipe(
-            *("seq2seq", SEQ2SEQ, _pair, TINY_PAIRS),
-            _scored("rouge2", "rougeL"),
-            ("rouge-score>=0.1.2",),
+            "seq2seq",
+            ENCODER_DECODER,
+            SEQ2SEQ,
+            _pair,
+            TINY_PAIRS,
+            train=_scored("rouge2", "rougeL"),
+            packages=("rouge-score>=0.1.2",),
         ),
-        Recipe("mlm", MLM, _masked, TINY_TEXT, _scored("accuracy")),
-        Recipe("image", IMAGE, _image, TINY_IMAGE, _scored("accuracy")),
+        Recipe("mlm", MASKED, MLM, _masked, TINY_TEXT, _scored("accuracy")),
+        Recipe("image", IMAGES, IMAGE, _image, TINY_IMAGE, _scored("accuracy")),
     )
 }
 
 
+def possible_recipes(family: Family) -> list[str]:
+    """Return the recipes whose needs a family meets, its default first."""
+    others = [name for name, recipe in RECIPES.items() if recipe.needs <= family.provides]
+    return [*family.recipes, *(name for name in others if name not in family.recipes)]
+
+
+def choose_recipe(family: Family, name: str, model: str) -> Recipe:
+    """Return the recipe that `--recipe name` asks for; the default of the family where it is "".
+
+    model: as --model has it, for messages.
+    Raises RedcoError, which names those that are possible.
+    """
+    possible = possible_recipes(family)
+    if name and name not in possible:
+        kinds = "recipe" if len(possible) == 1 else "recipes"
+        what = f"{model} is trained by the {kinds} {', '.join(possible)}"
+        raise RedcoError("--recipe", what, f"leave it out, or choose {' or '.join(possible)}")
+    return RECIPES[name or possible[0]]
+
+
 def loss_and_batch(
-    recipe: Recipe, template: Path, rows: int, sizes: Mapping[str, Any], length: int
+    recipe: Recipe, pipeline: str, rows: int, sizes: Mapping[str, Any], length: int
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """(loss(model, batch, rngs), abstract batch of `rows`) of a recipe's pipeline."""
+    """Return loss(model, batch, rngs) of the text of a pipeline, and an abstract batch of `rows` for it."""
     import jax
 
-    module = load_text("pipeline.py", recipe.pipeline(template))
+    module = load_text("pipeline.py", pipeline)
     row = module.collate([recipe.example(sizes, length)])
     batch = {name: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype) for name, x in row.items()}
     return module.loss, batch

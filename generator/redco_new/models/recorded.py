@@ -1,4 +1,4 @@
-"""A model as redco remembers it: an update needs neither the checkpoint nor transformers to know it."""
+"""A model as a project's manifest records it: an update needs neither the checkpoint nor transformers."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import ast
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from redco_new.request import is_folder
 from redco_new.models.families import FAMILIES
-from redco_new.models.family import Settings
-from redco_new.models.find import CONFIG, Model, checkpoint_folder, is_checkpoint
+from redco_new.models.family import Family, Settings
+from redco_new.models.find import Model, is_checkpoint
+from redco_new.models.hf_config import CONFIG, checkpoint_folder
+from redco_new.request import is_folder
 
-SOURCES = Path(__file__).parent
+MODELS = Path(__file__).parent
 
 
 def record(model: Model, name: str, size: str, shards: int, folder: Path) -> dict[str, Any]:
-    """What `recall` makes the model of again: plain data.
+    """Return plain data, of which `recall` makes the model again.
 
     name, size, shards, folder: as find_model has them.
     """
@@ -27,13 +29,13 @@ def record(model: Model, name: str, size: str, shards: int, folder: Path) -> dic
         model.family.name,
         model.title,
         dict(model.hf),
-        vars(model.full),
-        vars(model.tiny),
+        asdict(model.full),
+        asdict(model.tiny),
         model.tokenizer,
     )
     # As Python, which keeps the order of keys and tells tuples from lists, as the emitted code does.
     return {
-        "key": key(name, size, shards, folder),
+        "key": record_key(name, size, shards, folder),
         "source": model.source,
         "found": repr(parts),
     }
@@ -42,17 +44,24 @@ def record(model: Model, name: str, size: str, shards: int, folder: Path) -> dic
 def recall(
     recorded: Mapping[str, Any] | None, name: str, size: str, shards: int, folder: Path
 ) -> Model | None:
-    """The model that was recorded; None if it is not the one that is asked for, or cannot be read."""
+    """Return the recorded model; None if another is wanted, or the record cannot be read.
+
+    A record of another version of redco cannot be read: the model is found anew.
+    """
     try:
-        if not recorded or not (now := key(name, size, shards, folder)) or recorded["key"] != now:
+        if not recorded:
             return None
-        family, title, hf, full, tiny, tokenizer = ast.literal_eval(recorded["found"])
+        key = record_key(name, size, shards, folder)
+        if not key or recorded["key"] != key:
+            return None
+        family_name, title, hf, full, tiny, tokenizer = ast.literal_eval(recorded["found"])
+        family = FAMILIES[family_name]
         return Model(
-            FAMILIES[family],
+            family,
             title,
             hf,
-            Settings(**full),
-            Settings(**tiny),
+            _settings(family, full),
+            _settings(family, tiny),
             tokenizer,
             recorded["source"],
             absent=is_folder(name) and not (checkpoint_folder(name, folder) / CONFIG).is_file(),
@@ -61,10 +70,15 @@ def recall(
         return None
 
 
-def key(name: str, size: str, shards: int, folder: Path) -> str:
-    """Tells what a model follows from; "" of an id of the hub, where it may change at any time.
+def _settings(family: Family, parts: dict[str, Any]) -> Settings:
+    """Return Settings of what asdict made of them. Raises TypeError if it has other fields."""
+    return Settings(**parts | {"quirks": family.quirks(**parts["quirks"])})
 
-    A checkpoint that is not there is known by its name alone.
+
+def record_key(name: str, size: str, shards: int, folder: Path) -> str:
+    """Return a hash of all that a model follows from; "" for an id of the hub, which may change any time.
+
+    A checkpoint that is not there counts by its name alone.
     """
     text = ""
     if is_folder(name):
@@ -72,12 +86,12 @@ def key(name: str, size: str, shards: int, folder: Path) -> str:
         text = file.read_text(encoding="utf-8") if file.is_file() else ""
     elif is_checkpoint(name):
         return ""
-    told = json.dumps([name, size, shards, text, code()])
-    return hashlib.sha256(told.encode()).hexdigest()
+    source = json.dumps([name, size, shards, text, code_version()])
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 @cache
-def code() -> str:
-    """What tells one version of the reading of models from another."""
-    texts = [path.read_bytes() for path in sorted(SOURCES.rglob("*.py"))]
+def code_version() -> str:
+    """Return a hash of the code that reads models: it tells one version of redco from another."""
+    texts = [path.read_bytes() for path in sorted(MODELS.rglob("*.py"))]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()

@@ -29,7 +29,7 @@ FILES = (".npy", ".png", ".jpg", ".jpeg")
 
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
-    """Examples -> one batch of arrays whose first dim is B. Runs on the host."""
+    """Return one batch of examples: arrays whose first dim is B. Runs on the host."""
     return {
         "pixels": np.stack([load(*example["image"]) for example in examples]),
         "label": np.array([example["label"] for example in examples], np.int32),
@@ -37,24 +37,24 @@ def collate(examples: list[dict]) -> dict[str, np.ndarray]:
 
 
 def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, jax.Array]:
-    """(losses_B, weights_B) of the class of each image."""
+    """Return losses_B and weights_B of the class of each image."""
     logits_BC = model(scaled(batch["pixels"])).astype(jnp.float32)
     losses_B = optax.softmax_cross_entropy_with_integer_labels(logits_BC, batch["label"])
     return losses_B, jnp.ones_like(losses_B)
 
 
 def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
-    """probabilities_BC of each class."""
+    """Return probabilities_BC of each class."""
     return jax.nn.softmax(model(scaled(batch["pixels"])).astype(jnp.float32), axis=-1)
 
 
 def scaled(pixels_BHWC: jax.Array) -> jax.Array:
-    """0 to 255 -> float32 from -1 to 1, as the ViTs of Google were trained."""
+    """Scale 0 to 255 to float32 from -1 to 1, as the ViTs of Google were trained."""
     return pixels_BHWC.astype(jnp.float32) / 127.5 - 1
 
 
 def decode(config, outputs, examples):
-    """The likeliest class of each example, and its probability."""
+    """Return the likeliest class of each example, and its probability."""
     names = dict(enumerate(classes(config)))
     best = outputs.argmax(axis=-1)
     return [
@@ -63,46 +63,46 @@ def decode(config, outputs, examples):
 
 
 def evaluate(config, outputs, examples):
-    """{"accuracy": share of the examples whose likeliest class is theirs}."""
+    """Return {"accuracy": share of the examples whose likeliest class is theirs}."""
     labels = np.array([example["label"] for example in examples])
     return {"accuracy": float((outputs.argmax(axis=-1) == labels).mean())}
 
 
 def examples(config):
-    """(training examples, held-out examples): of the image folder, or drawn."""
+    """Return training examples and held-out ones: of the image folder, or drawn."""
     data, names, seed = config.data, classes(config), config.train.seed
     if data.image_folder:
-        found = [(path, i) for i, name in enumerate(names) for path in files(data, name)]
+        images = [(path, i) for i, name in enumerate(names) for path in files(data, name)]
     else:
         shapes = [i % len(names) for i in range(data.drawn)]
-        found = [((names[label], seed, i), label) for i, label in enumerate(shapes)]
-    if len(found) < 2:
-        raise UserError(f"there are {len(found)} images: give two at least")
-    held_out = max(1, round(len(found) * data.held_out))
-    order = np.argsort(words(seed, 0, len(found)), kind="stable")
-    found = [example(config, *found[i]) for i in order]
-    return found[:-held_out], found[-held_out:]
+        images = [((names[label], seed, i), label) for i, label in enumerate(shapes)]
+    if len(images) < 2:
+        raise UserError(f"there are {len(images)} images: give two at least")
+    held_out = max(1, round(len(images) * data.held_out))
+    order = np.argsort(words(seed, 0, len(images)), kind="stable")
+    rows = [example(config, *images[i]) for i in order]
+    return rows[:-held_out], rows[-held_out:]
 
 
 def prompts(config, texts):
-    """An example for each text: the path of an image, or the name of a shape to draw."""
-    found = []
+    """Return an example for each text: the path of an image, or the name of a shape to draw."""
+    rows = []
     for i, text in enumerate(texts):
         if text not in SHAPES and not Path(text).is_file():
             raise UserError(f"--prompt: {text} is neither a file nor one of {', '.join(SHAPES)}")
         # Drawn anew: examples() has no such index.
         source = (text, config.train.seed, 2**32 + i) if text in SHAPES else Path(text)
-        found.append(example(config, source, 0))
-    return found
+        rows.append(example(config, source, 0))
+    return rows
 
 
 def example(config, source, label):
-    """One example; its image, of a path or (shape, seed, index), is made when it is collated."""
+    """Return one example; collate makes its image, of a path or of (shape, seed, index)."""
     return {"image": (source, config.model.image_size, config.model.num_channels), "label": label}
 
 
 def classes(config):
-    """The names of the classes, by label: the folders of the image folder, or the shapes."""
+    """Return the names of the classes, by label: the folders of the image folder, or the shapes."""
     data, limit = config.data, config.model.num_classes
     if not data.image_folder:
         return list(SHAPES)[:limit]
@@ -115,20 +115,20 @@ def classes(config):
 
 
 def files(data, name):
-    """The images of a class, in order."""
+    """Return the images of a class, in order."""
     paths = sorted(Path(data.image_folder, name).iterdir())
     return [path for path in paths if path.suffix.lower() in FILES]
 
 
 def load(source, size, channels):
-    """The image of a path, or of (shape, seed, index): uint8 (size, size, channels)."""
+    """Return the image of a path, or of (shape, seed, index): uint8 (size, size, channels)."""
     if isinstance(source, Path):
         return read(source, size, channels)
     return draw(*source, size, channels)
 
 
 def read(path, size, channels):
-    """The pixels of an image: uint8 (size, size, channels). Raises UserError."""
+    """Return the pixels of an image: uint8 (size, size, channels). Raises UserError."""
     if path.suffix.lower() == ".npy":
         pixels = np.load(path)
     else:
@@ -140,13 +140,13 @@ def read(path, size, channels):
             pixels = np.asarray(image.convert("RGB" if channels == 3 else "L").resize((size, size)))
     pixels = pixels if pixels.ndim == 3 else pixels[..., None]
     if pixels.shape != (size, size, channels) or pixels.dtype != np.uint8:
-        found, wanted = f"{pixels.dtype} {pixels.shape}", f"uint8 {(size, size, channels)}"
-        raise UserError(f"{path}: {found}, and the model takes {wanted}")
+        actual, wanted = f"{pixels.dtype} {pixels.shape}", f"uint8 {(size, size, channels)}"
+        raise UserError(f"{path}: {actual}, and the model takes {wanted}")
     return pixels
 
 
 def draw(shape, seed, index, size, channels):
-    """A shape somewhere, light on dark: uint8 (size, size, channels); the same for the same numbers."""
+    """Draw a shape, light on dark: uint8 (size, size, channels); the same for the same numbers."""
     random = words(seed, index + 1, 3 + 2 * channels) / 2**64  # index 0 is that of the order
     where, light, dark = np.split(random, [3, 3 + channels])
     radius = size * (0.25 + 0.15 * where[0])
@@ -157,6 +157,6 @@ def draw(shape, seed, index, size, channels):
 
 
 def words(seed, index, count):
-    """`count` random words of 64 bits: the same for the same seed and index."""
+    """Return `count` random words of 64 bits: the same for the same seed and index."""
     # NumPy keeps the raw words of Philox for ever; a Generator's methods may change by release.
     return np.random.Philox(key=np.array([seed % 2**64, index], np.uint64)).random_raw(count)

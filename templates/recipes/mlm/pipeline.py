@@ -29,13 +29,13 @@ NOT_ASKED = -1  # label of a token that the model is not asked for
 
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
-    """Examples -> one batch of arrays whose first dim is B. Runs on the host."""
+    """Return one batch of examples: arrays whose first dim is B. Runs on the host."""
     names = ("input_ids", "mask", "labels")
     return {name: np.stack([example[name] for example in examples]) for name in names}
 
 
 def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, jax.Array]:
-    """(losses_BS, weights_BS): only the tokens that are asked for weigh."""
+    """Return losses_BS and weights_BS: only the tokens that are asked for weigh."""
     x_BSD = model.hidden(batch["input_ids"], batch["mask"])
     losses_BS = cross_entropy(model.logits, x_BSD, batch["labels"])
     return losses_BS, (batch["labels"] != NOT_ASKED).astype(jnp.float32)
@@ -47,42 +47,42 @@ def count(batch: dict[str, np.ndarray]) -> int:
 
 
 def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
-    """tokens_BS: the likeliest token of each place."""
+    """Return tokens_BS, the likeliest token of each place."""
     x_BSD = model.hidden(batch["input_ids"], batch["mask"])
     return model.logits(x_BSD).argmax(axis=-1).astype(jnp.int32)
 
 
 def decode(config, outputs, examples):
-    """The text of each example, its masks filled in."""
+    """Return the text of each example, its masks filled in."""
     tokens = tokenizer(config.data.tokenizer)
     rows = []
-    for found, example in zip(outputs, examples, strict=True):
-        ids = np.where(example["input_ids"] == tokens.mask_token_id, found, example["input_ids"])
+    for filled, example in zip(outputs, examples, strict=True):
+        ids = np.where(example["input_ids"] == tokens.mask_token_id, filled, example["input_ids"])
         rows.append(ids[example["mask"]])
     return tokens.batch_decode(rows, skip_special_tokens=True)
 
 
 def evaluate(config, outputs, examples):
-    """{"accuracy": share of the tokens asked for that are predicted}."""
+    """Return {"accuracy": share of the tokens asked for that are predicted}."""
     labels = np.stack([example["labels"] for example in examples])
     return {"accuracy": float((outputs == labels)[labels != NOT_ASKED].mean())}
 
 
 def examples(config):
-    """(training examples, held-out examples): blocks of S tokens, cut from the text files."""
+    """Return training examples and held-out ones: blocks of S tokens, cut from the text files."""
     first, last = frame(config.data.tokenizer)
     length = config.data.sequence_length - len(first) - len(last)
     ids = tokenizer(config.data.tokenizer)(text(config), add_special_tokens=False)["input_ids"]
     blocks = np.array(ids[: len(ids) // length * length], np.int32).reshape(-1, length)
     if len(blocks) < 2:
         raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")
-    found = [example(config, row, i) for i, row in enumerate(blocks)]
-    held_out = max(1, round(len(found) * config.data.held_out))
-    return found[:-held_out], found[-held_out:]
+    rows = [example(config, row, i) for i, row in enumerate(blocks)]
+    held_out = max(1, round(len(rows) * config.data.held_out))
+    return rows[:-held_out], rows[-held_out:]
 
 
 def example(config, ids, index):
-    """One example: `ids`, some of them masked, between the tokenizer's special tokens."""
+    """Return one example: `ids`, some of them masked, between the tokenizer's special tokens."""
     first, last = frame(config.data.tokenizer)
     shown, labels = ask(ids, tokenizer(config.data.tokenizer), config.train.seed, index)
     around = (len(first), len(last))
@@ -94,7 +94,7 @@ def example(config, ids, index):
 
 
 def ask(ids, tokens, seed, index):
-    """(ids as the model sees them, labels): the same for the same seed and index.
+    """Return the ids as the model sees them, and labels: the same for the same seed and index.
 
     Devlin et al. 2019, section 3.1, but for the count: MASKED of the ids, rounded, and one at least.
     """
@@ -111,9 +111,9 @@ def ask(ids, tokens, seed, index):
 
 
 def prompts(config, texts):
-    """An example for each text, its [MASK]s to be filled in, padded on the right."""
+    """Return an example for each text, its [MASK]s to be filled in, padded on the right."""
     tokens, length = tokenizer(config.data.tokenizer), config.data.sequence_length
-    found = []
+    rows = []
     for prompt in texts:
         ids = tokens(prompt.replace(MASK, tokens.mask_token))["input_ids"]
         if tokens.mask_token_id not in ids[:length]:
@@ -124,12 +124,12 @@ def prompts(config, texts):
             )
         padded = np.pad(np.array(ids, np.int32), (0, length - len(ids)))
         labels = np.full(length, NOT_ASKED, np.int32)
-        found.append({"input_ids": padded, "mask": np.arange(length) < len(ids), "labels": labels})
-    return found
+        rows.append({"input_ids": padded, "mask": np.arange(length) < len(ids), "labels": labels})
+    return rows
 
 
 def text(config):
-    """The text to learn: the files, or the language reference that ships with Python."""
+    """Return the text to learn: the files, or the language reference that ships with Python."""
     texts = []
     for name in config.data.text_files:
         try:
@@ -140,7 +140,7 @@ def text(config):
 
 
 def frame(name):
-    """(ids before a text, ids after it) that a tokenizer adds: BERT's [CLS] and [SEP]."""
+    """Return (ids before a text, ids after it) that a tokenizer adds: BERT's [CLS] and [SEP]."""
     bare = tokenizer(name)("a", add_special_tokens=False)["input_ids"]
     framed = tokenizer(name)("a")["input_ids"]
     start = framed.index(bare[0])
@@ -149,13 +149,13 @@ def frame(name):
 
 @functools.cache
 def tokenizer(name):
-    """A Hugging Face tokenizer, by id or folder; "bytes" has one token a byte and needs no files."""
+    """Return a Hugging Face tokenizer, by id or folder; "bytes" has a token a byte and no files."""
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
     from transformers import AutoTokenizer, ByT5Tokenizer
 
     if name == "bytes":
         return ByT5Tokenizer(mask_token="<extra_id_0>")
-    found = AutoTokenizer.from_pretrained(name)
-    if found.mask_token_id is None:
+    tokens = AutoTokenizer.from_pretrained(name)
+    if tokens.mask_token_id is None:
         raise UserError(f"--tokenizer: {name} has no mask token: give the tokenizer of a BERT")
-    return found
+    return tokens

@@ -1,9 +1,10 @@
 """BART."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from redco_new.models.hf_config import read_activation
-from redco_new.models.family import Family, Settings, Size, check_equal, read_keys, refuse
+from redco_new.models.family import ENCODER_DECODER, ActivationQuirks, Family, Settings, Size
+from redco_new.models.hf_config import check_equal, read_activation, read_keys, refuse
 from redco_new.models.tiny import tiny_heads, tiny_vocab
 
 KEYS = {
@@ -21,7 +22,22 @@ KEYS = {
 FORCED = {"forced_bos_id": "forced_bos_token_id", "forced_eos_id": "forced_eos_token_id"}
 
 
-def read(config: Any) -> Settings:
+@dataclass(frozen=True)
+class BARTQuirks(ActivationQuirks):
+    """What the template depends on besides sizes.
+
+    scale_embedding: whether rows of the table of tokens are multiplied by the root of embed_dim.
+    """
+
+    scale_embedding: bool
+
+    @property
+    def scale(self) -> str:
+        """What follows a row of the table of tokens."""
+        return " * self.config.embed_dim**0.5" if self.scale_embedding else ""
+
+
+def _read(config: Any) -> Settings:
     check_equal(
         config,
         decoder_ffn_dim=config.encoder_ffn_dim,
@@ -38,11 +54,11 @@ def read(config: Any) -> Settings:
         forced = getattr(config, key, None)
         sizes[field] = -1 if forced is None else forced
     activation = read_activation(config, "activation_function")
-    quirks = {"activation": activation, "scaled": config.scale_embedding}
+    quirks = BARTQuirks(activation, scale_embedding=config.scale_embedding)
     return Settings(sizes, quirks, config.max_position_embeddings)
 
 
-def shrink(config: Any, shards: int) -> dict[str, Any]:
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
     heads, _ = tiny_heads(config.encoder_attention_heads, config.encoder_attention_heads, shards)
     return {
         "vocab_size": tiny_vocab(config.vocab_size, shards),
@@ -70,7 +86,8 @@ FAMILY = Family(
     architecture="BartForConditionalGeneration",
     template="bart",
     model_class="BART",
-    recipe="seq2seq",
+    recipes=("seq2seq",),
+    provides=ENCODER_DECODER,
     sizes={
         "base": Size(BASE, "facebook/bart-base"),
         "large": Size({}, "facebook/bart-large"),
@@ -79,6 +96,8 @@ FAMILY = Family(
         ),
     },
     keys=KEYS,
-    read=read,
-    shrink=shrink,
+    read=_read,
+    shrink=_shrink,
+    quirks=BARTQuirks,
+    order=140,
 )

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from redco_new.models.hf_config import read_activation
-from redco_new.models.family import Family, Settings, Size, check_equal, read_keys
+from redco_new.models.family import ActivationQuirks, Family, MASKED, Settings, Size
+from redco_new.models.hf_config import check_equal, read_activation, read_keys
 from redco_new.models.tiny import tiny_heads, tiny_vocab
 
 KEYS = {
@@ -18,7 +18,7 @@ KEYS = {
 }
 
 
-def read(config: Any) -> Settings:
+def _read(config: Any) -> Settings:
     check_equal(
         config,
         tie_word_embeddings=True,
@@ -26,11 +26,11 @@ def read(config: Any) -> Settings:
         is_decoder=False,
         add_cross_attention=False,
     )
-    quirks = {"activation": read_activation(config, "hidden_act")}
+    quirks = ActivationQuirks(read_activation(config, "hidden_act"))
     return Settings(read_keys(config, KEYS), quirks, config.max_position_embeddings)
 
 
-def shrink(config: Any, shards: int) -> dict[str, Any]:
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
     heads, _ = tiny_heads(config.num_attention_heads, config.num_attention_heads, shards)
     return {
         "vocab_size": tiny_vocab(config.vocab_size, shards),
@@ -57,7 +57,8 @@ FAMILY = Family(
     architecture="BertForMaskedLM",
     template="bert",
     model_class="BERT",
-    recipe="mlm",
+    recipes=("mlm",),
+    provides=MASKED,
     sizes={
         "base": Size(BASE, "google-bert/bert-base-uncased"),
         "large": Size(LARGE, "google-bert/bert-large-uncased"),
@@ -65,6 +66,8 @@ FAMILY = Family(
         "large-cased": Size(LARGE | {"vocab_size": 28996}, "google-bert/bert-large-cased"),
     },
     keys=KEYS,
-    read=read,
-    shrink=shrink,
+    read=_read,
+    shrink=_shrink,
+    quirks=ActivationQuirks,
+    order=150,
 )

@@ -1,14 +1,49 @@
 """Gemma 2 and Gemma 3 (its models of text)."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from redco_new.models.families.decoders import KEYS_AND_HEAD, LONGEST
-from redco_new.models.family import Family, Settings, Size, check_equal, read_keys, refuse
+from redco_new.models.decoders import KEYS_AND_HEAD, LONGEST
+from redco_new.models.family import CAUSAL, Family, GroupedQuirks, Settings, Size
+from redco_new.models.hf_config import check_equal, read_keys, refuse
 from redco_new.models.tiny import tiny_heads, tiny_mlp, tiny_vocab
 
 KEYS = {**KEYS_AND_HEAD, "query_scalar": "query_pre_attn_scalar", "window": "sliding_window"}
 KEYS_2 = {**KEYS, "score_cap": "attn_logit_softcapping", "logit_cap": "final_logit_softcapping"}
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
+
+
+@dataclass(frozen=True)
+class GemmaQuirks(GroupedQuirks):
+    """What the template depends on besides sizes.
+
+    caps: whether scores and logits are bent to stay below a cap (Gemma 2); elsewhere queries and
+        keys are normed, and rotations in a window differ from the others (Gemma 3).
+    slower: whether rotations that are not in a window are slowed.
+    """
+
+    caps: bool = False
+    slower: bool = False
+
+    @property
+    def norm(self) -> str:
+        """The constructor of the norms of queries and keys, "" where there are none."""
+        return "" if self.caps else "Norm(config, H)"
+
+    @property
+    def normed(self) -> str:
+        """A statement that norms queries and keys, "" where nothing does."""
+        return "" if self.caps else "q_BSNH, k_BSKH = self.q_ln(q_BSNH), self.k_ln(k_BSKH)"
+
+    @property
+    def far_positions(self) -> str:
+        """The positions by which a layer without a window rotates."""
+        return "positions_BS / c.rope_factor" if self.slower else "positions_BS"
+
+    @property
+    def rope(self) -> str:
+        """The file shared/gemma/rope_*: the rotations in config.json."""
+        return "one" if self.caps else "slowed" if self.slower else "two"
 
 
 def _gemma(
@@ -40,14 +75,14 @@ SIZES_3 = {
 }
 
 
-def read_2(config: Any) -> Settings:
+def _read_2(config: Any) -> Settings:
     rope = config.rope_parameters
     if rope.get("rope_type", "default") != "default":
         refuse(config, f"rope_type is {rope['rope_type']!r}, and redco's gemma2 has 'default'")
-    return _read(config, KEYS_2, {"rope_theta": rope["rope_theta"]}, capped=True, factor=False)
+    return _read(config, KEYS_2, {"rope_theta": rope["rope_theta"]}, caps=True)
 
 
-def read_3(config: Any) -> Settings:
+def _read_3(config: Any) -> Settings:
     check_equal(
         config,
         attn_logit_softcapping=None,
@@ -59,9 +94,9 @@ def read_3(config: Any) -> Settings:
     kinds = (near.get("rope_type", "default"), far.get("rope_type", "default"))
     if kinds not in (("default", "default"), ("default", "linear")):
         refuse(config, f"rope_type is {kinds[1]!r}, and redco's gemma3 has 'default' and 'linear'")
-    if factor := kinds[1] == "linear":
+    if slower := kinds[1] == "linear":
         sizes["rope_factor"] = far["factor"]
-    return _read(config, KEYS, sizes, capped=False, factor=factor)
+    return _read(config, KEYS, sizes, slower=slower)
 
 
 def _read(config: Any, keys: dict[str, str], rope: dict[str, Any], **quirks: bool) -> Settings:
@@ -72,7 +107,7 @@ def _read(config: Any, keys: dict[str, str], rope: dict[str, Any], **quirks: boo
         tie_word_embeddings=True,
     )
     sizes = read_keys(config, keys) | rope | {"global_every": _period(config)}
-    return Settings(sizes, quirks, min(config.max_position_embeddings, LONGEST))
+    return Settings(sizes, GemmaQuirks(**quirks), min(config.max_position_embeddings, LONGEST))
 
 
 def _period(config: Any) -> int:
@@ -84,7 +119,7 @@ def _period(config: Any) -> int:
     return period
 
 
-def shrink(config: Any, shards: int) -> dict[str, Any]:
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
     """One period of layers, of heads of 16 features."""
     heads, kv_heads = tiny_heads(config.num_attention_heads, config.num_key_value_heads, shards)
     period = _period(config)
@@ -110,12 +145,15 @@ GEMMA_2 = Family(
     architecture="Gemma2ForCausalLM",
     template="gemma",
     model_class="Gemma2",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes=SIZES_2,
     keys=KEYS_2,
-    read=read_2,
-    shrink=shrink,
-    derived=("rope_parameters", "layer_types"),
+    read=_read_2,
+    shrink=_shrink,
+    quirks=GemmaQuirks,
+    derived_keys=("rope_parameters", "layer_types"),
+    order=90,
 )
 GEMMA_3 = Family(
     name="gemma3",
@@ -124,10 +162,18 @@ GEMMA_3 = Family(
     architecture="Gemma3ForCausalLM",
     template="gemma",
     model_class="Gemma3",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes=SIZES_3,
     keys=KEYS,
-    read=read_3,
-    shrink=shrink,
-    derived=("rope_parameters", "layer_types", "_sliding_window_pattern", "sliding_window_pattern"),
+    read=_read_3,
+    shrink=_shrink,
+    quirks=GemmaQuirks,
+    derived_keys=(
+        "rope_parameters",
+        "layer_types",
+        "_sliding_window_pattern",
+        "sliding_window_pattern",
+    ),
+    order=100,
 )

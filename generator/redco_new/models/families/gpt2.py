@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from redco_new.models.hf_config import read_activation
-from redco_new.models.family import Family, Settings, Size, check_equal, read_keys
+from redco_new.models.family import ActivationQuirks, CAUSAL, Family, Settings, Size
+from redco_new.models.hf_config import check_equal, read_activation, read_keys
 from redco_new.models.tiny import tiny_heads, tiny_vocab
 
 KEYS = {
@@ -16,7 +16,7 @@ KEYS = {
 }
 
 
-def read(config: Any) -> Settings:
+def _read(config: Any) -> Settings:
     check_equal(
         config,
         tie_word_embeddings=True,
@@ -25,11 +25,11 @@ def read(config: Any) -> Settings:
         add_cross_attention=False,
     )
     sizes = read_keys(config, KEYS) | {"mlp_dim": config.n_inner or 4 * config.n_embd}
-    quirks = {"activation": read_activation(config, "activation_function"), "last_norm": True}
+    quirks = ActivationQuirks(read_activation(config, "activation_function"))
     return Settings(sizes, quirks, config.n_positions)
 
 
-def shrink(config: Any, shards: int) -> dict[str, Any]:
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
     heads, _ = tiny_heads(config.n_head, config.n_head, shards)
     return {
         "vocab_size": tiny_vocab(config.vocab_size, shards),
@@ -53,7 +53,8 @@ FAMILY = Family(
     architecture="GPT2LMHeadModel",
     template="gpt2",
     model_class="GPT2",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes={  # Radford et al. 2019, table 2
         "small": _size("gpt2", 768, 12, 12),
         "medium": _size("gpt2-medium", 1024, 24, 16),
@@ -61,7 +62,9 @@ FAMILY = Family(
         "xl": _size("gpt2-xl", 1600, 48, 25),
     },
     keys=KEYS,
-    read=read,
-    shrink=shrink,
-    derived=("n_inner",),
+    read=_read,
+    shrink=_shrink,
+    quirks=ActivationQuirks,
+    derived_keys=("n_inner",),
+    order=20,
 )

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from redco_new.models.family import Family, Settings, Size, check_equal, read_keys
+from redco_new.models.family import CAUSAL, Family, Quirks, Settings, Size
+from redco_new.models.hf_config import check_equal, read_keys
 from redco_new.models.tiny import tiny_heads, tiny_mlp, tiny_vocab
 
 KEYS = {
@@ -16,13 +17,13 @@ KEYS = {
 }
 
 
-def read(config: Any) -> Settings:
+def _read(config: Any) -> Settings:
     check_equal(config, activation_function="gelu_new", tie_word_embeddings=False)
     sizes = read_keys(config, KEYS) | {"mlp_dim": config.n_inner or 4 * config.n_embd}
-    return Settings(sizes, {}, config.n_positions)
+    return Settings(sizes, Quirks(), config.n_positions)
 
 
-def shrink(config: Any, shards: int) -> dict[str, Any]:
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
     heads, _ = tiny_heads(config.n_head, config.n_head, shards)
     return {
         "vocab_size": tiny_vocab(config.vocab_size, shards),
@@ -42,9 +43,11 @@ FAMILY = Family(
     architecture="GPTJForCausalLM",
     template="gpt_j",
     model_class="GPTJ",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes={"6b": Size({}, "EleutherAI/gpt-j-6b")},
     keys=KEYS,
-    read=read,
-    shrink=shrink,
+    read=_read,
+    shrink=_shrink,
+    order=10,
 )

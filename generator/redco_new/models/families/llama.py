@@ -2,8 +2,14 @@
 
 from typing import Any
 
-from redco_new.models.families.decoders import DERIVED, KEYS_AND_HEAD, read_decoder, shrink_decoder
-from redco_new.models.family import Family, Settings, Size
+from redco_new.models.decoders import (
+    DERIVED_KEYS,
+    KEYS_AND_HEAD,
+    DecoderQuirks,
+    read_decoder,
+    shrink_decoder,
+)
+from redco_new.models.family import CAUSAL, Family, Settings, Size
 
 
 def _llama(
@@ -69,7 +75,7 @@ SIZES = {
 }
 
 
-def read(config: Any) -> Settings:
+def _read(config: Any) -> Settings:
     biased, mlp_bias = config.attention_bias, config.mlp_bias
     return read_decoder(config, KEYS_AND_HEAD, qkv_bias=biased, o_bias=biased, mlp_bias=mlp_bias)
 
@@ -81,10 +87,13 @@ FAMILY = Family(
     architecture="LlamaForCausalLM",
     template="decoder",
     model_class="Llama",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes=SIZES,
     keys=KEYS_AND_HEAD,
-    read=read,
+    read=_read,
     shrink=shrink_decoder,
-    derived=DERIVED,
+    quirks=DecoderQuirks,
+    derived_keys=DERIVED_KEYS,
+    order=40,
 )

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from redco_new.models.families.decoders import (
-    DERIVED,
+from redco_new.models.decoders import (
+    DERIVED_KEYS,
     KEYS_AND_HEAD,
+    DecoderQuirks,
     read_decoder,
     shrink_decoder,
 )
-from redco_new.models.family import Family, Settings, Size
+from redco_new.models.family import CAUSAL, Family, Settings, Size
 
 ROPE = {"rope_type": "default", "rope_theta": 1000000.0}
 
@@ -39,7 +40,7 @@ SIZES = {
 }
 
 
-def read(config: Any) -> Settings:
+def _read(config: Any) -> Settings:
     return read_decoder(config, KEYS_AND_HEAD)
 
 
@@ -50,10 +51,13 @@ FAMILY = Family(
     architecture="MistralForCausalLM",
     template="decoder",
     model_class="Mistral",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes=SIZES,
     keys=KEYS_AND_HEAD,
-    read=read,
+    read=_read,
     shrink=shrink_decoder,
-    derived=DERIVED,
+    quirks=DecoderQuirks,
+    derived_keys=DERIVED_KEYS,
+    order=50,
 )

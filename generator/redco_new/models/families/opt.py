@@ -1,9 +1,10 @@
 """OPT: 350m norms after each sum, and has tokens of fewer features than the residual stream."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from redco_new.models.hf_config import read_activation
-from redco_new.models.family import Family, Settings, Size, check_equal, read_keys
+from redco_new.models.family import CAUSAL, ActivationQuirks, Family, Settings, Size
+from redco_new.models.hf_config import check_equal, read_activation, read_keys
 from redco_new.models.tiny import tiny_heads, tiny_vocab
 
 KEYS = {
@@ -16,7 +17,34 @@ KEYS = {
 }
 
 
-def read(config: Any) -> Settings:
+@dataclass(frozen=True)
+class OPTQuirks(ActivationQuirks):
+    """What the template depends on besides sizes.
+
+    pre_norm: whether each layer norms its input, and a norm follows the last one, or its output.
+    rows: the file shared/opt/rows_*: whether the table of tokens has the features of the residual stream.
+    """
+
+    pre_norm: bool
+    rows: str
+
+    @property
+    def layer(self) -> str:
+        """The file of templates/models/shared that a layer is in."""
+        return "layer_pre_norm" if self.pre_norm else "layer_post_norm"
+
+    @property
+    def norm(self) -> str:
+        """The function that norms what the last layer gives; "" where none does."""
+        return "_norm" if self.pre_norm else ""
+
+    @property
+    def end(self) -> str:
+        """What hidden states come out of last."""
+        return "norm" if self.pre_norm else "layer"
+
+
+def _read(config: Any) -> Settings:
     check_equal(
         config,
         tie_word_embeddings=True,
@@ -26,16 +54,16 @@ def read(config: Any) -> Settings:
     )
     projected = config.word_embed_proj_dim != config.hidden_size
     token_dim = {"token_dim": config.word_embed_proj_dim} if projected else {}
-    quirks = {
-        "activation": read_activation(config, "activation_function"),
-        "last_norm": config.do_layer_norm_before,
-        "projected": projected,
-    }
+    quirks = OPTQuirks(
+        activation=read_activation(config, "activation_function"),
+        pre_norm=config.do_layer_norm_before,
+        rows="projected" if projected else "whole",
+    )
     sizes = read_keys(config, KEYS) | token_dim
     return Settings(sizes, quirks, config.max_position_embeddings)
 
 
-def shrink(config: Any, shards: int) -> dict[str, Any]:
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
     heads, _ = tiny_heads(config.num_attention_heads, config.num_attention_heads, shards)
     projected = config.word_embed_proj_dim != config.hidden_size
     return {
@@ -61,7 +89,8 @@ FAMILY = Family(
     architecture="OPTForCausalLM",
     template="opt",
     model_class="OPT",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes={  # Zhang et al. 2022, table 1
         "125m": _size("125m", 12, 12, 768),
         "350m": _size("350m", 24, 16, 1024, word_embed_proj_dim=512, do_layer_norm_before=False),
@@ -73,7 +102,9 @@ FAMILY = Family(
         "66b": _size("66b", 64, 72, 9216),
     },
     keys=KEYS,
-    read=read,
-    shrink=shrink,
-    derived=("word_embed_proj_dim",),
+    read=_read,
+    shrink=_shrink,
+    quirks=OPTQuirks,
+    derived_keys=("word_embed_proj_dim",),
+    order=30,
 )

@@ -2,8 +2,14 @@
 
 from typing import Any
 
-from redco_new.models.families.decoders import DERIVED, KEYS, read_decoder, shrink_even
-from redco_new.models.family import Family, Settings, Size
+from redco_new.models.decoders import (
+    DERIVED_KEYS,
+    KEYS,
+    DecoderQuirks,
+    read_decoder,
+    shrink_even,
+)
+from redco_new.models.family import CAUSAL, Family, Settings, Size
 
 _MEDIUM = {
     "hidden_size": 5120,
@@ -32,8 +38,8 @@ SIZES = {
 }
 
 
-def read(config: Any) -> Settings:
-    return read_decoder(config, KEYS, fused=True)
+def _read(config: Any) -> Settings:
+    return read_decoder(config, KEYS, tensors="fused")
 
 
 FAMILY = Family(
@@ -43,10 +49,13 @@ FAMILY = Family(
     architecture="Phi3ForCausalLM",
     template="decoder",
     model_class="Phi3",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes=SIZES,
     keys=KEYS,
-    read=read,
+    read=_read,
     shrink=shrink_even,
-    derived=DERIVED,
+    quirks=DecoderQuirks,
+    derived_keys=DERIVED_KEYS,
+    order=80,
 )

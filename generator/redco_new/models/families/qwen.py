@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from redco_new.models.families.decoders import (
-    DERIVED,
+from redco_new.models.decoders import (
+    DERIVED_KEYS,
     KEYS,
     KEYS_AND_HEAD,
+    DecoderQuirks,
     read_decoder,
     shrink_decoder,
     shrink_even,
 )
-from redco_new.models.family import Family, Settings, Size
+from redco_new.models.family import CAUSAL, Family, Settings, Size
 
 
 def _qwen(
@@ -59,11 +60,11 @@ QWEN3_SIZES = {
 }
 
 
-def read_qwen2(config: Any) -> Settings:
+def _read_qwen2(config: Any) -> Settings:
     return read_decoder(config, KEYS, qkv_bias=True)
 
 
-def read_qwen3(config: Any) -> Settings:
+def _read_qwen3(config: Any) -> Settings:
     biased = config.attention_bias
     return read_decoder(config, KEYS_AND_HEAD, qk_norm=True, qkv_bias=biased, o_bias=biased)
 
@@ -75,12 +76,15 @@ QWEN2 = Family(
     architecture="Qwen2ForCausalLM",
     template="decoder",
     model_class="Qwen2",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes=QWEN2_SIZES,
     keys=KEYS,
-    read=read_qwen2,
+    read=_read_qwen2,
     shrink=shrink_even,
-    derived=DERIVED,
+    quirks=DecoderQuirks,
+    derived_keys=DERIVED_KEYS,
+    order=60,
 )
 QWEN3 = Family(
     name="qwen3",
@@ -89,10 +93,13 @@ QWEN3 = Family(
     architecture="Qwen3ForCausalLM",
     template="decoder",
     model_class="Qwen3",
-    recipe="lm",
+    recipes=("lm",),
+    provides=CAUSAL,
     sizes=QWEN3_SIZES,
     keys=KEYS_AND_HEAD,
-    read=read_qwen3,
+    read=_read_qwen3,
     shrink=shrink_decoder,
-    derived=DERIVED,
+    quirks=DecoderQuirks,
+    derived_keys=DERIVED_KEYS,
+    order=70,
 )

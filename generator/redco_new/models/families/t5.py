@@ -1,9 +1,10 @@
 """T5: v1.0 (relu, tied), v1.1 and Flan (gated gelu, untied)."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from redco_new.models.hf_config import read_activation
-from redco_new.models.family import Family, Settings, Size, read_keys, refuse
+from redco_new.models.family import ENCODER_DECODER, ActivationQuirks, Family, Settings, Size
+from redco_new.models.hf_config import read_activation, read_keys, refuse
 from redco_new.models.tiny import tiny_heads, tiny_vocab
 
 KEYS = {
@@ -22,19 +23,43 @@ KEYS = {
     "eos_id": "eos_token_id",
 }
 
+LENGTH = (
+    512  # tokens of a source by default: those that T5 was trained on (Raffel et al. 2020, 3.1.2)
+)
 
-def read(config: Any) -> Settings:
+
+@dataclass(frozen=True)
+class T5Quirks(ActivationQuirks):
+    """What the template depends on besides sizes.
+
+    gate: whether the MLP has a gate (v1.1).
+    own_head: whether logits have a table of their own (v1.1), not that of the embedding.
+    """
+
+    gate: bool
+    own_head: bool
+
+    @property
+    def mlp_tensors(self) -> dict[str, str]:
+        """What checkpoints call each kernel of the MLP."""
+        if self.gate:
+            return {"gate": "wi_0", "up": "wi_1", "down": "wo"}
+        return {"up": "wi", "down": "wo"}
+
+
+def _read(config: Any) -> Settings:
     sizes = read_keys(config, KEYS)
     for field in ("start_id", "pad_id", "eos_id"):
         if not isinstance(sizes[field], int):
             refuse(config, f"{KEYS[field]} is {sizes[field]!r}, and redco needs one token")
     activation = read_activation(config, "dense_act_fn")
-    quirks = {"activation": activation, "gated": config.is_gated_act}
     # transformers 5 keeps of `tie_word_embeddings` only what it says of the logits' scale.
-    return Settings(sizes, quirks | {"tied": config.scale_decoder_outputs}, 512)
+    own_head = not config.scale_decoder_outputs
+    quirks = T5Quirks(activation, gate=config.is_gated_act, own_head=own_head)
+    return Settings(sizes, quirks, LENGTH)
 
 
-def shrink(config: Any, shards: int) -> dict[str, Any]:
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
     heads, _ = tiny_heads(config.num_heads, config.num_heads, shards)
     return {
         "vocab_size": tiny_vocab(config.vocab_size, shards),
@@ -76,13 +101,16 @@ FAMILY = Family(
     architecture="T5ForConditionalGeneration",
     template="t5",
     model_class="T5",
-    recipe="seq2seq",
+    recipes=("seq2seq",),
+    provides=ENCODER_DECODER,
     sizes={
         **{name: Size(config, f"google-t5/t5-{name}") for name, config in FIRST.items()},
         **{f"v1_1-{n}": Size(config, f"google/t5-v1_1-{n}") for n, config in LATER.items()},
         **{f"flan-{n}": Size(config, f"google/flan-t5-{n}") for n, config in LATER.items()},
     },
     keys=KEYS,
-    read=read,
-    shrink=shrink,
+    read=_read,
+    shrink=_shrink,
+    quirks=T5Quirks,
+    order=130,
 )

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from redco_new.models.hf_config import read_activation
-from redco_new.models.family import Family, Settings, Size, check_equal, read_keys, refuse
+from redco_new.models.family import ActivationQuirks, Family, IMAGES, Settings, Size
+from redco_new.models.hf_config import check_equal, read_activation, read_keys, refuse
 from redco_new.models.tiny import tiny_heads
 
 KEYS = {
@@ -20,17 +20,16 @@ KEYS = {
 CLASSES = 1000  # of ImageNet
 
 
-def read(config: Any) -> Settings:
+def _read(config: Any) -> Settings:
     check_equal(config, qkv_bias=True)
     for key in ("image_size", "patch_size"):
         if not isinstance(getattr(config, key), int):
             refuse(config, f"{key} is {getattr(config, key)}, and redco's images are square")
-    return Settings(
-        read_keys(config, KEYS), {"activation": read_activation(config, "hidden_act")}, 0
-    )
+    quirks = ActivationQuirks(read_activation(config, "hidden_act"))
+    return Settings(read_keys(config, KEYS), quirks, sequence_length=0)
 
 
-def shrink(config: Any, shards: int) -> dict[str, Any]:
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
     heads, _ = tiny_heads(config.num_attention_heads, config.num_attention_heads, shards)
     return {
         "image_size": 32,
@@ -62,7 +61,8 @@ FAMILY = Family(
     architecture="ViTForImageClassification",
     template="vit",
     model_class="ViT",
-    recipe="image",
+    recipes=("image",),
+    provides=IMAGES,
     sizes={  # Dosovitskiy et al. 2021, table 1
         "base-16": Size(_size(768, 12, 12), "google/vit-base-patch16-224"),
         "large-16": Size(_size(1024, 24, 16), "google/vit-large-patch16-224"),
@@ -70,7 +70,9 @@ FAMILY = Family(
         "huge-14": Size(_size(1280, 32, 16, patch_size=14), "google/vit-huge-patch14-224-in21k"),
     },
     keys=KEYS,
-    read=read,
-    shrink=shrink,
-    derived=("id2label", "label2id", "pooler_output_size"),
+    read=_read,
+    shrink=_shrink,
+    quirks=ActivationQuirks,
+    derived_keys=("id2label", "label2id", "pooler_output_size"),
+    order=160,
 )

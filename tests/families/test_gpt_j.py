@@ -7,7 +7,9 @@ import pytest
 import torch
 import transformers
 from flax import nnx
+from families.decoders import check_all
 from families.parity import emitted
+from families.reference import Reference
 from jax.extend.core import jaxprs_in_params
 from redco_runtime.generate import generate
 
@@ -16,6 +18,19 @@ from redco_new.models.find import find_model
 SIZES = {"vocab_size": 97, "embed_dim": 48, "mlp_dim": 80, "num_layers": 3, "num_heads": 4}
 LIMITS = {"rotary_dim": 8, "max_positions": 64}
 
+
+SMALL = {
+    "vocab_size": 131,
+    "n_embd": 48,
+    "n_inner": 80,
+    "n_layer": 3,
+    "n_head": 4,
+    "rotary_dim": 8,
+    "n_positions": 64,
+    "bos_token_id": None,
+    "eos_token_id": None,
+}
+REFERENCES = {"gpt-j": Reference(SMALL, check_all, {"6b": 6_050_882_784})}
 
 gpt_j = emitted(find_model("gpt-j", "", 1))[0]
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from families.decoders import check_all, check_forward, ids
-from families.parity import pair
+from families.parity import make_pair
+from families.reference import Reference
 from families.test_llama import SMALL
 
 from redco_new.errors import RedcoError
@@ -12,20 +13,20 @@ QWEN = {"moe_intermediate_size": 24, "num_experts": 8, "num_experts_per_tok": 3,
 MIXTRAL = {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8}
 
 
-def test_mixtral():
-    check_all(pair("mixtral", **SMALL, **MIXTRAL))
-
-
-def test_qwen3_moe():
-    check_all(pair("qwen3-moe", **SMALL, **QWEN, norm_topk_prob=True))
+REFERENCES = {  # parameters: Jiang et al. 2024; the model card of Qwen
+    "mixtral": Reference(SMALL | MIXTRAL, check_all, {"8x7b": 46_702_792_704}),
+    "qwen3-moe": Reference(
+        SMALL | QWEN | {"norm_topk_prob": True}, check_all, {"30b-a3b": 30_532_122_624}
+    ),
+}
 
 
 def test_shares_that_are_not_normalized():
-    check_forward(pair("qwen3-moe", **SMALL, **QWEN, norm_topk_prob=False))
+    check_forward(make_pair("qwen3-moe", **SMALL, **QWEN, norm_topk_prob=False))
 
 
 def test_an_expert_without_room_leaves_tokens_out():
-    found = pair("mixtral", **SMALL, **MIXTRAL)
+    found = make_pair("mixtral", **SMALL, **MIXTRAL)
     x = ids(found)
     tight = found.merge(found.params, capacity_factor=0.5)
     full, less = (np.asarray(model(x)) for model in (found.ours, tight))
@@ -35,4 +36,4 @@ def test_an_expert_without_room_leaves_tokens_out():
 
 def test_layers_without_experts_are_refused():
     with pytest.raises(RedcoError, match="mlp_only_layers is"):
-        pair("qwen3-moe", **SMALL, **QWEN, mlp_only_layers=[0])
+        make_pair("qwen3-moe", **SMALL, **QWEN, mlp_only_layers=[0])

@@ -1,0 +1,61 @@
+"""Mixtral: Mistral with experts."""
+
+from typing import Any
+
+from redco_new.models.decoders import DERIVED_KEYS, KEYS_AND_HEAD, shrink_decoder
+from redco_new.models.experts import ExpertsQuirks, read_experts
+from redco_new.models.family import CAUSAL, Family, Settings, Size
+
+KEYS = {
+    **KEYS_AND_HEAD,
+    "num_experts": "num_local_experts",
+    "experts_per_token": "num_experts_per_tok",
+}
+_ROPE = {"rope_type": "default", "rope_theta": 1000000.0}
+
+# Jiang et al. 2024, table 1; the config.json of the checkpoints.
+SIZES = {
+    "8x7b": Size(
+        {"max_position_embeddings": 32768, "rope_parameters": _ROPE}, "mistralai/Mixtral-8x7B-v0.1"
+    ),
+    "8x22b": Size(
+        {
+            "vocab_size": 32768,
+            "hidden_size": 6144,
+            "intermediate_size": 16384,
+            "num_hidden_layers": 56,
+            "num_attention_heads": 48,
+            "max_position_embeddings": 65536,
+            "rope_parameters": _ROPE,
+        },
+        "mistralai/Mixtral-8x22B-v0.3",
+    ),
+}
+
+
+def _read(config: Any) -> Settings:
+    names = {"block": "block_sparse_moe", "gate": "w1", "up": "w3", "down": "w2"}
+    return read_experts(config, KEYS, **names)
+
+
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
+    return shrink_decoder(config, shards) | {"num_local_experts": 4, "num_experts_per_tok": 2}
+
+
+FAMILY = Family(
+    name="mixtral",
+    title="Mixtral",
+    model_type="mixtral",
+    architecture="MixtralForCausalLM",
+    template="experts",
+    model_class="Mixtral",
+    recipes=("lm",),
+    provides=CAUSAL,
+    sizes=SIZES,
+    keys=KEYS,
+    read=_read,
+    shrink=_shrink,
+    quirks=ExpertsQuirks,
+    derived_keys=DERIVED_KEYS,
+    order=110,
+)

@@ -1,0 +1,83 @@
+"""Qwen3-MoE: Qwen3 with experts."""
+
+from typing import Any
+
+from redco_new.models.decoders import DERIVED_KEYS, KEYS_AND_HEAD, shrink_decoder
+from redco_new.models.experts import ExpertsQuirks, read_experts
+from redco_new.models.family import CAUSAL, Family, Settings, Size
+from redco_new.models.hf_config import check_equal
+from redco_new.models.tiny import tiny_mlp
+
+KEYS = {
+    **KEYS_AND_HEAD,
+    "mlp_dim": "moe_intermediate_size",
+    "num_experts": "num_experts",
+    "experts_per_token": "num_experts_per_tok",
+}
+_ROPE = {"rope_type": "default", "rope_theta": 1000000.0}
+
+
+def _qwen(name: str, layers: int, embed: int, mlp: int, heads: int) -> Size:
+    config = {
+        "num_hidden_layers": layers,
+        "hidden_size": embed,
+        "intermediate_size": 3 * embed,
+        "moe_intermediate_size": mlp,
+        "num_attention_heads": heads,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "norm_topk_prob": True,
+        "max_position_embeddings": 40960,
+        "rope_parameters": _ROPE,
+        "bos_token_id": 151643,
+        "eos_token_id": 151645,
+    }
+    return Size(config, f"Qwen/{name}")
+
+
+# Yang et al. 2025, table 2; the config.json of the checkpoints.
+SIZES = {
+    "30b-a3b": _qwen("Qwen3-30B-A3B", 48, 2048, 768, 32),
+    "235b-a22b": _qwen("Qwen3-235B-A22B", 94, 4096, 1536, 64),
+}
+
+
+def _read(config: Any) -> Settings:
+    check_equal(config, mlp_only_layers=[], decoder_sparse_step=1)
+    biased = config.attention_bias
+    return read_experts(
+        config,
+        KEYS,
+        normalize_shares=config.norm_topk_prob,
+        qk_norm=True,
+        qkv_bias=biased,
+        o_bias=biased,
+    )
+
+
+def _shrink(config: Any, shards: int) -> dict[str, Any]:
+    tiny = shrink_decoder(config, shards)
+    experts = {"num_experts": 8, "num_experts_per_tok": 2}
+    mlp = tiny_mlp(config.moe_intermediate_size, tiny["hidden_size"], shards)
+    return tiny | experts | {"moe_intermediate_size": mlp}
+
+
+FAMILY = Family(
+    name="qwen3-moe",
+    title="Qwen3-MoE",
+    model_type="qwen3_moe",
+    architecture="Qwen3MoeForCausalLM",
+    template="experts",
+    model_class="Qwen3Moe",
+    recipes=("lm",),
+    provides=CAUSAL,
+    sizes=SIZES,
+    keys=KEYS,
+    read=_read,
+    shrink=_shrink,
+    quirks=ExpertsQuirks,
+    derived_keys=(*DERIVED_KEYS, "num_local_experts"),
+    order=120,
+)

@@ -1,0 +1,85 @@
+"""What is said of each family holds: its sizes, what its class provides, its exports."""
+
+import inspect
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+import transformers
+from families.counts import count
+from families.parity import emitted
+from families.reference import reference, references
+from redco_runtime.export import export
+from redco_runtime.load import load
+
+from redco_new.models.families import FAMILIES
+from redco_new.models.find import find_model
+from redco_new.models.recipes import RECIPES
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_has_a_reference(family):
+    reference(family)
+
+
+def test_each_reference_is_of_a_family():
+    assert references().keys() <= FAMILIES.keys()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sizes_have_the_parameters_of_their_checkpoints(family):
+    parameters = reference(family).parameters
+    assert parameters, f"say how many parameters some size of {family} has, in its Reference"
+    assert {size: count(family, size) for size in parameters} == parameters
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_class_has_the_methods_that_its_family_provides(family):
+    model = find_model(family, "", 1)
+    kind = getattr(emitted(model)[0], model.family.model_class)
+    for signature in sorted(model.family.provides):
+        name = signature.partition("(")[0]
+        parameters = inspect.signature(getattr(kind, name)).parameters.values()
+        needed = [x.name for x in parameters if x.default is x.empty and x.name != "self"]
+        assert signature == f"{name}({', '.join(needed)})"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_recipes_of_a_family_need_what_it_provides(family):
+    for recipe in FAMILIES[family].recipes:
+        assert RECIPES[recipe].needs <= FAMILIES[family].provides, recipe
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_export_is_what_transformers_wrote_and_is_read_again(family, tmp_path):
+    pair = reference(family).pair(family)
+    export(
+        jax.tree.map(jnp.asarray, pair.params),
+        tmp_path / "out",
+        pair.weights.hf_config(pair.config()) | {"dtype": "float32"},
+        table=pair.weights.tensors(pair.config()),
+    )
+    kind = getattr(transformers, pair.model.family.architecture)
+    again, report = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    expected = pair.torch.state_dict()
+    assert again.state_dict().keys() == expected.keys()
+    for name, tensor in again.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+    params, initial = loaded(pair, tmp_path / "out")
+    assert not initial
+    jax.tree.map(np.testing.assert_array_equal, params, pair.params)
+
+
+def loaded(pair, folder):
+    """Return what `train --init folder` starts from, on one device, and what keeps its initial value."""
+    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    like = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, "float32", sharding=place), pair.params
+    )
+    steps = SimpleNamespace(state=SimpleNamespace(params=like), shapes=like)
+    config = SimpleNamespace(model=pair.config(), train=SimpleNamespace(seed=0))
+    return load(str(folder), steps, config, pair.weights)

@@ -1,1 +1,4 @@
-"""Updating a project: what was asked for and what the user wrote become one tree, or nothing changes."""
+"""Updating a project: what redco.toml asks for and what the user wrote become one tree, or nothing changes.
+
+README.md lists the stages.
+"""

@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from redco_new.errors import Refusal
-from redco_new.update.mirror import scratch, told
+from redco_new.update.sandbox import sandbox_errors, temporary_folder
 
 STEP = Path(__file__).with_name("trial_step.py")
+# Limits beyond which nobody waits, not measurements: data that takes longer is a note, and a step of
+# the preset tiny that does hangs.
 EXAMPLES_SECONDS = 60
 TRIAL_SECONDS = 600
-LAST_WORDS = 300  # characters of what the project printed
+LAST_WORDS = 300  # characters of what the project printed: its end, in one screen
 LOOK = "nothing was written: `redco update --diff` shows what was merged; change yours to fit it"
 FAILED = "merged, it does not run"
 
 
-def try_out(
+def try_one_step(
     project: Path,
     package: str,
     mesh: Mapping[str, int],
@@ -30,21 +32,24 @@ def try_out(
 ) -> list[str]:
     """Import the project in the folder `project`, and take one step of its preset tiny with it.
 
-    project: a mirror: what its code writes stays there.  package: its import name.
+    project: a mirror: what its code writes stays there.
+    package: its import name.
     mesh: of the project's tests, axis -> size, on as many virtual CPU devices.
+
     Returns notes of what was not tried: what `examples` cannot read here is no fault of the merge.
     Raises Refusal if the project does not run, and RedcoError if the disk is full.
     """
     progress(f"trying one step on {math.prod(mesh.values())} virtual devices")
-    with scratch() as folder:
-        found = run_step(project, package, mesh, folder)
-    if "error" in found:
-        refuse(found["where"] or package, found["error"], remedy(project, found["missing"] or ""))
-    return [f"one step was not tried: {found['note']}"] if found["note"] else []
+    with temporary_folder() as folder:
+        report = _run_step(project, package, mesh, folder)
+    if "error" in report:
+        missing = report["missing"] or ""
+        _refuse(report["where"] or package, report["error"], _remedy(project, missing))
+    return [f"one step was not tried: {report['note']}"] if report["note"] else []
 
 
-def run_step(project: Path, package: str, mesh: Mapping[str, int], folder: Path) -> dict[str, Any]:
-    """What trial_step.py reports. Raises Refusal if it does not come to that."""
+def _run_step(project: Path, package: str, mesh: Mapping[str, int], folder: Path) -> dict[str, Any]:
+    """Return what trial_step.py reports. Raises Refusal if it does not come to that."""
     report, output = folder / "report.json", folder / "output"
     job = {
         "project": str(project),
@@ -53,30 +58,31 @@ def run_step(project: Path, package: str, mesh: Mapping[str, int], folder: Path)
         "seconds": EXAMPLES_SECONDS,
         "report": str(report),
     }
-    with started(project, json.dumps(job), output) as child:
+    with _step_process(project, json.dumps(job), output) as child:
         try:
             code = child.wait(TRIAL_SECONDS)
         except subprocess.TimeoutExpired:
             todo = "make the preset tiny in config.py smaller"
-            refuse(package, f"one step takes more than {TRIAL_SECONDS} s", todo)
+            _refuse(package, f"one step takes more than {TRIAL_SECONDS} s", todo)
     if report.exists():
-        return json.loads(report.read_text())
-    said = output.read_text(errors="replace").replace(f"{project}{os.sep}", "")
-    said = " ".join(said.split())[-LAST_WORDS:]
-    refuse(package, f"Python ended with {code} and said: {said or 'nothing'}", LOOK)
+        content: dict[str, Any] = json.loads(report.read_text())
+        return content
+    text = output.read_text(errors="replace").replace(f"{project}{os.sep}", "")
+    last_words = " ".join(text.split())[-LAST_WORDS:]
+    _refuse(package, f"Python ended with {code} and said: {last_words or 'nothing'}", LOOK)
 
 
 @contextmanager
-def started(project: Path, job: str, output: Path) -> Iterator[subprocess.Popen]:
-    """The program that takes the step; it and all that it started are ended on leaving."""
+def _step_process(project: Path, job: str, output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the program that takes the step; it and all that it started are ended on leaving."""
     # -P: not the folder of the program, whose modules could have the names of the user's.
-    with told(), open(output, "wb") as said:
+    with sandbox_errors(), open(output, "wb") as out:
         child = subprocess.Popen(
             [sys.executable, "-P", str(STEP), job],
             cwd=project,
-            env=environment(project),
+            env=_environment(project),
             stdin=subprocess.DEVNULL,
-            stdout=said,
+            stdout=out,
             stderr=subprocess.STDOUT,
             process_group=0,
         )
@@ -88,8 +94,8 @@ def started(project: Path, job: str, output: Path) -> Iterator[subprocess.Popen]
         child.wait()
 
 
-def environment(project: Path) -> dict[str, str]:
-    """That of this process, with the project before what is installed, and on the CPU."""
+def _environment(project: Path) -> dict[str, str]:
+    """Return that of this process, with the project before what is installed, and on the CPU."""
     path = os.environ.get("PYTHONPATH")
     return os.environ | {
         "PYTHONPATH": f"{project}{os.pathsep}{path}" if path else str(project),
@@ -100,8 +106,8 @@ def environment(project: Path) -> dict[str, str]:
     }
 
 
-def remedy(project: Path, missing: str) -> str:
-    """What to do about an error. missing: the module that it could not import, or ""."""
+def _remedy(project: Path, missing: str) -> str:
+    """Return what to do about an error. missing: the module that it could not import, or ""."""
     top = missing.partition(".")[0]
     if not top or (project / top).exists() or (project / f"{top}.py").exists():
         return LOOK
@@ -111,5 +117,5 @@ def remedy(project: Path, missing: str) -> str:
     )
 
 
-def refuse(where: str, what: str, todo: str) -> NoReturn:
+def _refuse(where: str, what: str, todo: str) -> NoReturn:
     raise Refusal(where, f"{FAILED}: {what}", todo)

@@ -1,4 +1,4 @@
-"""The files of a project, for the template's model or for the one that its user has by now."""
+"""What redco writes for a project today: for the template's model, or for the one that its user has."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 from redco_new.request import Request
 
 
-class Derived:
+class Regeneration:
     """What redco writes for a request. Reading the model takes seconds, and may raise RedcoError.
 
-    files: path -> text, for the model of the template.  mesh: of the project's tests, axis -> size.
-    recorded: the model, for the manifest.  notes: what its user should know.
+    files: path -> text, for the model of the template.
+    mesh: of the project's tests, axis -> size.
+    recorded: the model, for the manifest.
+    notes: what its user should know.
     """
 
     def __init__(
@@ -33,24 +35,24 @@ class Derived:
         self.files = self._render(self._facts)
 
     def of_own_model(self, project: Path) -> tuple[dict[str, str], list[str]]:
-        """(files for the model, the settings and the loss in the folder `project`, notes).
+        """Return (files for the model, the settings and the loss in the folder `project`, notes).
 
-        `mesh` is that of its tests from then on. Raises RedcoError, which names the user's line, where they cannot be traced.
+        `mesh` is that of its tests from then on. Raises RedcoError, which names the user's line,
+        where they cannot be traced.
         """
         from redco_new.generate.context import gather
-        from redco_new.update.package import imported
-        from redco_new.update.user_program import user_program, weights_notes
+        from redco_new.update.user_model import import_package, user_program, weights_notes
 
-        with imported(project, self.request.package) as package:
+        with import_package(project, self.request.package) as package:
             folder = self.request.folder.resolve()
             name = self._facts["model_class"]
             program, notes = user_program(package, self._program, name, folder)
-            known = gather(self._design, program)
+            facts = gather(self._design, program)
             notes = [*notes, *weights_notes(package, program)]
-        self.mesh = known["test_mesh"]
-        return (self.files if known == self._facts else self._render(known)), notes
+        self.mesh = facts["test_mesh"]
+        return (self.files if facts == self._facts else self._render(facts)), notes
 
-    def _render(self, known: dict[str, Any]) -> dict[str, str]:
+    def _render(self, facts: dict[str, Any]) -> dict[str, str]:
         from redco_new.render.tree import render
 
-        return render(known, self.template)
+        return render(facts, self.template)

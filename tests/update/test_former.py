@@ -23,7 +23,10 @@ EDITS = {
     PIPELINE: ("    return losses_BS, weights_BS", "    return 0.5 * losses_BS, weights_BS"),
     MODEL: ("gelu(u_BSF, approximate=True)", "gelu(u_BSF, approximate=False)"),
 }
-TRAIN_EDIT = ("    run = training_run(", '    print("on the text of my own")\n    run = training_run(')
+TRAIN_EDIT = (
+    "    run = training_run(",
+    '    print("on the text of my own")\n    run = training_run(',
+)
 STEP = "python -m my_project.train --preset tiny --steps 1 --virtual-devices 4 --workdir runs/a"
 
 

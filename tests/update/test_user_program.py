@@ -126,6 +126,15 @@ def test_a_model_that_does_not_run(project, program, edits, message):
     assert "my_project/model.py" in found.value.where
 
 
+def test_a_module_that_is_missing(project, program):
+    folder = project()
+    (folder / MODEL).unlink()
+    with pytest.raises(RedcoError) as error:
+        read(folder, program)
+    message = f"{MODEL}: is missing; bring it back: redco update --restore {MODEL}"
+    assert str(error.value) == message
+
+
 def test_no_full_preset(project, program):
     with pytest.raises(RedcoError, match=r"config.py: it has no PRESETS\['full'\]"):
         read(project(config=[('{"full": Config(), ', "{")]), program)

@@ -44,7 +44,7 @@ def _copy(state: ProjectState, path: str) -> bytes:
         what = f"{path} is yours since you ejected it, and redco has no copy of it"
         raise RedcoError(FLAG, what, "bring it back from git, or from a copy of your own")
     if path not in state.manifest.files:
-        todo = "give the path of one file; .redco/manifest.json lists them"
+        todo = "give the path of one file of .redco/manifest.json"
         raise RedcoError(FLAG, f"redco did not write {path}", todo)
     content = state.pristine(path)
     if content is None:

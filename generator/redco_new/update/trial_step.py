@@ -76,7 +76,7 @@ def try_project(job: dict[str, Any]) -> None:
 
 
 def take_step(steps: Any, pipeline: Any, config: Any, job: dict[str, Any]) -> None:
-    """One step from random parameters, of a batch that has a row for each device of each part."""
+    """Take one step from random parameters, of a batch that has a row for each device of each part."""
     import jax
     from redco_runtime.data import to_global
     from redco_runtime.mesh import count_parts

@@ -34,8 +34,8 @@ Restore = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="Bring PATH back as redco last wrote it, and do nothing else; one that you edited has to"
-        " be moved aside first.",
+        help="Bring PATH back as redco last wrote it, and do nothing else; move one that you edited"
+        " aside first.",
     ),
 ]
 

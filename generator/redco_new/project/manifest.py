@@ -1,6 +1,6 @@
-"""What redco remembers of a project, in its .redco/: the manifest, and a pristine copy of each file.
+"""What redco remembers of a project, in .redco/: the manifest, and a pristine copy of each file.
 
-The manifest tells an untouched file from an edited one; the copies are the base of a three-way merge.
+The manifest tells an untouched file from an edited one; the copies are the base of a merge.
 """
 
 import json
@@ -76,7 +76,7 @@ class Manifest:
     model_record: Mapping[str, Any] | None = None
 
     def to_json(self) -> str:
-        """Return it as it is stored: keys sorted, a final newline, the same text for the same input."""
+        """Return its stored text: keys sorted, a final newline, the same for the same input."""
         package = package_name(self.request["name"])
         content = {
             "schema": SCHEMA,
@@ -113,7 +113,7 @@ def base_path(path: str) -> str:
 
 
 def read_manifest(root: Path) -> Manifest:
-    """Return the manifest of a project: input, not truth. Raises RedcoError if it is none, or damaged."""
+    """Return the manifest of a project: input, not truth. Raises RedcoError if none, or damaged."""
     where = str(root / MANIFEST)
     try:
         text = (root / MANIFEST).read_text(encoding="utf-8")

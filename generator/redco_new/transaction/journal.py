@@ -15,12 +15,12 @@ STATE = re.compile(f"{FOLDER}|[0-9a-f]{{64}}")
 
 
 def staging_folder(root: Path) -> Path:
-    """Return where the transaction on `root` keeps its journal, what it will write and what it replaces."""
+    """Return where the transaction on `root` keeps its journal and its copies."""
     return root / STAGING
 
 
 def journal_file(root: Path) -> Path:
-    """Return the path of the journal. A transaction without one has changed nothing, or is committed."""
+    """Return the path of the journal. Without one nothing has changed, or all is committed."""
     return staging_folder(root) / "journal.json"
 
 
@@ -35,7 +35,7 @@ def new_copy(root: Path, number: int) -> Path:
 
 
 def unfinished(root: Path) -> bool:
-    """Tell whether a transaction on `root` is under way, or was interrupted and is not yet undone."""
+    """Tell whether a transaction on `root` is under way, or is interrupted and not yet undone."""
     return os.path.lexists(journal_file(root))
 
 
@@ -54,8 +54,8 @@ def write_journal(root: Path, steps: list[Step]) -> None:
 def read_journal(root: Path) -> list[Step]:
     """Return the steps of an unfinished transaction.
 
-    Raises RedcoError unless it is a journal as `write_journal` writes it, with places inside the project:
-    the file may come from anyone.
+    Raises RedcoError unless it is a journal as `write_journal` writes it, with paths inside the
+    project: the file may come from anyone.
     """
     journal = journal_file(root)
     try:

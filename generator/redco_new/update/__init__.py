@@ -1,4 +1,4 @@
-"""Updating a project: what redco.toml asks for and what the user wrote become one tree, or nothing changes.
+"""Updating a project: what is asked for and what the user wrote become one tree, or all stays.
 
 README.md lists the stages.
 """

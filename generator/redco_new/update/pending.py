@@ -88,7 +88,7 @@ def pending_changes(
 
 
 def incoming_diffs(pending: Iterable[PendingChange]) -> dict[str, str]:
-    """Return {path: text} of the files that show what is pending: the template's changes, as diffs."""
+    """Return {path: text} of the files that show what is pending, as diffs of the template."""
     files: dict[str, list[PendingChange]] = defaultdict(list)
     for change in pending:
         files[change.path].append(change)

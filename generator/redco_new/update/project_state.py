@@ -28,7 +28,7 @@ class ProjectState:
     _contents: dict[str, bytes | None] = field(default_factory=dict)
 
     def ours(self, path: str) -> bytes | None:
-        """Return what the user's file `path` held when it was first read; None where there is none."""
+        """Return what the user's file `path` held when first read; None where there is none."""
         if path not in self._contents:
             self._contents[path] = read_file(self.root, path)
         return self._contents[path]
@@ -39,13 +39,13 @@ class ProjectState:
         return [path for path in self.manifest.files if self.pristine(path) is None]
 
     def pristine(self, path: str) -> bytes | None:
-        """Return the copy of what redco wrote to `path`; None where it is gone or something else."""
+        """Return the copy of what redco wrote to `path`; None where it is gone or another."""
         copy = self.copies.get(path)
         intact = copy is not None and sha256(copy) == self.manifest.files.get(path)
         return copy if intact else None
 
     def base(self, path: str, theirs: bytes | None) -> bytes | None:
-        """Return what redco wrote to `path`: None if nothing, b"" where that cannot be known any more.
+        """Return what redco wrote to `path`: None if nothing, b"" where nobody can know any more.
 
         theirs: what it would write now, which is compared if the copy is damaged.
         """
@@ -67,7 +67,7 @@ def read_project_state(root: Path) -> ProjectState:
 
 
 def _paths_with_copies(root: Path) -> list[str]:
-    """Return the files that have a copy, also those that the manifest, of another branch, has not."""
+    """Return the files that have a copy, also those that the manifest of another branch lacks."""
     files = (x for x in (root / BASE).rglob(f"*{BASE_SUFFIX}") if x.is_file())
     return [x.relative_to(root / BASE).as_posix().removesuffix(BASE_SUFFIX) for x in files]
 

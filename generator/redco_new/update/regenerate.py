@@ -1,4 +1,4 @@
-"""What redco writes for a project today: for the template's model, or for the one that its user has."""
+"""What redco writes for a project today: for the template's model, or for its user's."""
 
 from __future__ import annotations
 

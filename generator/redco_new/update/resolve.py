@@ -14,7 +14,7 @@ from redco_new.update.run import open_project
 
 
 def resolve(root: Path, target: str, side: str) -> list[PendingChange]:
-    """Choose `side` of what is pending of `target`. Returns all that still is pending, with the sides.
+    """Choose `side` of what is pending of `target`. Returns all that is pending then.
 
     target: PATH or PATH::SYMBOL.
     side: "mine" or "theirs". Of an update that is applied already, the file gets their side now;

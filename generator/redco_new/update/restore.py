@@ -16,7 +16,7 @@ ASIDE = ".mine"  # what is put to the name of the user's own text
 
 
 def restore(root: Path, path: str) -> bool:
-    """Write the pristine copy of the file `path` where there is none. Returns whether it was missing.
+    """Write the pristine copy of the file `path` where it is missing. Returns whether it was.
 
     path: '/'-separated, relative to the project.
     A file that the user has edited stays: Refusal says how to move it aside. Raises RedcoError if

@@ -17,8 +17,8 @@ from redco_new.update.redco_toml import read_request
 from redco_new.update.sandbox import mirror_project
 from redco_new.update.trial_run import try_one_step
 
-# For another update of the project. Two started by mistake end one after the other; of one that asks
-# for more, its user should know.
+# For another update of the project. Two started by mistake end one after the other; a longer wait
+# would hide one that hangs.
 WAIT_SECONDS = 60
 
 

@@ -16,7 +16,7 @@ BYTECODE = "__pycache__"  # may be of the text before, and is the only thing tha
 def mirror_project(
     root: Path, files: Mapping[str, bytes | None], levels_up: int = 0
 ) -> Iterator[Path]:
-    """Make the project `root` with `files` laid over it, in a temporary folder that goes afterwards.
+    """Make the project `root` with `files` laid over it, in a temporary folder that goes later.
 
     files: '/'-separated path -> content, or None where the file is gone; one that is a link in the
         project is a plain file here.
@@ -47,7 +47,7 @@ def _enclosing_folders(paths: Iterable[Path]) -> set[Path]:
 
 
 def _link(source: Path, target: Path, folders: Iterable[Path], files: Iterable[Path]) -> None:
-    """Make `folders` in `target`, with a link to each thing that they hold in `source`, but `files`."""
+    """Make `folders` in `target`, with links to all that they hold in `source` but `files`."""
     others = {*folders, *files}
     for folder in sorted(folders):
         (target / folder).mkdir()

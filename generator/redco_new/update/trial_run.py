@@ -15,8 +15,8 @@ from redco_new.errors import Refusal
 from redco_new.update.sandbox import sandbox_errors, temporary_folder
 
 STEP = Path(__file__).with_name("trial_step.py")
-# Limits beyond which nobody waits, not measurements: data that takes longer is a note, and a step of
-# the preset tiny that does hangs.
+# Limits beyond which nobody waits, not measurements: data that takes longer is a note, and a step
+# of the preset tiny that does hangs.
 EXAMPLES_SECONDS = 60
 TRIAL_SECONDS = 600
 LAST_WORDS = 300  # characters of what the project printed: its end, in one screen

@@ -1,7 +1,7 @@
-"""Imports a project and takes one step with it: a program that trial_run.py runs, in a process of its own.
+"""Imports a project and takes one step with it: trial_run.py runs it in a process of its own.
 
-Its argument is JSON: project, package, mesh (axis -> size), seconds (for examples()), and report, the
-file to write: {"note": why the step was not tried, or ""} or {"error", "where", "missing"}.
+Its argument is JSON: project, package, mesh (axis -> size), seconds (for examples()), and report,
+the file to write: {"note": why the step was not tried, or ""} or {"error", "where", "missing"}.
 """
 
 import importlib
@@ -50,7 +50,7 @@ def main() -> NoReturn:
 
 
 def report(job: dict[str, Any], **content: str | None) -> NoReturn:
-    """Write what came of it, whole or not at all, and end, whatever threads the user's code runs."""
+    """Write what came of it, whole or not at all, and end, whatever threads the user's code has."""
     part = Path(job["report"] + ".part")
     part.write_text(json.dumps(content))
     part.replace(job["report"])
@@ -76,7 +76,7 @@ def try_project(job: dict[str, Any]) -> None:
 
 
 def take_step(steps: Any, pipeline: Any, config: Any, job: dict[str, Any]) -> None:
-    """Take one step from random parameters, of a batch that has a row for each device of each part."""
+    """Take one step from random parameters, of a batch with a row for each device of each part."""
     import jax
     from redco_runtime.data import to_global
     from redco_runtime.mesh import count_parts
@@ -92,7 +92,7 @@ def take_step(steps: Any, pipeline: Any, config: Any, job: dict[str, Any]) -> No
 
 
 def find_examples(pipeline: Any, config: Any, rows: int, job: dict[str, Any]) -> list[Any]:
-    """Return the first examples that the user's function gives, from the start again where it gives few.
+    """Return the first examples that the user's function gives, and again where they are few.
 
     Raises NoTrial if it has none, which may be for want of its data; what its own code has wrong,
     as it is.
@@ -133,7 +133,7 @@ def in_one_line(error: BaseException, project: str) -> str:
 
 
 def locate_fault(error: BaseException, project: str) -> str:
-    """Return path:line of the user's innermost line that the error went through; "" if there is none.
+    """Return path:line of the user's innermost line that the error went through; "" if none.
 
     The path is relative to the project, or absolute for what is not in it.
     """
@@ -148,7 +148,7 @@ def locate_fault(error: BaseException, project: str) -> str:
 
 
 def is_users(file: str, project: str) -> bool:
-    """Tell whether a file is the user's: not Python's, not installed, not the runtime's, not this one."""
+    """Tell whether a file is the user's: not Python's, installed, the runtime's, or this one."""
     parts = Path(os.path.relpath(file, project)).parts
     foreign = file == __file__ or file.startswith(sysconfig.get_path("stdlib") + os.sep)
     foreign = foreign or parts[0] == "redco_runtime" or bool(INSTALLED & {*parts})

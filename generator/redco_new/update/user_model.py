@@ -1,4 +1,4 @@
-"""The model that the user has by now: its package imported for a while, and its loss as a Program."""
+"""The model that the user has by now: its package, imported for a while, and its loss."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def generate(case: Path) -> tuple[Texts, Texts]:
     """(the project, the texts that a case commits): path in the project or in the case -> text."""
     request = request_of(case)
     files, model, plan = texts(request)
-    files |= records(request, files, recorded=model.record)
+    files |= records(request, files, model_record=model.record)
     kept = {p: t for p, t in files.items() if not p.startswith((f"{RUNTIME}/", BASE))}
     committed = {f"project/{path}": text for path, text in kept.items()}
     committed[f"project/{RUNTIME}"] = f"link to {link(case)}\n"

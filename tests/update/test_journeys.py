@@ -19,7 +19,9 @@ def life(tmp_path_factory):
     """A project of GPT-J for 4 devices, with a pipeline of its user, trained for 4 steps."""
     life = Life(make(tmp_path_factory.mktemp("journey"), shards="4"), "my_project", 8)
     edit_pipeline(life)
+    life.run("redco eject launch/xmanager.py")
     (life.folder / "launch/xmanager.py").unlink()
+    (life.folder / "launch/hosts.sh").unlink()
     life.run(f"{life.train} --steps 4 --save-every 2 --workdir {RUNS}")
     return life
 
@@ -39,8 +41,9 @@ def moved(life):
 
 def test_more_devices_change_the_mesh_and_no_edit(moved):
     found = changed(moved.before, moved.after)
-    assert found == {"README.md", SHARDING, "my_project/train.py", "redco.toml"}
-    assert "      ~ model 4 -> 8\n" in moved.out and "note:" not in moved.out
+    assert found == {"README.md", "launch/hosts.sh", SHARDING, "my_project/train.py", "redco.toml"}
+    assert "      ~ model 4 -> 8\n" in moved.out and moved.out.count("note:") == 1
+    assert "note: launch/hosts.sh: it was missing" in moved.out
     before, after = (tree[SHARDING].decode() for tree in (moved.before, moved.after))
     assert specs(after, "AXES")["model"] == 8 and specs(after) == specs(before)
     assert "launch/xmanager.py" not in moved.after

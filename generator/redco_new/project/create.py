@@ -9,7 +9,7 @@ from pathlib import Path
 from redco_new.errors import RedcoError
 from redco_new.project.manifest import MANIFEST, records
 from redco_new.request import Request
-from redco_new.transaction.disk import sync
+from redco_new.transaction import sync_to_disk
 
 
 def create_project(
@@ -91,4 +91,4 @@ def write_tree(root: Path, files: Mapping[str, str]) -> None:
         if text.startswith("#!"):
             file.chmod(file.stat().st_mode | 0o111)
     for folder in {(root / path).parent for path in files} | {root}:
-        sync(folder)
+        sync_to_disk(folder)

@@ -51,7 +51,8 @@ def gather(design: Design, program: Program) -> dict[str, Any]:
         "batch_axes": plan.batch_axes,
         "dims_legend": legend(plan),
         "activations": {name: repr_spec(spec) for name, spec in plan.activations.items()},
-        "parameters": parameters(plan),
+        "specs": specs(plan),
+        "reasons": reasons(plan),
         "moments": moments(plan) if request.zero else {},
         "padded": padded(plan),
         "divided": {"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
@@ -86,17 +87,19 @@ def legend(plan: Plan) -> str:
     return ", ".join(f"{LETTERS.get(label, label)} {label}" for label in labels)
 
 
-def parameters(plan: Plan) -> list[dict[str, str]]:
-    """path, dims ("L D N"), spec (as Python) and reason of each parameter."""
-    return [
-        {
-            "path": row["path"],
-            "dims": " ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar",
-            "spec": repr_spec(spec),
-            "reason": row["reason"],
-        }
-        for row, spec in zip(plan.rows(), plan.partitions, strict=True)
-    ]
+def specs(plan: Plan) -> dict[str, str]:
+    """path -> spec, as Python, of each parameter."""
+    rows = zip(plan.rows(), plan.partitions, strict=True)
+    return {row["path"]: repr_spec(spec) for row, spec in rows}
+
+
+def reasons(plan: Plan) -> dict[str, str]:
+    """path -> "L D N | columns: makes heads": the dims of each parameter, and why it lies so."""
+    texts = {}
+    for row in plan.rows():
+        dims = " ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar"
+        texts[row["path"]] = f"{dims} | {row['reason']}"
+    return texts
 
 
 def moments(plan: Plan) -> dict[str, str]:

@@ -67,7 +67,7 @@ class Project:
         """Have updates take this template, and this trial."""
 
         class Regeneration:
-            mesh, recorded, notes = {"data": 1}, None, ()
+            mesh, model_record, notes = {"data": 1}, None, ()
 
             def __init__(derived, request, template, progress):
                 derived.request = request

@@ -51,21 +51,6 @@ class ProjectRecipe:
 
 
 @dataclass(frozen=True)
-class ProjectParameter:
-    """A line of the table PARAMS of sharding.py.
-
-    dims: letters of its dims, "L D N".
-    spec: as Python.
-    reason: why it is split so.
-    """
-
-    path: str
-    dims: str
-    spec: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class ProjectLayout:
     """Where arrays lie.
 
@@ -74,7 +59,8 @@ class ProjectLayout:
     mesh_example: that mesh, as --mesh takes it.
     axes_legend, dims_legend: what each axis splits; what each letter of a dim means.
     batch_axes: those that split the batch.
-    activations, moments: name -> spec, as Python.
+    activations, specs, moments: of activations, parameters, what the optimizer keeps: name -> spec, as Python.
+    reasons: path of a parameter -> its dims, and why it lies so: "L D N | columns: makes heads".
     padded: path -> the number that each dim is made a multiple of.
     divided: field of `Data` in config.py -> the axes whose devices must divide it.
     total, total_per_device: parameters, in words.
@@ -88,7 +74,8 @@ class ProjectLayout:
     dims_legend: str
     batch_axes: tuple[str, ...]
     activations: Mapping[str, str]
-    parameters: tuple[ProjectParameter, ...]
+    specs: Mapping[str, str]
+    reasons: Mapping[str, str]
     moments: Mapping[str, str]
     padded: Mapping[str, tuple[int, ...]]
     divided: Mapping[str, tuple[str, ...]]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from jax.sharding import PartitionSpec as P
 
 from redco_new.errors import RedcoError
-from redco_new.generate.context import ProjectLayout, ProjectParameter
+from redco_new.generate.context import ProjectLayout
 from redco_new.models.program import Program
 from redco_new.request import Request
 from redco_new.request.mesh import REST
@@ -74,7 +74,8 @@ def layout_context(request: Request, plan: Plan) -> ProjectLayout:
         dims_legend=_dims_legend(plan),
         batch_axes=plan.batch_axes,
         activations={name: repr_spec(axes) for name, axes in plan.activations.items()},
-        parameters=_parameters(plan),
+        specs=_specs(plan),
+        reasons=_reasons(plan),
         moments=_moments(plan) if request.zero else {},
         padded=_padded(plan),
         divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
@@ -106,16 +107,18 @@ def _dims_legend(plan: Plan) -> str:
     return ", ".join(f"{LETTERS.get(label, label)} {label}" for label in labels)
 
 
-def _parameters(plan: Plan) -> tuple[ProjectParameter, ...]:
-    return tuple(
-        ProjectParameter(
-            path=row["path"],
-            dims=" ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar",
-            spec=repr_spec(spec),
-            reason=row["reason"],
-        )
-        for row, spec in zip(plan.rows(), plan.partitions, strict=True)
-    )
+def _specs(plan: Plan) -> dict[str, str]:
+    pairs = zip(plan.parameters, plan.partitions, strict=True)
+    return {parameter.path: repr_spec(spec) for parameter, spec in pairs}
+
+
+def _reasons(plan: Plan) -> dict[str, str]:
+    """Return path -> "L D N | columns: makes heads": the dims of each parameter, and why it lies so."""
+    texts = {}
+    for row in plan.rows():
+        dims = " ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar"
+        texts[row["path"]] = f"{dims} | {row['reason']}"
+    return texts
 
 
 def _moments(plan: Plan) -> dict[str, str]:

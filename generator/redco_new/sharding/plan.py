@@ -115,8 +115,14 @@ class Plan:
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict a parameter.
 
-        path, shape, dtype, dims, spec, stored_shape, shard_shape, bytes (of `shape`), reason. An
-        entry of `spec` is None, an axis, or a list of axes.
+        path: its keys, joined by "/".
+        shape, dtype: of the parameter.
+        dims: the label of each dim.
+        spec: None, an axis, or a list of axes for each dim.
+        stored_shape: of the array in memory, which may be padded.
+        shard_shape: of one device's part of that.
+        bytes: of `shape`.
+        reason: why it lies there.
         """
         return [
             {

@@ -73,7 +73,7 @@ class _ClassWords:
     """What can be said of each class of one plan.
 
     plan: the plan
-    shards: how many devices share a copy of the model, without those of data and fsdp
+    shards: the size of the model axis, or of all axes together that it is taken apart into
     ways: how each class can be split
     odd: how it could be split without changing what is stored
     near: the classes that share an array with it

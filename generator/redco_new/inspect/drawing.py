@@ -100,7 +100,7 @@ class Drawing:
 
     @property
     def front(self) -> int:
-        """How far before the farthest sheet the first rectangle lies."""
+        """How far the farthest sheet lies behind the first rectangle, in pixels."""
         return max(self.sheets, default=0)
 
 
@@ -124,11 +124,10 @@ def draw_parameter(row: ParameterRow, mesh: dict[str, int], longest: int) -> Dra
     down = rest[0] if len(rest) == 2 else NOTHING
     width = _side_pixels(across.size, longest) if rest else BAR
     height = _side_pixels(down.size, longest) if len(rest) == 2 else BAR
-    columns, lines = _part_stripes(across, width, height), _transpose(
-        _part_stripes(down, height, width)
-    )
-    by_lines = lines and (not columns or columns[0].colour == FSDP)
-    parts, others = (lines, columns) if by_lines else (columns, lines)
+    columns = _part_stripes(across, width, height)
+    lines = _transpose(_part_stripes(down, height, width))
+    lines_first = lines and (not columns or columns[0].colour == FSDP)
+    parts, others = (lines, columns) if lines_first else (columns, lines)
     return Drawing(
         width=width,
         height=height,
@@ -136,7 +135,7 @@ def draw_parameter(row: ParameterRow, mesh: dict[str, int], longest: int) -> Dra
         stack=", ".join(map(_side_text, stack)),
         stack_colour=next((_side_colour(side) for side in stack if side.parts > 1), WHOLE),
         stripes=parts,
-        cuts=[_cut_line(stripe, bool(by_lines)) for stripe in others[1:]],
+        cuts=[_cut_line(stripe, bool(lines_first)) for stripe in others[1:]],
         bands=_axis_bands(across, mesh, width, height)
         + _transpose(_axis_bands(down, mesh, height, -2 * GAP - BAND * len(down.axes))),
         mine=(round(width / across.parts, 2), round(height / down.parts, 2)),

@@ -120,6 +120,7 @@ def pipeline_source(
 def _classify_source(
     target: str, inputs: Mapping[str, Input], shape: tuple[int, ...]
 ) -> ClassifySource:
+    """Return what pipeline.py of a classifier prints; `shape` is (classes,)."""
     return ClassifySource(
         classes=shape[0],
         target=target,
@@ -132,6 +133,7 @@ def _classify_source(
 def _regress_source(
     target: str, inputs: Mapping[str, Input], shape: tuple[int, ...]
 ) -> RegressSource:
+    """Return what pipeline.py of a regression prints; `shape` is that of the target."""
     return RegressSource(
         target=target,
         shape=shape,
@@ -141,6 +143,7 @@ def _regress_source(
 
 
 def _lm_source(_: str, inputs: Mapping[str, Input], shape: tuple[int, ...]) -> LmSource:
+    """Return what pipeline.py of a language model prints; `shape` is (S, vocabulary)."""
     ids = _id_inputs(inputs)[0]
     masks = [k for k, x in inputs.items() if input_kind(x) == "mask" and len(x.shape) == 1]
     rolled = f'jnp.roll(batch["{masks[0]}"], -1, axis=1).astype(jnp.float32)' if masks else ""
@@ -159,6 +162,7 @@ def _lm_source(_: str, inputs: Mapping[str, Input], shape: tuple[int, ...]) -> L
 
 
 def _seq2seq_source(_: str, inputs: Mapping[str, Input], shape: tuple[int, ...]) -> Seq2seqSource:
+    """Return what pipeline.py of an encoder and decoder prints; `shape` is (T, vocabulary)."""
     source, target = _id_inputs(inputs)[:2]
     return Seq2seqSource(
         vocab_size=min(shape[-1], inputs[source].below or shape[-1]),

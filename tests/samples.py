@@ -112,7 +112,9 @@ def install_design(monkeypatch, plan=None) -> None:
     monkeypatch.setattr(read, "read_model", lambda request, template: design(request))
     monkeypatch.setattr(read, "plan_request", lambda request, template: plan)
     monkeypatch.setattr(layout, "plan_program", lambda request, program: plan)
-    monkeypatch.setattr(files, "project_context", lambda design, program, plan: context(design.request))
+    monkeypatch.setattr(
+        files, "project_context", lambda design, program, plan: context(design.request)
+    )
 
 
 def tree(root: Path) -> dict[str, bytes | None]:

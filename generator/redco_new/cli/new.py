@@ -55,7 +55,7 @@ def new(
     """
     flags = options.request_flags(locals())
     name, parent = split_name(name, output)
-    source = template and Path(template)
+    source = Path(template) if template else None
     if os.path.lexists(parent / name / MANIFEST):
         return change(parent / name, flags, source)
     if model is None:
@@ -66,6 +66,7 @@ def new(
     print(f"Created {target}. What to do next:\n")
     for command in next_commands(request, target):
         print(f"  {command}")
+    return None
 
 
 def split_name(name: str, output: str) -> tuple[str, Path]:

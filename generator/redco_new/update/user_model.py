@@ -144,7 +144,9 @@ def user_program(
         return replace(yours, batch=batch), []
     if _fault(mine):
         what = f"it cannot be traced: {error_message(fault).rstrip('.')}"
-        raise RedcoError(error_location(fault, package.path("model")), what, "mend that line") from fault
+        raise RedcoError(
+            error_location(fault, package.path("model")), what, "mend that line"
+        ) from fault
     why = f"{error_location(fault, package.path('pipeline'))}: {error_message(fault).rstrip('.')}"
     return mine, [
         f"the layout is that of the recipe's own loss, since yours cannot be traced: {why}"

@@ -46,10 +46,14 @@ def checkpoint_config(
 
     path = checkpoint_folder(name, folder) if is_folder(name) else None
     absent = path is not None and not (path / CONFIG).is_file()
-    if absent and recorded is None:
-        raise RedcoError("--model", f"{path} has no config.json", "give a checkpoint's folder")
+    config: Mapping[str, Any]
     try:
-        config = PretrainedConfig.get_config_dict(str(path or name))[0] if not absent else recorded
+        if not absent:
+            config = PretrainedConfig.get_config_dict(str(path or name))[0]
+        elif recorded is None:
+            raise RedcoError("--model", f"{path} has no config.json", "give a checkpoint's folder")
+        else:
+            config = recorded
     except (OSError, ValueError) as error:
         if path is not None or recorded is None:
             what = f"{name}: {str(error).strip().splitlines()[0]}"

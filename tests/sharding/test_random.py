@@ -39,7 +39,7 @@ def test_layouts_are_legal(data, sizes, adapt):
     program = data.draw(programs())
     forward, params = written(program, data.draw(styles(program)))
     plan = plan_sharding(forward, params, program.batch, sizes, adapt=adapt)
-    assert plan.warnings == ()
+    assert all(warning.startswith("grouped convolution") for warning in plan.warnings)
     assert math.prod(plan.mesh.values()) == math.prod(sizes.values())
     for row, spec in zip(plan.rows(), plan.partitions, strict=True):
         axes = [axis for entry in spec for axis in axes_of_entry(entry)]

@@ -2,16 +2,21 @@
 
 import json
 import math
+import pkgutil
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
 from redco_new.cli import redco_app, run
 from redco_new.errors import RedcoError
 from redco_new.models.decoders import DecoderQuirks
+from redco_new.models import families
 from redco_new.models.families import FAMILIES
+from redco_new.models.family import Family
 from redco_new.models.find import find_model
 from redco_new.models.recipes import RECIPES, choose_recipe, possible_recipes
+from redco_new.render import assets
 
 SIZES = [(family.name, size) for family in FAMILIES.values() for size in family.sizes]
 LLAMA = {
@@ -23,6 +28,21 @@ LLAMA = {
     "num_key_value_heads": 2,
     "num_hidden_layers": 3,
 }
+
+
+def test_each_module_of_families_defines_one():
+    for info in pkgutil.iter_modules(families.__path__):
+        module = import_module(f"{families.__name__}.{info.name}")
+        defined = [value for value in vars(module).values() if isinstance(value, Family)]
+        assert (
+            defined
+        ), f"{info.name} defines no Family: what families share lies outside of families"
+        assert all(FAMILIES[family.name] is family for family in defined), "two have one name"
+
+
+def test_each_folder_of_templates_is_of_a_family():
+    folders = {path.name for path in (assets.templates() / "models").iterdir()} - {"shared"}
+    assert folders == {family.template for family in FAMILIES.values()}
 
 
 def write(folder, **config):

@@ -93,10 +93,10 @@ class DecoderQuirks(GroupedQuirks):
         return "_norm(config, H, rngs)" if self.qk_norm else ""
 
     @property
-    def normed(self) -> str:
+    def norm_call(self) -> str:
         """A statement that norms queries and keys, "" where nothing does."""
-        normed = "q_BSNH, k_BSKH = _normed(self.q_ln, q_BSNH), _normed(self.k_ln, k_BSKH)"
-        return normed if self.qk_norm else ""
+        call = "q_BSNH, k_BSKH = _normed(self.q_ln, q_BSNH), _normed(self.k_ln, k_BSKH)"
+        return call if self.qk_norm else ""
 
 
 def read_decoder(

@@ -45,24 +45,25 @@ def checkpoint_config(
     from transformers import PretrainedConfig
 
     path = checkpoint_folder(name, folder) if is_folder(name) else None
-    absent = path is not None and not (path / CONFIG).is_file()
-    config: Mapping[str, Any]
-    try:
-        if not absent:
-            config = PretrainedConfig.get_config_dict(str(path or name))[0]
-        elif recorded is None:
+    if path is not None and not (path / CONFIG).is_file():
+        if recorded is None:
             raise RedcoError("--model", f"{path} has no config.json", "give a checkpoint's folder")
-        else:
-            config = recorded
+        return _public_keys(name, recorded), True
+    try:
+        return _public_keys(name, PretrainedConfig.get_config_dict(str(path or name))[0]), False
     except (OSError, ValueError) as error:
         if path is not None or recorded is None:
             what = f"{name}: {str(error).strip().splitlines()[0]}"
             todo = "check the name and the network; a gated model needs `hf auth login`"
             raise RedcoError("--model", what, todo) from error
-        config, absent = recorded, True
+        return _public_keys(name, recorded), True
+
+
+def _public_keys(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a config.json but those that transformers adds. Raises RedcoError."""
     if "model_type" not in config:
         raise RedcoError("--model", f"{name}: config.json has no model_type", "add it")
-    return {key: value for key, value in config.items() if not key.startswith("_")}, absent
+    return {key: value for key, value in config.items() if not key.startswith("_")}
 
 
 def config_class(model_type: str) -> Any:

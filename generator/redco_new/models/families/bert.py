@@ -42,6 +42,7 @@ def _shrink(config: Any, shards: int) -> dict[str, Any]:
     }
 
 
+# Devlin et al. 2019, section 3; base is transformers' default.
 BASE: dict[str, Any] = {}
 LARGE = {
     "hidden_size": 1024,

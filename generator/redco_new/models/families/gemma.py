@@ -31,7 +31,7 @@ class GemmaQuirks(GroupedQuirks):
         return "" if self.caps else "Norm(config, H)"
 
     @property
-    def normed(self) -> str:
+    def norm_call(self) -> str:
         """A statement that norms queries and keys, "" where nothing does."""
         return "" if self.caps else "q_BSNH, k_BSKH = self.q_ln(q_BSNH), self.k_ln(k_BSKH)"
 
@@ -62,6 +62,7 @@ def _gemma(
 
 _SMALL_3 = {"vocab_size": 262144, "sliding_window": 512, "max_position_embeddings": 32768}
 
+# Gemma Team 2024, table 1; as in the config.json of the checkpoints.
 SIZES_2 = {
     "2b": Size(_gemma(26, 2304, 9216, 8, 4, 256), "google/gemma-2-2b"),
     "9b": Size(_gemma(42, 3584, 14336, 16, 8, 256), "google/gemma-2-9b"),
@@ -69,6 +70,7 @@ SIZES_2 = {
         _gemma(46, 4608, 36864, 32, 16, 128, query_pre_attn_scalar=144), "google/gemma-2-27b"
     ),
 }
+# Gemma Team 2025, table 1; as in the config.json of the checkpoints.
 SIZES_3 = {
     "1b": Size(_gemma(26, 1152, 6912, 4, 1, 256, **_SMALL_3), "google/gemma-3-1b-pt"),
     "270m": Size(_gemma(18, 640, 2048, 4, 1, 256, **_SMALL_3), "google/gemma-3-270m"),
@@ -111,7 +113,7 @@ def _read(config: Any, keys: dict[str, str], rope: dict[str, Any], **quirks: boo
 
 
 def _period(config: Any) -> int:
-    """Layers of which the last one attends to everything, the others to a window."""
+    """Return of how many layers the last attends to everything, and the others to a window."""
     kinds = list(config.layer_types)
     period = kinds.index(GLOBAL) + 1 if GLOBAL in kinds else len(kinds) + 1
     if kinds != [LOCAL if (i + 1) % period else GLOBAL for i in range(len(kinds))]:
@@ -120,7 +122,7 @@ def _period(config: Any) -> int:
 
 
 def _shrink(config: Any, shards: int) -> dict[str, Any]:
-    """One period of layers, of heads of 16 features."""
+    """Return keyword arguments of a tiny model: one period of layers, of heads of 16 features."""
     heads, kv_heads = tiny_heads(config.num_attention_heads, config.num_key_value_heads, shards)
     period = _period(config)
     return {

@@ -45,6 +45,7 @@ FAMILY = Family(
     model_class="GPTJ",
     recipes=("lm",),
     provides=CAUSAL,
+    # Wang and Komatsuzaki 2021: the defaults of transformers.
     sizes={"6b": Size({}, "EleutherAI/gpt-j-6b")},
     keys=KEYS,
     read=_read,

@@ -49,6 +49,7 @@ def _longer(factor: float) -> dict[str, Any]:
     return {"max_position_embeddings": 131072, "rope_parameters": rope}
 
 
+# Touvron et al. 2023 (1, 2), Grattafiori et al. 2024 (3); as in the config.json of the checkpoints.
 SIZES = {
     "7b": Size(_llama(32, 4096, 11008, 32, 4096), "meta-llama/Llama-2-7b-hf"),
     "13b": Size(_llama(40, 5120, 13824, 40, 4096), "meta-llama/Llama-2-13b-hf"),

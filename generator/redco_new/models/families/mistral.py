@@ -13,6 +13,7 @@ from redco_new.models.family import CAUSAL, Family, Settings, Size
 
 ROPE = {"rope_type": "default", "rope_theta": 1000000.0}
 
+# Jiang et al. 2023; as in the config.json of the checkpoints.
 SIZES = {
     "7b-v0.1": Size({"rms_norm_eps": 1e-5}, "mistralai/Mistral-7B-v0.1"),
     "7b-v0.3": Size(

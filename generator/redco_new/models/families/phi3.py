@@ -19,6 +19,7 @@ _MEDIUM = {
     "num_key_value_heads": 10,
 }
 
+# Abdin et al. 2024 (Phi-3, Phi-4); as in the config.json of the checkpoints.
 SIZES = {
     "mini-4k": Size({"sliding_window": 2047}, "microsoft/Phi-3-mini-4k-instruct"),
     "medium-4k": Size(_MEDIUM | {"sliding_window": 2047}, "microsoft/Phi-3-medium-4k-instruct"),

@@ -35,6 +35,7 @@ _TIED: dict[str, Any] = {"tie_word_embeddings": True}
 _LARGE: dict[str, Any] = {"vocab_size": 152064, "max_position_embeddings": 131072}
 _LARGER = {**_LARGE, "rms_norm_eps": 1e-5}
 
+# Yang et al. 2024, table 1; as in the config.json of the checkpoints.
 QWEN2_SIZES = {
     "2.5-0.5b": _qwen("Qwen2.5-0.5B", 24, 896, 4864, 14, 2, **_TIED),
     "2.5-1.5b": _qwen(
@@ -50,6 +51,7 @@ QWEN2_SIZES = {
     "7b": _qwen("Qwen2-7B", 28, 3584, 18944, 28, 4, **_LARGE),
     "72b": _qwen("Qwen2-72B", 80, 8192, 29568, 64, 8, **_LARGER),
 }
+# Yang et al. 2025, table 1; as in the config.json of the checkpoints.
 QWEN3_SIZES = {
     "0.6b": _qwen("Qwen3-0.6B-Base", 28, 1024, 3072, 16, 8, **_TIED),
     "1.7b": _qwen("Qwen3-1.7B-Base", 28, 2048, 6144, 16, 8, **_TIED),

@@ -86,6 +86,7 @@ FIRST = {  # Raffel et al. 2020, section 3.7
     "11b": _size(1024, 65536, 24, 128, 128),
 }
 GATED = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+# Shazeer 2020: as in the config.json of the checkpoints of v1.1 and of Flan.
 LATER = {
     "small": _size(512, 1024, 8, 6) | GATED,
     "base": _size(768, 2048, 12, 12) | GATED,

@@ -43,7 +43,7 @@ def _shrink(config: Any, shards: int) -> dict[str, Any]:
 
 
 def _labels(count: int) -> dict[str, Any]:
-    """What makes `count` classes of a config that has names of others."""
+    """Return what makes `count` classes of a config that has names of others."""
     names = {i: f"LABEL_{i}" for i in range(count)}
     return {"id2label": names, "label2id": {name: i for i, name in names.items()}}
 

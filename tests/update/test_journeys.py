@@ -43,7 +43,7 @@ def test_more_devices_change_the_mesh_and_no_edit(moved):
     found = changed(moved.before, moved.after)
     assert found == {"README.md", "launch/hosts.sh", SHARDING, "my_project/train.py", "redco.toml"}
     assert "      ~ model 4 -> 8\n" in moved.out and moved.out.count("note:") == 1
-    assert "note: launch/hosts.sh: it was missing" in moved.out
+    assert "  launch/hosts.sh              restored\n" in moved.out
     before, after = (tree[SHARDING].decode() for tree in (moved.before, moved.after))
     assert specs(after, "AXES")["model"] == 8 and specs(after) == specs(before)
     assert "launch/xmanager.py" not in moved.after

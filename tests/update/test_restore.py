@@ -12,8 +12,7 @@ from redco_new.project.manifest import base_path
 RESTORED = (
     "Updated my-project: 1 file.\n"
     "  my_project/sharding.py       restored\n"
-    "note: my_project/sharding.py: it was missing: `redco eject` it if the project is to go "
-    "without it\n"
+    "note: a generated file that is missing comes back: `redco eject` one to go without it\n"
 )
 
 
@@ -41,8 +40,11 @@ def test_it_comes_back_for_the_users_own_model(project):
 
 
 def test_script_comes_back_as_a_script_in_its_folder(project):
+    project.template["launch/two.sh"] = "#!/bin/sh\n"
+    project.update()
     shutil.rmtree(project.root / "launch")
-    assert project.update()[0] == 0
+    code, out, _ = project.update()
+    assert (code, out.count("restored\n"), out.count("note: ")) == (0, 2, 1)
     assert os.access(project.root / HOSTS, os.X_OK)
 
 

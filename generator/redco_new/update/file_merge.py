@@ -7,7 +7,6 @@ from redco_new.merge import OWNED, Conflict, merge, merge_text
 
 DELETED = "you deleted it"
 DROPPED = "redco no longer writes it, and you edited it: it is all yours now"
-RESTORED = "it was missing: `redco eject` it if the project is to go without it"
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def merge_file(
         if base is None:
             return FileMerge(path, None, theirs)
         if generated:
-            return FileMerge(path, None, theirs, restores=True, note=RESTORED)
+            return FileMerge(path, None, theirs, restores=True)
         return FileMerge(path, None, None, note=DELETED if base != theirs else "")
     if path.endswith(".py"):
         merged = merge(base or b"", ours, theirs, user_functions, prefer_theirs)

@@ -20,6 +20,7 @@ PATH_WIDTH = 28  # of the column of paths
 MAX_SYMBOLS = 8  # that are named of a file
 MAX_SPECS = 20  # lines about sharding.py
 
+RESTORES = "a generated file that is missing comes back: `redco eject` one to go without it"
 SPEC_TABLES = ("AXES", "PARAMS", "ACTIVATIONS", "MOMENTS")  # of a project's sharding.py
 
 
@@ -93,6 +94,8 @@ def _print_files(plan: UpdatePlan) -> None:
     for path, merge in plan.merges.items():
         for note in [*merge.warnings, *filter(None, [merge.note])]:
             print(f"note: {path}: {note}")
+    if any(merge.restores for merge in plan.merges.values()):
+        print(f"note: {RESTORES}")
     for note in plan.notes:
         print(f"note: {note}")
 

@@ -44,8 +44,11 @@ def print_once(text: str) -> None:
         print(text, flush=True)
 
 
-def shared_parser(doc: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options that all programs share."""
+def program_parser(doc: str | None, pipeline: object = None) -> argparse.ArgumentParser:
+    """Return a parser with the options that all programs share.
+
+    pipeline: that of a program that reads a checkpoint, which has --best where it has scores.
+    """
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=doc, formatter_class=formatter, allow_abbrev=False)
     add = parser.add_argument
@@ -53,16 +56,9 @@ def shared_parser(doc: str | None) -> argparse.ArgumentParser:
     add("--mesh", metavar="AXIS=N,...", help="other mesh sizes than sharding.py's")
     virtual = "run on N virtual CPU devices in this process instead of the real ones"
     add("--virtual-devices", type=positive, metavar="N", help=virtual)
-    return parser
-
-
-def reading_parser(doc: str | None, pipeline: object) -> argparse.ArgumentParser:
-    """Return the parser of a program that reads a checkpoint; `--best` where a pipeline has scores."""
-    parser = shared_parser(doc)
     parser.set_defaults(best=None)
     if isinstance(pipeline, Scored):
-        best = "its best checkpoint, not the last one"
-        parser.add_argument("--best", metavar="SCORE", help=best)
+        add("--best", metavar="SCORE", help="its best checkpoint, not the last one")
     return parser
 
 
@@ -71,7 +67,7 @@ def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[s
 
     presets: name -> configuration, of one type; its fields are sections, frozen dataclasses too.
     """
-    parser, names = shared_parser(doc), list(presets)
+    parser, names = program_parser(doc), list(presets)
     parser.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
     weights = "what a new run starts from: the folder of a run, or safetensors, by folder or id of the hub"
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights)

@@ -19,6 +19,7 @@ from redco_runtime.contracts import Arrays, Batch, Counted, Example, Pipeline, T
 from redco_runtime.errors import UserError
 
 Collate = Callable[[list[Example]], Arrays]
+EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
 Key = TypeVar("Key")
 Item = TypeVar("Item")
 
@@ -121,7 +122,7 @@ class TrainBatches(Iterator[Batch]):
 
 def eval_batches(
     examples: Sequence[Example], collate: Collate, *, batch_size: int, sharding: NamedSharding
-) -> Iterator[tuple[Batch, jax.Array, np.ndarray]]:
+) -> EvalBatches:
     """Return every example once and in order: (batch, valid_B, indices), made ahead as in training.
 
     The last batch is filled up with copies of its row 0, where valid_B is False. `indices` has the

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from redco_runtime.contracts import Config, Example, Pipeline, Scored, Steps
-from redco_runtime.data import eval_batches
+from redco_runtime.data import EvalBatches, eval_batches
 from redco_runtime.mesh import count_parts
 from redco_runtime.pace import Pace
 from redco_runtime.state import ModelState, PyTree
@@ -26,12 +26,7 @@ class Inference:
     def mean_loss(self, model: ModelState, examples: Sequence[Example]) -> float:
         """Return the mean loss over all examples; NaN where their weights sum to 0."""
         sums, pace = [], Pace()
-        for batch, valid, _ in eval_batches(
-            examples,
-            self.pipeline.collate,
-            batch_size=self.config.train.batch_size,
-            sharding=self.steps.batch,
-        ):
+        for batch, valid, _ in self._batches(examples, self.config.train.batch_size):
             sums.append(self.steps.evaluate(model, batch, valid))
             pace(sums[-1])
         value, weight = np.sum([(0.0, 0.0), *jax.device_get(sums)], axis=0)
@@ -52,15 +47,18 @@ class Inference:
         outputs = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
         return pipeline.evaluate(self.config, outputs, examples)
 
+    def _batches(self, examples: Sequence[Example], size: int) -> EvalBatches:
+        sharding = self.steps.batch
+        return eval_batches(examples, self.pipeline.collate, batch_size=size, sharding=sharding)
+
     def _outputs(
         self, model: ModelState, examples: Sequence[Example]
     ) -> Iterator[tuple[PyTree, list[Example]]]:
         """Yield (outputs of the model, examples that they are of), batch by batch."""
         settings, parts = self.config.train, count_parts(self.steps.batch)
         size = parts * max(1, min(settings.batch_size // parts, -(-len(examples) // parts)))
-        key, sharding = jax.random.key(settings.seed), self.steps.batch
-        batches = eval_batches(examples, self.pipeline.collate, batch_size=size, sharding=sharding)
-        for i, (batch, _, indices) in enumerate(batches):
+        key = jax.random.key(settings.seed)
+        for i, (batch, _, indices) in enumerate(self._batches(examples, size)):
             outputs = jax.device_get(self.steps.predict(model, batch, jax.random.fold_in(key, i)))
             rows = jax.tree.map(itemgetter(slice(len(indices))), outputs)
             yield rows, [examples[j] for j in indices.tolist()]

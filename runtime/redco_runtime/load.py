@@ -66,11 +66,8 @@ def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, li
     params |= initial(steps, random, config.train.seed)
     state = steps.start(rebuild(steps.state.params, params))
     variables = {path: leaf for path, leaf in leaves.items() if path.startswith("variables/")}
-    return (
-        rebuild(state, flatten(state) | variables),
-        random,
-        [path.removeprefix("params/") for path in unused],
-    )
+    state = rebuild(state, flatten(state) | variables)
+    return state, random, [path.removeprefix("params/") for path in unused]
 
 
 def match(

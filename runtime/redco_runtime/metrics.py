@@ -48,10 +48,8 @@ class Metrics:
 
     Lines of steps after `start`, left by a run that was stopped, are cut off. Only process 0 writes
     and shows, by default. Raises UserError for what cannot be written.
-    total: optimizer steps of the whole run.
-    start: those done before now.
-    unit: what the throughput is counted in, a plural.
-    flops_per_step: those of the global batch.
+    total, start: optimizer steps of the whole run, and those done before now.
+    unit: what the throughput is counted in, a plural; FLOPs are those of the global batch.
     loggers: functions of (step, values), called with what is logged, in a thread of the writer.
     """
 

@@ -24,20 +24,13 @@ Section = TypeVar("Section")
 
 @dataclass(frozen=True)
 class Run:
-    """One training run.
+    """One training run."""
 
-    workdir: folder of its checkpoints and metrics.
-    config: the project's Config.
-    mesh: axis name -> size.
-    virtual_devices: CPU devices in this process, or None for the real ones.
-    init: what it starts from, a run or safetensors, or None for random parameters.
-    """
-
-    workdir: Path
+    workdir: Path  # folder of its checkpoints and metrics
     config: Config
-    mesh: dict[str, int]
-    virtual_devices: int | None
-    init: str | None = None
+    mesh: dict[str, int]  # axis name -> size
+    virtual_devices: int | None  # CPU devices in this process; None for the real ones
+    init: str | None = None  # what it starts from, a run or safetensors; None for random parameters
 
     @property
     def checkpoints(self) -> Path:

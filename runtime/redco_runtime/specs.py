@@ -74,12 +74,7 @@ def state_specs(state: TrainState, specs: PyTree, moments: Mapping[str, P]) -> T
 def place_abstract(tree: PyTree, specs: PyTree) -> PyTree:
     """Return ShapeDtypeStructs like those of `tree`, which lie on the mesh in place as `specs` say."""
     mesh = jax.sharding.get_mesh()
-    return jax.tree.map(
-        lambda leaf, spec: jax.ShapeDtypeStruct(
-            leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec)
-        ),
-        *(tree, specs),
-    )
+    return jax.tree.map(lambda x, spec: x.update(sharding=NamedSharding(mesh, spec)), tree, specs)
 
 
 def constrain(params: PyTree, table: Mapping[str, P]) -> PyTree:

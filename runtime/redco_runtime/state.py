@@ -12,30 +12,21 @@ PyTree = Any  # dicts, dataclasses or tuples, nested, whose leaves are arrays, s
 
 
 class ModelState(NamedTuple):
-    """All that a model computes with.
-
-    params: nested dict.
-    variables: nested dict of what else it holds, such as running means; {} for most models.
-    """
+    """All that a model computes with: nested dicts."""
 
     params: PyTree
-    variables: PyTree
+    variables: PyTree  # what else it holds, such as running means; {} for most models
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, kw_only=True)
 class TrainState:
-    """All that a checkpoint holds. A new one comes from `new_state`.
+    """All that a checkpoint holds. A new one comes from `new_state`."""
 
-    step: int32 scalar, the updates done.
-    params, variables: as in ModelState.
-    opt_state: that of optax.
-    """
-
-    step: jax.Array
+    step: jax.Array  # int32 scalar: updates done
     params: PyTree
-    opt_state: PyTree
-    variables: PyTree
+    opt_state: PyTree  # that of optax
+    variables: PyTree  # as in ModelState
 
     @property
     def model(self) -> ModelState:
@@ -69,10 +60,7 @@ def rebuild(tree: PyTree, leaves: Mapping[str, Any]) -> PyTree:
 
 
 def owner(path: str, params: Container[str]) -> str:
-    """Return the parameter whose path ends an array's path, or "".
-
-    opt_state/0/mu/q/kernel -> q/kernel
-    """
+    """Return the parameter whose path ends an array's, or "": opt_state/0/mu/q/kernel -> q/kernel."""
     words = path.split("/")
     ends = ("/".join(words[i:]) for i in range(len(words)))
     return next((end for end in ends if end in params), "")

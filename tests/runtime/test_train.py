@@ -177,6 +177,7 @@ def test_every_step_is_logged_evaluated_and_saved_as_asked(run, tmp_path, capsys
 
 def test_the_step_is_compiled_once(run, steps, tmp_path):
     steps.traced.clear()
+    steps.train.clear_cache()
     run(tmp_path, steps=2)
     assert len(steps.traced) == 1
 

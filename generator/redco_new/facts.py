@@ -68,7 +68,11 @@ def axes_legend(mesh: Mapping[str, int]) -> str:
     experts = ["expert the batch and the experts"] if EXPERT in mesh else []
     parts = ["data splits the batch", "fsdp the batch and the parameters", *experts]
     parts.append(f"{' and '.join(inner_axes(mesh))} the dims inside a layer")
-    rest = ".\nThe size -1 stands for the devices that the other axes leave" if REST in mesh.values() else ""
+    rest = (
+        ".\nThe size -1 stands for the devices that the other axes leave"
+        if REST in mesh.values()
+        else ""
+    )
     return "; ".join(parts) + rest
 
 

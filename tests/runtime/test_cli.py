@@ -1,6 +1,7 @@
 import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,3 +134,15 @@ def test_an_interrupt_is_one_line(capsys):
         main()
     assert error.value.code == 130
     assert "goes on from the last checkpoint" in capsys.readouterr().err
+
+
+def test_the_best_checkpoint_can_be_named_where_there_are_scores(capsys):
+    scored = SimpleNamespace(evaluate=lambda config, outputs, examples: {})
+    args = cli.program_parser("Predict.", scored).parse_args(["--workdir", "w", "--best", "f1"])
+    run = Run(Path("w"), Config(), {}, None)
+    assert run.checkpoints_by(args.best) == Path("w/checkpoints-best/f1")
+    parser = cli.program_parser("Predict.", SimpleNamespace())
+    assert run.checkpoints_by(parser.parse_args(["--workdir", "w"]).best) == run.checkpoints
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--workdir", "w", "--best", "f1"])
+    assert "unrecognized arguments: --best" in capsys.readouterr().err

@@ -30,8 +30,8 @@ class OPTQuirks(ActivationQuirks):
 
     @property
     def layer(self) -> str:
-        """The file of templates/models/shared that a layer is in."""
-        return "layer_pre_norm" if self.pre_norm else "layer_post_norm"
+        """Where a layer norms: `shared/layer_*_norm.jinja`."""
+        return "pre" if self.pre_norm else "post"
 
     @property
     def norm(self) -> str:

@@ -43,7 +43,7 @@ class Process:
 
 
 def boot(*, virtual_devices: int | None = None, config_hash: str = "") -> Process:
-    """Connects this process to the others of its run. Call it once, before JAX computes anything.
+    """Connect this process to the others of its run. Call it once, before JAX computes anything.
 
     virtual_devices: that many CPU devices in this process, instead of its real ones.
     config_hash: compared between the processes, so that all of them run the same thing.
@@ -66,7 +66,7 @@ def boot(*, virtual_devices: int | None = None, config_hash: str = "") -> Proces
 
 
 def who_am_i(env: Mapping[str, str]) -> Process:
-    """What the launcher says. BootError where it says half, or what cannot be."""
+    """Return what the launcher says. Raises BootError where it says half, or what cannot be."""
     env = {"SLURM_STEP_NUM_TASKS": env.get("SLURM_NTASKS", "1"), **env}
     launcher = _launcher(env)
     if launcher == "single":
@@ -75,8 +75,8 @@ def who_am_i(env: Mapping[str, str]) -> Process:
     if launcher == "tpu":
         count = str(len(count.split(",")))
     if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-        said = ", ".join(f"{name}={env.get(name, '')!r}" for name in VARIABLES[launcher])
-        raise BootError(f"{said}: not a process; needs an index from 0 and a greater count.")
+        pair = ", ".join(f"{name}={env.get(name, '')!r}" for name in VARIABLES[launcher])
+        raise BootError(f"{pair}: not a process; needs an index from 0 and a greater count.")
     coordinator = env.get("REDCO_COORDINATOR") or _coordinator(launcher, env)
     host, _, port = coordinator.rpartition(":")
     if not (host and port.isdecimal() and 0 < int(port) < 1 << 16):
@@ -88,7 +88,7 @@ def who_am_i(env: Mapping[str, str]) -> Process:
 
 
 def _launcher(env: Mapping[str, str]) -> str:
-    """The nearest launcher that starts several processes; each test is of what only it sets."""
+    """Return the nearest launcher that starts several processes; each test is of what only it sets."""
     if any(env.get(name) for name in VARIABLES["explicit"]):
         return "explicit"
     if env.get("OMPI_COMM_WORLD_SIZE", "1") != "1":  # before SLURM: its helpers are srun steps
@@ -109,7 +109,7 @@ def _launcher(env: Mapping[str, str]) -> str:
 
 
 def _coordinator(launcher: str, env: Mapping[str, str]) -> str:
-    """Where process 0 shall listen, "" if that is not known."""
+    """Return where process 0 shall listen, "" where that cannot be said."""
     local = env.get("OMPI_COMM_WORLD_SIZE") == env.get("OMPI_COMM_WORLD_LOCAL_SIZE")
     if launcher == "openmpi" and local:
         return f"localhost:{_port(crc32(env.get('PMIX_NAMESPACE', '').encode()))}"
@@ -122,17 +122,18 @@ def _coordinator(launcher: str, env: Mapping[str, str]) -> str:
 
 
 def _port(run: int) -> int:
-    """The same for all processes of a run, and above the ports that Linux gives to connections."""
+    """Return a port that is the same for all processes of a run, and above the ports that Linux gives to connections."""
     return 61440 + run % 4096
 
 
 def _first_host(nodes: str) -> str:
-    """Of a SLURM list: node[01-04,7],gpu3 -> node01."""
+    """Return the first of a SLURM list: node[01-04,7],gpu3 -> node01."""
     first = re.match(r"([^,\[]|\[[^]]*])*", nodes)
     return re.sub(r"\[([^],-]*)[^]]*]", r"\1", first[0]) if first else ""
 
 
 def _agree(process: Process, config_hash: str) -> None:
+    """Meet the other processes and compare notes. Raises BootError."""
     timeout = os.environ.get("REDCO_BOOT_TIMEOUT", "300")
     if not timeout.isdecimal():
         raise BootError(f"REDCO_BOOT_TIMEOUT={timeout!r} is not a whole number of seconds.")
@@ -145,6 +146,7 @@ def _agree(process: Process, config_hash: str) -> None:
 
 
 def _connect(process: Process) -> None:
+    """Hand over to jax.distributed."""
     if any(os.environ.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy")):
         # gRPC would ask the proxy for the coordinator, and abort after its timeout.
         name = "no_grpc_proxy" if os.environ.get("no_grpc_proxy") else "no_proxy"
@@ -161,7 +163,7 @@ def _connect(process: Process) -> None:
 
 
 def _end(process: Process, show: Callable[..., None], *error: Any) -> None:
-    """Instead of sys.excepthook: JAX would hold this process, and so all, in a barrier at exit."""
+    """End at once, as sys.excepthook: JAX would hold this process, and so all, in a barrier at exit."""
     try:
         print(f"boot: process {process.index} of {process.count} failed:", file=sys.stderr)
         show(*error)

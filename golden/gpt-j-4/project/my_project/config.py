@@ -29,12 +29,12 @@ class Optimizer:
     learning_rate: float = 1e-4  # at the peak
     warmup_steps: int = 100  # optimizer steps, at most half of all
     weight_decay: float = 0.1  # of matrices, a step, times the rate
-    beta1: float = 0.9  # kept of the mean of the gradient, a step
-    beta2: float = 0.95  # kept of the mean of its square, a step
+    beta1: float = 0.9  # share of the mean gradient that a step keeps
+    beta2: float = 0.95  # share of the mean of its square that a step keeps
     clip_norm: float = 1.0  # largest norm of the whole gradient
 
     def schedule(self, steps: int) -> Callable[[jax.Array], jax.Array]:
-        """Optimizer step -> learning rate, over `steps` in all."""
+        """Return optimizer step -> learning rate, for a run of `steps`."""
         warmup = min(self.warmup_steps, steps // 2)
         peak, first, last = (
             self.learning_rate,
@@ -44,7 +44,7 @@ class Optimizer:
         return optax.warmup_cosine_decay_schedule(first, peak, warmup, max(steps, 1), last)
 
     def transform(self, steps: int) -> optax.GradientTransformation:
-        """The update rule for a run of `steps`."""
+        """Return the update rule for a run of `steps`."""
         return optax.chain(
             optax.clip_by_global_norm(self.clip_norm),
             optax.adamw(
@@ -58,7 +58,7 @@ class Optimizer:
 
 
 def matrices(params: Any) -> Any:
-    """True for kernels and embeddings, False for biases and scales."""
+    """Return True for kernels and embeddings, False for biases and scales."""
     decayed = ("kernel", "embedding")
     return jax.tree_util.tree_map_with_path(lambda path, _: path[-1].key in decayed, params)
 

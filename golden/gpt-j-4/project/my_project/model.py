@@ -56,11 +56,11 @@ class GPTJ(nnx.Module):
         self.head = _linear(config, D, V, rngs)
 
     def __call__(self, input_ids_BS: jax.Array) -> jax.Array:
-        """logits_BSV of the token after each position, in the compute dtype."""
+        """Return logits_BSV of the token after each position, in the compute dtype."""
         return self.logits(self.hidden(input_ids_BS))
 
     def hidden(self, input_ids_BS: jax.Array) -> jax.Array:
-        """x_BSD: causal hidden states after the last norm, at positions 0 to S - 1."""
+        """Return x_BSD, causal hidden states after the last norm, at positions 0 to S - 1."""
         S = input_ids_BS.shape[1]
         self._check_length(S)
         rotary = _rotary(jnp.arange(S)[None, :], self.config.rotary_dim)
@@ -75,18 +75,18 @@ class GPTJ(nnx.Module):
         return _norm(self.ln, run(self.layers, x_BSD))
 
     def logits(self, x_BSD: jax.Array) -> jax.Array:
-        """logits_BSV of hidden states, in the compute dtype."""
+        """Return logits_BSV of hidden states, in the compute dtype."""
         return self.head(x_BSD)
 
     def init_cache(self, batch: int, length: int) -> dict[str, jax.Array]:
-        """Empty cache of `length` slots: keys "k" and values "v", each (L, B, T, N, H)."""
+        """Return an empty cache of `length` slots: keys "k", values "v", each (L, B, T, N, H)."""
         self._check_length(length)
         c = self.config
         shape = (c.num_layers, batch, length, c.num_heads, c.head_dim)
         return {"k": jnp.zeros(shape, c.dtype), "v": jnp.zeros(shape, c.dtype)}
 
     def decode(self, input_ids_BS, positions_BS, mask_BT, cache, index):
-        """(x_BSD, cache) for S new tokens, which take the cache slots `index` to `index + S - 1`.
+        """Return (x_BSD, cache) for S new tokens, which take the slots `index` to `index + S - 1`.
 
         A token attends to the slots up to its own where mask_BT is true. Its place in the text is
         in positions_BS, which differs from its slot in a row that is padded on the left.
@@ -191,14 +191,14 @@ def _attend_causal(q_BSNH, k_BSNH, v_BSNH):
 
 
 def _rotary(positions_BS, rotary_dim):
-    """sin and cos of the angle of each position and pair of features: float32 (B, S, 1, R)."""
+    """Return sin and cos of the angle of each position and pair of features: (B, S, 1, R)."""
     rates_R = jnp.array([10000 ** (-i / rotary_dim) for i in range(0, rotary_dim, 2)], jnp.float32)
     angles_BS1R = positions_BS[:, :, None, None] * rates_R[None, None, None, :]
     return jnp.sin(angles_BS1R), jnp.cos(angles_BS1R)
 
 
 def _rotate(x_BSNH, sin_BS1R, cos_BS1R):
-    """Turns the pairs of features (0, 1), (2, 3), ... up to 2R of each head; keeps the others."""
+    """Turn the pairs of features (0, 1), (2, 3), ... up to 2R of each head; keep the others."""
     head, rest = jnp.split(x_BSNH, [2 * sin_BS1R.shape[-1]], axis=-1)
     a, b = head[..., ::2], head[..., 1::2]
     turned = (a * cos_BS1R - b * sin_BS1R, b * cos_BS1R + a * sin_BS1R)

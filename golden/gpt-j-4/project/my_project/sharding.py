@@ -2,13 +2,14 @@
 """Where every array lives: the mesh, and one PartitionSpec for each parameter.
 
 Mesh axes: data splits the batch; fsdp the batch and the parameters; model the dims inside a layer.
+The size -1 stands for the devices that the other axes leave.
 Dims: D embed, N heads, L layers, F mlp, V vocab. A spec has one entry a dim: the axis that splits it, or None.
 """
 
 from jax.sharding import PartitionSpec as P
 
 AXES = {
-    "data": -1,  # the devices that the other axes leave
+    "data": -1,
     "fsdp": 1,
     "model": 4,
 }
@@ -56,3 +57,12 @@ PARAMS = {
     # D | whole: embed is not split over model
     "ln/scale": P(None),
 }
+
+# Of what the optimizer keeps of each parameter, where it does not lie as the parameter does (ZeRO-1).
+MOMENTS = {}
+
+# In memory, zeros make each dim of these a multiple of these numbers; the model does not see them.
+PADDED = {}
+
+# Numbers in `Data` of config.py that the devices of these axes must divide.
+DIVIDED = {}

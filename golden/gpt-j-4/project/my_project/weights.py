@@ -26,7 +26,7 @@ CONFIG = {
 
 
 def tensors(config: GPTJConfig) -> dict[str, Tensor]:
-    """Path of a parameter -> the tensor that holds it."""
+    """Return path of a parameter -> the tensor that holds it."""
     layer, transposed = "transformer.h.{}", (1, 0)
     return {
         "embed/embedding": Tensor("transformer.wte.weight"),
@@ -48,7 +48,7 @@ def tensors(config: GPTJConfig) -> dict[str, Tensor]:
 
 
 def hf_config(config: GPTJConfig) -> dict[str, Any]:
-    """config.json of a model of these sizes."""
+    """Return the config.json of a model of these sizes."""
     return CONFIG | {
         "vocab_size": config.vocab_size,
         "n_embd": config.embed_dim,

@@ -12,15 +12,16 @@ from my_project import pipeline
 from my_project.config import TINY
 from my_project.sharding import AXES, PARAMS
 from my_project.steps import build
-from redco_runtime.data import train_batches
+from redco_runtime.data import TrainBatches
 from redco_runtime.errors import UserError
 from redco_runtime.gradients import mean_and_gradients
 from redco_runtime.mesh import make_mesh
 from redco_runtime.specs import parameter_specs
+from redco_runtime.state import ModelState
 
 ONE = dict.fromkeys(AXES, 1)
 MESH = {"data": 2, "fsdp": 1, "model": 4}
-CONFIG = replace(TINY, train=replace(TINY.train, batch_size=8))
+CONFIG = replace(TINY, train=replace(TINY.train, steps=1, batch_size=8))
 
 
 @pytest.fixture(scope="module")
@@ -29,26 +30,23 @@ def examples():
 
 
 def loss_and_gradients(mesh, examples, micro_batches):
-    """(mean loss, gradients) of the first batch, computed on `mesh`."""
+    """Return (mean loss, gradients) of the first batch, computed on `mesh`."""
     with jax.set_mesh(mesh):
         steps = build(CONFIG)
         state = steps.init(jax.random.key(0))
         shardings = jax.tree.map(lambda leaf: leaf.sharding, steps.state.params)
         assert jax.tree.map(lambda leaf: leaf.sharding, state.params) == shardings
-        (batch,) = train_batches(
-            examples,
-            pipeline.collate,
-            seed=0,
-            batch_size=CONFIG.train.batch_size,
-            start=0,
-            stop=1,
-            sharding=steps.batch,
-        )
+        (batch,) = TrainBatches(examples, pipeline, CONFIG.train, start=0, sharding=steps.batch)
+
+        def loss(params, variables, batch, key):
+            return steps.loss(ModelState(params, variables), batch, key), variables
+
         compute = jax.jit(
-            partial(mean_and_gradients, steps.loss, micro_batches=micro_batches),
-            out_shardings=(None, shardings),
+            partial(mean_and_gradients, loss, micro_batches=micro_batches),
+            out_shardings=(None, shardings, None),
         )
-        return jax.device_get(compute(state.params, batch, jax.random.key(1)))
+        value, grads, _ = compute(*state.model, batch, jax.random.key(1))
+        return jax.device_get((value, grads))
 
 
 @pytest.fixture(scope="module")

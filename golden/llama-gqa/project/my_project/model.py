@@ -56,11 +56,11 @@ class Llama(nnx.Module):
         self.head = _linear(config, D, V, rngs)
 
     def __call__(self, input_ids_BS: jax.Array) -> jax.Array:
-        """logits_BSV of the token after each position, in the compute dtype."""
+        """Return logits_BSV of the token after each position, in the compute dtype."""
         return self.logits(self.hidden(input_ids_BS))
 
     def hidden(self, input_ids_BS: jax.Array) -> jax.Array:
-        """x_BSD: causal hidden states after the last norm, at positions 0 to S - 1."""
+        """Return x_BSD, causal hidden states after the last norm, at positions 0 to S - 1."""
         S = input_ids_BS.shape[1]
         self._check_length(S)
         rotary = _rotary(self.config, jnp.arange(S)[None, :])
@@ -75,18 +75,18 @@ class Llama(nnx.Module):
         return _normed(self.ln, run(self.layers, x_BSD))
 
     def logits(self, x_BSD: jax.Array) -> jax.Array:
-        """logits_BSV of hidden states, in the compute dtype."""
+        """Return logits_BSV of hidden states, in the compute dtype."""
         return self.head(x_BSD)
 
     def init_cache(self, batch: int, length: int) -> dict[str, jax.Array]:
-        """Empty cache of `length` slots: keys "k" and values "v", each (L, B, T, K, H)."""
+        """Return an empty cache of `length` slots: keys "k", values "v", each (L, B, T, K, H)."""
         self._check_length(length)
         c = self.config
         shape = (c.num_layers, batch, length, c.num_kv_heads * c.kv_copies, c.head_dim)
         return {"k": jnp.zeros(shape, c.dtype), "v": jnp.zeros(shape, c.dtype)}
 
     def decode(self, input_ids_BS, positions_BS, mask_BT, cache, index):
-        """(x_BSD, cache) for S new tokens, which take the cache slots `index` to `index + S - 1`.
+        """Return (x_BSD, cache) for S new tokens, which take the slots `index` to `index + S - 1`.
 
         A token attends to the slots up to its own where mask_BT is true. Its place in the text is
         in positions_BS, which differs from its slot in a row that is padded on the left.
@@ -201,18 +201,18 @@ def _attend_causal(q_BSNH, k_BSKH, v_BSKH):
 
 
 def _rotary(config, positions_BS):
-    """sin and cos of the angle of each position and pair of features: float32 (B, S, 1, R)."""
+    """Return sin and cos of the angle of each position and pair of features: (B, S, 1, R)."""
     angles_BS1R = positions_BS[:, :, None, None] * _rates(config)[None, None, None, :]
     return jnp.sin(angles_BS1R), jnp.cos(angles_BS1R)
 
 
 def _rates(config):
-    """Radians that each pair of features turns a token: float32 (R,)."""
+    """Return the radians that each pair of features turns a token: float32 (R,)."""
     return config.rope_theta ** -(jnp.arange(0, config.head_dim, 2) / config.head_dim)
 
 
 def _rotate(x_BSNH, sin_BS1R, cos_BS1R):
-    """Turns the pairs of features (0, R), (1, R + 1), ... of each head."""
+    """Turn the pairs of features (0, R), (1, R + 1), ... of each head."""
     a, b = jnp.split(x_BSNH, 2, axis=-1)
     turned = (a * cos_BS1R - b * sin_BS1R, b * cos_BS1R + a * sin_BS1R)
     return jnp.concatenate(turned, axis=-1).astype(x_BSNH.dtype)

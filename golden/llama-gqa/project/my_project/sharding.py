@@ -52,3 +52,12 @@ PARAMS = {
     # D | whole: embed is not split over model
     "ln/scale": P(None),
 }
+
+# Of what the optimizer keeps of each parameter, where it does not lie as the parameter does (ZeRO-1).
+MOMENTS = {}
+
+# In memory, zeros make each dim of these a multiple of these numbers; the model does not see them.
+PADDED = {}
+
+# Numbers in `Data` of config.py that the devices of these axes must divide.
+DIVIDED = {}

@@ -1,8 +1,10 @@
 # Yours: `redco update` merges into it, and never overwrites what you wrote.
-"""Train Llama (checkpoint): boot, build, fit.
+"""Train Llama (checkpoint): set up, then step, log, save and evaluate until done.
 
 python -m my_project.train --preset tiny --virtual-devices 8 --workdir runs/tiny
 """
+
+from contextlib import closing
 
 import jax
 
@@ -11,9 +13,17 @@ from my_project.boot import boot
 from my_project.config import PRESETS
 from my_project.sharding import AXES
 from my_project.steps import build
-from redco_runtime.cli import command, training_run
-from redco_runtime.loop import fit
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.cli import command, print_once, training_run
+from redco_runtime.contracts import Steps
+from redco_runtime.data import TrainBatches
+from redco_runtime.evaluation import Evaluation
+from redco_runtime.flops import training_flops
 from redco_runtime.mesh import make_mesh
+from redco_runtime.metrics import Metrics
+from redco_runtime.pace import Pace
+from redco_runtime.run import Run
+from redco_runtime.start import check_settings, nothing_to_train, start_or_resume
 
 
 @command
@@ -21,7 +31,46 @@ def main() -> None:
     run = training_run(__doc__, PRESETS, AXES)
     boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
     with jax.set_mesh(make_mesh(run.mesh)):
-        fit(build(run.config), pipeline, run, weights)
+        train(build(run.config), run)
+
+
+def train(steps: Steps, run: Run) -> None:
+    """Train `run` in its work folder to its last step, from its last checkpoint if it has one."""
+    settings = run.config.train
+    check_settings(steps, pipeline, settings)
+    examples, held_out = pipeline.examples(run.config)
+    with Checkpoints(run.checkpoints, settings.keep, steps.shapes) as checkpoints:
+        state = start_or_resume(checkpoints, steps, run, weights)
+        first = int(state.step)
+        if first >= settings.steps:
+            nothing_to_train(checkpoints, state, settings)
+            return
+        batches = TrainBatches(examples, pipeline, settings, start=first, sharding=steps.batch)
+        print_once("compiling the train step")
+        step, pace = steps.train.lower(state, batches.peek()).compile(), Pace()
+        metrics = Metrics(
+            run.workdir,
+            total=settings.steps,
+            start=first,
+            unit=batches.unit,
+            flops_per_step=training_flops(steps, batches.peek()),
+        )
+        evaluate = Evaluation(steps, pipeline, run, held_out, metrics)
+        with closing(metrics):
+            if first == 0:
+                evaluate(0, state)
+            for done, batch in enumerate(batches, first + 1):
+                state, values = step(state, batch)
+                pace(values["loss"])
+                last = done == settings.steps
+                if last or done % settings.log_every == 0:
+                    metrics.log(done, values, batches.count)
+                if last or done % settings.save_every == 0:
+                    checkpoints.save(done, state)
+                if last or done % settings.eval_every == 0:
+                    evaluate(done, state)
+        checkpoints.wait()
+        print_once(f"checkpoint: {checkpoints.directory / str(done)}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ CONFIG = {
 
 
 def tensors(config: LlamaConfig) -> dict[str, Tensor]:
-    """Path of a parameter -> the tensor that holds it."""
+    """Return path of a parameter -> the tensor that holds it."""
     layer, transposed = "model.layers.{}", (1, 0)
     return {
         "embed/embedding": Tensor("model.embed_tokens.weight"),
@@ -45,7 +45,7 @@ def tensors(config: LlamaConfig) -> dict[str, Tensor]:
 
 
 def hf_config(config: LlamaConfig) -> dict[str, Any]:
-    """config.json of a model of these sizes."""
+    """Return the config.json of a model of these sizes."""
     rope = {
         "rope_type": "default",
         "rope_theta": config.rope_theta,

@@ -4,42 +4,40 @@
 python -m my_project.export --workdir runs/tiny --out exported
 """
 
-from dataclasses import asdict
 from pathlib import Path
 
 import jax
 
+from my_project import pipeline
 from my_project.boot import boot
 from my_project.config import Config
 from my_project.sharding import AXES
 from my_project.steps import build
 from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import command, parser, recorded_run
+from redco_runtime.cli import command, print_once, program_parser, recorded_run
 from redco_runtime.export import export
-from redco_runtime.loop import say
 from redco_runtime.mesh import make_mesh
-from redco_runtime.state import flatten
 
 
 @command
 def main() -> None:
-    options = parser(__doc__)
+    options = program_parser(__doc__, pipeline)
     options.add_argument("--out", type=Path, required=True, help="a folder that does not exist")
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
     boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
     with jax.set_mesh(make_mesh(run.mesh)):
         steps = build(run.config)
-        step, (params, others) = Checkpoints(run.checkpoints, shapes=steps.shapes).restore_model(
-            steps.state
-        )
+        checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)
+        step, model = checkpoints.restore_model(steps.state.model)
         export(
-            flatten(params) | flatten(others),
+            model.params,
             args.out,
-            {"model": "Net", "step": step, **asdict(run.config.model)},
-            shapes=flatten(steps.shapes) | flatten(others),
+            {"model": "Net", "step": step, **vars(run.config.model)},
+            variables=model.variables,
+            shapes=steps.shapes,
         )
-    say(f"step {step} of {args.workdir} is in {args.out}")
+    print_once(f"step {step} of {args.workdir} is in {args.out}")
 
 
 if __name__ == "__main__":

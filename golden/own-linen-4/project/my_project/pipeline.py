@@ -18,12 +18,12 @@ CLASSES = 10
 
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
-    """Examples -> one batch of arrays whose first dim is B. Runs on the host."""
+    """Stack examples to one batch of arrays whose first dim is B. Runs on the host."""
     return {name: np.stack([example[name] for example in examples]) for name in examples[0]}
 
 
 def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, jax.Array]:
-    """(losses_B, weights_B): cross-entropy in nats; every example weighs the same."""
+    """Return (losses_B, weights_B): the cross-entropy in nats; every example weighs the same."""
     logits_BC = model(x=batch["x"])
     labels_BC = jax.nn.one_hot(batch["label"], CLASSES)
     losses_B = optax.softmax_cross_entropy(logits_BC.astype(jnp.float32), labels_BC)
@@ -31,20 +31,20 @@ def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, ja
 
 
 def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
-    """classes_B: the likeliest one."""
+    """Return classes_B: the likeliest one."""
     logits_BC = model(x=batch["x"])
     return logits_BC.argmax(axis=-1)
 
 
 def decode(config, outputs, examples):
-    """What to say of each prediction."""
+    """Describe each prediction."""
     pairs = zip(outputs, examples, strict=True)
-    return [f"{found}, labelled {example['label']}" for found, example in pairs]
+    return [f"{answer}, labelled {example['label']}" for answer, example in pairs]
 
 
 def examples(config):
-    """(training examples, held-out examples). Made up, a pattern for each class: read yours here."""
-    rng, found = np.random.default_rng(0), []
+    """Return (training, held-out) examples. Made up, a pattern for each class: read yours here."""
+    rng, rows = np.random.default_rng(0), []
     for number in range(config.data.num_examples):
         label = number % CLASSES
         pattern = np.random.default_rng(label)
@@ -52,13 +52,13 @@ def examples(config):
         example = {"label": np.int32(label)}
         noise = rng.normal(size=(32,))
         example["x"] = (level + pattern.normal(size=(32,)) + noise).astype(np.float32)
-        found.append(example)
-    held_out = max(1, round(len(found) * config.data.held_out))
-    return found[:-held_out], found[-held_out:]
+        rows.append(example)
+    held_out = max(1, round(len(rows) * config.data.held_out))
+    return rows[:-held_out], rows[-held_out:]
 
 
 def prompts(config, texts):
-    """The held-out example of each number."""
+    """Return the held-out example of each number."""
     _, held_out = examples(config)
     try:
         return [held_out[int(text) % len(held_out)] for text in texts]

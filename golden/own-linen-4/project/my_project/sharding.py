@@ -2,18 +2,22 @@
 """Where every array lives: the mesh, and one PartitionSpec for each parameter.
 
 Mesh axes: data splits the batch; fsdp the batch and the parameters; model the dims inside a layer.
+The size -1 stands for the devices that the other axes leave.
 Dims: inner inner, F mlp. A spec has one entry a dim: the axis that splits it, or None.
 """
 
 from jax.sharding import PartitionSpec as P
 
 AXES = {
-    "data": -1,  # the devices that the other axes leave
+    "data": -1,
     "fsdp": 1,
     "model": 4,
 }
 
 BATCH = P(("data", "fsdp"))  # B of every array in a batch
+
+# Of the arrays that model.py names with lay_out().
+ACTIVATIONS = {}
 
 PARAMS = {
     # F | whole: mlp is not split over model
@@ -33,3 +37,12 @@ PARAMS = {
     # F inner | rows: contracts mlp, which Dense_1 made; one all-reduce sums the parts
     "net/Dense_2/kernel": P("model", "fsdp"),
 }
+
+# Of what the optimizer keeps of each parameter, where it does not lie as the parameter does (ZeRO-1).
+MOMENTS = {}
+
+# In memory, zeros make each dim of these a multiple of these numbers; the model does not see them.
+PADDED = {}
+
+# Numbers in `Data` of config.py that the devices of these axes must divide.
+DIVIDED = {}

@@ -67,12 +67,12 @@ class T5(nnx.Module):
         self.head = _linear(config, D, V, rngs)
 
     def __call__(self, input_ids_BS, mask_BS, decoder_ids_BT) -> jax.Array:
-        """logits_BTV of the token after each target token, in the compute dtype."""
+        """Return logits_BTV of the token after each target token, in the compute dtype."""
         x_BSD = self.encode(input_ids_BS, mask_BS)
         return self.logits(self.hidden(decoder_ids_BT, x_BSD, mask_BS))
 
     def encode(self, input_ids_BS: jax.Array, mask_BS: jax.Array) -> jax.Array:
-        """x_BSD: hidden states of a source, whose tokens are where mask_BS is true."""
+        """Return x_BSD, hidden states of a source, whose tokens are where mask_BS is true."""
         seen = self._source(mask_BS)
 
         @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry, graph_updates=False)
@@ -83,7 +83,7 @@ class T5(nnx.Module):
         return _norm(self.encoder_ln, run(self.encoder, self._embed(input_ids_BS, "x_BSD")))
 
     def hidden(self, decoder_ids_BT, x_BSD, mask_BS) -> jax.Array:
-        """y_BTD: causal hidden states of a target, whose first token is `start_id`."""
+        """Return y_BTD, causal hidden states of a target, whose first token is `start_id`."""
         T, mask_B11S = decoder_ids_BT.shape[1], mask_BS[:, None, None, :]
         seen = self._target(0, T, T)
 
@@ -96,7 +96,7 @@ class T5(nnx.Module):
         return _norm(self.decoder_ln, run(self.decoder, self._embed(decoder_ids_BT, "y_BTD")))
 
     def init_cache(self, x_BSD: jax.Array, length: int) -> dict[str, jax.Array]:
-        """Cache of a target of up to `length` tokens.
+        """Return the cache of a target of up to `length` tokens.
 
         "k", "v": empty, (L, B, C, N, H). "cross_k", "cross_v": of the source, (L, B, S, N, H).
         """
@@ -112,7 +112,7 @@ class T5(nnx.Module):
         return empty | {"cross_k": cross_k, "cross_v": cross_v}
 
     def decode(self, decoder_ids_BT, mask_BS, cache, index):
-        """(y_BTD, cache) for T new tokens, which take the cache slots `index` to `index + T - 1`."""
+        """Return (y_BTD, cache) for T new tokens, which take the slots from `index` on."""
         T, C, mask_B11S = decoder_ids_BT.shape[1], cache["k"].shape[2], mask_BS[:, None, None, :]
         seen = self._target(index, T, C)
 
@@ -137,7 +137,7 @@ class T5(nnx.Module):
         return _norm(self.decoder_ln, y_BTD), cache | {"k": k, "v": v}
 
     def logits(self, y_BTD: jax.Array) -> jax.Array:
-        """logits_BTV of hidden states, in the compute dtype."""
+        """Return logits_BTV of hidden states, in the compute dtype."""
         return self.head(y_BTD)
 
     def _embed(self, ids, name):
@@ -145,7 +145,7 @@ class T5(nnx.Module):
         return lay_out(table_VD[ids].astype(self.config.dtype), name)
 
     def _source(self, mask_BS):
-        """What a token of the source sees of it: options of dot_product_attention."""
+        """Return what a token of the source sees of it: options of dot_product_attention."""
         at_S = jnp.arange(mask_BS.shape[1])
         apart_SS = at_S[None, :] - at_S[:, None]
         half = self.config.distance_buckets // 2  # for the tokens before, and those after
@@ -155,7 +155,7 @@ class T5(nnx.Module):
         return {"mask": mask_BS[:, None, None, :], "bias": bias_1NSS}
 
     def _target(self, index, T, C):
-        """What T tokens from slot `index` on see of C slots: options of dot_product_attention."""
+        """Return what T tokens from slot `index` on see of C slots, for dot_product_attention."""
         back_TC = (index + jnp.arange(T))[:, None] - jnp.arange(C)[None, :]
         buckets, farthest = self.config.distance_buckets, self.config.max_distance
         bucket_TC = _bucket(buckets, farthest, jnp.maximum(back_TC, 0))
@@ -241,7 +241,7 @@ class MLP(nnx.Module):
 
 
 def _stack(kind, num_layers, config, rngs):
-    """One module of that kind, whose parameters are those of all layers, stacked along L."""
+    """Return one module of that kind, with the parameters of all layers, stacked along L."""
     create = nnx.vmap(lambda rngs: kind(config, rngs))
     return nnx.split_rngs(splits=num_layers)(create)(rngs)
 
@@ -266,13 +266,13 @@ def _norm(ln, x_BSD):
 
 
 def _distance(config, rngs):
-    """The bias of each head to scores of tokens that are some distance apart: (R, N), float32."""
+    """Return the biases of each head to scores, by the distance of tokens: (R, N), float32."""
     init = nnx.initializers.normal(config.embed_dim**-0.5)
     return nnx.Embed(config.distance_buckets, config.num_heads, embedding_init=init, rngs=rngs)
 
 
 def _bucket(buckets, farthest, distance):
-    """The bucket of each distance: half of them for one distance each, then ever wider ones.
+    """Return the bucket of each distance: half of them for one distance each, then ever wider ones.
 
     The table is made on the host, where the logarithm at a limit rounds as it does in PyTorch.
     """

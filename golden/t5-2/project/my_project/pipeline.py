@@ -22,26 +22,32 @@ from redco_runtime.losses import cross_entropy
 
 Batch = dict[str, jax.Array]
 
+UNIT = "tokens"  # what the throughput is counted in, by count()
 NUM_BEAMS = 4
 ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
-    """Examples -> one batch of arrays whose first dim is B. Runs on the host."""
+    """Return one batch of examples: arrays whose first dim is B. Runs on the host."""
     names = ("input_ids", "mask", "decoder_ids", "labels", "label_mask")
     return {name: np.stack([example[name] for example in examples]) for name in names}
 
 
 def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, jax.Array]:
-    """(losses_BT, weights_BT): of each token of the target; padding weighs nothing."""
+    """Return losses_BT and weights_BT: of each token of the target; padding weighs nothing."""
     x_BSD = model.encode(batch["input_ids"], batch["mask"])
     y_BTD = model.hidden(batch["decoder_ids"], x_BSD, batch["mask"])
     losses_BT = cross_entropy(model.logits, y_BTD, batch["labels"])
     return losses_BT, batch["label_mask"].astype(jnp.float32)
 
 
+def count(batch: dict[str, np.ndarray]) -> int:
+    """Return how many tokens a batch has, source and target; padding is none. Runs on the host."""
+    return int(batch["mask"].sum() + batch["label_mask"].sum())
+
+
 def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
-    """tokens_BT: the likeliest target that a beam search finds for each source."""
+    """Return tokens_BT, the likeliest target that a beam search finds for each source."""
     return beam_search(
         model,
         batch["input_ids"],
@@ -53,39 +59,39 @@ def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
 
 
 def decode(config, outputs, examples):
-    """The text of each prediction."""
+    """Return the text of each prediction."""
     return tokenizer(config.data.tokenizer).batch_decode(outputs, skip_special_tokens=True)
 
 
 def evaluate(config, outputs, examples):
-    """ROUGE of the predictions, 0 to 1: the mean F1 over the examples (Lin 2004)."""
+    """Return ROUGE of the predictions, 0 to 1: the mean F1 over the examples (Lin 2004)."""
     from rouge_score.rouge_scorer import RougeScorer  # late: it takes a second
 
     scorer, texts = RougeScorer(ROUGE), decode(config, outputs, examples)
-    found = [scorer.score(e["target"], text) for e, text in zip(examples, texts, strict=True)]
-    return {name: float(np.mean([scores[name].fmeasure for scores in found])) for name in ROUGE}
+    scores = [scorer.score(e["target"], text) for e, text in zip(examples, texts, strict=True)]
+    return {name: float(np.mean([one[name].fmeasure for one in scores])) for name in ROUGE}
 
 
 def examples(config):
-    """(training examples, held-out examples): pairs of the file, or of Python's own library."""
-    found = pairs(config.data) if config.data.pairs_file else docstrings()
-    if len(found) < 2:
-        raise UserError(f"--pairs-file: {len(found)} pairs: give two at least")
+    """Return training examples and held-out ones: pairs of the file, or of Python's own library."""
+    texts = pairs(config.data) if config.data.pairs_file else docstrings()
+    if len(texts) < 2:
+        raise UserError(f"--pairs-file: {len(texts)} pairs: give two at least")
     order = np.argsort(
-        np.random.Philox(key=0).random_raw(len(found))
+        np.random.Philox(key=0).random_raw(len(texts))
     )  # so that both parts are alike
-    made = [example(config, *found[i]) for i in order]
-    held_out = max(1, round(len(made) * config.data.held_out))
-    return made[:-held_out], made[-held_out:]
+    rows = [example(config, *texts[i]) for i in order]
+    held_out = max(1, round(len(rows) * config.data.held_out))
+    return rows[:-held_out], rows[-held_out:]
 
 
 def prompts(config, texts):
-    """An example for each source, without a target."""
+    """Return an example for each source, without a target."""
     return [example(config, text, "") for text in texts]
 
 
 def example(config, source, target):
-    """One pair as tokens. The decoder sees the target one place later, behind start_id."""
+    """Return one pair as tokens. The decoder sees the target one place later, behind start_id."""
     data, model = config.data, config.model
     ids_S, mask_S = tokens(config, data.prefix + source, data.sequence_length)
     labels_T, label_mask_T = tokens(config, target, data.target_length)
@@ -101,43 +107,43 @@ def example(config, source, target):
 
 
 def tokens(config, text, length):
-    """(ids, mask) of a text with its special tokens, cut or padded on the right to `length`."""
+    """Return (ids, mask) of a text with its special tokens, cut or padded to `length`."""
     ids = tokenizer(config.data.tokenizer)(text, truncation=True, max_length=length)["input_ids"]
     padded = np.pad(ids, (0, length - len(ids)), constant_values=config.model.pad_id)
     return padded.astype(np.int32), np.arange(length) < len(ids)
 
 
 def pairs(data):
-    """(source, target) of each line of the file."""
-    found, names = [], (data.source_field, data.target_field)
+    """Return (source, target) of each line of the file."""
+    rows, names = [], (data.source_field, data.target_field)
     try:
         with open(data.pairs_file, encoding="utf-8") as file:
             for line in file:
                 record = json.loads(line)
-                found.append(tuple(str(record[name]) for name in names))
+                rows.append(tuple(str(record[name]) for name in names))
     except (OSError, UnicodeError) as error:
         raise UserError(f"--pairs-file: cannot read {data.pairs_file}: {error}") from None
     except (ValueError, KeyError, TypeError) as error:
-        where = f"--pairs-file: {data.pairs_file}, line {len(found) + 1}"
+        where = f"--pairs-file: {data.pairs_file}, line {len(rows) + 1}"
         wanted = " and ".join(map(repr, names))
         raise UserError(f"{where}: it is not an object with {wanted}: {error!r}") from None
-    return found
+    return rows
 
 
 def docstrings():
-    """(first paragraph, its first three words) of each docstring of Python's standard library."""
-    found = set()
+    """Return (first paragraph, its first three words) of docstrings of Python's library."""
+    paragraphs = set()
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
             kind = isinstance(node, ast.FunctionDef | ast.ClassDef)
             if kind and (text := ast.get_docstring(node)):
-                found.add(" ".join(text.split("\n\n")[0].split()))
-    return [(text, " ".join(text.split()[:3])) for text in sorted(found)]
+                paragraphs.add(" ".join(text.split("\n\n")[0].split()))
+    return [(text, " ".join(text.split()[:3])) for text in sorted(paragraphs)]
 
 
 @functools.cache
 def tokenizer(name):
-    """A Hugging Face tokenizer, by id or folder; "bytes" has one token a byte and needs no files."""
+    """Return a Hugging Face tokenizer, by id or folder; "bytes" has a token a byte and no files."""
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
     from transformers import AutoTokenizer, ByT5Tokenizer
 

@@ -30,7 +30,7 @@ CONFIG = {
 
 
 def tensors(config: T5Config) -> dict[str, Tensor]:
-    """Path of a parameter -> the tensor that holds it."""
+    """Return path of a parameter -> the tensor that holds it."""
     return {
         "embed/embedding": Tensor("shared.weight"),
         "head/kernel": Tensor("lm_head.weight", order=(1, 0)),
@@ -50,22 +50,22 @@ _DISTANCE = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
 
 
 def _attention(path: str, layer: str, kind: str) -> dict[str, Tensor]:
-    found = {f"{path}_ln/scale": Tensor(f"{layer}.layer_norm.weight")}
+    rows = {f"{path}_ln/scale": Tensor(f"{layer}.layer_norm.weight")}
     for name in "qkvo":
-        found[f"{path}/{name}/kernel"] = Tensor(f"{layer}.{kind}.{name}.weight", order=(1, 0))
-    return found
+        rows[f"{path}/{name}/kernel"] = Tensor(f"{layer}.{kind}.{name}.weight", order=(1, 0))
+    return rows
 
 
 def _mlp(path: str, layer: str) -> dict[str, Tensor]:
-    found = {f"{path}_ln/scale": Tensor(f"{layer}.layer_norm.weight")}
+    rows = {f"{path}_ln/scale": Tensor(f"{layer}.layer_norm.weight")}
     for ours, theirs in {"gate": "wi_0", "up": "wi_1", "down": "wo"}.items():
         name = f"{layer}.DenseReluDense.{theirs}.weight"
-        found[f"{path}/{ours}/kernel"] = Tensor(name, order=(1, 0))
-    return found
+        rows[f"{path}/{ours}/kernel"] = Tensor(name, order=(1, 0))
+    return rows
 
 
 def hf_config(config: T5Config) -> dict[str, Any]:
-    """config.json of a model of these sizes."""
+    """Return the config.json of a model of these sizes."""
     return CONFIG | {
         "vocab_size": config.vocab_size,
         "d_model": config.embed_dim,

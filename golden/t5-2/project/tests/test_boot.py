@@ -28,7 +28,7 @@ main()
 
 
 def boot(*counts):
-    """Starts a process for each count, which it is told; [(exit code, stdout, stderr)] of them."""
+    """Start a process for each count, which it is to find; return [(exit code, stdout, stderr)]."""
     port = random.randrange(61440, 65536)
     processes = []
     for index, count in enumerate(counts):

@@ -10,7 +10,7 @@ import pytest
 from my_project import pipeline
 from my_project.config import TINY
 from my_project.steps import build
-from redco_runtime.loop import fit
+from my_project.train import train
 from redco_runtime.mesh import make_mesh
 from redco_runtime.run import Run
 
@@ -19,20 +19,21 @@ MESH = {"data": 2, "fsdp": 1, "model": 2}
 
 @pytest.fixture(autouse=True)
 def few_examples(monkeypatch):
-    train, held_out = pipeline.examples(TINY)
-    monkeypatch.setattr(pipeline, "examples", lambda config: (train[:64], held_out[:8]))
-    monkeypatch.delattr(pipeline, "evaluate", raising=False)  # it takes long, and changes nothing
+    examples, held_out = pipeline.examples(TINY)
+    monkeypatch.setattr(pipeline, "examples", lambda config: (examples[:64], held_out[:8]))
+    # Scores take long, and change no step.
+    monkeypatch.delattr(pipeline, "evaluate", raising=False)
 
 
 def losses(workdir, steps):
-    """The loss of each step of a run to step `steps`; the schedule is that of three steps."""
+    """Return the loss of each step of a run to step `steps`; the schedule is that of three steps."""
     settings = replace(TINY.train, steps=3, batch_size=8, save_every=2, eval_every=100)
     data = replace(TINY.data, sample_prompts=())
     run = Run(workdir, replace(TINY, data=data, train=settings), MESH, None)
     with jax.set_mesh(make_mesh(MESH)):
         compiled = build(run.config)
         stopped = replace(run, config=replace(run.config, train=replace(settings, steps=steps)))
-        fit(compiled, pipeline, stopped)
+        train(compiled, stopped)
     lines = (workdir / "metrics.jsonl").read_text().splitlines()
     return [json.loads(line)["loss"] for line in lines]
 

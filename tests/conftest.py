@@ -1,6 +1,24 @@
-"""Four virtual CPU devices, and JAX at its strictest. Slow machine code, which is soon compiled."""
+"""Four virtual CPU devices, and JAX at its strictest. Slow machine code, which is soon compiled.
 
-import jax
+A program is compiled once a run of the tests, whichever of its processes asks for it first: they
+share a cache, which goes with the run.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+if (
+    "JAX_COMPILATION_CACHE_DIR" not in os.environ
+):  # the workers of xdist have it of the first process
+    folder = tempfile.mkdtemp(prefix="compiled-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+    # Seconds: below, reading the file takes as long as compiling.
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+
+import jax  # noqa: E402
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)

@@ -1,14 +1,10 @@
 """Generated projects in folders of tests, and commands run in them."""
 
-import atexit
-import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from redco_new.generate.files import print_files, project_context
@@ -25,20 +21,17 @@ BIN = Path(sys.executable).parent
 def run(command, folder, **variables):
     """(exit code, stdout, stderr) of a shell command, with this Python's programs first."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
-    env = {**kept, **compiled_once(), "PATH": f"{BIN}:{os.environ['PATH']}", **variables}
+    env = {**kept, **compilation_cache(), "PATH": f"{BIN}:{os.environ['PATH']}", **variables}
     done = subprocess.run(
         command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=500
     )
     return done.returncode, done.stdout, done.stderr
 
 
-@functools.cache
-def compiled_once():
-    """Variables that have a program compiled once, whichever commands of this process run it."""
-    folder = tempfile.mkdtemp(prefix="compiled-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    limit = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
-    return {"JAX_COMPILATION_CACHE_DIR": folder, limit: "0"}
+def compilation_cache():
+    """Variables that have a program compiled once a run of the tests, whichever process runs it."""
+    names = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def shell_commands(text):

@@ -3,38 +3,40 @@
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from own.test_projects import HERE, PROJECTS
 
-from redco_new import assets, design, facts
-from redco_new.render import render
+from redco_new.generate.files import print_files, project_context
+from redco_new.generate.read import plan_request, read_model
+from redco_new.models.families import FAMILIES
+from redco_new.own.recipes import RECIPES
+from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_new.sources.families import FAMILIES
-from redco_new.sources.own.recipes import RECIPES
 
-TEMPLATE = assets.templates()
 UNUSED = "F401,F811,F821,F822,F841"  # imports, names and variables, of pyflakes
 
 
 @pytest.fixture(scope="module")
 def plan():
     """The plan of one model: what the tables of sharding.py hold is of no matter here."""
-    return design.plan_for(Request.from_flags("a", "gpt-j", shards="2"), TEMPLATE)
+    with open_template() as template:
+        return plan_request(Request.from_flags("a", "gpt-j", shards="2"), template)
 
 
 @pytest.fixture
-def lint(plan, tmp_path, monkeypatch):
+def lint(plan, tmp_path):
     """lint(request, stateful): what ruff has to say of the Python of a project."""
-    monkeypatch.setattr(facts, "plan_program", lambda request, program: plan)
 
     def lint(request, stateful):
-        known = facts.gather(
-            design.find_design(request, TEMPLATE), SimpleNamespace(stateful=stateful)
-        )
-        for path, text in render(known | {"stateful": stateful}, TEMPLATE).items():
+        with open_template() as template:
+            model = replace(read_model(request, template), stateful=stateful)
+            context = project_context(model, SimpleNamespace(stateful=stateful), plan)
+            files = print_files(template, model, context)
+        for path, text in files.items():
             file = tmp_path / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)

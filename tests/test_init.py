@@ -148,6 +148,7 @@ def test_pytorch_loads_what_is_exported(my_project, loaded, reference, ids, tmp_
     assert tokens.shape[0] == 1
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_own_checkpoint_and_keeps_what_it_started_from(
     my_project, checkpoint, loaded, tmp_path
 ):

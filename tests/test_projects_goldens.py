@@ -9,6 +9,7 @@ import pytest
 from generated import run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", golden.cases(), ids=lambda case: case.name)
 def test_the_tests_of_a_golden_pass(case, tmp_path):
     shutil.copytree(case / "project", tmp_path / "project", symlinks=False)

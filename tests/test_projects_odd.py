@@ -10,6 +10,7 @@ from jax.sharding import PartitionSpec as P
 from redco_new.request import Request
 
 
+@pytest.mark.slow
 def test_the_tests_of_a_project_pass_where_sizes_are_odd(tmp_path):
     folder = make(tmp_path, shards="6", zero=1, sequence_parallel=True)
     code, out, err = run(f"{sys.executable} -m pytest -q -k 'not boot'", folder)
@@ -34,6 +35,7 @@ with jax.set_mesh(make_mesh(AXES)):
 """
 
 
+@pytest.mark.slow
 def test_what_does_not_divide_is_padded_in_memory_only(tmp_path):
     folder = make(tmp_path, shards="6")
     code, out, err = run(f"{sys.executable} -c '{PADDED}'", folder)
@@ -57,6 +59,7 @@ with jax.set_mesh(make_mesh(AXES)):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("zero", "share"), [(0, 2), (1, 0.5)])
 def test_zero_splits_the_moments_over_data(zero, share, tmp_path):
     folder = make(tmp_path, mesh="data=4", zero=zero)

@@ -4,6 +4,8 @@ import pytest
 from compiled.report import TABLE, run_workers
 from compiled.table import cell, read
 
+pytestmark = pytest.mark.slow  # the compilers of H100 and v5e take two minutes of both cores
+
 # As many as a minute allows; libtpu takes ten times as long. The table has the others.
 MODELS = {
     "h100": (

@@ -120,6 +120,9 @@ def results(folder):
         yield {name: pool.submit(work, name) for name in PROJECTS}
 
 
+pytestmark = pytest.mark.slow  # whole projects of seven classes, three minutes
+
+
 @pytest.mark.parametrize("name", PROJECTS)
 def test_it_trains_and_passes_its_own_tests(results, name):
     for command, (code, said) in results[name].result().items():

@@ -29,12 +29,14 @@ def measured():
     return {tuple(case): figures for *case, figures in json.loads(made.stdout)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapt", [True, False])
 @pytest.mark.parametrize("n", COUNTS)
 def test_loss_and_gradients_are_those_of_one_device(measured, n, adapt):
     assert measured[n, adapt, V]["error"] < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [4, 8])
 def test_padding_adds_no_collectives(measured, n):
     padded, even = (measured[n, True, size]["collectives"] for size in (V, EVEN))
@@ -42,6 +44,7 @@ def test_padding_adds_no_collectives(measured, n):
     assert "all-reduce" in padded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [4, 8])
 def test_kv_heads_in_groups_are_not_gathered(measured, n):
     """Nothing but sums: no queries, keys or values change devices."""

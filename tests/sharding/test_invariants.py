@@ -100,7 +100,13 @@ def test_names_change_nothing(name, seed):
     assert restored(plan.dims, names) == expected.dims
 
 
-@pytest.mark.parametrize("name", ZOO)
+# One of each kind at once, the others with the slow tests.
+QUICK = ("branches", "convnet", "llama", "moe_capacity", "recurrent", "vit")
+assert set(QUICK) <= set(ZOO)
+CASES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ZOO]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_sharded_equals_unsharded(name):
     """Loss and gradients, on (fsdp 2, model 2) or on (model 4), by turns."""
     forward, params, batch = ZOO[name]

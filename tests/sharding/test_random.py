@@ -64,6 +64,7 @@ def test_names_and_storage_decide_nothing(data, sizes, adapt):
     assert layouts[0] == layouts[1]
 
 
+@pytest.mark.slow
 @examples(12)
 @given(st.data(), st.sampled_from(MESHES), st.booleans())
 def test_sharded_equals_unsharded(data, sizes, adapt):

@@ -7,8 +7,8 @@ import jax
 import pytest
 from generated import ROOT
 
-from redco_new.render import assets
-from redco_new.generate.design import find_design
+from redco_new.generate.read import read_model
+from redco_new.render.template import open_template
 from redco_new.errors import RedcoError
 from redco_new.request import Request
 from redco_new.update.regenerate import Regeneration
@@ -39,7 +39,8 @@ def project(tmp_path):
 @pytest.fixture(scope="module")
 def program():
     request = Request.from_flags("my-project", "gpt-j", shards="4")
-    return find_design(request, assets.templates()).program(8)
+    with open_template() as template:
+        return read_model(request, template).program()
 
 
 def read(folder, program):
@@ -143,8 +144,9 @@ def test_no_full_preset(project, program):
 def test_the_mesh_of_the_trial_is_that_of_the_users_model(project):
     sizes = [("num_heads: int = 16", "num_heads: int = 6"), ("int = 4096", "int = 1536")]
     request = Request.from_flags("my-project", "gpt-j", shards="4")
-    derived = Regeneration(request, assets.templates())
-    assert derived.mesh == {"data": 2, "fsdp": 1, "model": 4}
-    files, _ = derived.of_own_model(project(model=sizes))
-    assert derived.mesh == {"data": 2, "fsdp": 1, "model_1": 2, "model_2": 2}
-    assert '"model_2": 2' in files["my_project/sharding.py"]
+    with open_template() as template:
+        derived = Regeneration(request, template)
+        assert derived.mesh == {"data": 2, "fsdp": 1, "model": 4}
+        files, _ = derived.of_own_model(project(model=sizes))
+        assert derived.mesh == {"data": 2, "fsdp": 1, "model_1": 2, "model_2": 2}
+        assert '"model_2": 2' in files["my_project/sharding.py"]

@@ -7,8 +7,9 @@ BIN := $(abspath $(VENV))/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := generator runtime templates tests golden
 COMPILERS := .compilers/.installed
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test golden golden-check collectives bench fmt lint
+.PHONY: help venv compilers demo test test-all golden golden-check collectives bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -33,8 +34,11 @@ $(COMPILERS): $(INSTALLED)
 demo: $(INSTALLED)  ## create a project, train it on 4 virtual devices, predict from its checkpoint
 	DEMO_STEPS=$(DEMO_STEPS) tests/demo.sh $(BIN)
 
-test: $(INSTALLED) $(COMPILERS)  ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(INSTALLED)  ## run the tests, 8 minutes on two cores at most
+	$(PYTEST) -m 'not slow'
+
+test-all: test $(COMPILERS)  ## run the slow ones too: compilers of GPU and TPU, whole projects, searches
+	$(PYTEST) -m slow
 
 golden: $(INSTALLED)  ## rewrite the goldens: read the diff before you commit it
 	$(BIN)/python tests/golden.py
@@ -55,6 +59,8 @@ fmt: $(INSTALLED)  ## format the code
 	$(BIN)/ruff check --fix --quiet $(SOURCES)
 	$(BIN)/black --quiet $(SOURCES)
 
-lint: $(INSTALLED)  ## check the code, change nothing
+lint: $(INSTALLED)  ## check the code, its floors and its types; change nothing
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/black --check --quiet $(SOURCES)
+	$(BIN)/lint-imports
+	$(BIN)/mypy

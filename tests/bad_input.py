@@ -48,6 +48,7 @@ PROJECTS = {
     "key": ("redco.toml", "zero", "zeor"),
     "not-toml": ("redco.toml", "zero = 0", "zero = "),
     "renamed": ("redco.toml", "my-project", "another"),
+    "ejected": (MANIFEST, '"ejected": []', '"ejected": ["launch/hosts.sh"]'),
     "of-a-fork": (MANIFEST, '"redco"', '"fork"'),
     "newer": (MANIFEST, __version__, "99.0"),
     "merged": (MANIFEST, "{\n", "<<<<<<< HEAD\n{\n=======\n{\n>>>>>>> other\n"),

@@ -11,7 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from redco_new.generate.files import print_files, project_context
+from redco_new.generate.layout import plan_program
+from redco_new.generate.read import read_model
 from redco_new.project.create import create_project
+from redco_new.render.template import open_template
 from redco_new.request import Request
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +50,16 @@ def shell_commands(text):
 def metrics(folder):
     """The lines of the metrics.jsonl of a run."""
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def texts(request):
+    """({path: text} of the project that a request asks for, its Design, its plan): nothing is written."""
+    with open_template() as template:
+        model = read_model(request, template)
+        program = model.program()
+        plan = plan_program(request, program)
+        context = project_context(model, program, plan)
+        return print_files(template, model, context), model, plan
 
 
 def make(folder, **flags):

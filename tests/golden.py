@@ -21,10 +21,9 @@ from pathlib import Path
 import golden_layouts
 import jax
 from bad_input import complaint
+from generated import texts
 
-from redco_new.render import assets
-from redco_new.generate import design
-from redco_new.project.create import render_project, write_tree
+from redco_new.project.create import write_tree
 from redco_new.project.manifest import BASE, records
 from redco_new.request import Request
 
@@ -62,12 +61,11 @@ def request_of(case: Path) -> Request:
 def generate(case: Path) -> tuple[Texts, Texts]:
     """(the project, the texts that a case commits): path in the project or in the case -> text."""
     request = request_of(case)
-    files, recorded = render_project(request, assets.templates())
-    files |= records(request, files, recorded=recorded)
+    files, model, plan = texts(request)
+    files |= records(request, files, model_record=model.record)
     kept = {p: t for p, t in files.items() if not p.startswith((f"{RUNTIME}/", BASE))}
     committed = {f"project/{path}": text for path, text in kept.items()}
     committed[f"project/{RUNTIME}"] = f"link to {link(case)}\n"
-    plan = design.plan_for(request, assets.templates())
     committed["sharding.txt"] = golden_layouts.lines(plan)
     return files, committed
 

@@ -2,35 +2,42 @@
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import jax
 
-from redco_new.generate import context, design
+from redco_new.generate import files, layout, read
+from redco_new.generate.context import ProjectModel
+from redco_new.generate.design import Design
+from redco_new.generate.files import print_files
 from redco_new.render import assets
+from redco_new.render.owners import YOURS, with_header
+from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_new.sharding.plan import plan_sharding
+from redco_new.sharding import plan_sharding
 
 REQUEST = Request.from_flags("my-project", "gpt-j", shards="4")
 
 FILES = {
     "redco.toml.jinja": (assets.templates() / "project" / "redco.toml.jinja").read_text(),
-    "README.md.jinja": "# {{ project }}\n\nSplit over {{ mesh.model }} devices.\n\n\n",
+    "README.md.jinja": "# {{ request.name }}\n\nSplit over {{ request.mesh.model }} devices.\n\n\n",
     "launch/hosts.sh.jinja": "#!/bin/sh\necho {{ package }}\n",
-    "launch/jobset.yaml.jinja": "name: {{ project }}\n",
+    "launch/jobset.yaml.jinja": "name: {{ request.name }}\n",
     "{{ package }}/train.py.jinja": "import {{package}}.model\nx = [ '{{ greeting }}' ]",
     "{{ package }}/__init__.py": "",
 }
 
-VERBATIM = {
-    "my_project/model.py": '"""A model."""\n\nSIZE = 1\n',
-    "redco_runtime/__init__.py": '"""The runtime."""\n',
-}
+VERBATIM = {"my_project/model.py": '"""A model."""\n\nSIZE = 1\n'}
+RUNTIME = [
+    f"redco_runtime/{path.name}" for path in (assets.runtime() / "redco_runtime").glob("*.py")
+]
 
 # Every file of a project made of these, without .redco/.
 PATHS = sorted(
     {p.replace("{{ package }}", "my_project").removesuffix(".jinja") for p in FILES}
     | VERBATIM.keys()
+    | set(RUNTIME)
 )
 
 
@@ -73,26 +80,41 @@ def with_file(template: Path, path: str, text: str) -> Path:
     return template
 
 
-def facts(request: Request = REQUEST) -> dict:
-    """The facts that FILES print."""
-    return {
-        "project": request.name,
-        "package": request.package,
-        "model": request.model,
-        "mesh": dict(request.mesh),
-        "recipe": request.recipe,
-        "own": "",
-        "dtype": request.dtype,
-        "request_toml": request.to_toml(),
-        "greeting": "grüß Gott",
-        "verbatim": {p.replace("my_project", request.package): VERBATIM[p] for p in VERBATIM},
-    }
+@dataclass(frozen=True)
+class Context:
+    """What FILES print."""
+
+    package: str
+    request: Request
+    model: ProjectModel
+    greeting: str = "grüß Gott"
 
 
-def install_facts(monkeypatch, plan=None) -> None:
-    """Put small facts, and `plan`, in the place of those that redco works out from a model."""
-    monkeypatch.setattr(context, "build", lambda request, template: (facts(request), None))
-    monkeypatch.setattr(design, "plan_for", lambda request, template: plan)
+def context(request: Request = REQUEST) -> Context:
+    return Context(request.package, request, ProjectModel("GPT-J", "GPTJ", "GPTJConfig", ""))
+
+
+def design(request: Request = REQUEST) -> Design:
+    """A model without a program, whose files are VERBATIM."""
+    files = {path.replace("my_project", request.package): VERBATIM[path] for path in VERBATIM}
+    files = {path: with_header(path, text, YOURS) for path, text in files.items()}
+    return Design(request, None, None, files, program=lambda: None)
+
+
+def render(template: Path) -> dict[str, str]:
+    """The files of a project that a template makes of these."""
+    with open_template(template) as staged:
+        return print_files(staged, design(), context())
+
+
+def install_design(monkeypatch, plan=None) -> None:
+    """Put these, and `plan`, in the place of what redco works out from a model."""
+    monkeypatch.setattr(read, "read_model", lambda request, template: design(request))
+    monkeypatch.setattr(read, "plan_request", lambda request, template: plan)
+    monkeypatch.setattr(layout, "plan_program", lambda request, program: plan)
+    monkeypatch.setattr(
+        files, "project_context", lambda design, program, plan: context(design.request)
+    )
 
 
 def tree(root: Path) -> dict[str, bytes | None]:

@@ -9,7 +9,7 @@ import optax
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.state import TrainState
+from redco_runtime.state import ModelState, new_state
 
 OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3))
 
@@ -21,7 +21,7 @@ def init_on(mesh):
     def init(step):
         kernel = 100 * step + jnp.arange(64.0).reshape(8, 8)
         params = {"layers": {"q": {"kernel": kernel}}, "scale": jnp.ones(8, jnp.bfloat16)}
-        return TrainState(step, params, OPTIMIZER.init(params))
+        return new_state(ModelState(params, {}), OPTIMIZER, step)
 
     shape = jax.eval_shape(init, jnp.int32(0))
     shardings = jax.tree.map(lambda leaf: split if leaf.ndim == 2 else whole, shape)

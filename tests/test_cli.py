@@ -17,7 +17,7 @@ from redco_new.request import Request
 
 @pytest.fixture
 def template(tmp_path, monkeypatch):
-    samples.install_facts(monkeypatch)
+    samples.install_design(monkeypatch)
     monkeypatch.chdir(tmp_path)
     return samples.write_template(tmp_path / "template")
 
@@ -82,7 +82,7 @@ def test_next_commands_name_devices_that_fit_the_mesh(mesh, devices):
 
 
 def test_inspect_asks_for_the_plan(monkeypatch, capsys):
-    samples.install_facts(monkeypatch, plan=samples.PLAN)
+    samples.install_design(monkeypatch, plan=samples.PLAN)
     assert redco("inspect", "gpt-j", "--mesh", "data=1,fsdp=2,model=4", "--json") == 0
     assert '"mesh"' in capsys.readouterr().out
 

@@ -33,7 +33,7 @@ from redco_runtime.run import load_run
 run = load_run(Path(sys.argv[1]), Config)
 with jax.set_mesh(make_mesh(run.mesh)):
     steps = build(run.config)
-    step, params = Checkpoints(run.checkpoints).restore_params(steps.state.params)
+    step, (params, _) = Checkpoints(run.checkpoints).restore_model(steps.state.model)
     kernel = params["layers"]["mlp"]["up"]["kernel"]
     assert step == 0 and kernel.addressable_shards[0].data.shape[2] * 4 == kernel.shape[2]
     graph, _ = nnx.split(nnx.eval_shape(lambda: GPTJ(run.config.model, rngs=nnx.Rngs(0))), nnx.Param)

@@ -8,9 +8,9 @@ import pytest
 import samples
 
 from redco_new.inspect import units
-from redco_new.inspect.document import document, whole
-from redco_new.inspect.report import report
-from redco_new.sharding.plan import plan_sharding
+from redco_new.inspect.document import plan_document, whole_parameters
+from redco_new.inspect.report import report_plan
+from redco_new.sharding import plan_sharding
 
 BIG = {
     "path": "table",
@@ -24,16 +24,16 @@ MESH = {"data": 1, "fsdp": 2, "model": 4}
 
 @pytest.fixture(scope="module")
 def doc():
-    return document("small", samples.PLAN)
+    return plan_document("small", samples.PLAN)
 
 
 def lines_of(capsys, plan=samples.PLAN):
-    report("small", plan)
+    report_plan("small", plan)
     return [line.split() for line in capsys.readouterr().out.splitlines()]
 
 
 def test_json_is_the_document(capsys, doc):
-    report("small", samples.PLAN, as_json=True)
+    report_plan("small", samples.PLAN, as_json=True)
     assert json.loads(capsys.readouterr().out) == doc
     keys = "model mesh batch parameters classes memory whole collectives layer warnings"
     assert list(doc) == keys.split()
@@ -90,10 +90,10 @@ def test_collectives_have_the_line_that_causes_them(doc):
 
 
 def test_large_parameters_that_stay_whole():
-    assert whole([BIG], MESH) == ["table, 2.0 MB: it is short"]
-    assert whole([{**BIG, "shard_shape": [500, 500]}], MESH) == []
-    assert whole([{**BIG, "bytes": 1_000_000}], MESH) == []
-    assert whole([BIG], {"data": 8, "fsdp": 1, "model": 1}) == []
+    assert whole_parameters([BIG], MESH) == ["table, 2.0 MB: it is short"]
+    assert whole_parameters([{**BIG, "shard_shape": [500, 500]}], MESH) == []
+    assert whole_parameters([{**BIG, "bytes": 1_000_000}], MESH) == []
+    assert whole_parameters([BIG], {"data": 8, "fsdp": 1, "model": 1}) == []
 
 
 def test_text(capsys):
@@ -122,17 +122,19 @@ def test_warnings(capsys):
 
 def test_axes_that_are_taken_apart_and_padding_are_told():
     mesh = {"data": 1, "fsdp": 1, "model_1": 2, "model_2": 4}
-    assert units.mesh(mesh) == "data 1, fsdp 1, model 8, taken apart into model_1 2 and model_2 4"
+    assert (
+        units.mesh_text(mesh) == "data 1, fsdp 1, model 8, taken apart into model_1 2 and model_2 4"
+    )
     row = {"shape": [84, 32], "stored_shape": [88, 32], "shard_shape": [11, 32]}
-    assert units.on_device(row) == "11 32 (padded to 88 32 in all)"
-    assert units.spec([["model_1", "model_2"], None]) == 'P(("model_1", "model_2"), None)'
+    assert units.device_text(row) == "11 32 (padded to 88 32 in all)"
+    assert units.spec_text([["model_1", "model_2"], None]) == 'P(("model_1", "model_2"), None)'
 
 
 @pytest.mark.parametrize(
     ("n", "told"), [(0, "0.0 B"), (999, "999.0 B"), (1e3, "1.0 kB"), (6.05e9, "6.0 GB")]
 )
 def test_sizes(n, told):
-    assert units.size(n) == told
+    assert units.size_text(n) == told
 
 
 def test_what_was_done_with_odd_sizes_is_told():
@@ -143,7 +145,7 @@ def test_what_was_done_with_odd_sizes_is_told():
 
     params = samples.shapes(table=(199, 32), up=(32, 60), down=(60, 32))
     batch = {"ids": jax.ShapeDtypeStruct((8, 16), "int32")}
-    found = document("odd", plan_sharding(forward, params, batch, {"model": 8}, adapt=True))
+    found = plan_document("odd", plan_sharding(forward, params, batch, {"model": 8}, adapt=True))
     why = {one["label"]: one["why"] for one in found["classes"]}
     table = "rows of table are looked up, made by columns of table"
     assert why["vocab"] == f"{table}; 199 does not divide by 8, so it is padded to 200 in memory"

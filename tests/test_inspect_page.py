@@ -10,9 +10,9 @@ import samples
 
 from redco_new.errors import RedcoError
 from redco_new.inspect import page
-from redco_new.inspect.document import document
-from redco_new.inspect.drawing import draw
-from redco_new.sharding.plan import plan_sharding
+from redco_new.inspect.document import plan_document
+from redco_new.inspect.drawing import draw_parameter
+from redco_new.sharding import plan_sharding
 
 VOID = {"meta", "rect", "br"}
 MESH = {"data": 1, "fsdp": 2, "expert": 2, "model": 4}
@@ -49,7 +49,7 @@ class Page(HTMLParser):
 
 
 def read(plan):
-    found = Page(page.render(document("small", plan)))
+    found = Page(page.render_page(plan_document("small", plan)))
     assert found.open == []
     return found
 
@@ -88,13 +88,13 @@ def test_alike_layers_are_drawn_once_and_all_are_named():
 
 
 def test_names_of_parameters_are_escaped():
-    text = page.render(document("<b>", layers(1)))
+    text = page.render_page(plan_document("<b>", layers(1)))
     assert "<script" not in text and "<b>" not in text
     assert "layers/0/&lt;script&gt;up" in text
 
 
 def test_nothing_is_fetched():
-    text = page.render(document("small", samples.PLAN))
+    text = page.render_page(plan_document("small", samples.PLAN))
     assert not re.search(r"https?:|src=|href=|@import|url\(", text)
 
 
@@ -103,50 +103,52 @@ def row(shape, dims, spec):
 
 
 def test_sides_are_to_scale():
-    one = draw(row([400, 100], ["vocab", "embed"], ["model", None]), MESH, 1600)
+    one = draw_parameter(row([400, 100], ["vocab", "embed"], ["model", None]), MESH, 1600)
     assert (one.width, one.height) == (55.0, 110.0)
     assert one.mine == (55.0, 27.5)
     assert [(s.y, s.height) for s in one.stripes] == [(27.5 * i, 27.5) for i in range(4)]
 
 
 def test_layers_are_a_stack():
-    one = draw(row([28, 64], ["layers", "embed"], [None, None]), MESH, 64)
+    one = draw_parameter(row([28, 64], ["layers", "embed"], [None, None]), MESH, 64)
     assert (one.stack, len(one.sheets), one.stripes) == ("28 layers", 3, [])
 
 
 def test_experts_are_a_stack_with_a_sheet_for_each_part():
     spec = ["expert", "fsdp", "model"]
-    one = draw(row([8, 32, 64], ["experts", "embed", "mlp"], spec), MESH, 64)
+    one = draw_parameter(row([8, 32, 64], ["experts", "embed", "mlp"], spec), MESH, 64)
     assert (one.stack, one.sheets, one.stack_colour) == ("8 experts in 2 parts", [3], "expert")
-    router = draw(row([32, 8], ["embed", "experts"], ["fsdp", "expert"]), MESH, 64)
+    router = draw_parameter(row([32, 8], ["embed", "experts"], ["fsdp", "expert"]), MESH, 64)
     assert (router.stack, len(router.stripes)) == ("", 2)
 
 
 def test_heads_and_their_insides_are_one_side():
-    one = draw(row([64, 4, 16], ["embed", "heads", "head_dim"], [None, "model", None]), MESH, 64)
+    one = draw_parameter(
+        row([64, 4, 16], ["embed", "heads", "head_dim"], [None, "model", None]), MESH, 64
+    )
     assert (one.width, one.height, one.stack, len(one.stripes)) == (220.0, 220.0, "", 4)
 
 
 def test_two_axes_on_a_side_have_a_band_each():
     mesh = {"model_1": 2, "model_2": 3}
-    one = draw(row([12], ["mlp"], [["model_1", "model_2"]]), mesh, 12)
+    one = draw_parameter(row([12], ["mlp"], [["model_1", "model_2"]]), mesh, 12)
     assert len(one.stripes) == 6
     assert [band.colour for band in one.bands] == ["model_1"] * 2 + ["model_2"] * 6
     assert len({band.y for band in one.bands}) == 2
 
 
 def test_a_page_replaces_a_page_and_nothing_else(tmp_path):
-    target, doc = tmp_path / "plan.html", document("small", samples.PLAN)
-    page.check(target)
-    page.write(target, {**doc, "model": "old"})
-    page.check(target)
-    page.write(target, doc)
+    target, doc = tmp_path / "plan.html", plan_document("small", samples.PLAN)
+    page.check_page_target(target)
+    page.write_page(target, {**doc, "model": "old"})
+    page.check_page_target(target)
+    page.write_page(target, doc)
     assert "<title>small: how it is split</title>" in target.read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["plan.html"]
     for content in (b"mine", b"\xff\xfe"):
         target.write_bytes(content)
         with pytest.raises(RedcoError, match="not a page of redco inspect"):
-            page.check(target)
+            page.check_page_target(target)
 
 
 def test_a_disk_that_refuses_is_told(tmp_path, monkeypatch):
@@ -155,5 +157,5 @@ def test_a_disk_that_refuses_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.replace", refuse)
     with pytest.raises(RedcoError, match="cannot be written: No space left on device"):
-        page.write(tmp_path / "plan.html", document("small", samples.PLAN))
+        page.write_page(tmp_path / "plan.html", plan_document("small", samples.PLAN))
     assert list(Path(tmp_path).iterdir()) == []

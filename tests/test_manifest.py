@@ -8,8 +8,9 @@ import samples
 
 from redco_new import __version__
 from redco_new.errors import RedcoError
-from redco_new.project.manifest import MANIFEST, Manifest, Pending, read_manifest, records, sha256
+from redco_new.project.manifest import MANIFEST, Manifest, PendingChange, read_manifest, records
 from redco_new.request import Request
+from redco_new.transaction import sha256
 
 FILES = {
     "my_project/train.py": "x = 'ü'\n",
@@ -25,12 +26,14 @@ def manifest(files=FILES, **others):
 
 FULL = manifest(
     fork=True,
-    ejected=("launch/slurm.sbatch", "launch/tpu-vm.sh"),
+    ejected_paths=("launch/slurm.sbatch", "launch/tpu-vm.sh"),
     pending=(
-        Pending("my_project/pipeline.py", "loss", "it is yours", "new ü", "old", applied=True),
-        Pending("README.md", "line 5", "both", "new", side="theirs"),
+        PendingChange(
+            "my_project/pipeline.py", "loss", "it is yours", "new ü", "old", update_applied=True
+        ),
+        PendingChange("README.md", "line 5", "both", "new", side="theirs"),
     ),
-    recorded={"key": "", "source": "gpt2", "found": "()"},
+    model_record={"key": "", "source": "gpt2", "found": "()"},
 )
 
 
@@ -67,9 +70,23 @@ def test_manifest():
     assert content["files"]["launch/hosts.sh"]["owner"] == "generated"
 
 
-@pytest.mark.parametrize("known", [manifest(), FULL])
-def test_it_is_read_as_it_was_written(tmp_path, known):
-    assert read(tmp_path, known.to_json()) == known
+@pytest.mark.parametrize("written", [manifest(), FULL])
+def test_it_is_read_as_it_was_written(tmp_path, written):
+    assert read(tmp_path, written.to_json()) == written
+
+
+def test_keys_of_a_pending_change_are_those_of_older_redcos():
+    entry = json.loads(FULL.to_json())["pending"][0]
+    assert entry == {
+        "path": "my_project/pipeline.py",
+        "symbol": "loss",
+        "reason": "it is yours",
+        "theirs": "new ü",
+        "base": "old",
+        "side": "",
+        "given": "",
+        "applied": True,
+    }
 
 
 def test_one_of_an_older_redco_is_read(tmp_path):

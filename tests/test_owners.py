@@ -23,7 +23,7 @@ from redco_new.render.owners import (
         ("redco.toml", YOURS),
         ("my_project/sharding.py", GENERATED),
         ("tests/test_boot.py", GENERATED),
-        ("redco_runtime/loop.py", GENERATED),
+        ("redco_runtime/data.py", GENERATED),
         (".gitignore", GENERATED),
     ],
 )

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 import samples
 
+from redco_new.generate import files
 from redco_new.project import create
+from redco_new.render import assets
 from redco_new.errors import RedcoError
 from redco_new.project.manifest import BASE, BASE_SUFFIX, MANIFEST
 from redco_new.project.create import create_project, write_project
@@ -20,7 +22,7 @@ from redco_new.project.create import create_project, write_project
 
 @pytest.fixture
 def template(tmp_path, monkeypatch):
-    samples.install_facts(monkeypatch)
+    samples.install_design(monkeypatch)
     return samples.write_template(tmp_path / "template")
 
 
@@ -58,10 +60,16 @@ def test_modes_follow_the_umask(parent, template):
 
 
 def test_default_template_is_redcos_own(parent, monkeypatch):
-    seen = []
-    monkeypatch.setattr(create, "render_project", lambda r, t, p: seen.append(t) or ({}, None))
+    sources = []
+    samples.install_design(monkeypatch)
+
+    def stop(template, *others):
+        sources.append(template.source)
+        return {}
+
+    monkeypatch.setattr(files, "print_files", stop)
     create_project(samples.REQUEST, parent)
-    assert (seen[0] / "copier.yml").is_file()
+    assert sources == [assets.templates()]
 
 
 def assert_refused(parent, template, match):
@@ -174,7 +182,7 @@ def slow(handle):
     time.sleep(60)
 
 os.fsync = slow
-samples.install_facts(pytest.MonkeyPatch())
+samples.install_design(pytest.MonkeyPatch())
 cli.new_main()
 """
 

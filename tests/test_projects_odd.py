@@ -4,11 +4,9 @@ import re
 import sys
 
 import pytest
-from generated import make, run
+from generated import make, run, texts
 from jax.sharding import PartitionSpec as P
 
-from redco_new.render import assets
-from redco_new.generate import design
 from redco_new.request import Request
 
 
@@ -69,6 +67,6 @@ def test_zero_splits_the_moments_over_data(zero, share, tmp_path):
 def test_zero_splits_a_padded_vocabulary_by_its_features(tmp_path):
     """50257 words over 4 are 12565 each, which no number of data's devices may divide."""
     request = Request.from_flags("my-project", "gpt2", mesh="model=4", zero=1)
-    plan = design.plan_for(request, assets.templates())
+    _, _, plan = texts(request)
     moments = dict(zip((p.path for p in plan.parameters), plan.moments, strict=True))
     assert moments["embed/embedding"] == P("model", ("fsdp", "data"))

@@ -6,8 +6,8 @@ import pytest
 import samples
 
 from redco_new.errors import RedcoError
+from redco_new.render import assets
 from redco_new.render.owners import GENERATED, HEADERS, YOURS
-from redco_new.render.tree import render
 
 
 def refused(match):
@@ -20,7 +20,7 @@ def template(tmp_path):
 
 
 def test_paths_and_text(template):
-    files = render(samples.facts(), template)
+    files = samples.render(template)
     assert list(files) == samples.PATHS
     assert files["README.md"] == "# my-project\n\nSplit over 4 devices.\n"
     assert files["my_project/train.py"] == (
@@ -32,53 +32,54 @@ def test_paths_and_text(template):
 
 
 def test_verbatim_files_keep_their_text(template):
-    files = render(samples.facts(), template)
+    files = samples.render(template)
     model = samples.VERBATIM["my_project/model.py"]
     assert files["my_project/model.py"] == f"{HEADERS[YOURS]}\n{model}"
-    assert files["redco_runtime/__init__.py"] == samples.VERBATIM["redco_runtime/__init__.py"]
+    init = assets.runtime() / "redco_runtime" / "__init__.py"
+    assert files["redco_runtime/__init__.py"] == init.read_text()
 
 
 def test_lines_end_with_lf(template):
     (template / "project" / "README.md.jinja").write_bytes(b"a\r\nb")
     (template / "project" / "launch" / "notes.md").write_bytes(b"a\r\nb\r\n")
-    files = render(samples.facts(), template)
+    files = samples.render(template)
     assert files["README.md"] == files["launch/notes.md"] == "a\nb\n"
 
 
 def test_undefined_variable(template):
-    samples.with_file(template, "README.md.jinja", "# {{ project }}\n{{ projcet }}\n")
+    samples.with_file(template, "README.md.jinja", "# {{ request.name }}\n{{ projcet }}\n")
     with refused(r"project/README\.md\.jinja, line 2: 'projcet' is undefined; mend the template"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 def test_syntax_error_of_a_template(template):
     samples.with_file(template, "README.md.jinja", "a\n{% if %}\n")
     with refused(r"project/README\.md\.jinja, line 2: Expected an expression"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 def test_python_that_is_none(template):
     samples.with_file(template, "launch/xmanager.py.jinja", "def {{ package }}(:\n")
     with refused(r"launch/xmanager\.py: rendered, it is not Python: cannot parse"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 def test_bytes_that_are_no_text(template):
     (template / "project" / "launch" / "logo.png").write_bytes(b"\x89PNG\xff")
     with refused("'utf-8' codec can't decode"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 def test_file_that_nobody_owns(template):
     samples.with_file(template, "Dockerfile", "FROM scratch\n")
     with refused("Dockerfile: the template writes a file that nobody owns"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 def test_file_that_is_also_verbatim(template):
     samples.with_file(template, "{{ package }}/model.py.jinja", "x = 1\n")
     with refused(r"my_project/model\.py: the template writes a file that redco copies as it is"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 def test_full_scratch_disk(template, monkeypatch):
@@ -87,4 +88,4 @@ def test_full_scratch_disk(template, monkeypatch):
 
     monkeypatch.setattr("copier.run_copy", no_space)
     with refused("the template cannot be rendered there: No space left on device; mend that, or"):
-        render(samples.facts(), template)
+        samples.render(template)

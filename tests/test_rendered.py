@@ -1,19 +1,23 @@
 """redco's own templates, rendered with real facts, for several requests."""
 
+import dataclasses
 import re
 import tomllib
 from fnmatch import fnmatchcase
 
 import black
-import copier
 import jinja2.meta
+import jinja2.nodes
 import pytest
 import yaml
 
 from redco_new.render import assets
+from generated import texts
+
 from redco_new.generate import context
+from redco_new.models.families import FAMILIES
 from redco_new.render.owners import HEADERS, OWNERS, VERBATIM, owner
-from redco_new.render.tree import render, run_copier
+from redco_new.render.template import open_template
 from redco_new.request import Request
 
 TEMPLATE = assets.templates()
@@ -22,19 +26,17 @@ REQUESTS = {
     "my-project": {"shards": "4"},
     "Named_Like_This": {"mesh": "data=2,fsdp=2,model=8", "dtype": "float32"},
 }
-QUESTIONS = [key for key in yaml.safe_load((TEMPLATE / "copier.yml").read_text()) if key[0] != "_"]
 
 
 @pytest.fixture(scope="module", params=REQUESTS)
 def rendered(request):
-    """(request, facts, files)."""
-    asked = Request.from_flags(request.param, "gpt-j", **REQUESTS[request.param])
-    known, _ = context.build(asked, TEMPLATE)
-    return asked, known, render(known, TEMPLATE)
+    """(request, files)."""
+    one = Request.from_flags(request.param, "gpt-j", **REQUESTS[request.param])
+    return one, texts(one)[0]
 
 
 def test_python_is_formatted_and_compiles(rendered):
-    for path, text in rendered[2].items():
+    for path, text in rendered[1].items():
         if path.endswith(".py"):
             mode = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
             assert black.format_str(text, mode=mode) == text, path
@@ -42,7 +44,7 @@ def test_python_is_formatted_and_compiles(rendered):
 
 
 def test_text_is_clean(rendered):
-    for path, text in rendered[2].items():
+    for path, text in rendered[1].items():
         assert "\r" not in text, path
         assert not text or text.endswith("\n") and not text.endswith("\n\n"), path
         assert not re.search(r"[ \t]+$", text, re.MULTILINE), f"{path}: a space at a line's end"
@@ -50,7 +52,7 @@ def test_text_is_clean(rendered):
 
 
 def test_headers(rendered):
-    request, _, files = rendered
+    request, files = rendered
     for path, text in files.items():
         head = "\n".join(text.splitlines()[:2])
         named = [name for name, header in HEADERS.items() if header in head]
@@ -61,14 +63,14 @@ def test_headers(rendered):
 
 
 def test_every_owner_has_files(rendered):
-    request, _, files = rendered
+    request, files = rendered
     for pattern, _ in OWNERS:
         pattern = pattern.format(package=request.package)
         assert any(fnmatchcase(path, pattern) for path in files), f"nothing is called {pattern}"
 
 
 def test_request_is_given_back(rendered):
-    request, _, files = rendered
+    request, files = rendered
     assert Request.from_toml(files["redco.toml"]) == request
 
 
@@ -77,7 +79,7 @@ def bounds(requirements: list[str]) -> dict[str, str]:
 
 
 def test_pyproject(rendered):
-    request, _, files = rendered
+    request, files = rendered
     table = tomllib.loads(files["pyproject.toml"])
     project = table["project"]
     assert project["name"] == request.name
@@ -90,25 +92,33 @@ def test_pyproject(rendered):
     assert project["requires-python"] == mine["requires-python"]
 
 
-def test_every_fact_is_printed(rendered):
+def test_every_fact_is_printed():
+    """Each field of the dataclasses that templates see is read by one of them."""
     environment = jinja2.Environment()
-    used = set()
+    reads = set()
     for path in (TEMPLATE / "project").rglob("*.jinja"):
         source = path.relative_to(TEMPLATE).as_posix() + path.read_text()
-        used |= jinja2.meta.find_undeclared_variables(environment.parse(source))
-    assert rendered[1].keys() - used - {"verbatim", *QUESTIONS} == set()
+        tree = environment.parse(source)
+        reads |= {node.attr for node in tree.find_all(jinja2.nodes.Getattr)}
+        reads |= jinja2.meta.find_undeclared_variables(tree)
+    classes = (
+        context.ProjectContext,
+        context.ProjectModel,
+        context.ProjectRecipe,
+        context.ProjectLayout,
+    )
+    fields = {field.name for cls in classes for field in dataclasses.fields(cls)}
+    assert fields - reads == set()
 
 
-def test_questions_have_help_and_defaults(rendered):
+def test_questions_have_help_and_defaults():
     config = yaml.safe_load((TEMPLATE / "copier.yml").read_text())
-    assert all({"type", "help", "default"} <= config[name].keys() for name in QUESTIONS)
-    asked = {k: v for k, v in rendered[1].items() if k not in {"verbatim", *QUESTIONS}}
-    table = tomllib.loads(run_copier(asked, TEMPLATE)["pyproject.toml"])
-    assert table["project"]["name"] == "my-project"
-    assert "my_project" in table["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    questions = {key: value for key, value in config.items() if key[0] != "_"}
+    assert list(questions) == ["package"]
+    assert all({"type", "help", "default"} <= question.keys() for question in questions.values())
 
 
-def test_copier_alone_accepts_the_template(rendered, tmp_path):
-    known = {k: v for k, v in rendered[1].items() if k != "verbatim"}
-    copier.run_copy(str(TEMPLATE), tmp_path, data=known, defaults=True, quiet=True)
-    assert (tmp_path / known["package"] / "train.py").is_file()
+def test_folders_of_the_template_are_what_the_generator_prints():
+    with open_template() as template:
+        folders = {path.name for path in (template.staged / "models").iterdir()} - {"shared"}
+    assert folders == {family.template for family in FAMILIES.values()}

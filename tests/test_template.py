@@ -8,7 +8,6 @@ import pytest
 import samples
 
 from redco_new.errors import RedcoError
-from redco_new.render.tree import render
 
 
 def refused(match):
@@ -31,7 +30,7 @@ def test_undefined_variable_whatever_the_fork_says(template):
     config.write_text(config.read_text().replace("StrictUndefined", "Undefined"))
     samples.with_file(template, "README.md.jinja", "{{ projcet }}")
     with refused("'projcet' is undefined"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_undefined_variable_whatever_the_fork_says(template):
 def test_refused_settings(template, setting):
     key = setting.partition(":")[0]
     with refused(rf"copier\.yml: it asks for {key}, which redco refuses; remove it"):
-        render(samples.facts(), with_config(template, f"\n{setting}\n"))
+        samples.render(with_config(template, f"\n{setting}\n"))
     assert not list(template.parent.rglob("ran"))
 
 
@@ -56,7 +55,7 @@ def test_refused_jinja_settings(template):
     config = template / "copier.yml"
     config.write_text(config.read_text().replace("_envops:", "_envops:\n  extensions: [os]"))
     with refused(r"it asks for _envops\.extensions, which redco refuses"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 @pytest.mark.parametrize(
@@ -72,23 +71,23 @@ def test_refused_jinja_settings(template):
 def test_bad_config(template, text, message):
     (template / "copier.yml").write_text(text)
     with refused(message):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 def test_second_config_is_refused(template):
     (template / "copier.yaml").write_text("_tasks: [touch ran]\n")
     with refused(r"copier\.yaml lies beside copier\.yml; keep one of them"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 def test_folder_that_is_no_template(tmp_path):
     with refused(r"no copier\.yml that can be read \(No such file or directory\)"):
-        render(samples.facts(), tmp_path / "nothing")
+        samples.render(tmp_path / "nothing")
 
 
 def test_question_without_an_answer(template):
     with refused('Question "team" is required'):
-        render(samples.facts(), with_config(template, "\nteam:\n  type: str\n"))
+        samples.render(with_config(template, "\nteam:\n  type: str\n"))
 
 
 @pytest.mark.parametrize("target", ["../../secret.txt", "/etc/hosts", "gone", ".", ".."])
@@ -97,12 +96,12 @@ def test_links_that_leave_the_template(template, target):
     (template / "project" / "README.md.jinja").unlink()
     (template / "project" / "README.md.jinja").symlink_to(target)
     with refused("a link that does not point to a file of the template"):
-        render(samples.facts(), template)
+        samples.render(template)
 
 
 def test_link_within_the_template(template):
     (template / "project" / "launch" / "tpu-vm.sh.jinja").symlink_to("hosts.sh.jinja")
-    files = render(samples.facts(), template)
+    files = samples.render(template)
     assert files["launch/tpu-vm.sh"] == files["launch/hosts.sh"]
 
 
@@ -114,10 +113,10 @@ def test_template_in_git_is_rendered_as_it_lies(template):
     for command in (["init"], ["add", "."], ["commit", "-m", "old"], ["tag", "v1.0"]):
         git(*command)
     samples.with_file(template, "README.md.jinja", "edited\n")
-    assert render(samples.facts(), template)["README.md"] == "edited\n"
+    assert samples.render(template)["README.md"] == "edited\n"
 
 
 def test_file_that_cannot_be_copied(template):
     os.mkfifo(template / "project" / "pipe")
     with refused("template: it cannot be copied: .*/project/pipe` is a named pipe; mend that"):
-        render(samples.facts(), template)
+        samples.render(template)

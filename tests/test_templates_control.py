@@ -1,16 +1,17 @@
 """Templates print, and hardly branch; a macro fails where it is called without one of its arguments."""
 
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+import jinja2
 import pytest
+from jinja2 import nodes
 
-from redco_new.errors import RedcoError
 from redco_new.render import assets
-from redco_new.render.python import print_python
 
 TEMPLATES = assets.templates()
-FOLDERS = ("models", "recipes")
+FOLDERS = ("models", "own", "project", "recipes")
 FILES = sorted(p for folder in FOLDERS for p in (TEMPLATES / folder).rglob("*.jinja"))
 
 # A line that only decides something. The head and the end of a macro, and an import, are no
@@ -43,23 +44,83 @@ def test_what_is_included_reads_nothing(path: Path) -> None:
             ), f"{file.name} is included, and reads facts"
 
 
-def test_no_text_depends_on_a_flag_inside_a_line() -> None:
+def test_no_text_of_a_model_depends_on_a_flag_inside_a_line() -> None:
     for path in FILES:
+        if path.is_relative_to(TEMPLATES / "project"):
+            continue  # words of a README
         for line in path.read_text(encoding="utf-8").splitlines():
             assert not re.search(r"\{\{.* if .*\}\}", line), f"{path.name}: {line}"
 
 
-def test_a_macro_fails_at_the_call_without_an_argument(tmp_path: Path) -> None:
-    (tmp_path / "macros.jinja").write_text(
-        "{% macro one(text, other) %}\n{% if text %}\n{{ other }}\n{% endif %}\n{% endmacro %}\n"
-    )
-    page = tmp_path / "page.py.jinja"
-    call = '{%% from "macros.jinja" import one %%}\n{{ one(%s) }}\n'
-    page.write_text(call % '"", "x"')
-    assert not print_python(tmp_path, page.name, {}).strip()
-    for bad in ('""', "", '"", "x", "y"', '"", third=1'):
-        page.write_text(call % bad)
-        with pytest.raises(
-            RedcoError, match="parameter 'other'|parameter 'text'|macro 'one' takes"
-        ):
-            print_python(tmp_path, page.name, {})
+def macro_faults(folder: Path) -> list[str]:
+    """The calls of macros, of all templates in a folder, that lack an argument or have one too many."""
+    environment = jinja2.Environment()
+    trees = {
+        path.relative_to(folder).as_posix(): environment.parse(path.read_text(encoding="utf-8"))
+        for path in folder.rglob("*.jinja")
+    }
+    macros = {name: {m.name: m for m in tree.find_all(nodes.Macro)} for name, tree in trees.items()}
+    return [
+        f"{name}:{call.lineno}: {called}"
+        for name, tree in trees.items()
+        for call in tree.find_all(nodes.Call)
+        for called, macro in called_macros(tree, call, macros, macros[name])
+        if not fits(call, macro)
+    ]
+
+
+def called_macros(tree, call, macros, own):
+    """(name, macro) of each macro that a call may be of: of the file itself, or of one it imports."""
+    target = call.node
+    sources = []  # (import, name of the macro there)
+    if isinstance(target, nodes.Name):
+        if target.name in own:
+            yield target.name, own[target.name]
+        for source in tree.find_all(nodes.FromImport):
+            pairs = [pair if isinstance(pair, tuple) else (pair, pair) for pair in source.names]
+            sources += [(source, name) for name, alias in pairs if alias == target.name]
+    elif isinstance(target, nodes.Getattr) and isinstance(target.node, nodes.Name):
+        for source in tree.find_all(nodes.Import):
+            sources += [(source, target.attr)] * (source.target == target.node.name)
+    for source, name in sources:
+        files = [file for file in imported(source, macros) if name in macros[file]]
+        assert files, f"no file that is imported has a macro {name}"
+        for file in files:
+            yield f"{file} {name}", macros[file][name]
+
+
+def imported(source, macros):
+    """The files that an import may be of: its name may depend on a quirk."""
+    name = source.template
+    parts = name.nodes if isinstance(name, nodes.Concat) else [name]
+    pattern = "".join(part.value if isinstance(part, nodes.Const) else "*" for part in parts)
+    files = [file for file in macros if fnmatchcase(file, pattern)]
+    assert files, f"{pattern} is no file"
+    return files
+
+
+def fits(call, macro):
+    names = [argument.name for argument in macro.args]
+    keywords = [keyword.key for keyword in call.kwargs]
+    passed = [*names[: len(call.args)], *keywords]
+    needed = names[: len(names) - len(macro.defaults)]
+    known = len(call.args) <= len(names) and set(keywords) <= set(names)
+    return known and len(passed) == len(set(passed)) and set(needed) <= set(passed)
+
+
+def test_macros_are_called_with_their_arguments() -> None:
+    assert macro_faults(TEMPLATES) == []
+
+
+@pytest.mark.parametrize("arguments", ['""', "", '"", "x", "y"', '"", third=1', '"", text=""'])
+def test_a_call_without_its_arguments_is_a_fault(tmp_path: Path, arguments: str) -> None:
+    (tmp_path / "one.jinja").write_text("{% macro one(text, other) %}{{ text }}{% endmacro %}\n")
+    page = tmp_path / "page.jinja"
+    page.write_text('{% from "one.jinja" import one %}\n{{ one("", other="x") }}\n')
+    assert macro_faults(tmp_path) == []
+    for imports, call in (
+        ('from "one.jinja" import one', "one"),
+        ('import "one.jinja" as m', "m.one"),
+    ):
+        page.write_text(f"{{% {imports} %}}\n{{{{ {call}({arguments}) }}}}\n")
+        assert len(macro_faults(tmp_path)) == 1

@@ -7,8 +7,7 @@ import pytest
 from transactions import OLD, lay, tree
 
 from redco_new.errors import RedcoError
-from redco_new.transaction import Change, apply, recover
-from redco_new.project.manifest import sha256
+from redco_new.transaction import Change, apply, recover, sha256
 
 
 @pytest.fixture

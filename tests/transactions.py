@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from redco_new.transaction import Change
-from redco_new.project.manifest import sha256
-from redco_new.transaction.paths import LOCK
+from redco_new.transaction import LOCK, Change, sha256
 
 # path -> content of a file, or (content, mode); "-> target" is a link.
 OLD = {

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from redco_new import cli
-from redco_new.project.manifest import BASE, MANIFEST, base_path, records, sha256
+from redco_new.project.manifest import BASE, base_path, records
 from redco_new.project.create import write_tree
 from redco_new.request import Request
-from redco_new.transaction.paths import LOCK
-from redco_new.update import run, work
+from redco_new.transaction import LOCK, MANIFEST, sha256
+from redco_new.update import plan, run
 
 REQUEST = Request.from_flags("my-project", "gpt-j", shards="4")
 MODEL, PIPELINE = "my_project/model.py", "my_project/pipeline.py"
@@ -66,8 +66,8 @@ class Project:
     def install(self, monkeypatch) -> None:
         """Have updates take this template, and this trial."""
 
-        class Derived:
-            mesh, recorded, notes = {"data": 1}, None, ()
+        class Regeneration:
+            mesh, model_record, notes = {"data": 1}, None, ()
 
             def __init__(derived, request, template, progress):
                 derived.request = request
@@ -78,8 +78,8 @@ class Project:
                 text = file.read_text(errors="replace") if file.exists() else ""
                 return rendered(self.template, derived.request, text), []
 
-        monkeypatch.setattr(work, "Derived", Derived)
-        monkeypatch.setattr(run, "try_out", lambda project, *others: self.trial(project))
+        monkeypatch.setattr(plan, "Regeneration", Regeneration)
+        monkeypatch.setattr(run, "try_one_step", lambda project, *others: self.trial(project))
 
     def read(self, path: str) -> str:
         return (self.root / path).read_bytes().decode()

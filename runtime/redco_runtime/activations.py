@@ -18,7 +18,7 @@ _TABLE: ContextVar[Mapping[str, P] | None] = ContextVar("activations", default=N
 
 @contextmanager
 def layouts(table: Mapping[str, P]) -> Iterator[None]:
-    """Within it, `lay_out` follows `table`: name of an activation -> spec, on the mesh in place."""
+    """Make `lay_out` follow `table` within it: name of an activation -> spec, on the mesh in place."""
     token = _TABLE.set(table)
     try:
         yield
@@ -27,7 +27,7 @@ def layouts(table: Mapping[str, P]) -> Iterator[None]:
 
 
 def lay_out(x: jax.Array, name: str) -> jax.Array:
-    """`x`, by its name in the table in place; as it is where there is no table.
+    """Return `x`, laid out by its name in the table in place; as it is where there is no table.
 
     A dim that its axes do not divide stays whole, such as one token where a sequence is split.
     Raises UserError if the table does not have the name. The name is one of

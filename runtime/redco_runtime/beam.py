@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-NEVER = -1e9  # the score of a beam that is none
+NEVER = -1e9  # the score of a beam that is none, as in Hugging Face's search
 
 
 @jax.tree_util.register_dataclass
@@ -37,7 +37,7 @@ def beam_search(
     length_penalty: float = 1.0,
     early_stopping: bool | str = False,
 ) -> jax.Array:
-    """The likeliest target found for each source: tokens_BT, int32, pad_id behind eos_id.
+    """Return the likeliest target that a search finds for each source: tokens_BT, int32, pad_id behind eos_id.
 
     What Hugging Face's `generate` finds with the same settings. Call it inside jit. `mask_BS` is
     true for tokens of the source. A score is the sum of the log probabilities, divided by
@@ -99,25 +99,25 @@ def beam_search(
 
 
 def _force(log_BKV, token, now):
-    """Only `token`, where `now`; a negative one forces nothing."""
+    """Return the log probabilities of only `token`, where `now`; a negative one forces nothing."""
     only_V = jnp.where(jnp.arange(log_BKV.shape[-1]) == token, 0.0, -jnp.inf)
     return jnp.where(now, only_V[None, None, :], log_BKV) if token >= 0 else log_BKV
 
 
 def _take(x_BK, at_BM):
-    """Of each row, the entries `at`."""
+    """Take of each row the entries `at`."""
     return jax.vmap(lambda x_K, at_M: x_K[at_M])(x_BK, at_BM)
 
 
 def _best(one, other, K):
-    """The best K of two sets of beams."""
+    """Return the best K of two sets of beams."""
     scores = jnp.concatenate([one.scores, other.scores], axis=1)
     scores_BK, at_BK = jax.lax.top_k(scores, K)
     return Beams(_take(jnp.concatenate([one.tokens, other.tokens], axis=1), at_BK), scores_BK)
 
 
 def _follow(cache, parent_BK):
-    """The cache with each beam's keys and values those of its parent; the source's stay."""
+    """Return the cache with each beam's keys and values those of its parent; the source's stay."""
 
     def follow(x_LRC):
         x_LBKC = x_LRC.reshape(x_LRC.shape[0], *parent_BK.shape, *x_LRC.shape[2:])

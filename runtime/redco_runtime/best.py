@@ -5,7 +5,6 @@ import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -13,7 +12,7 @@ from jax.experimental import multihost_utils
 
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.errors import UserError, writing
-from redco_runtime.state import TrainState
+from redco_runtime.state import PyTree, TrainState
 
 
 def keep_best(
@@ -22,13 +21,14 @@ def keep_best(
     scores: Mapping[str, float],
     step: int,
     state: TrainState,
-    shapes: Any = None,
+    shapes: PyTree = None,
 ) -> list[str]:
-    """Which of `names` have their best score so far: for each, `state` is now <folder>/<name>/<step>.
+    """Save `state` for each of `names` that has its best score so far; return those names.
 
-    <folder>/<name>.json has the step and the score, which a run that goes on is measured by. Returns
-    when all is written. shapes: as `Checkpoints` has them. Raises UserError for a name without a
-    score, and as `Checkpoints.save`.
+    The state is <folder>/<name>/<step>, and <folder>/<name>.json has the step and the score, which a
+    run that goes on is measured by. Returns when all is written. Raises UserError for a name without
+    a score, and as `Checkpoints.save`.
+    shapes: as `Checkpoints` has them.
     """
     for name in names:
         if name not in scores:
@@ -49,7 +49,7 @@ def keep_best(
 
 
 def best_score(folder: Path, name: str) -> float:
-    """The best score so far; -inf before the first one. Raises UserError where it is damaged."""
+    """Return the best score so far, -inf before the first one. Raises UserError if it is damaged."""
     path = folder / f"{name}.json"
     try:
         return float(json.loads(path.read_text())[name])
@@ -60,12 +60,12 @@ def best_score(folder: Path, name: str) -> float:
 
 
 def _agreed(value: bool) -> bool:
-    """What process 0 says: the others may see its files late."""
+    """Return what process 0 says: the others may see its files late."""
     return bool(multihost_utils.broadcast_one_to_all(np.bool_(value)))
 
 
 def _clear_later(folder: Path, step: int) -> None:
-    """Removes checkpoints of later steps, left by a run that was stopped after it saved them."""
+    """Remove checkpoints of later steps, left by a run that was stopped after it saved them."""
     if jax.process_index() == 0:
         for path in folder.glob("*"):
             if path.name.isdecimal() and int(path.name) > step:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -21,26 +21,29 @@ from jax.experimental import multihost_utils
 
 from redco_runtime.differences import describe, differences
 from redco_runtime.errors import UserError, listed, writing
-from redco_runtime.state import TrainState, flatten, rebuild
+from redco_runtime.state import ModelState, PyTree, TrainState, flatten, rebuild
 
 CHECKSUMS = "checksums.json"
 REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums
-SAVE_TIMEOUT = 3600  # seconds that processes wait for the slowest one to write
+# Seconds that processes wait for the slowest one to write: three times what Orbax gives, for slow disks.
+SAVE_TIMEOUT = 3600
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
 MODEL = ("params/", "variables/")  # of the names in a state, those of the model
 
+State = TypeVar("State")  # a pytree, such as a TrainState
 Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
 
 
 class Checkpoints(AbstractContextManager):
     """The checkpoints in one directory; the newest `keep` stay.
 
-    A state is a pytree of jax.Arrays. With several processes all make each call, and all see the
-    directory. shapes: the parameters without their padding, which a mesh can have its own of; with
-    it, a state comes back in another. Raises UserError for what cannot be written or read.
+    With several processes all make each call, and all see the directory. Raises UserError for what
+    cannot be written or read.
+    shapes: the parameters without their padding, which a mesh can have its own of; with it, a state
+    comes back in another.
     """
 
-    def __init__(self, directory: Path, keep: int = 2, shapes: Any = None) -> None:
+    def __init__(self, directory: Path, keep: int = 2, shapes: PyTree = None) -> None:
         self.directory, self.keep = Path(directory).absolute(), keep
         self._shapes = {path: leaf.shape for path, leaf in flatten(shapes).items()}
         self._manager: Any = None
@@ -48,11 +51,11 @@ class Checkpoints(AbstractContextManager):
         self._damaged: list[int] = []
 
     def latest(self) -> int | None:
-        """The newest step that is completely written, verified or not."""
+        """Return the newest step that is completely written, verified or not."""
         return max(self._steps(), default=None)
 
-    def save(self, step: int, state: Any) -> None:
-        """Starts to write `state`; returns when it is copied off the devices.
+    def save(self, step: int, state: TrainState) -> None:
+        """Start to write `state`; return when it is copied off the devices.
 
         Does nothing for the step that was saved last. Raises what the save before ran into.
         """
@@ -69,43 +72,41 @@ class Checkpoints(AbstractContextManager):
                 arguments = _orbax().args.PyTreeSave(flatten(state), custom_metadata=self._shapes)
                 self._manager.save(step, args=arguments, force=True)
 
-    def restore(
-        self, abstract_state: Any, parts: tuple[str, ...] = ("",)
-    ) -> tuple[int, Any] | None:
-        """(step, state) of the newest intact checkpoint; None where there are no checkpoints.
+    def restore(self, abstract: State, parts: tuple[str, ...] = ("",)) -> tuple[int, State] | None:
+        """Return (step, state) of the newest intact checkpoint; None where there are no checkpoints.
 
-        abstract_state: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh, or of
-        those whose names begin with one of `parts`. A damaged checkpoint is named on stderr and the one
-        before it used. Raises UserError if all are damaged, or it does not fit.
+        A damaged checkpoint is named on stderr and the one before it used. Raises UserError if all
+        are damaged, or it does not fit.
+        abstract: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh.
+        parts: how the names of the tensors begin that it has; of the checkpoint, the rest is ignored.
         """
         if (folder := self._newest()) is None:
             return None
-        wanted = flatten(abstract_state)
+        wanted = flatten(abstract)
         self._check_fit(folder, wanted, *_heads(folder, parts))
-        return int(folder.name), rebuild(abstract_state, _read(folder, wanted))
+        return int(folder.name), rebuild(abstract, _read(folder, wanted))
 
-    def restore_known(self, state: TrainState) -> tuple[Flat, list[str]]:
-        """(what it has of the model of an abstract state, names of what that model has not).
+    def restore_common(self, model: ModelState) -> tuple[Flat, list[str]]:
+        """Return (what it has of an abstract model, by name; names of what that model has not).
 
         As `restore`, where there is a checkpoint. A dtype becomes that of the model, a shape must be.
         """
-        folder = self._newest()
+        if (folder := self._newest()) is None:
+            raise self._absent()
         stored, shapes = _heads(folder, MODEL)
-        wanted = {path: leaf for path, leaf in flatten(state).items() if path in stored}
+        wanted = {path: leaf for path, leaf in flatten(model).items() if path in stored}
         same = {path: leaf.update(shape=stored[path].shape) for path, leaf in wanted.items()}
         self._check_fit(folder, wanted, same, shapes)
         return _read(folder, wanted), sorted(stored.keys() - wanted.keys())
 
-    def restore_params(self, abstract_params: Any) -> tuple[int, Any]:
-        """As `restore_model`, of a model of parameters alone."""
-        return self.restore_model(TrainState(None, abstract_params, None))
+    def restore_model(self, abstract: ModelState) -> tuple[int, ModelState]:
+        """Return (step, model) as `restore` does. Raises UserError where there is no checkpoint."""
+        if (restored := self.restore(abstract, MODEL)) is None:
+            raise self._absent()
+        return restored
 
-    def restore_model(self, state: TrainState) -> tuple[int, Any]:
-        """(step, `model` of a TrainState) as `restore`; UserError where there is none."""
-        wanted = TrainState(None, state.params, None, state.variables)
-        if (found := self.restore(wanted, MODEL)) is None:
-            raise UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
-        return found[0], found[1].model
+    def _absent(self) -> UserError:
+        return UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
 
     def _check_fit(self, folder: Path, wanted: Flat, stored: Flat, shapes: Flat) -> None:
         theirs, ours = (shapes, self._shapes) if shapes and self._shapes else ({}, {})
@@ -128,7 +129,7 @@ class Checkpoints(AbstractContextManager):
             self._damaged.append(step)
             if jax.process_index() == 0:
                 print(f"warning: checkpoint {step} is not used: {damage}", file=sys.stderr)
-            steps = [each for each in steps if each < step]
+            steps = [older for older in steps if older < step]
         if self._damaged:
             raise UserError(
                 f"no checkpoint in {self.directory} is intact: bring back a copy of one, or choose "
@@ -137,13 +138,13 @@ class Checkpoints(AbstractContextManager):
         return None
 
     def wait(self) -> None:
-        """Returns when all that was saved is on disk."""
+        """Return when all that was saved is on disk."""
         if self._manager is not None:
             with self._writing():
                 self._manager.wait_until_finished()
 
     def close(self) -> None:
-        """As `wait`, and ends the threads."""
+        """Wait as `wait` does, and end the threads."""
         manager, self._manager = self._manager, None
         if manager is not None:
             with self._writing():
@@ -156,7 +157,7 @@ class Checkpoints(AbstractContextManager):
         return [int(path.name) for path in self.directory.glob("*") if path.name.isdecimal()]
 
     def _open(self) -> Any:
-        """The writer. It tidies up, so a program that only reads must not make one."""
+        """Return the writer. It tidies up, so a program that only reads must not make one."""
         asynchronous = _orbax().options.AsyncOptions(
             timeout_secs=SAVE_TIMEOUT, post_finalization_callback=self._add_checksums
         )
@@ -166,7 +167,7 @@ class Checkpoints(AbstractContextManager):
         return _orbax().CheckpointManager(self.directory, options=options)
 
     def _add_checksums(self) -> None:
-        """Called by Orbax on process 0 when all is written, just before the rename."""
+        """Write checksums.json: Orbax calls it on process 0 just before the rename."""
         folder = self.directory / f"{self._saving}.orbax-checkpoint-tmp"
         files = [path for path in folder.rglob("*") if path.is_file() and path.name != REWRITTEN]
         names = sorted(str(path.relative_to(folder)) for path in files)
@@ -177,15 +178,15 @@ class Checkpoints(AbstractContextManager):
 
 
 def _heads(folder: Path, parts: tuple[str, ...]) -> tuple[Flat, Flat]:
-    """(tensors whose names begin with one of `parts`, path of a parameter -> shape without padding)."""
+    """Return (tensors whose names begin so, path of a parameter -> shape without padding)."""
     with _orbax().PyTreeCheckpointer() as reader:
-        held = reader.metadata(folder / ITEM).item_metadata
-    stored = {path: leaf for path, leaf in held.tree.items() if path.startswith(parts)}
-    return stored, held.custom_metadata or {}
+        metadata = reader.metadata(folder / ITEM).item_metadata
+    stored = {path: leaf for path, leaf in metadata.tree.items() if path.startswith(parts)}
+    return stored, metadata.custom_metadata or {}
 
 
 def _read(folder: Path, wanted: Flat) -> Flat:
-    """The tensors that are `wanted`; of a dim that is longer there or here, what differs is padding."""
+    """Read the tensors that are `wanted`; of a dim that is longer there or here, what differs is padding."""
     arguments = _orbax().args.PyTreeRestore(
         item=wanted,
         restore_args=_orbax().checkpoint_utils.construct_restore_args(wanted, strict=False),
@@ -196,7 +197,7 @@ def _read(folder: Path, wanted: Flat) -> Flat:
 
 
 def _digests(folder: Path, names: list[str]) -> dict[str, str]:
-    """The sha256 of each file; empty where it is missing."""
+    """Return the sha256 of each file; empty where it is missing."""
 
     def digest(name: str) -> str:
         if not (folder / name).is_file():
@@ -209,26 +210,26 @@ def _digests(folder: Path, names: list[str]) -> dict[str, str]:
 
 
 def _damage(folder: Path) -> str | None:
-    """What is wrong with a checkpoint. The processes share the files out, and all learn of it."""
+    """Return what is wrong with a checkpoint. The processes share the files out, and all learn of it."""
     try:
         sums = json.loads((folder / CHECKSUMS).read_text())
     except (OSError, ValueError):
         sums = {}
     names = [CHECKSUMS, *sums]
-    found = _digests(folder, names[1 + jax.process_index() :: jax.process_count()])
-    bad = [names.index(name) for name, digest in found.items() if digest != sums[name]]
+    digests = _digests(folder, names[1 + jax.process_index() :: jax.process_count()])
+    bad = [names.index(name) for name, digest in digests.items() if digest != sums[name]]
     first = _least(min(bad, default=len(names)) if sums else 0)
     return None if first == len(names) else f"{folder / names[first]} is missing or has changed"
 
 
 def _least(value: int) -> int:
-    """The least of what the processes say: they may see a shared directory at different ages."""
+    """Return the least of what the processes say: they may see a shared directory at different ages."""
     return int(np.min(multihost_utils.process_allgather(np.int32(value))))
 
 
 @cache
 def _orbax() -> Any:
-    """The package: late, since it takes 0.6 s, and without its log. What goes wrong is raised."""
+    """Import the package: late, since it takes 0.6 s, and without its log. What goes wrong is raised."""
     import orbax.checkpoint
 
     logging.getLogger("absl").addFilter(lambda record: "/orbax/checkpoint/" not in record.pathname)

@@ -12,13 +12,14 @@ from typing import Any
 
 import jax
 
+from redco_runtime.contracts import Config, Scored
 from redco_runtime.errors import UserError
 from redco_runtime.mesh import parse_axes
 from redco_runtime.run import Run, decode, load_run
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
-    """Runs a program: a UserError is one message and exit code 2, Ctrl-C a line and 130."""
+    """Make a program of `main`: a UserError is one message and exit code 2, Ctrl-C a line and 130."""
 
     @functools.wraps(main)
     def wrapped() -> None:
@@ -37,45 +38,61 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     return wrapped
 
 
-def parser(doc: str | None) -> argparse.ArgumentParser:
-    """A parser with the options that all programs share."""
+def print_once(text: str) -> None:
+    """Print a line, once for all processes."""
+    if jax.process_index() == 0:
+        print(text, flush=True)
+
+
+def shared_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options that all programs share."""
     formatter = argparse.RawDescriptionHelpFormatter
-    made = argparse.ArgumentParser(description=doc, formatter_class=formatter, allow_abbrev=False)
-    add = made.add_argument
+    parser = argparse.ArgumentParser(description=doc, formatter_class=formatter, allow_abbrev=False)
+    add = parser.add_argument
     add("--workdir", type=Path, required=True, help="folder of checkpoints and metrics")
     add("--mesh", metavar="AXIS=N,...", help="other mesh sizes than sharding.py's")
     virtual = "run on N virtual CPU devices in this process instead of the real ones"
     add("--virtual-devices", type=positive, metavar="N", help=virtual)
-    return made
+    return parser
 
 
-def training_run(doc: str | None, presets: Mapping[str, Any], axes: Mapping[str, int]) -> Run:
-    """The run that the command line asks for: a preset, and any of its fields by name.
+def reading_parser(doc: str | None, pipeline: object) -> argparse.ArgumentParser:
+    """Return the parser of a program that reads a checkpoint; `--best` where a pipeline has scores."""
+    parser = shared_parser(doc)
+    parser.set_defaults(best=None)
+    if isinstance(pipeline, Scored):
+        best = "its best checkpoint, not the last one"
+        parser.add_argument("--best", metavar="SCORE", help=best)
+    return parser
+
+
+def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[str, int]) -> Run:
+    """Return the run that the command line asks for: a preset, and any of its fields by name.
 
     presets: name -> configuration, of one type; its fields are sections, frozen dataclasses too.
     """
-    made, names = parser(doc), list(presets)
-    made.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
+    parser, names = shared_parser(doc), list(presets)
+    parser.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
     weights = "what a new run starts from: the folder of a run, or safetensors, by folder or id of the hub"
-    made.add_argument("--init", metavar="CHECKPOINT", help=weights)
+    parser.add_argument("--init", metavar="CHECKPOINT", help=weights)
     for section, field, kind in settings(type(presets[names[0]])):
         sequence = typing.get_origin(kind) is tuple
-        each = typing.get_args(kind)[0] if sequence else kind
-        made.add_argument(
+        item = typing.get_args(kind)[0] if sequence else kind
+        parser.add_argument(
             "--" + field.replace("_", "-"),
-            type=truth if each is bool else each,
+            type=truth if item is bool else item,
             nargs="*" if sequence else None,
             metavar=field.upper(),
             help=f"{section}.{field} of config.py",
         )
-    args = made.parse_args()
+    args = parser.parse_args()
     config = override(presets[args.preset], vars(args))
     mesh = parse_axes(args.mesh, axes) if args.mesh else dict(axes)
     return Run(args.workdir, config, mesh, args.virtual_devices, args.init)
 
 
-def settings(config_type: type) -> Iterator[tuple[str, str, Any]]:
-    """(section, field, type) of each setting."""
+def settings(config_type: type[Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield (section, field, type) of each setting."""
     for section, kind in typing.get_type_hints(config_type).items():
         types = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
@@ -83,20 +100,20 @@ def settings(config_type: type) -> Iterator[tuple[str, str, Any]]:
 
 
 def override(config: Any, values: Mapping[str, Any]) -> Any:
-    """A copy of `config` with the settings, by field, that are not None. Raises UserError."""
-    record, given = dataclasses.asdict(config), []
+    """Return `config` with the settings, by field, that are not None. Raises UserError."""
+    record, flags = dataclasses.asdict(config), []
     for section, field, _ in settings(type(config)):
         if values[field] is not None:
             record[section][field] = values[field]
-            given.append("--" + field.replace("_", "-"))
+            flags.append("--" + field.replace("_", "-"))
     try:
         return decode(type(config), record)
     except ValueError as error:
-        raise UserError(f"{', '.join(given)}: {error}") from None
+        raise UserError(f"{', '.join(flags)}: {error}") from None
 
 
-def recorded_run(args: argparse.Namespace, config_type: type, axes: Mapping[str, int]) -> Run:
-    """The run of args.workdir, on another mesh or other devices if the command line names them.
+def recorded_run(args: argparse.Namespace, config_type: type[Any], axes: Mapping[str, int]) -> Run:
+    """Return the run of args.workdir, on another mesh or other devices if the command line names them.
 
     axes: those of sharding.py, which may have got other names since.
     """
@@ -110,12 +127,12 @@ def recorded_run(args: argparse.Namespace, config_type: type, axes: Mapping[str,
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """Parse a whole number above 0."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return int(text)
 
 
 def truth(text: str) -> bool:
-    """`true` or `false`; argparse reports the ValueError for others."""
+    """Parse `true` or `false`; argparse reports the ValueError for others."""
     return ("false", "true").index(text) == 1

@@ -7,23 +7,28 @@ step at which a run was resumed, change nothing.
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import TypeVar
 
 import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
+from redco_runtime.contracts import Arrays, Batch, Counted, Example, Pipeline, TrainSettings
 from redco_runtime.errors import UserError
 
-Arrays = dict[str, np.ndarray]
-Batch = dict[str, jax.Array]
-Collate = Callable[[list[Any]], Arrays]
+Collate = Callable[[list[Example]], Arrays]
+Key = TypeVar("Key")
+Item = TypeVar("Item")
+
+# Batches that are made before they are asked for. More hide a slower collate, and take more memory of
+# the devices.
+AHEAD = 2
 
 
-def rows(seed: int, step: int, batch_size: int, size: int) -> np.ndarray:
-    """Indices of the examples in the global batch `step`: int64 (batch_size,).
+def example_indices(seed: int, step: int, batch_size: int, size: int) -> np.ndarray:
+    """Return the indices of the examples in the global batch `step`: int64 (batch_size,).
 
     Epochs are permutations of `size`, laid end to end. Raises UserError where `size` is 0.
     """
@@ -34,7 +39,7 @@ def rows(seed: int, step: int, batch_size: int, size: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=2)  # a batch can end one epoch and begin the next
 def _epoch(seed: int, epoch: int, size: int) -> np.ndarray:
     # NumPy keeps the raw words of Philox for ever; Generator.permutation may change by release.
     words = np.random.Philox(key=np.array([seed % 2**64, epoch], np.uint64)).random_raw(size)
@@ -44,69 +49,99 @@ def _epoch(seed: int, epoch: int, size: int) -> np.ndarray:
 def to_global(
     sharding: NamedSharding, batch_size: int, collate_rows: Callable[[np.ndarray], Arrays]
 ) -> Batch:
-    """Global arrays with first dim `batch_size`, of which this process collates its rows only.
+    """Return global arrays with first dim `batch_size`; this process collates its rows only.
 
     `collate_rows(positions)` gets, ascending and once each, the positions (0..batch_size-1) that
     the devices of this process hold. `sharding` splits the first dim alone. Raises ValueError where
     `batch_size` does not divide over its mesh axes, and for arrays of another first dim.
     """
-    held = sharding.addressable_devices_indices_map((batch_size,)).values()
-    positions = np.unique(np.concatenate([np.arange(batch_size)[index] for index in held]))
+    indices = sharding.addressable_devices_indices_map((batch_size,)).values()
+    positions = np.unique(np.concatenate([np.arange(batch_size)[index] for index in indices]))
     batch = {}
     for name, value in collate_rows(positions).items():
         value, count = np.asarray(value), len(positions)
         if value.shape[:1] != (count,):
             raise ValueError(f"collate gave {name} the shape {value.shape} for {count} examples")
-        # Given the global shape, JAX refuses rows that do not fit where it would else guess one.
+        # With the global shape, JAX refuses rows that do not fit where it would else guess one.
         shape = (batch_size, *value.shape[1:])
         batch[name] = jax.make_array_from_process_local_data(sharding, value, shape)
     return batch
 
 
-def train_batches(
-    examples: Sequence[Any],
-    collate: Collate,
-    *,
-    seed: int,
-    batch_size: int,
-    start: int,
-    stop: int,
-    sharding: NamedSharding,
-) -> Iterator[Batch]:
-    """The global batches of steps start..stop-1, two of them made ahead and already on the devices.
+class TrainBatches(Iterator[Batch]):
+    """The global batches of the steps from `start` on, AHEAD of them made ahead and already on the devices.
 
+    unit: what the pipeline counts its throughput in, "examples" where it does not say.
+    count: how many of them were in the batches taken so far.
     Raises UserError, at the batch that holds it, naming an example that collate fails on.
     """
 
-    def batch(step: int) -> Batch:
-        indices = rows(seed, step, batch_size, len(examples))
-        return to_global(sharding, batch_size, lambda at: _collate(examples, collate, indices[at]))
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        pipeline: Pipeline,
+        settings: TrainSettings,
+        *,
+        start: int,
+        sharding: NamedSharding,
+    ) -> None:
+        batch_size = settings.batch_size
 
-    return _prefetch(batch, range(start, stop))
+        def make(step: int) -> tuple[Batch, float]:
+            indices = example_indices(settings.seed, step, batch_size, len(examples))
+            count = float(batch_size)
+
+            def collate_rows(positions: np.ndarray) -> Arrays:
+                nonlocal count
+                arrays = _collate(examples, pipeline.collate, indices[positions])
+                if isinstance(
+                    pipeline, Counted
+                ):  # the rows of other processes are taken to hold as much
+                    count = float(pipeline.count(arrays)) * batch_size / len(positions)
+                return arrays
+
+            return to_global(sharding, batch_size, collate_rows), count
+
+        self.unit = pipeline.UNIT if isinstance(pipeline, Counted) else "examples"
+        self.count = 0.0
+        self._batches = _prefetch(make, range(start, settings.steps))
+        self._next: tuple[Batch, float] | None = None
+
+    def peek(self) -> Batch:
+        """Return the next batch, which stays the next one."""
+        self._next = self._next or next(self._batches)
+        return self._next[0]
+
+    def __next__(self) -> Batch:
+        batch, amount = self._next or next(self._batches)
+        self._next = None
+        self.count += amount
+        return batch
 
 
 def eval_batches(
-    examples: Sequence[Any], collate: Collate, *, batch_size: int, sharding: NamedSharding
+    examples: Sequence[Example], collate: Collate, *, batch_size: int, sharding: NamedSharding
 ) -> Iterator[tuple[Batch, jax.Array, np.ndarray]]:
-    """Every example once and in order: (batch, valid_B, indices), made ahead as in training.
+    """Return every example once and in order: (batch, valid_B, indices), made ahead as in training.
 
     The last batch is filled up with copies of its row 0, where valid_B is False. `indices` has the
     examples alone: row i of the batch is examples[indices[i]] for i < len(indices).
     """
 
-    def batch(first: int) -> tuple[Batch, jax.Array, np.ndarray]:
+    def make(first: int) -> tuple[Batch, jax.Array, np.ndarray]:
         indices = np.arange(first, min(first + batch_size, len(examples)))
         padded = np.pad(indices, (0, batch_size - len(indices)), constant_values=first)
         arrays = to_global(sharding, batch_size, lambda at: _collate(examples, collate, padded[at]))
         valid = to_global(sharding, batch_size, lambda at: {"valid": at < len(indices)})
         return arrays, valid["valid"], indices
 
-    return _prefetch(batch, range(0, len(examples), batch_size))
+    return _prefetch(make, range(0, len(examples), batch_size))
 
 
-def _collate(examples: Sequence[Any], collate: Collate, indices: Sequence[int]) -> Arrays:
+def _collate(examples: Sequence[Example], collate: Collate, indices: Iterable[int]) -> Arrays:
+    indices = [int(index) for index in indices]
     try:
-        return collate([examples[int(index)] for index in indices])
+        return collate([examples[index] for index in indices])
     except Exception as error:
         if len(indices) > 1:
             for index in indices:  # the one that fails alone is the one to name
@@ -119,15 +154,15 @@ def _collate(examples: Sequence[Any], collate: Collate, indices: Sequence[int]) 
         ) from error
 
 
-def _prefetch(make: Callable[[int], Any], keys: Iterable[int], ahead: int = 2) -> Iterator[Any]:
-    """make(key) of each key, in order, by a thread that works up to `ahead` of them ahead."""
-    pool, made = ThreadPoolExecutor(1, "prefetch"), deque()
+def _prefetch(make: Callable[[Key], Item], keys: Iterable[Key]) -> Iterator[Item]:
+    """Yield make(key) of each key, in order, by a thread that works up to AHEAD of them ahead."""
+    pool, pending = ThreadPoolExecutor(1, "prefetch"), deque[Future[Item]]()
     try:
         for key in keys:
-            made.append(pool.submit(make, key))
-            if len(made) > ahead:
-                yield made.popleft().result()
-        while made:
-            yield made.popleft().result()
+            pending.append(pool.submit(make, key))
+            if len(pending) > AHEAD:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-MOST_LINES = 20
+MOST_LINES = 20  # of a message: with what is around them they fit a terminal of 24
 
 
 class UserError(Exception):
@@ -11,22 +11,23 @@ class UserError(Exception):
 
 
 def listed(title: str, faults: Sequence[str], todo: str) -> str:
-    """A message with a line for each fault."""
+    """Return a message with a line for each fault."""
     return "\n  ".join([title, *faults]) + f"\n{todo}"
 
 
 def first(faults: Sequence[str], most: int = MOST_LINES) -> list[str]:
-    """The first of many faults, and how many more there are."""
+    """Return the first of many faults, and how many more there are."""
     more = len(faults) - most
     return [*faults[:most], *([f"and {more} more"] if more > 0 else [])]
 
 
 @contextmanager
 def writing(what: object, *kinds: type[Exception], option: str = "--workdir") -> Iterator[None]:
-    """Makes a UserError of what fails in it: `what` lies where `option` of the program says."""
+    """Make a UserError of what fails in it: `what` lies where `option` of the program says."""
+    errors: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
         yield
-    except (OSError, *kinds) as error:
+    except errors as error:
         raise UserError(
             f"cannot write {what}: {getattr(error, 'strerror', None) or error}. "
             f"Mend that or choose another {option}. What was written before is whole."

@@ -13,49 +13,58 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from redco_runtime.errors import UserError, writing
-from redco_runtime.state import flatten
+from redco_runtime.state import PyTree, flatten
 from redco_runtime.stored import INDEX, ONE
 from redco_runtime.weights import Tensor, own_names, wholes
 
-FILE_BYTES = 5_000_000_000  # of a file with more than one tensor, at most
+# Bytes of a file with more than one tensor, at most: as save_pretrained of transformers has it.
+FILE_BYTES = 5_000_000_000
 DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "float64": "F64", "int32": "I32"}
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def export(
-    params: Any,
+    params: PyTree,
     directory: Path,
     config: Mapping[str, Any],
     *,
     table: Mapping[str, Tensor] | None = None,
-    shapes: Any = None,
-    tokenizer: Any = None,
+    shapes: PyTree = None,
+    variables: PyTree = None,
+    tokenizer: Any = None,  # of transformers, which is not typed
 ) -> None:
-    """Writes `directory`: tensors, config.json, what `tokenizer` saves. All of it, or nothing.
+    """Write `directory`: tensors, config.json, what `tokenizer` saves. All of it, or nothing.
 
-    params: pytree of arrays, sharded or not; dtypes are kept.  shapes: of those without padding.
-    table: path -> Tensor; without it a tensor is named by its path, joined by ".". All processes
-    call this and process 0 writes: a host brings one layer of one parameter together, then one
-    tensor of it. Raises UserError.
+    All processes call this and process 0 writes: a host brings one layer of one parameter together,
+    then one tensor of it. Dtypes stay as they are. Raises UserError.
+    params, variables: arrays, sharded or not, all of which are written.
+    shapes: those of the parameters without padding.
+    table: path -> Tensor; without it a tensor is named by its path, joined by ".".
     """
-    tensors = Tensors(params, params if shapes is None else shapes, table)
+    sizes = flatten(params if shapes is None else shapes) | flatten(variables)
+    tensors = Tensors(flatten(params) | flatten(variables), sizes, table)
     with new_folder(directory) as folder:
         files = split(tensors.heads)
         for file, names in files.items():  # all processes take part in gathering
             write(folder / file if folder else Path(os.devnull), names, tensors)
         if folder:
-            describe(folder, config, files, tensors, tokenizer)
+            write_documents(folder, config, files, tensors, tokenizer)
 
 
 class Tensors:
-    """The tensors that parameters are stored as.
+    """The tensors that arrays are stored as.
 
     heads: name -> shape and dtype. What is in one is brought together when it is asked for.
     """
 
-    def __init__(self, params: Any, shapes: Any, table: Mapping[str, Tensor] | None) -> None:
-        self._leaves = flatten(params)
-        self._shapes = {path: np.shape(leaf) for path, leaf in flatten(shapes).items()}
+    def __init__(
+        self,
+        leaves: Mapping[str, jax.Array],
+        shapes: Mapping[str, Any],
+        table: Mapping[str, Tensor] | None,
+    ) -> None:
+        self._leaves = leaves
+        self._shapes = {path: np.shape(leaf) for path, leaf in shapes.items()}
         self._table = own_names(self._shapes) if table is None else table
         if unlike := ", ".join(sorted(self._shapes.keys() ^ self._table.keys())):
             raise UserError(
@@ -70,7 +79,7 @@ class Tensors:
         self._last: dict[Any, np.ndarray] = {}  # experts take one after the other of a layer
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A tensor, on the host; all processes ask for the same one."""
+        """Return a tensor, on the host; all processes ask for the same one."""
         whole = np.empty(self.heads[name].shape, self.heads[name].dtype)
         for path, index in self._wholes[name].pieces:
             tensor, shape = self._table[path], self._shapes[path][len(index) :]
@@ -87,7 +96,7 @@ class Tensors:
 
 @contextmanager
 def new_folder(directory: Path) -> Iterator[Path | None]:
-    """A folder that becomes `directory` when all went well, for process 0; None for the others."""
+    """Yield a folder that becomes `directory` when all went well, for process 0; None for the others."""
     directory = Path(directory).absolute()
     if multihost_utils.broadcast_one_to_all(directory.exists()):
         raise UserError(f"{directory} is there already: export to a new folder")
@@ -104,8 +113,8 @@ def new_folder(directory: Path) -> Iterator[Path | None]:
     multihost_utils.sync_global_devices(f"exported {directory.name}")
 
 
-def gather(value: Any, index: tuple[int, ...]) -> np.ndarray:
-    """`value` at these indices of its first dims, the same in all processes."""
+def gather(value: jax.Array, index: tuple[int, ...]) -> np.ndarray:
+    """Return `value` at these indices of its first dims, the same in all processes."""
     if index:
         value = _at(value, index)
     if isinstance(value, jax.Array) and not value.is_fully_addressable:
@@ -119,8 +128,8 @@ def _at(value: jax.Array, index: tuple[jax.Array, ...]) -> jax.Array:
 
 
 def split(heads: Mapping[str, jax.ShapeDtypeStruct]) -> dict[str, list[str]]:
-    """Name of a file -> those of its tensors. Those of longer elements come first: all align."""
-    groups, room = [[]], FILE_BYTES
+    """Return file -> its tensors. Those of longer elements come first, so that all are aligned."""
+    groups, room = list[list[str]]([[]]), FILE_BYTES
     for name in sorted(heads, key=lambda name: -heads[name].dtype.itemsize):
         size = size_of(heads[name])
         if size > room and groups[-1]:
@@ -132,35 +141,36 @@ def split(heads: Mapping[str, jax.ShapeDtypeStruct]) -> dict[str, list[str]]:
 
 
 def size_of(head: jax.ShapeDtypeStruct) -> int:
-    """Bytes of a tensor."""
+    """Return the bytes of a tensor."""
     return head.size * head.dtype.itemsize
 
 
 def write(path: Path, names: Sequence[str], tensors: Tensors) -> None:
-    """A safetensors file (github.com/huggingface/safetensors), one tensor at a time."""
-    told, end = {"__metadata__": {"format": "pt"}}, 0
+    """Write a safetensors file (github.com/huggingface/safetensors), one tensor at a time."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
     for name in names:
         head, start = tensors.heads[name], end
         end += size_of(head)
         entry = {"dtype": DTYPES[head.dtype.name], "shape": head.shape}
-        told[name] = entry | {"data_offsets": (start, end)}
-    text = json.dumps(told).encode()
+        header[name] = entry | {"data_offsets": (start, end)}
+    text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
-            file.write(tensors[name].reshape(-1).view(np.uint8))
+            file.write(tensors[name].reshape(-1).view(np.uint8).data)
 
 
-def describe(
+def write_documents(
     folder: Path,
     config: Mapping[str, Any],
     files: Mapping[str, Sequence[str]],
     tensors: Tensors,
     tokenizer: Any,
 ) -> None:
-    """What goes with the tensors. The ids of special tokens are the tokenizer's."""
-    documents = {"config.json": dict(config)}
+    """Write what goes with the tensors. The ids of special tokens are the tokenizer's."""
+    documents: dict[str, dict[str, Any]] = {"config.json": dict(config)}
     if len(files) > 1:
         where = {name: file for file, names in files.items() for name in names}
         total = {"total_size": sum(map(size_of, tensors.heads.values()))}
@@ -170,7 +180,6 @@ def describe(
         ids = {name: getattr(tokenizer, name) for name in TOKENS}
         documents["config.json"] |= ids
         ids["decoder_start_token_id"] = config.get("decoder_start_token_id")
-        told = {name: value for name, value in ids.items() if value is not None}
-        documents["generation_config.json"] = told
+        documents["generation_config.json"] = {k: v for k, v in ids.items() if v is not None}
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document, indent=2) + "\n")

@@ -1,31 +1,36 @@
 """Model FLOPs of a step, counted in the traced program."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
 from jax.extend.core import Jaxpr, jaxprs_in_params
 
+from redco_runtime.contracts import Steps
+from redco_runtime.state import PyTree
 
-def training_flops(loss: Callable[..., Any], *args: Any) -> int:
-    """FLOPs of the matrix products of one forward and backward pass, without recomputation.
+
+def training_flops(steps: Steps, batch: PyTree) -> int:
+    """Return the FLOPs of the matrix products of one forward and backward pass, without recomputation.
 
     The backward pass does each product twice, once an operand (Kaplan et al. 2020, section 2.1).
-    args: arrays or ShapeDtypeStructs; nothing is computed.
+    batch: arrays or ShapeDtypeStructs; nothing is computed.
     """
-    return 3 * count(jax.make_jaxpr(loss)(*args).jaxpr)
+    loss = jax.make_jaxpr(steps.loss)(steps.state.model, batch, jax.random.key(0))
+    return 3 * count_flops(loss.jaxpr)
 
 
-def count(jaxpr: Jaxpr) -> int:
-    """FLOPs of the matrix products of a jaxpr: a loop of unknown length once, the longest branch."""
+def count_flops(jaxpr: Jaxpr) -> int:
+    """Return the FLOPs of its matrix products: a loop of unknown length once, the longest branch."""
     total = 0
     for eqn in jaxpr.eqns:
-        name, bodies = eqn.primitive.name, [count(body) for body in jaxprs_in_params(eqn.params)]
+        name = eqn.primitive.name
+        bodies = [count_flops(body) for body in jaxprs_in_params(eqn.params)]
         if name == "dot_general":
             (contracted, _), _ = eqn.params["dimension_numbers"]
-            shape = eqn.invars[0].aval.shape
-            total += 2 * eqn.outvars[0].aval.size * math.prod(shape[dim] for dim in contracted)
+            operand: Any = eqn.invars[0].aval  # jax types it as the base of all values
+            product: Any = eqn.outvars[0].aval
+            total += 2 * product.size * math.prod(operand.shape[dim] for dim in contracted)
         times = eqn.params["length"] if name == "scan" else 1
         total += times * (max(bodies) if name == "cond" else sum(bodies))
     return total

@@ -18,7 +18,7 @@ def generate(
     temperature: float,
     key: jax.Array,
 ) -> jax.Array:
-    """The `max_new_tokens` tokens that follow each prompt: tokens_BT, int32. Call it inside jit.
+    """Return the `max_new_tokens` tokens that follow each prompt: tokens_BT, int32. Call it in jit.
 
     Prompts are padded on the right: `mask_BS` is true for their tokens, of which each row has at
     least one. Temperature 0.0 takes the likeliest token, any other samples with `key`; both are

@@ -6,11 +6,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-Loss = Callable[..., Any]
+from redco_runtime.state import PyTree
+
+# (params, variables, batch, key) -> (what a pipeline's loss returns, variables after it)
+Loss = Callable[[PyTree, PyTree, PyTree, jax.Array], tuple[Any, PyTree]]
 
 
 def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
-    """(sum of losses * weights, sum of weights) of what a loss function returns, in float32.
+    """Return (sum of losses * weights, sum of weights) of what a loss returns, in float32.
 
     result: (losses, weights) of one shape, or a bare scalar, which counts as one value.
     valid_B: which rows count, where the losses have a first dim B; None for all.
@@ -27,36 +30,18 @@ def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Arr
 
 
 def mean_and_gradients(
-    loss: Loss, params: Any, batch: Any, key: jax.Array, micro_batches: int
-) -> tuple[jax.Array, Any]:
-    """(mean loss, gradients of it) over all rows of `batch`, whatever the number of micro-batches.
+    loss: Loss, params: PyTree, variables: PyTree, batch: PyTree, key: jax.Array, micro_batches: int
+) -> tuple[jax.Array, PyTree, PyTree]:
+    """Return (mean loss, its gradients, variables after it), whatever the number of micro-batches.
 
-    loss(params, batch, key) is called once a micro-batch, on B / micro_batches rows of each leaf
-    of `batch`. Values and weights are summed over all of them and divided once.
+    `loss` is called once a micro-batch, on B / micro_batches rows of each leaf of `batch`, with the
+    variables that the one before gave. Values and weights are summed over all and divided once.
     """
 
-    def stateless(params: Any, variables: None, *part: Any) -> tuple[Any, None]:
-        return loss(params, *part), variables
-
-    value, grads, _ = mean_gradients_and_variables(
-        stateless, params, None, batch, key, micro_batches
-    )
-    return value, grads
-
-
-def mean_gradients_and_variables(
-    loss: Loss, params: Any, variables: Any, batch: Any, key: jax.Array, micro_batches: int
-) -> tuple[jax.Array, Any, Any]:
-    """As `mean_and_gradients`, of a model that changes its variables: also those after the last part.
-
-    loss(params, variables, batch, key) gives what that of `mean_and_gradients` does, and variables,
-    which the next micro-batch is called with.
-    """
-
-    def add(carry: Any, part: Any) -> tuple[Any, None]:
+    def add(carry: PyTree, part: tuple[PyTree, jax.Array]) -> tuple[PyTree, None]:
         sums, variables = carry
 
-        def compute(params: Any) -> tuple[jax.Array, Any]:
+        def compute(params: PyTree) -> tuple[jax.Array, PyTree]:
             result, changed = loss(params, variables, *part)
             value, weight = weighted_sum(result)
             return value, (weight, changed)
@@ -74,5 +59,5 @@ def mean_gradients_and_variables(
 
 
 def split_rows(x: jax.Array, parts: int) -> jax.Array:
-    """(B, ...) -> (parts, B / parts, ...); every part has rows of every device, so none moves."""
+    """Return (B, ...) as (parts, B / parts, ...); each part has rows of every device: none moves."""
     return jnp.swapaxes(x.reshape(x.shape[0] // parts, parts, *x.shape[1:]), 0, 1)

@@ -12,17 +12,22 @@ import numpy as np
 from tqdm import tqdm
 
 from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.errors import UserError, first, listed
-from redco_runtime.state import TrainState, flatten, rebuild
+from redco_runtime.state import PyTree, TrainState, flatten, rebuild
 from redco_runtime.stored import Stored
 from redco_runtime.weights import Shape, Tensor, own_names, wholes
 
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor
+# What old checkpoints, converted from TensorFlow, call the parameters of a norm: transformers renames
+# them when it loads, too.
 LEGACY = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def load(source: str, steps: Any, config: Any, weights: Any) -> tuple[Any, list[str]]:
-    """(params, paths of those that the checkpoint `source` has not: they are as `init` makes them).
+def load(
+    source: str, steps: Steps, config: Config, weights: Weights | None
+) -> tuple[PyTree, list[str]]:
+    """Return (params, paths of those that the checkpoint `source` has not and `init` makes).
 
     weights: the project's weights.py; without it, tensors are named as the project's own export
     does. Each process reads what its devices hold, shard by shard. Beside what is on devices, its
@@ -36,8 +41,8 @@ def load(source: str, steps: Any, config: Any, weights: Any) -> tuple[Any, list[
     table = weights.tensors(config.model) if weights else own_names(shapes)
     table = {p: t for p, t in table.items() if not t.optional or t.name in stored.shapes}
     names = match(stored, table, shapes, weights)
-    kept = [path for path in like if path not in table]
-    params = initial(steps, kept, config.train.seed)
+    random = [path for path in like if path not in table]
+    params = initial(steps, random, config.train.seed)
     buffer = make_buffer(max(map(shard_bytes, like.values())))
 
     def fetch(name: str, index: tuple[slice, ...]) -> np.ndarray:
@@ -46,42 +51,49 @@ def load(source: str, steps: Any, config: Any, weights: Any) -> tuple[Any, list[
     hidden = None if jax.process_index() == 0 else True  # None: where stderr is no terminal
     for path, tensor in tqdm(table.items(), "reading", unit="parameters", disable=hidden):
         params[path] = read(tensor, shapes[path], like[path], fetch, buffer)
-    return rebuild(steps.state.params, params), kept
+    return rebuild(steps.state.params, params), random
 
 
-def adopt(directory: Path, steps: Any, config: Any) -> tuple[TrainState, list[str], list[str]]:
-    """(state of a new run, parameters that are as `init` makes them, names that no tensor has here).
+def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, list[str], list[str]]:
+    """Return the state of a new run, with what the newest checkpoint of another one has of its model.
 
-    The rest of the model is that of the newest checkpoint. Raises UserError, as `restore_known`.
+    Returns (state, paths of parameters that `init` makes, names that the model has not). Raises
+    UserError, as `restore_common`.
     """
-    found, unused = Checkpoints(directory, shapes=steps.shapes).restore_known(steps.state)
-    kept = [path for path in flatten(steps.state.params) if f"params/{path}" not in found]
-    params = {path.removeprefix("params/"): leaf for path, leaf in found.items()}
-    params |= initial(steps, kept, config.train.seed)
+    leaves, unused = Checkpoints(directory, shapes=steps.shapes).restore_common(steps.state.model)
+    random = [path for path in flatten(steps.state.params) if f"params/{path}" not in leaves]
+    params = {path.removeprefix("params/"): leaf for path, leaf in leaves.items()}
+    params |= initial(steps, random, config.train.seed)
     state = steps.start(rebuild(steps.state.params, params))
-    variables = {path: leaf for path, leaf in found.items() if path.startswith("variables/")}
+    variables = {path: leaf for path, leaf in leaves.items() if path.startswith("variables/")}
     return (
         rebuild(state, flatten(state) | variables),
-        kept,
-        [x.removeprefix("params/") for x in unused],
+        random,
+        [path.removeprefix("params/") for path in unused],
     )
 
 
 def match(
-    stored: Stored, table: Mapping[str, Tensor], shapes: Mapping[str, Shape], weights: Any
+    stored: Stored,
+    table: Mapping[str, Tensor],
+    shapes: Mapping[str, Shape],
+    weights: Weights | None,
 ) -> dict[str, str]:
-    """Name of a tensor in the table -> its name in the checkpoint. Raises UserError, as `load`."""
+    """Return the name of each tensor in the table -> its name in the checkpoint.
+
+    Raises UserError, as `load`.
+    """
     unknown = [path for path in table if path not in shapes]
     faults = [f"{path}: in tensors() of weights.py, and no parameter" for path in unknown]
     expected = wholes({p: t for p, t in table.items() if p in shapes}, shapes)
     prefix, ignored = (weights.PREFIX, weights.IGNORED) if weights else ("", ())
     names: dict[str, str] = {}
     for there in stored.shapes:
-        known = spellings(there, prefix)
-        here = next((name for name in known if name in expected and name not in names), None)
+        names_here = spellings(there, prefix)
+        here = next((name for name in names_here if name in expected and name not in names), None)
         if here is not None:
             names[here] = there
-        elif not any(fnmatchcase(name, pattern) for name in known for pattern in ignored):
+        elif not any(fnmatchcase(name, pattern) for name in names_here for pattern in ignored):
             faults.append(f"{there}: there, and no parameter is made of it")
     for name, whole in expected.items():
         of = ", ".join(path for path, _ in whole.pieces)
@@ -97,14 +109,14 @@ def match(
 
 
 def spellings(name: str, prefix: str) -> list[str]:
-    """How else a tensor is called: with or without the prefix, and what old checkpoints say."""
+    """Return what a tensor of a checkpoint may be called here: with or without the prefix."""
     for old, new in LEGACY.items():
         name = name.replace(old, new)
     return [name, prefix + name, name.removeprefix(prefix)]
 
 
-def initial(steps: Any, paths: Sequence[str], seed: int) -> dict[str, jax.Array]:
-    """path -> what `steps.init` gives that parameter; the others are not computed."""
+def initial(steps: Steps, paths: Sequence[str], seed: int) -> dict[str, jax.Array]:
+    """Return path -> what `steps.init` gives that parameter; the others are not computed."""
 
     def make(key: jax.Array) -> dict[str, jax.Array]:
         params = flatten(steps.init(key).params)
@@ -116,13 +128,16 @@ def initial(steps: Any, paths: Sequence[str], seed: int) -> dict[str, jax.Array]
 
 
 def shard_bytes(leaf: jax.ShapeDtypeStruct) -> int:
-    """What one device holds of a parameter."""
+    """Return how much one device holds of a parameter."""
     return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
 
 
 def make_buffer(size: int) -> np.ndarray:
-    """Memory that any device copies from. A CPU's would keep as its own what begins at a multiple
-    of 64 bytes: device_put does that to NumPy arrays even with may_alias=False (jax 0.10)."""
+    """Return memory of `size` bytes that any device copies from.
+
+    A CPU's would keep as its own what begins at a multiple of 64 bytes: device_put does that to
+    NumPy arrays even with may_alias=False (jax 0.10).
+    """
     memory = np.empty(size + 64, np.uint8)
     start = (4 - memory.ctypes.data) % 64
     return memory[start : start + size]
@@ -131,16 +146,16 @@ def make_buffer(size: int) -> np.ndarray:
 def read(
     tensor: Tensor, shape: Shape, like: jax.ShapeDtypeStruct, fetch: Fetch, buffer: np.ndarray
 ) -> jax.Array:
-    """A parameter of `shape`, where and as `like` says, which can be larger: zeros fill it up.
+    """Return a parameter of `shape`, where and as `like` says; zeros fill up what is larger there.
 
     buffer: of make_buffer, for one shard. It serves all, since JAX lets go of memory late.
     """
-    held: dict[tuple[tuple[int, int], ...], list[Any]] = {}
+    devices_of: dict[tuple[tuple[int, int], ...], list[Any]] = {}
     for device, index in like.sharding.addressable_devices_indices_map(like.shape).items():
         box = tuple(at.indices(size)[:2] for at, size in zip(index, like.shape, strict=True))
-        held.setdefault(box, []).append(device)
+        devices_of.setdefault(box, []).append(device)
     shards: list[jax.Array] = []
-    for box, devices in held.items():
+    for box, devices in devices_of.items():
         sizes = [stop - start for start, stop in box]
         shard = buffer[: math.prod(sizes) * like.dtype.itemsize].view(like.dtype).reshape(sizes)
         fill(shard, tensor, shape, box, fetch)
@@ -152,13 +167,13 @@ def read(
 def fill(
     shard: np.ndarray, tensor: Tensor, shape: Shape, box: Sequence[tuple[int, int]], fetch: Fetch
 ) -> None:
-    """Writes into `shard` the part of a parameter that lies in `box`: (start, stop) of each dim."""
+    """Write into `shard` the part of a parameter that lies in `box`: (start, stop) of each dim."""
     shard.fill(0)
     ranges = [range(start, min(stop, size)) for (start, stop), size in zip(box, shape, strict=True)]
     if all(ranges):
         stack, rest = ranges[: tensor.depth], ranges[tensor.depth :]
-        inner = tuple(slice(len(each)) for each in rest)
+        inner = tuple(slice(len(indices)) for indices in rest)
         for index in product(*stack):
             piece = fetch(tensor.name.format(*index), tensor.index(rest))
-            outer = tuple(i - each.start for i, each in zip(index, stack, strict=True))
+            outer = tuple(i - indices.start for i, indices in zip(index, stack, strict=True))
             shard[outer + inner] = piece.transpose(tensor.order or range(piece.ndim))

@@ -15,7 +15,7 @@ def cross_entropy(
     labels_BS: jax.Array,
     chunk: int = 512,
 ) -> jax.Array:
-    """Cross-entropy of each token in nats: losses_BS, float32.
+    """Return the cross-entropy of each token in nats: losses_BS, float32.
 
     `logits_fn` turns hidden states (B, P, D) into logits (B, P, V). It is called on at most `chunk`
     positions at a time, and again in the backward pass, so that the logits of all S positions never

@@ -11,18 +11,21 @@ from redco_runtime.errors import UserError
 
 
 def axes_of(entry: Any) -> tuple[str, ...]:
-    """The axes that one entry of a PartitionSpec names; UNCONSTRAINED names none."""
+    """Return the axes that one entry of a PartitionSpec names; UNCONSTRAINED names none."""
     return (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
 
 
 def count_parts(batch: NamedSharding) -> int:
-    """Into how many parts the devices split the first dim of an array."""
+    """Return into how many parts the devices split the first dim of an array."""
     multiple = batch.num_devices
     return multiple // batch.shard_shape((multiple,))[0]
 
 
 def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """The mesh of `devices`, all by default; an axis of -1 takes what is left. Raises UserError."""
+    """Return the mesh of `devices`, all by default; an axis of -1 takes what is left.
+
+    Raises UserError where the sizes do not fit their number.
+    """
     devices = jax.devices() if devices is None else devices
     count = len(devices)
     fixed = math.prod(size for size in axes.values() if size > 0)
@@ -40,18 +43,23 @@ def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = No
     return jax.make_mesh(tuple(sizes.values()), tuple(sizes), auto, devices=devices)
 
 
-def check_divides(setting: str, value: int, axes: Sequence[str]) -> None:
-    """Raises UserError if the devices of `axes` cannot split `value`, which `setting` gives."""
-    parts = math.prod(jax.sharding.get_mesh().shape[axis] for axis in axes)
-    if value % parts:
-        raise UserError(
-            f"{setting} {value} does not divide by {parts}, the devices of {' x '.join(axes)}, "
-            f"which split it: make it {-(-value // parts) * parts}"
-        )
+def check_divides(settings: object, table: Mapping[str, Sequence[str]]) -> None:
+    """Raise UserError for a setting that the devices of its axes cannot split.
+
+    table: field of `settings`, a number -> the axes of the mesh in place that split it.
+    """
+    for name, axes in table.items():
+        value = getattr(settings, name)
+        parts = math.prod(jax.sharding.get_mesh().shape[axis] for axis in axes)
+        if value % parts:
+            raise UserError(
+                f"{name} {value} does not divide by {parts}, the devices of {' x '.join(axes)}, "
+                f"which split it: make it {-(-value // parts) * parts}"
+            )
 
 
 def parse_axes(text: str, axes: Mapping[str, int]) -> dict[str, int]:
-    """`data=2,model=4` -> sizes; an axis that is not named has size 1. Raises UserError."""
+    """Parse `data=2,model=4`; an axis that is not named has size 1. Raises UserError."""
     sizes = dict.fromkeys(axes, 1)
     for part in text.split(","):
         name, _, size = part.partition("=")

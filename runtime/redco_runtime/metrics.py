@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,8 @@ from tqdm import tqdm
 
 from redco_runtime.errors import writing
 
-SECONDS_BETWEEN_LINES = 5.0  # where there is no bar
+SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable
+Logger = Callable[[int, dict[str, float]], None]
 
 # FLOP/s of one JAX device: bf16, dense (data sheets give twice that for sparse on GPUs).
 # TPU: cloud.google.com/tpu/docs, page of each version; v3 and 7x have two devices a chip.
@@ -45,9 +46,13 @@ PEAK_FLOPS = {
 class Metrics:
     """Appends one JSON object a line to workdir/metrics.jsonl and shows the progress.
 
-    total, start: optimizer steps of the whole run, and those done before now; lines of later steps,
-    left by a run that was stopped, are cut off. tokens_per_step and flops_per_step are those of the
-    global batch. Only process 0 writes and shows, by default. Raises UserError.
+    Lines of steps after `start`, left by a run that was stopped, are cut off. Only process 0 writes
+    and shows, by default. Raises UserError for what cannot be written.
+    total: optimizer steps of the whole run.
+    start: those done before now.
+    unit: what the throughput is counted in, a plural.
+    flops_per_step: those of the global batch.
+    loggers: functions of (step, values), called with what is logged, in a thread of the writer.
     """
 
     def __init__(
@@ -56,14 +61,16 @@ class Metrics:
         *,
         total: int,
         start: int,
-        tokens_per_step: int,
+        unit: str,
         flops_per_step: float,
         writer: bool | None = None,
     ) -> None:
         self.path = Path(workdir) / "metrics.jsonl"
-        self._total, self._tokens, self._flops = total, tokens_per_step, flops_per_step
+        self.loggers: list[Logger] = []
+        self._total, self._unit, self._flops = total, unit, flops_per_step
         self._peak = PEAK_FLOPS.get(jax.devices()[0].device_kind, math.nan) * jax.device_count()
-        self._last = (start, time.perf_counter())
+        self._last_time = (start, time.perf_counter())
+        self._last_count = (start, 0.0)
         self._next_line = 0.0
         self._writer = jax.process_index() == 0 if writer is None else writer
         if self._writer:
@@ -73,52 +80,61 @@ class Metrics:
             self._thread = ThreadPoolExecutor(1, "metrics")
             self._tasks: list[Future[None]] = []
 
-    def log(self, step: int, values: dict[str, jax.Array]) -> None:
-        """Takes the scalars of `step` (steps done, so from 1) and returns at once.
+    def log(self, step: int, values: Mapping[str, jax.Array], count: float) -> None:
+        """Take the scalars of `step` (steps done, so from 1) and return at once.
 
-        Adds step_seconds, tokens_per_second, mfu (0..1) and memory_gib (the fullest device of this
+        Adds step_seconds, <unit>_per_second, mfu (0..1) and memory_gib (the fullest device of this
         process); None where unknown. Raises what an earlier call ran into.
+        count: in `unit`, of all steps of this run.
         """
-        self._do_later(self._record, step, values)
+        in_order = dict(sorted(values.items(), key=lambda item: item[0] != "loss"))
+        self._do_later(self._record, step, in_order, count)
 
     def evaluated(
         self, step: int, loss: float, scores: Mapping[str, float] = MappingProxyType({})
     ) -> None:
-        """Shows what held-out examples gave after `step`, appends it to eval.jsonl.
+        """Show what held-out examples gave after `step`, and append it to eval.jsonl.
 
         The time that it took is no step's.
         """
-        self._do_later(setattr, self, "_last", (step, time.perf_counter()))
+        self._do_later(setattr, self, "_last_time", (step, time.perf_counter()))
         if self._writer:
             path = self.path.with_name("eval.jsonl")
             _cut(path, step - 1)
-            _append(path, {"step": step, "loss": loss, **scores})
+            values = {"loss": loss, **scores}
+            _append(path, {"step": step, **values})
+            held_out = {f"held_out_{name}": value for name, value in values.items()}
+            self._do_later(self._tell_loggers, step, held_out)
             shown = "".join(f"  {name} {value:.4f}" for name, value in scores.items())
             self.say(f"step {step}/{self._total}  held-out loss {loss:.4f}{shown}")
 
     def say(self, text: str) -> None:
-        """Prints a line, above the bar if there is one."""
+        """Print a line, above the bar if there is one."""
         if self._writer:
             self._bar.write(text)
             sys.stdout.flush()
 
     def close(self) -> None:
-        """Returns when all is written. Raises as `log`."""
+        """Return when all is written. Raises as `log`."""
         if self._writer:
             self._thread.shutdown()
             self._bar.close()
             for task in self._tasks:
                 task.result()
 
-    def _do_later(self, task: Any, *args: Any) -> None:
+    def _do_later(self, task: Callable[..., None], *args: Any) -> None:
         if self._writer:
             while self._tasks and self._tasks[0].done():
                 self._tasks.pop(0).result()
             self._tasks.append(self._thread.submit(task, *args))
 
-    def _record(self, step: int, values: dict[str, jax.Array]) -> None:
+    def _tell_loggers(self, step: int, values: dict[str, float]) -> None:
+        for logger in self.loggers:
+            logger(step, values)
+
+    def _record(self, step: int, values: dict[str, jax.Array], count: float) -> None:
         scalars = {name: float(jax.device_get(value)) for name, value in values.items()}
-        rates = self._rates(step, time.perf_counter())
+        rates = self._rates(step, count, time.perf_counter())
         _append(self.path, {"step": step} | scalars | rates)
         shown = scalars | {name: rate for name, rate in rates.items() if not math.isnan(rate)}
         text = "  ".join(f"{name} {value:.6g}" for name, value in shown.items())
@@ -127,34 +143,39 @@ class Metrics:
         if self._bar.disable and (time.monotonic() >= self._next_line or step == self._total):
             self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
             self.say(f"step {step}/{self._total}  {text}")
+        self._tell_loggers(step, shown)
 
-    def _rates(self, step: int, now: float) -> dict[str, float]:
-        """Figures over the steps since the last call; NaN where unknown."""
-        (last_step, last), self._last = self._last, (step, now)
+    def _rates(self, step: int, count: float, now: float) -> dict[str, float]:
+        """Return figures over the steps since the last call; NaN where unknown."""
+        (last_step, last), self._last_time = self._last_time, (step, now)
         seconds = (now - last) / (step - last_step) if step > last_step else math.nan
+        # An evaluation begins the time anew, and not the count.
+        (last_step, last_count), self._last_count = self._last_count, (step, count)
+        amount = (count - last_count) / (step - last_step) if step > last_step else math.nan
         stats = [device.memory_stats() or {} for device in jax.local_devices()]
         return {
             "step_seconds": seconds,
-            "tokens_per_second": self._tokens / seconds,
+            f"{self._unit}_per_second": amount / seconds,
             "mfu": self._flops / seconds / self._peak,
-            "memory_gib": max(each.get("bytes_in_use", math.nan) for each in stats) / 2**30,
+            "memory_gib": max(stat.get("bytes_in_use", math.nan) for stat in stats) / 2**30,
         }
 
 
 def _append(path: Path, record: dict[str, float]) -> None:
-    """Adds a line; NaN and infinity, which JSON does not have, are null."""
+    """Add a line; NaN and infinity, which JSON does not have, are null."""
     finite = {name: value if math.isfinite(value) else None for name, value in record.items()}
     with writing(path), open(path, "a") as file:
         file.write(json.dumps(finite) + "\n")
 
 
 def _cut(path: Path, last: int) -> None:
-    """Drops the lines of steps after `last`, and a last line that a kill cut short."""
+    """Drop the lines of steps after `last`, and a last line that a kill cut short."""
     with writing(path):
         path.open("a").close()  # what cannot be written is known before the first step
         lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-        kept = [line for line in lines if line.endswith(b"\n") and json.loads(line)["step"] <= last]
-        if kept != lines:
+        whole = [line for line in lines if line.endswith(b"\n")]
+        wanted = [line for line in whole if json.loads(line)["step"] <= last]
+        if wanted != lines:
             beside = path.with_suffix(".tmp")
-            beside.write_bytes(b"".join(kept))
+            beside.write_bytes(b"".join(wanted))
             beside.replace(path)

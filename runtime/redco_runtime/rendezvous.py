@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 
 from redco_runtime.errors import UserError, first
 
-GRACE = 2.0  # seconds for more to come after a fault, and for the verdict to arrive
-POLL = 0.1  # seconds
-NEWS = 10.0  # seconds between two lines that say who is awaited
+GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive
+POLL = 0.1  # seconds: much less than a process takes to start
+NEWS = 10.0  # seconds, so that a wait of 300 is 30 lines: between two lines that say who is awaited
 
 
 class BootError(UserError):
@@ -28,7 +28,7 @@ class BootError(UserError):
 
 @dataclass(frozen=True)
 class Member:
-    """What a process says of itself; `count` and `facts` must be the same in all of them."""
+    """A process as it describes itself; `count` and `facts` must be the same in all of them."""
 
     index: int
     count: int
@@ -41,14 +41,14 @@ class Member:
 
 
 def find_address(host: str) -> str:
-    """What the name of this host resolves to, "" for nothing."""
+    """Return what the name of this host resolves to, "" for nothing."""
     with suppress(OSError):
         return socket.gethostbyname(host)
     return ""
 
 
 def meet(me: Member, coordinator: str, timeout: float) -> None:
-    """Returns once all `me.count` processes have come to process 0 at "host:port", and agree.
+    """Return once all `me.count` processes have come to process 0 at "host:port", and agree.
 
     Raises BootError within about `timeout` seconds, with the same message in all that came.
     """
@@ -63,7 +63,7 @@ def meet(me: Member, coordinator: str, timeout: float) -> None:
 
 
 def find_faults(members: Sequence[Member]) -> list[str]:
-    """Where members contradict the first (process 0), share an index, or cannot be reached."""
+    """Return where members contradict the first (process 0), share an index, or cannot be reached."""
     first, seen, faults = members[0], dict[int, Member](), list[str]()
     several_hosts = len({member.host for member in members}) > 1
     for member in members:
@@ -101,7 +101,7 @@ class _Patience:
 
 
 async def _receive_all(me: Member, port: int, patience: _Patience) -> str:
-    """Process 0: waits for the others, answers each of them, and returns the fault or ""."""
+    """Wait, as process 0, for the others; answer each of them, and return the fault or ""."""
     guests: dict[asyncio.StreamWriter, Member] = {}
 
     async def welcome(words: asyncio.StreamReader, guest: asyncio.StreamWriter) -> None:
@@ -143,7 +143,7 @@ async def _receive_all(me: Member, port: int, patience: _Patience) -> str:
 
 
 def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> str:
-    """The others: come to process 0 as soon as it listens, and return its verdict, "" for good."""
+    """Come to process 0, as another one, as soon as it listens; return its verdict, "" for good."""
     place = f"process 0 at {address[0]}:{address[1]}"
     while True:
         try:

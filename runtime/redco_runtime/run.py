@@ -6,11 +6,12 @@ import json
 import typing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax.experimental import multihost_utils
 
+from redco_runtime.contracts import Config
 from redco_runtime.errors import UserError, writing
 
 FILE = "run.json"
@@ -18,17 +19,22 @@ RECORDED = ("config", "mesh", "virtual_devices", "init")
 PLACING = ("kv_copies", "remat")  # settings of a model that do not change what it computes
 
 
+Section = TypeVar("Section")
+
+
 @dataclass(frozen=True)
 class Run:
     """One training run.
 
-    workdir: folder of its checkpoints and metrics.  config: frozen dataclasses.
-    mesh: axis name -> size.  virtual_devices: CPU devices in this process, or None for the real ones.
+    workdir: folder of its checkpoints and metrics.
+    config: the project's Config.
+    mesh: axis name -> size.
+    virtual_devices: CPU devices in this process, or None for the real ones.
     init: what it starts from, a run or safetensors, or None for random parameters.
     """
 
     workdir: Path
-    config: Any
+    config: Config
     mesh: dict[str, int]
     virtual_devices: int | None
     init: str | None = None
@@ -43,8 +49,12 @@ class Run:
         """The folder with a folder for each score, of the checkpoint that is the best by it."""
         return self.workdir / "checkpoints-best"
 
+    def checkpoints_by(self, score: str | None) -> Path:
+        """Return the folder of the best checkpoint by a score, or that of the last ones."""
+        return self.best / score if score else self.checkpoints
+
     def record(self) -> dict[str, Any]:
-        """What run.json holds."""
+        """Return what run.json holds."""
         return {name: dataclasses.asdict(self)[name] for name in RECORDED}
 
     @property
@@ -59,8 +69,8 @@ class Run:
         """
         path = self.workdir / FILE
         record = json.loads(json.dumps(self.record()))
-        found = read(path) if path.exists() else record
-        before, now = found["config"]["model"], record["config"]["model"]
+        recorded = read(path) if path.exists() else record
+        before, now = recorded["config"]["model"], record["config"]["model"]
         changed = [
             f"{name} was {before.get(name)} and is {now.get(name)}"
             for name in sorted({*before, *now})
@@ -73,13 +83,13 @@ class Run:
                 f"{self.workdir} starts from its parameters"
             )
         if begun:
-            if self.init not in (None, found["init"]):
+            if self.init not in (None, recorded["init"]):
                 raise UserError(
                     f"--init: the run in {self.workdir} has started, from "
-                    f"{found['init'] or 'random parameters'}: leave --init out to go on with it, "
+                    f"{recorded['init'] or 'random parameters'}: leave --init out to go on with it, "
                     "or choose another --workdir"
                 )
-            record["init"] = found["init"]
+            record["init"] = recorded["init"]
         multihost_utils.sync_global_devices("run.json is read")
         if jax.process_index() == 0:
             with writing(path):
@@ -89,8 +99,8 @@ class Run:
                 temporary.replace(path)
 
 
-def load_run(workdir: Path, config_type: type) -> Run:
-    """The run that was recorded in `workdir`. Raises UserError where there is none."""
+def load_run(workdir: Path, config_type: type[Any]) -> Run:
+    """Return the run that was recorded in `workdir`. Raises UserError where there is none."""
     path = workdir / FILE
     record = read(path)
     try:
@@ -103,7 +113,7 @@ def load_run(workdir: Path, config_type: type) -> Run:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The contents of a run.json. Raises UserError where it cannot be read."""
+    """Return the contents of a run.json. Raises UserError where it cannot be read."""
     try:
         record = {"init": None} | json.loads(path.read_text())
         return {name: record[name] for name in RECORDED}
@@ -115,10 +125,10 @@ def read(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def decode(kind: type, values: dict[str, Any]) -> Any:
-    """A frozen dataclass, and those in its fields, from what dataclasses.asdict made of it."""
+def decode(kind: type[Section], values: dict[str, Any]) -> Section:
+    """Return a frozen dataclass, and those in its fields, from what dataclasses.asdict made of it."""
     types = typing.get_type_hints(kind)
-    fields = {}
+    fields: dict[str, Any] = {}
     for name, value in values.items():
         if name in PLACING and name not in types:
             continue

@@ -1,21 +1,19 @@
-"""The table of PartitionSpecs -> trees of specs, checked against the model."""
+"""The tables of sharding.py -> specs of all that steps work with, checked against the model."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, PartitionSpec as P
-from optax import GradientTransformation
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from redco_runtime.errors import UserError, listed
 from redco_runtime.mesh import axes_of
-from redco_runtime.state import TrainState, flatten, owner, rebuild
+from redco_runtime.state import PyTree, TrainState, flatten, owner, rebuild
 
 
-def parameter_specs(params: Any, table: Mapping[str, P]) -> Any:
-    """One spec a parameter, in the structure of `params` (a nested dict of ShapeDtypeStructs).
+def parameter_specs(params: PyTree, table: Mapping[str, P]) -> PyTree:
+    """Return one spec a parameter, in the structure of `params`, ShapeDtypeStructs in nested dicts.
 
     table: path, its keys joined by "/" -> spec. Raises UserError that names each parameter without
     a spec, each spec without a parameter, and each that does not fit the mesh in place or a shape.
@@ -24,11 +22,12 @@ def parameter_specs(params: Any, table: Mapping[str, P]) -> Any:
     shapes = {path: leaf.shape for path, leaf in flatten(params).items()}
     faults = [f"{path}: a parameter without a spec" for path in shapes if path not in table]
     faults += [f"{path}: a spec without a parameter" for path in table if path not in shapes]
+    todo = "" if not faults else "`redco update` works the table out anew for the model. Or: "
     for path, shape in shapes.items():
         if path in table:
             faults += [f"{path}: {fault}" for fault in misfits(shape, table[path], mesh)]
     if faults:
-        todo = (
+        todo += (
             "Correct the table there, the sizes of the model in config.py, or those of the mesh: "
         )
         todo += "predict and export take the mesh that train had the last time."
@@ -37,7 +36,7 @@ def parameter_specs(params: Any, table: Mapping[str, P]) -> Any:
 
 
 def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
-    """What is wrong with a spec for an array of `shape`."""
+    """Return what is wrong with a spec for an array of `shape`."""
     if len(spec) != len(shape):
         return [f"{spec} has {len(spec)} entries for the {len(shape)} dims of {shape}"]
     faults = []
@@ -50,54 +49,61 @@ def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
     return faults
 
 
-def state_specs(
-    optimizer: GradientTransformation, params: Any, specs: Any, moments: Any, variables: Any = None
-) -> TrainState:
-    """Specs of a whole TrainState.
+def state_specs(state: TrainState, specs: PyTree, moments: Mapping[str, P]) -> TrainState:
+    """Return the specs of a whole state.
 
     An array of the optimizer belongs to the parameter of its shape whose path its own path ends
-    with; others, such as counts, are whole. params: ShapeDtypeStructs.  specs: their specs.
-    moments: those of what the optimizer keeps of each.  variables: as in TrainState; all whole.
+    with; others, such as counts, are whole, and so are the variables.
+    state: of ShapeDtypeStructs.
+    specs: those of its parameters.
+    moments: table of what the optimizer keeps of each parameter; {} where it lies as they do.
     """
-    known, shapes = flatten(moments), flatten(params)
+    shapes, parameters = flatten(state.params), flatten(specs)
+    moment_specs = flatten(parameter_specs(state.params, moments)) if moments else parameters
 
-    def place(path: str, leaf: Any) -> P:
-        own = owner(path, shapes)
-        return known[own] if own and shapes[own].shape == leaf.shape else P()
+    def choose(path: str, leaf: jax.Array) -> P:
+        part, _, rest = path.partition("/")
+        if part == "params":
+            return parameters[rest]
+        name = owner(rest, shapes) if part == "opt_state" else ""
+        return moment_specs[name] if name and shapes[name].shape == leaf.shape else P()
 
-    opt_state = jax.eval_shape(optimizer.init, params)
-    placed = {path: place(path, leaf) for path, leaf in flatten(opt_state).items()}
-    whole = jax.tree.map(lambda leaf: P(), variables)
-    return TrainState(P(), specs, rebuild(opt_state, placed), whole)
-
-
-def abstract_state(
-    optimizer: GradientTransformation, params: Any, specs: TrainState, variables: Any = None
-) -> TrainState:
-    """A TrainState of ShapeDtypeStructs that lie on the mesh in place as `specs` say."""
-
-    def make(params: Any, variables: Any) -> TrainState:
-        return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params), variables)
-
-    return jax.eval_shape(jax.jit(make, out_shardings=specs), params, variables)
+    return rebuild(state, {path: choose(path, leaf) for path, leaf in flatten(state).items()})
 
 
-def pad(params: Any, multiples: Mapping[str, tuple[int, ...]]) -> Any:
-    """`params`, zeros added at the end of dims: each becomes a multiple of what `multiples` says.
+def place_abstract(tree: PyTree, specs: PyTree) -> PyTree:
+    """Return ShapeDtypeStructs like those of `tree`, which lie on the mesh in place as `specs` say."""
+    mesh = jax.sharding.get_mesh()
+    return jax.tree.map(
+        lambda leaf, spec: jax.ShapeDtypeStruct(
+            leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec)
+        ),
+        *(tree, specs),
+    )
 
-    multiples: path of a parameter -> one number a dim; a parameter that it has not is kept.
+
+def constrain(params: PyTree, table: Mapping[str, P]) -> PyTree:
+    """Return `params`, laid out by `table`: path -> spec; as they are where it is empty."""
+    return jax.lax.with_sharding_constraint(params, rebuild(params, table)) if table else params
+
+
+def pad(params: PyTree, multiples: Mapping[str, tuple[int, ...]]) -> PyTree:
+    """Return `params`, zeros added at the end of dims, which become multiples of these numbers.
+
+    multiples: path of a parameter -> one number a dim; a parameter that it has not stays as it is.
     """
     leaves = flatten(params)
     for path in multiples.keys() & leaves.keys():
-        sizes = zip(leaves[path].shape, multiples[path], strict=True)
-        leaves[path] = jnp.pad(leaves[path], [(0, -size % k) for size, k in sizes])
+        if leaves[path].ndim == len(multiples[path]):  # else parameter_specs says what is wrong
+            sizes = zip(leaves[path].shape, multiples[path], strict=True)
+            leaves[path] = jnp.pad(leaves[path], [(0, -size % k) for size, k in sizes])
     return rebuild(params, leaves)
 
 
-def cut(params: Any, shapes: Any) -> Any:
-    """What `pad` was given: `params` in the shapes of `shapes`, a tree of the same structure."""
+def cut(params: PyTree, shapes: PyTree) -> PyTree:
+    """Return what `pad` was given: `params` in the shapes of a tree of the same structure."""
 
-    def shorten(x: jax.Array, like: Any) -> jax.Array:
+    def shorten(x: jax.Array, like: jax.ShapeDtypeStruct) -> jax.Array:
         return x if x.shape == like.shape else jax.lax.slice(x, [0] * x.ndim, like.shape)
 
     return jax.tree.map(shorten, params, shapes)

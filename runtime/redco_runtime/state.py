@@ -1,46 +1,78 @@
-"""What a step carries to the next one."""
+"""What a step carries to the next one, and the names of the arrays in it."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import optax
+
+PyTree = Any  # dicts, dataclasses or tuples, nested, whose leaves are arrays, shapes or specs
+
+
+class ModelState(NamedTuple):
+    """All that a model computes with.
+
+    params: nested dict.
+    variables: nested dict of what else it holds, such as running means; {} for most models.
+    """
+
+    params: PyTree
+    variables: PyTree
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainState:
-    """step: int32 scalar, updates done.  params: nested dict.  opt_state: optax state.
+    """All that a checkpoint holds. A new one comes from `new_state`.
 
-    variables: nested dict of what else the model holds, such as running means; None for most.
+    step: int32 scalar, the updates done.
+    params, variables: as in ModelState.
+    opt_state: that of optax.
     """
 
     step: jax.Array
-    params: Any
-    opt_state: Any
-    variables: Any = None
+    params: PyTree
+    opt_state: PyTree
+    variables: PyTree
 
     @property
-    def model(self) -> Any:
-        """What the other steps compute with: the parameters, and the variables if there are any."""
-        return self.params if self.variables is None else (self.params, self.variables)
+    def model(self) -> ModelState:
+        """The part that predictions are computed with."""
+        return ModelState(self.params, self.variables)
 
 
-def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """{"params/layers/attn/q/kernel": leaf}: names that no class of a node is part of."""
+def new_state(
+    model: ModelState, optimizer: optax.GradientTransformation, step: int = 0
+) -> TrainState:
+    """Return the state of a run that starts from `model`."""
+    return TrainState(
+        step=jnp.asarray(step, jnp.int32),
+        params=model.params,
+        opt_state=optimizer.init(model.params),
+        variables=model.variables,
+    )
+
+
+def flatten(tree: PyTree, prefix: str = "") -> dict[str, Any]:
+    """Return {"params/layers/attn/q/kernel": leaf}: names that no class of a node is part of."""
     return {
         prefix + jax.tree_util.keystr(path, simple=True, separator="/"): leaf
         for path, leaf in jax.tree.leaves_with_path(tree)
     }
 
 
-def rebuild(tree: Any, leaves: Mapping[str, Any]) -> Any:
-    """A pytree as `tree` is, of `leaves`, which have the names that `flatten` gives."""
+def rebuild(tree: PyTree, leaves: Mapping[str, Any]) -> PyTree:
+    """Return a pytree like `tree`, of `leaves`, which have the names that `flatten` gives."""
     return jax.tree.unflatten(jax.tree.structure(tree), [leaves[path] for path in flatten(tree)])
 
 
 def owner(path: str, params: Container[str]) -> str:
-    """The parameter whose path an array's path ends with: opt_state/0/mu/q/kernel -> q/kernel; or ""."""
+    """Return the parameter whose path ends an array's path, or "".
+
+    opt_state/0/mu/q/kernel -> q/kernel
+    """
     words = path.split("/")
     ends = ("/".join(words[i:]) for i in range(len(words)))
     return next((end for end in ends if end in params), "")

@@ -42,11 +42,11 @@ class Stored:
         }
 
     def read(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
-        """A slice of a tensor, in its stored dtype; no more of the file is read."""
+        """Return a slice of a tensor, in its stored dtype; no more of the file is read."""
         return self._files[name].get_slice(name)[index]
 
     def check_config(self, ours: Mapping[str, Any]) -> None:
-        """Raises UserError that names each key of config.json whose value changes the model."""
+        """Raise UserError that names each key of config.json whose value changes the model."""
         theirs = read_json(self.folder / "config.json")
         if theirs.get("model_type") == ours["model_type"]:
             ours, theirs = complete(ours, "weights.py"), complete(theirs, self.folder)
@@ -64,15 +64,16 @@ class Stored:
 
 
 def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:
-    """What makes the model, of a config.json and of what transformers takes for granted."""
+    """Return what makes the model, of a config.json and of the defaults of transformers."""
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
     from transformers import CONFIG_MAPPING  # late: it takes a second
 
-    def told(config: Mapping[str, Any]) -> dict[str, Any]:
+    def compared(config: Mapping[str, Any]) -> dict[str, Any]:
         return {k: v for k, v in config.items() if not any(fnmatchcase(k, p) for p in UNCOMPARED)}
 
     try:
-        return told(CONFIG_MAPPING[config["model_type"]].from_dict(told(config) | IDS).to_dict())
+        kind = CONFIG_MAPPING[config["model_type"]]
+        return compared(kind.from_dict(compared(config) | IDS).to_dict())
     except Exception as error:
         raise UserError(
             f"--init: transformers cannot read the config of {where}: {error}"
@@ -80,7 +81,7 @@ def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:
 
 
 def find(source: str) -> Path:
-    """The folder `source`, or a copy of what Hugging Face has under that id."""
+    """Return the folder `source`, or a copy of what Hugging Face has under that id."""
     if Path(source).is_dir():
         return Path(source)
     import huggingface_hub  # late: it takes a while
@@ -96,7 +97,7 @@ def find(source: str) -> Path:
 
 
 def tensor_files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint. Raises UserError where there are none."""
+    """Return the safetensors files of a checkpoint. Raises UserError where there are none."""
     if (folder / INDEX).exists():
         names = dict(read_json(folder / INDEX).get("weight_map", ())).values()
         return [folder / name for name in dict.fromkeys(names)]
@@ -111,7 +112,7 @@ def tensor_files(folder: Path) -> list[Path]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object. Raises UserError where there is none."""
+    """Return a JSON object. Raises UserError where there is none."""
     try:
         return dict(json.loads(path.read_text()))
     except (OSError, ValueError, TypeError) as error:

@@ -10,7 +10,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Tensor:
-    """Where a checkpoint holds a parameter.
+    """The place of a parameter in a checkpoint.
 
     name: of the tensor; one {} for each leading dim of the parameter, which is stacked of several.
     order: the stored dim that each of the parameter's other dims is; () for the same order.
@@ -25,20 +25,20 @@ class Tensor:
 
     @property
     def depth(self) -> int:
-        """How many leading dims of the parameter are stacked."""
+        """The number of leading dims of the parameter that are stacked."""
         return self.name.count("{}")
 
     def axes(self, ndim: int) -> list[int]:
-        """For each stored dim, which of the `ndim` others of the parameter it is."""
+        """Return for each stored dim which of the `ndim` others of the parameter it is."""
         return [int(i) for i in np.argsort(self.order or range(ndim))]
 
     def index(self, ranges: Sequence[range]) -> tuple[slice, ...]:
-        """Where `ranges`, one for each of the parameter's other dims, are in the stored tensor."""
-        found = [slice(ranges[i].start, ranges[i].stop) for i in self.axes(len(ranges))]
+        """Return where `ranges`, one for each of the parameter's other dims, are in the stored tensor."""
+        index = [slice(ranges[i].start, ranges[i].stop) for i in self.axes(len(ranges))]
         if self.part:
             dim, shift, _ = self.part
-            found[dim] = slice(found[dim].start + shift, found[dim].stop + shift)
-        return tuple(found)
+            index[dim] = slice(index[dim].start + shift, index[dim].stop + shift)
+        return tuple(index)
 
 
 @dataclass(frozen=True)
@@ -50,22 +50,22 @@ class Whole:
 
 
 def wholes(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> dict[str, Whole]:
-    """The stored tensors, by name, of a table: path of a parameter -> Tensor."""
+    """Return the stored tensors, by name, of a table: path of a parameter -> Tensor."""
     ends = dict.fromkeys((tensor.name for tensor in table.values()), 0)
     for tensor in table.values():
         ends[tensor.name] = max(ends[tensor.name], tensor.part[2] if tensor.part else 0)
-    found: dict[str, Whole] = {}
+    tensors: dict[str, Whole] = {}
     for path, tensor in table.items():
         stack, dims = shapes[path][: tensor.depth], shapes[path][tensor.depth :]
         shape = [dims[i] for i in tensor.axes(len(dims))]
         if tensor.part:
             shape[tensor.part[0]] = ends[tensor.name]
         for index in np.ndindex(*stack):
-            whole = found.setdefault(tensor.name.format(*index), Whole(tuple(shape), []))
+            whole = tensors.setdefault(tensor.name.format(*index), Whole(tuple(shape), []))
             whole.pieces.append((path, index))
-    return found
+    return tensors
 
 
 def own_names(paths: Iterable[str]) -> dict[str, Tensor]:
-    """The table of a model that has no weights.py: names are paths, joined by "."."""
+    """Return the table of a model that has no weights.py: names are paths, joined by "."."""
     return {path: Tensor(path.replace("/", ".")) for path in paths}

@@ -25,7 +25,7 @@ from jax.sharding import PartitionSpec as P
 from sharding.models import ZOO
 from sharding.zoo import L
 
-from redco_new.sharding.plan import plan_sharding
+from redco_new.sharding import plan_sharding
 
 MODELS = ZOO | APART
 SCANNED = ("scanned", "gpt2", "linen")

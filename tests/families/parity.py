@@ -19,7 +19,7 @@ from flax import nnx
 from redco_runtime.weights import Tensor
 from safetensors import safe_open
 
-from redco_new.render import assets
+from redco_new.render.template import open_template
 from redco_new.models.families import FAMILIES
 from redco_new.render.execute import load_text
 from redco_new.models.find import Model, make_model
@@ -89,8 +89,10 @@ def make_pair(
 def emitted(model: Model) -> tuple[ModuleType, ModuleType]:
     """model.py and weights.py of a project of `model`, imported."""
     modules = []
+    with open_template() as template:
+        texts = model.print_files(template, PACKAGE)
     for name in ("model", "weights"):
-        text = model.print_file(assets.templates(), PACKAGE, f"{name}.py")
+        text = texts[f"{name}.py"]
         modules.append(load_text(f"{PACKAGE}/{name}.py", text))
         sys.modules[f"{PACKAGE}.{name}"] = modules[-1]
         sys.modules[PACKAGE] = ModuleType(PACKAGE)

@@ -5,12 +5,14 @@ from collections import Counter
 
 from merge.edits import marks, parses
 
-from redco_new.merge import WHOLE, Conflict, Merged, merge, symbol_text
+from redco_new.merge import WHOLE, Conflict, MergeResult, merge, symbol_text
 
 CLASS = re.compile(r"^ *class .*", re.MULTILINE)
 
 
-def wrong(base: bytes, ours: bytes, theirs: bytes, merged: Merged, given: str = "") -> list[str]:
+def wrong(
+    base: bytes, ours: bytes, theirs: bytes, merged: MergeResult, given: str = ""
+) -> list[str]:
     """What is lost or broken; [] if nothing is. given: text of ours that the user gave up."""
     text, mine, other = (x.decode("utf-8-sig") for x in (merged.content, ours, theirs))
     found, have = Counter(marks(text)), Counter(marks(mine))
@@ -40,6 +42,6 @@ def text_of(ours: bytes, theirs: bytes, conflicts: list[Conflict]) -> str:
     return "".join(texts)
 
 
-def whole(merged: Merged) -> bool:
+def whole(merged: MergeResult) -> bool:
     """Whether the file was kept whole."""
     return any(conflict.symbol == WHOLE for conflict in merged.conflicts)

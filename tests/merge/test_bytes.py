@@ -2,7 +2,7 @@
 
 import pytest
 
-from redco_new.merge import WHOLE, Merged, engine, merge
+from redco_new.merge import WHOLE, MergeResult, merge, three_way
 
 BASE = b"a = 1\n\n\ndef f(x):\n    y = x\n    return y\n"
 OURS = b"a = 2\n\n\ndef f(x):\n    y = x\n    return y\n"
@@ -15,7 +15,7 @@ def tabs(text: bytes) -> bytes:
     return text.replace(b"    ", b"\t")
 
 
-def kept_whole(merged: Merged, ours: bytes) -> bool:
+def kept_whole(merged: MergeResult, ours: bytes) -> bool:
     return merged.content == ours and [x.symbol for x in merged.conflicts] == [WHOLE]
 
 
@@ -34,12 +34,12 @@ def kept_whole(merged: Merged, ours: bytes) -> bool:
     ids=["plain", "tabs", "crlf", "bom", "no-end", "form-feed", "latin-1", "two-spaces"],
 )
 def test_layout_stays(ours, both):
-    assert merge(BASE, ours, THEIRS) == Merged(both)
+    assert merge(BASE, ours, THEIRS) == MergeResult(both)
 
 
 def test_lines_of_the_user_keep_their_ending():
     mixed = OURS.replace(b"a = 2\n", b"a = 2\r\n")
-    assert merge(BASE, mixed, THEIRS) == Merged(BOTH.replace(b"a = 2\n", b"a = 2\r\n"))
+    assert merge(BASE, mixed, THEIRS) == MergeResult(BOTH.replace(b"a = 2\n", b"a = 2\r\n"))
 
 
 def test_tabs_in_a_docstring_of_the_template():
@@ -48,7 +48,7 @@ def test_tabs_in_a_docstring_of_the_template():
     )
     ours = tabs(OURS)
     new = b'\n\ndef g():\n\t"""Doc.\n\n\tMore.\n\t"""\n\treturn """\n    as is"""\n'
-    assert merge(BASE, ours, theirs) == Merged(ours + new)
+    assert merge(BASE, ours, theirs) == MergeResult(ours + new)
 
 
 def test_line_length_of_the_user():
@@ -59,7 +59,7 @@ def test_line_length_of_the_user():
     new = long.replace("f(x)", "new(x)")
     merged = merge(long.encode(), ("a = 1\n\n\n" + short).encode(), f"{long}\n\n{new}".encode())
     expected = "a = 1\n\n\n" + short + "\n\n" + short.replace("f(x)", "new(x)")
-    assert merged == Merged(expected.encode())
+    assert merged == MergeResult(expected.encode())
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_line_length_of_the_user():
 )
 def test_kept_whole(ours):
     assert kept_whole(merge(BASE, ours, THEIRS), ours)
-    assert merge(BASE, ours, BASE) == Merged(ours)
-    assert merge(ours, ours, THEIRS) == Merged(THEIRS)
+    assert merge(BASE, ours, BASE) == MergeResult(ours)
+    assert merge(ours, ours, THEIRS) == MergeResult(THEIRS)
 
 
 @pytest.mark.parametrize("broken", [b"def (:\n", b"\xff", b"\0"])
@@ -105,13 +105,15 @@ class Panic(BaseException):
 
 def test_any_failure_keeps_the_file(monkeypatch):
     for error in (Panic, RecursionError, MemoryError, AssertionError):
-        monkeypatch.setattr(engine, "merge_sources", lambda *_, e=error: (_ for _ in ()).throw(e()))
+        monkeypatch.setattr(
+            three_way, "merge_sources", lambda *_, e=error: (_ for _ in ()).throw(e())
+        )
         assert kept_whole(merge(BASE, OURS, THEIRS), OURS)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_interrupt_is_the_users(monkeypatch, error):
-    monkeypatch.setattr(engine, "merge_sources", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(three_way, "merge_sources", lambda *_: (_ for _ in ()).throw(error))
     with pytest.raises(error):
         merge(BASE, OURS, THEIRS)
 

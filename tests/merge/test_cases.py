@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from redco_new.merge import Merged, merge
+from redco_new.merge import MergeResult, merge
 
 CASES = sorted(Path(__file__).with_name("cases").glob("*.txt"))
 
@@ -16,12 +16,12 @@ def parts(case: Path) -> dict[str, str]:
     return dict(zip(pieces[1::2], pieces[2::2], strict=True))
 
 
-def told(merged: Merged) -> list[str]:
+def told(merged: MergeResult) -> list[str]:
     found = [f"{x.symbol}: {'pending: ' * x.pending}{x.reason}" for x in merged.conflicts]
     return found + [f"warning: {warning}" for warning in merged.warnings]
 
 
-def merged_as(case: dict[str, str], layout) -> Merged:
+def merged_as(case: dict[str, str], layout) -> MergeResult:
     base, ours, theirs = (case[name] for name in ("base", "ours", "theirs"))
     return merge(base.encode(), layout(ours).encode(), theirs.encode())
 

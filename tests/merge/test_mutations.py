@@ -6,22 +6,22 @@ from dataclasses import replace
 import pytest
 from merge.test_cases import CASES, merged_as, parts
 
-from redco_new.merge import WHOLE, body, diff3, engine, import_merge, place, scope, source
-from redco_new.merge.imports import Changes
-from redco_new.merge.session import Session
+from redco_new.merge import WHOLE, body, imports, lines, scope, source, three_way
+from redco_new.merge.imports import ImportChanges
+from redco_new.merge.result import Session
 
 
 def twice(function):
     return lambda *args: [x for x in function(*args) for _ in (0, 1)]
 
 
-def users_imports_go(base, ours, theirs, kept, needed):
-    right = CHANGES(base, ours, theirs, kept, needed)
-    return replace(right, dropped=set(ours) - set(theirs))
+def users_imports_go(base, ours, theirs, not_removable, needed):
+    right = CHANGES(base, ours, theirs, not_removable, needed)
+    return replace(right, removals=set(ours) - set(theirs))
 
 
-def not_added(base, ours, theirs, kept, needed):
-    return CHANGES(base, ours, theirs, kept, needed) if needed else Changes()
+def not_added(base, ours, theirs, not_removable, needed):
+    return CHANGES(base, ours, theirs, not_removable, needed) if needed else ImportChanges()
 
 
 def theirs_on_overlap(region, key):
@@ -32,18 +32,18 @@ def both_on_overlap(region, key):
     return RULE(region, key) or [*region[1], *region[2]]
 
 
-def silent(self, path, triple, reason):
+def silent(self, path, theirs, reason):
     """A conflict that nobody is told."""
 
 
-def returned(self, triple, items):
+def returned(self, base, theirs, items):
     """Brings back what the user deleted."""
-    return place.Item(triple.theirs, triple.theirs.lead, triple.theirs.body, triple.theirs_at)
+    return theirs.body
 
 
-def overwritten(self, triple, item):
+def overwritten(self, base, ours, theirs, item):
     """The template's symbol, whatever the user did."""
-    return replace(item, body=triple.theirs.body)
+    return replace(item, body=theirs.body)
 
 
 def without_comments(self):
@@ -55,24 +55,24 @@ def unwritten(names, like, width):
     return STATEMENT(names[:1], like, width)
 
 
-RULE, STATEMENT = diff3.merge_region, import_merge.statement
-CHANGES = import_merge.changes
+RULE, STATEMENT = lines.merge_region, imports.import_statement
+CHANGES = imports.import_changes
 MUTATIONS = {
-    "overlap-takes-theirs": (diff3, "merge_region", theirs_on_overlap),
-    "overlap-takes-both": (diff3, "merge_region", both_on_overlap),
-    "symbol-overwritten": (scope.Scope, "merged", overwritten),
-    "template-ignored": (scope.Scope, "merged", lambda self, triple, item: item),
-    "removed-though-edited": (scope.Scope, "removed", lambda self, triple, item: None),
-    "nothing-new": (scope.Scope, "new", lambda self, triple, items: None),
-    "deleted-comes-back": (scope.Scope, "new", returned),
-    "users-imports-lost": (import_merge, "changes", users_imports_go),
-    "imports-not-added": (import_merge, "changes", not_added),
-    "import-name-lost": (import_merge, "statement", unwritten),
-    "conflicts-not-told": (Session, "refuse", silent),
-    "owned-ignored": (engine, "Session", lambda owned, width: Session(frozenset(), width)),
-    "comments-lost": (place.Item, "lines", property(without_comments)),
-    "lines-doubled": (engine, "without_gap", twice(engine.without_gap)),
-    "users-lines-lost": (body, "merge_text", lambda base, ours, theirs: theirs),
+    "overlap-takes-theirs": (lines, "merge_region", theirs_on_overlap),
+    "overlap-takes-both": (lines, "merge_region", both_on_overlap),
+    "symbol-overwritten": (scope.Scope, "merge_changes", overwritten),
+    "template-ignored": (scope.Scope, "merge_changes", lambda self, base, ours, theirs, item: item),
+    "removed-though-edited": (scope.Scope, "remove_symbol", lambda self, base, ours, item: None),
+    "nothing-new": (scope.Scope, "new_body", lambda self, base, theirs, items: None),
+    "deleted-comes-back": (scope.Scope, "new_body", returned),
+    "users-imports-lost": (imports, "import_changes", users_imports_go),
+    "imports-not-added": (imports, "import_changes", not_added),
+    "import-name-lost": (imports, "import_statement", unwritten),
+    "conflicts-not-told": (Session, "add_conflict", silent),
+    "owned-ignored": (three_way, "Session", lambda owned, width: Session(frozenset(), width)),
+    "comments-lost": (scope.Item, "lines", property(without_comments)),
+    "lines-doubled": (three_way, "without_gap", twice(three_way.without_gap)),
+    "users-lines-lost": (body, "merge_code_lines", lambda base, ours, theirs: theirs),
     "line-endings-mixed": (source.Source, "newline", "\n"),
 }
 

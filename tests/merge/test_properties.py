@@ -49,7 +49,7 @@ def test_one_side_alone(sides):
 def test_taken_conflicts_give_up_nothing_else(sides):
     plain = merge(*sides)
     names = [conflict.symbol for conflict in plain.conflicts]
-    merged = merge(*sides, taken=names)
+    merged = merge(*sides, prefer_theirs=names)
     left = {conflict.symbol for conflict in merged.conflicts}
     done = [conflict for conflict in plain.conflicts if conflict.symbol not in left]
     assert left <= set(names)

@@ -1,7 +1,7 @@
 """The template's version of one symbol, taken after the update."""
 
 import pytest
-from merge.test_taken import LAYOUTS, squeezed
+from merge.test_prefer_theirs import LAYOUTS, squeezed
 
 from redco_new.merge import WHOLE, merge, take
 

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from redco_new.merge import WHOLE, Conflict, Merged, merge_text, text
+from redco_new.merge import WHOLE, Conflict, MergeResult, lines, merge_text
 
 BASE = b"[model]\nname = 'gpt-j'\nshards = 4\n\n[train]\nsteps = 10\n"
 OURS = BASE.replace(b"steps = 10", b"steps = 99")
@@ -24,7 +24,7 @@ BOTH = OURS.replace(b"'gpt-j'", b"'llama'")
     ids=["plain", "crlf", "no-end", "bom", "not-utf-8"],
 )
 def test_both_changed(layout):
-    assert merge_text(BASE, layout(OURS), THEIRS) == Merged(layout(BOTH))
+    assert merge_text(BASE, layout(OURS), THEIRS) == MergeResult(layout(BOTH))
 
 
 def test_neighbouring_lines():
@@ -36,16 +36,16 @@ def test_overlap_keeps_ours_and_merges_the_rest():
     theirs = THEIRS.replace(b"steps = 10", b"steps = 11")
     reason = "you and the template changed it"
     merged = merge_text(BASE, OURS, theirs)
-    assert merged == Merged(BOTH, [Conflict("line 6", "steps = 11\n", reason)])
+    assert merged == MergeResult(BOTH, [Conflict("line 6", "steps = 11\n", reason)])
 
 
 def test_same_change():
-    assert merge_text(BASE, THEIRS, THEIRS + b"more = 1\n") == Merged(THEIRS + b"more = 1\n")
+    assert merge_text(BASE, THEIRS, THEIRS + b"more = 1\n") == MergeResult(THEIRS + b"more = 1\n")
 
 
 def test_one_side():
-    assert merge_text(BASE, OURS, BASE) == Merged(OURS)
-    assert merge_text(BASE, BASE, THEIRS) == Merged(THEIRS)
+    assert merge_text(BASE, OURS, BASE) == MergeResult(OURS)
+    assert merge_text(BASE, BASE, THEIRS) == MergeResult(THEIRS)
 
 
 def test_binary_is_kept():
@@ -59,7 +59,7 @@ def test_binary_is_kept():
     [OURS, THEIRS, BASE, BOTH + b"more\n", BOTH.replace(b"[train]\n", b""), BOTH * 2, b""],
 )
 def test_wrong_results_are_refused(wrong, monkeypatch):
-    monkeypatch.setattr(text, "merge_lines", lambda *_: (OURS, Merged(wrong)))
+    monkeypatch.setattr(lines, "merge_lines", lambda *_: (OURS, MergeResult(wrong)))
     merged = merge_text(BASE, OURS, THEIRS)
     assert merged.content == OURS
     assert [conflict.symbol for conflict in merged.conflicts] == [WHOLE]
@@ -74,18 +74,18 @@ def test_nothing_is_lost(base, ours, theirs):
     merged = merge_text(base, ours, theirs)
     added = set(ours.split()) - set(base.split())
     assert added <= set(merged.content.split())
-    shown = merged.content + "".join(x.theirs for x in merged.conflicts).encode()
+    shown = merged.content + b"\n" + "".join(x.theirs for x in merged.conflicts).encode()
     assert set(theirs.split()) - set(base.split()) <= set(shown.split())
-    assert merge_text(theirs, merged.content, theirs) == Merged(merged.content)
+    assert merge_text(theirs, merged.content, theirs) == MergeResult(merged.content)
 
 
 @settings(deadline=None, derandomize=True, database=None)
 @given(LINES, LINES, LINES)
 def test_taken_lines(base, ours, theirs):
     names = [conflict.symbol for conflict in merge_text(base, ours, theirs).conflicts]
-    merged = merge_text(base, ours, theirs, taken=names)
+    merged = merge_text(base, ours, theirs, prefer_theirs=names)
     left = [conflict.symbol for conflict in merged.conflicts]
-    shown = merged.content + "".join(x.theirs for x in merged.conflicts).encode()
+    shown = merged.content + b"\n" + "".join(x.theirs for x in merged.conflicts).encode()
     assert set(left) <= set(names)
     assert set(theirs.split()) - set(base.split()) <= set(shown.split())
     assert set(merged.content.split()) <= set((ours + b" " + theirs).split())

@@ -1,9 +1,12 @@
 """The verifier, on wrong results made by hand."""
 
+import ast
+import inspect
+
 import pytest
 
-from redco_new.merge import Conflict, Merged
-from redco_new.merge.verify import faults
+from redco_new.merge import Conflict, MergeResult, result, verify, verify_pieces
+from redco_new.merge.verify import merge_faults
 
 BASE = """\
 import os
@@ -48,8 +51,8 @@ RIGHT = (
 
 def found(result: str | bytes, ours: str = OURS, theirs: str = THEIRS, told=(), owned=()):
     content = result if isinstance(result, bytes) else result.encode()
-    merged = Merged(content, list(told))
-    return faults(BASE.encode(), ours.encode(), theirs.encode(), merged, owned)
+    merged = MergeResult(content, list(told))
+    return merge_faults(BASE.encode(), ours.encode(), theirs.encode(), merged, owned)
 
 
 def test_right_result():
@@ -134,3 +137,13 @@ def test_owned():
     assert found(RIGHT, owned=("f",))
     assert found(kept, owned=("f",), told=[pending]) == []
     assert found(kept, told=[pending])
+
+
+def test_the_verifier_shares_no_code_with_the_merge():
+    """All that it gets from the package is the type of a result, and its own reading of a file."""
+    names = set()
+    for module in (verify, verify_pieces, result):
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            names |= {node.module} if isinstance(node, ast.ImportFrom) else set()
+    ours = {name for name in names if name.startswith("redco_new")}
+    assert ours == {"redco_new.merge.result", "redco_new.merge.verify_pieces"}

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from redco_new.project.create import create_project, render_project
-from redco_new.render import assets
+from generated import texts
+
+from redco_new.project.create import create_project
 from redco_new.request import Request
 
 HERE = Path(__file__).parent
@@ -160,4 +161,4 @@ def test_redco_toml_gives_the_request_back(folder, results):
     request = Request.from_toml((place / "redco.toml").read_text(), folder=place)
     assert (request.model, request.own.output) == ("../nets_linen.py:Tagger", "topic")
     assert request.own.inputs["ids"].below == 40
-    assert render_project(request, assets.templates())[0]
+    assert texts(request)[0]

@@ -1,10 +1,12 @@
 """A new run that starts from what another one trained, of this project or of one that was changed."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -13,7 +15,7 @@ from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.errors import UserError
 from redco_runtime.load import adopt
 from redco_runtime.mesh import make_mesh
-from redco_runtime.state import TrainState
+from redco_runtime.state import ModelState, new_state
 
 CONFIG = SimpleNamespace(train=SimpleNamespace(seed=0))
 
@@ -25,9 +27,7 @@ def steps(shapes, padded=0):
     split, whole = NamedSharding(mesh, P("model", None)), NamedSharding(mesh, P())
 
     def start(params):
-        return TrainState(
-            jnp.int32(0), params, jax.tree.map(jnp.zeros_like, params), {"mean": jnp.full(2, 5.0)}
-        )
+        return new_state(ModelState(params, {"mean": jnp.full(2, 5.0)}), optax.trace(0.9))
 
     def init(key):
         sizes = shapes | {"w": (shapes["w"][0] + padded, shapes["w"][1])}
@@ -50,7 +50,7 @@ def saved(tmp_path):
         made = steps({"w": (6, 2), "old": (3,)}, padded=2)
         w = jnp.pad(jnp.arange(12.0).reshape(6, 2), ((0, 2), (0, 0)))
         state = made.start({"w": w, "old": jnp.ones(3)})
-        state = TrainState(state.step, state.params, state.opt_state, {"mean": jnp.full(2, 9.0)})
+        state = replace(state, variables={"mean": jnp.full(2, 9.0)})
         with Checkpoints(tmp_path, shapes=made.shapes) as checkpoints:
             checkpoints.save(3, state)
     return tmp_path
@@ -69,7 +69,7 @@ def test_what_both_models_have_is_taken_and_the_rest_named(saved, axes):
     assert not np.asarray(state.params["w"])[6:].any()
     assert state.params["new"].tolist() == [7] * 4
     assert state.variables["mean"].tolist() == [9, 9]
-    assert int(state.step) == 0 and not np.asarray(state.opt_state["w"]).any()
+    assert int(state.step) == 0 and not np.asarray(state.opt_state.trace["w"]).any()
 
 
 def test_another_shape_is_named_with_both(saved):
@@ -85,8 +85,6 @@ def test_a_dtype_becomes_that_of_the_model(saved):
     with jax.set_mesh(make_mesh({"model": 4})):
         made = steps({"w": (6, 2)}, padded=2)
         half = made.state.params["w"].update(dtype=jnp.bfloat16)
-        made.state = TrainState(
-            made.state.step, {"w": half}, made.state.opt_state, made.state.variables
-        )
+        made.state = replace(made.state, params={"w": half})
         params = adopt(saved, made, CONFIG)[0].params
     assert params["w"].dtype == jnp.bfloat16 and params["w"][1].tolist() == [2, 3]

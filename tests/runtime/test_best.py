@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -13,21 +14,21 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.best import best_score, keep_best
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.errors import UserError
-from redco_runtime.loop import Trainer, report
+from redco_runtime.evaluation import Evaluation
 from redco_runtime.metrics import Metrics
 from redco_runtime.run import Run
-from redco_runtime.state import TrainState
+from redco_runtime.state import ModelState, new_state
 
 
 def state(step, w=0.0):
-    return TrainState(jnp.int32(step), {"w": jnp.full(4, w)}, ())
+    return new_state(ModelState({"w": jnp.full(4, w)}, {}), optax.identity(), step)
 
 
 def kept(folder, name):
     """(step, w) of the checkpoint of a score."""
     with Checkpoints(folder / name) as checkpoints:
-        step, params = checkpoints.restore_params(jax.eval_shape(lambda: state(0)).params)
-    return step, float(params["w"][0])
+        step, model = checkpoints.restore_model(jax.eval_shape(lambda: state(0)).model)
+    return step, float(model.params["w"][0])
 
 
 def test_each_score_keeps_the_state_that_it_was_best_at(tmp_path):
@@ -71,8 +72,8 @@ def test_a_damaged_record_is_named(tmp_path, text):
 
 
 @pytest.fixture
-def trainer(mesh, tmp_path):
-    """A trainer whose model adds its one number to x; its score is minus the mean distance to y."""
+def parts(mesh, tmp_path):
+    """(steps, pipeline, run, examples) of a model that adds its one number to x; its score is minus the mean distance to y."""
 
     def evaluate(config, outputs, examples):
         assert len(outputs) == len(examples)
@@ -87,38 +88,40 @@ def trainer(mesh, tmp_path):
     steps = SimpleNamespace(
         shapes={"w": jax.ShapeDtypeStruct((1,), "float32")},
         batch=NamedSharding(mesh, P("data")),
-        evaluate=lambda params, batch, valid: (valid.sum() * 1.0, valid.sum()),
-        predict=lambda params, batch, key: batch["x"] + params["w"][0],
+        evaluate=lambda model, batch, valid: (valid.sum() * 1.0, valid.sum()),
+        predict=lambda model, batch, key: batch["x"] + model.params["w"][0],
     )
     train = SimpleNamespace(batch_size=4, seed=0, eval_examples=7, best=("near",))
     config = SimpleNamespace(train=train, data=SimpleNamespace(sample_prompts=("p",)))
     run = Run(tmp_path, config, {}, None)
-    return Trainer(steps, pipeline, run, None, [], [{"x": 0.0}] * 9)
+    return steps, pipeline, run, [{"x": 0.0}] * 9
 
 
-def report_all(trainer, values):
-    """What eval.jsonl has after a report of each (step, w)."""
-    counts = {"total": 9, "start": 0, "tokens_per_step": 1, "flops_per_step": 1.0}
-    metrics = Metrics(trainer.run.workdir, **counts)
-    for step, w in values:
-        report(trainer, state(step, w), metrics, step)
+def report_all(parts, values):
+    """What eval.jsonl has after an evaluation of each (step, w), which gives the same numbers."""
+    folder = parts[2].workdir
+    metrics = Metrics(folder, total=9, start=0, unit="rows", flops_per_step=1.0)
+    evaluate = Evaluation(*parts, metrics)
+    numbers = [{"step": step} | evaluate(step, state(step, w)) for step, w in values]
     metrics.close()
-    lines = (trainer.run.workdir / "eval.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    lines = (folder / "eval.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == numbers
+    return numbers
 
 
-def test_scores_are_of_the_first_examples_and_logged(trainer, capsys):
-    lines = report_all(trainer, [(0, 3.0), (2, 1.0), (4, 2.5), (6, 2.0)])
+def test_scores_are_of_the_first_examples_and_logged(parts, capsys):
+    lines = report_all(parts, [(0, 3.0), (2, 1.0), (4, 2.5), (6, 2.0)])
     assert [line["near"] for line in lines] == [0.0, -2.0, -0.5, -1.0]
     assert {line["n"] for line in lines} == {7.0}
-    folder = trainer.run.workdir / "checkpoints-best"
+    folder = parts[2].workdir / "checkpoints-best"
     assert kept(folder, "near") == (4, 2.5)  # not 0: nothing was trained then
     out = capsys.readouterr().out
     assert f"best near so far: {folder / 'near' / '4'}" in out and "near -0.5000" in out
 
 
-def test_a_pipeline_without_scores_keeps_nothing(trainer):
-    del trainer.pipeline.evaluate, trainer.run.config.train.best
-    lines = report_all(trainer, [(0, 3.0), (2, 1.0)])
+def test_a_pipeline_without_scores_keeps_nothing(parts):
+    _, pipeline, run, _ = parts
+    del pipeline.evaluate, run.config.train.best
+    lines = report_all(parts, [(0, 3.0), (2, 1.0)])
     assert lines == [{"step": 0, "loss": 1.0}, {"step": 2, "loss": 1.0}]
-    assert not (trainer.run.workdir / "checkpoints-best").exists()
+    assert not (parts[2].workdir / "checkpoints-best").exists()

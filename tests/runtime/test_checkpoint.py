@@ -7,6 +7,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from redco_runtime import checkpoint
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.errors import UserError
+from redco_runtime.state import ModelState
 from states import abstract, assert_same, make_state, save_steps
 
 
@@ -33,7 +34,7 @@ def test_nothing_to_restore(tmp_path, mesh):
     assert checkpoints.latest() is None
     assert checkpoints.restore(abstract(make_state(mesh))) is None
     with pytest.raises(UserError, match="no checkpoint in .*none: train first"):
-        checkpoints.restore_params(abstract(make_state(mesh).params))
+        checkpoints.restore_model(abstract(make_state(mesh).model))
     assert not (tmp_path / "none").exists()
 
 
@@ -82,7 +83,7 @@ def test_tensors_that_do_not_fit_are_listed(tmp_path, mesh):
     q["bias"] = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=params["scale"].sharding)
     del params["scale"]
     with pytest.raises(UserError) as error:
-        Checkpoints(tmp_path, keep=3).restore_params(params)
+        Checkpoints(tmp_path, keep=3).restore_model(ModelState(params, {}))
     assert str(error.value).splitlines() == [
         f"checkpoint {tmp_path / '1'} does not fit the model:",
         "  layers/q/kernel: float32[8, 8] there, float32[8, 16] in the model",

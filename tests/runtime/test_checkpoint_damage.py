@@ -7,6 +7,7 @@ import pytest
 
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.errors import UserError
+from redco_runtime.state import ModelState
 from states import abstract, assert_same, flip_byte, largest_file, make_state, save_steps
 
 
@@ -40,7 +41,9 @@ def test_params_come_from_an_intact_checkpoint_too(tmp_path, mesh, capsys):
     save_steps(tmp_path, mesh, 1, 2)
     flip_byte(tmp_path, 2)
     expected = make_state(mesh, 1).params
-    step, params = Checkpoints(tmp_path, keep=3).restore_params(abstract(expected))
+    step, (params, _) = Checkpoints(tmp_path, keep=3).restore_model(
+        ModelState(abstract(expected), {})
+    )
     assert step == 1 and "checkpoint 2 is not used" in capsys.readouterr().err
     assert_same(params, expected)
 

@@ -1,5 +1,7 @@
 """A checkpoint and a model that is not the one that wrote it: what is said, and what is no change."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.errors import UserError
-from redco_runtime.state import TrainState
+from redco_runtime.state import ModelState, flatten, new_state
 from states import OPTIMIZER, abstract, assert_same, make_state, save_steps
 
 
@@ -24,7 +26,7 @@ def with_params(mesh, change):
     """The abstract state of a model whose parameters `change` makes of those of make_state."""
     params = change(abstract(make_state(mesh).params))
     whole = NamedSharding(mesh, P())
-    state = jax.eval_shape(lambda: TrainState(jnp.int32(1), params, OPTIMIZER.init(params)))
+    state = jax.eval_shape(lambda: new_state(ModelState(params, {}), OPTIMIZER, 1))
     return jax.tree.map(lambda leaf: leaf.update(sharding=whole), state)
 
 
@@ -44,7 +46,7 @@ def test_the_optimizer_is_not_named_where_its_parameter_is(tmp_path, mesh):
 def test_another_optimizer_has_a_line_for_all_parameters(tmp_path, mesh):
     save_steps(tmp_path, mesh, 1)
     state = abstract(make_state(mesh))
-    state = TrainState(state.step, state.params, optax.sgd(0.1, momentum=0.9).init(state.params))
+    state = replace(state, opt_state=optax.sgd(0.1, momentum=0.9).init(state.params))
     assert faults(tmp_path, state) == [
         "  opt_state/1/0/count: int32[] there, absent in the model",
         "  opt_state/1/0/mu/*: float32 there, absent in the model",
@@ -61,9 +63,7 @@ def test_another_dtype_of_what_the_optimizer_keeps(tmp_path, mesh):
     state = abstract(make_state(mesh))
     halved = jax.tree.map(lambda leaf: leaf.update(dtype=jnp.bfloat16), state.opt_state[1][0].mu)
     adam = state.opt_state[1][0]._replace(mu=halved)
-    state = TrainState(
-        state.step, state.params, (state.opt_state[0], (adam, *state.opt_state[1][1:]))
-    )
+    state = replace(state, opt_state=(state.opt_state[0], (adam, *state.opt_state[1][1:])))
     assert faults(tmp_path, state) == ["  opt_state/1/0/mu/*: float32 there, bfloat16 in the model"]
 
 
@@ -89,10 +89,10 @@ def padded_state(mesh, rows, size, value):
     def make():
         table = jnp.where(jnp.arange(rows)[:, None] < size, value, jnp.zeros((rows, 2)))
         params = {"table": table, "bias": jnp.ones(5)}
-        state = TrainState(jnp.int32(1), params, OPTIMIZER.init(params))
+        state = new_state(ModelState(params, {}), OPTIMIZER, 1)
         moments = jax.tree.map(lambda x: 2 * x, params)
         adam = state.opt_state[1][0]._replace(mu=moments)
-        return TrainState(state.step, params, (state.opt_state[0], (adam, *state.opt_state[1][1:])))
+        return replace(state, opt_state=(state.opt_state[0], (adam, *state.opt_state[1][1:])))
 
     places = jax.tree.map(lambda leaf: split if leaf.ndim == 2 else whole, jax.eval_shape(make))
     return jax.jit(make, out_shardings=places)()
@@ -139,3 +139,15 @@ def test_what_is_padded_alike_needs_no_shapes(tmp_path, mesh):
             assert_same(found.restore(abstract(state))[1], state)
             with pytest.raises(UserError, match=r"table: float32\[12, 2\] there, float32\[16, 2\]"):
                 found.restore(abstract(padded_state(mesh, 16, 10, 3.0)))
+
+
+def test_a_checkpoint_of_a_time_without_variables_is_restored(tmp_path, mesh):
+    """Earlier states of models that hold parameters alone had None where there is {} now."""
+    state = make_state(mesh)
+    earlier = replace(state, variables=None)
+    assert flatten(earlier).keys() == flatten(state).keys()
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, earlier)
+    assert_same(Checkpoints(tmp_path).restore(abstract(state))[1], state)
+    _, model = Checkpoints(tmp_path).restore_model(abstract(state).model)
+    assert_same(model, state.model)

@@ -1,12 +1,13 @@
 import threading
 import time
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from redco_runtime.data import eval_batches, rows, to_global, train_batches
+from redco_runtime.data import TrainBatches, eval_batches, example_indices, to_global
 from redco_runtime.errors import UserError
 
 EXAMPLES = [{"id": i} for i in range(10)]
@@ -22,16 +23,10 @@ def sharding(mesh):
     return NamedSharding(mesh, P("data"))
 
 
-def train(sharding, examples=EXAMPLES, collate=collate, start=0, stop=5, batch_size=4):
-    return train_batches(
-        examples,
-        collate,
-        seed=1,
-        batch_size=batch_size,
-        start=start,
-        stop=stop,
-        sharding=sharding,
-    )
+def train(sharding, examples=EXAMPLES, collate=collate, start=0, stop=5, batch_size=4, **counted):
+    settings = SimpleNamespace(seed=1, batch_size=batch_size, steps=stop)
+    pipeline = SimpleNamespace(collate=collate, **counted)
+    return TrainBatches(examples, pipeline, settings, start=start, sharding=sharding)
 
 
 def prefetch_threads():
@@ -40,28 +35,30 @@ def prefetch_threads():
 
 @pytest.mark.parametrize("batch_size, size", [(4, 10), (8, 3), (1, 7), (5, 5), (7, 1)])
 def test_rows_are_whole_epochs_laid_end_to_end(batch_size, size):
-    batches = [rows(3, step, batch_size, size) for step in range(3 * size)]
+    batches = [example_indices(3, step, batch_size, size) for step in range(3 * size)]
     assert {(batch.shape, batch.dtype.name) for batch in batches} == {((batch_size,), "int64")}
     for epoch in np.concatenate(batches).reshape(-1, size):
         assert sorted(epoch) == list(range(size))
 
 
 def test_rows_differ_by_seed_and_epoch():
-    epochs = [tuple(rows(seed, epoch, 50, 50)) for seed in range(3) for epoch in range(3)]
+    epochs = [
+        tuple(example_indices(seed, epoch, 50, 50)) for seed in range(3) for epoch in range(3)
+    ]
     assert len(set(epochs)) == 9
 
 
 def test_the_order_of_a_seed_never_changes():
-    assert rows(0, 0, 8, 10).tolist() == [0, 2, 9, 1, 8, 5, 4, 3]
-    assert rows(2**40, 10**12, 4, 1000).tolist() == [595, 884, 369, 862]
-    assert sorted(rows(-1, 0, 4, 4)) == [0, 1, 2, 3]
+    assert example_indices(0, 0, 8, 10).tolist() == [0, 2, 9, 1, 8, 5, 4, 3]
+    assert example_indices(2**40, 10**12, 4, 1000).tolist() == [595, 884, 369, 862]
+    assert sorted(example_indices(-1, 0, 4, 4)) == [0, 1, 2, 3]
 
 
 def test_rows_are_cheap_within_an_epoch():
-    rows(0, 0, 32, 100_000)
+    example_indices(0, 0, 32, 100_000)
     start = time.perf_counter()
     for step in range(100):
-        rows(0, step, 32, 100_000)
+        example_indices(0, step, 32, 100_000)
     assert time.perf_counter() - start < 0.1
 
 
@@ -93,7 +90,7 @@ def test_a_wrong_first_dim_names_the_array(sharding, wrong):
 
 def test_batches_are_those_of_rows_wherever_the_run_starts(sharding):
     batches = [batch["id"].tolist() for batch in train(sharding)]
-    assert batches == [rows(1, step, 4, 10).tolist() for step in range(5)]
+    assert batches == [example_indices(1, step, 4, 10).tolist() for step in range(5)]
     assert [batch["id"].tolist() for batch in train(sharding, start=3)] == batches[3:]
 
 
@@ -112,11 +109,37 @@ def test_two_batches_are_made_ahead(sharding):
         assert made.acquire(timeout=5)
     time.sleep(0.05)
     assert count == [4, 4, 4]
-    batches.close()
+    del batches
+    assert not prefetch_threads()
+
+
+def test_a_batch_that_is_peeked_at_is_the_next_one(sharding):
+    batches = train(sharding)
+    assert batches.peek() is batches.peek() and batches.count == 0
+    assert batches.peek() is next(batches) and batches.count == 4
+
+
+def test_batches_count_what_the_pipeline_says(sharding):
+    batches = train(sharding)
+    assert (batches.unit, batches.count, len(list(batches)), batches.count) == (
+        "examples",
+        0,
+        5,
+        20,
+    )
+    ids = {"UNIT": "ids", "count": lambda batch: batch["id"].sum()}
+    batches = train(sharding, **ids)
+    assert batches.unit == "ids"
+    assert sum(batch["id"].sum() for batch in batches) == batches.count
+
+
+@pytest.mark.parametrize("half", [{"UNIT": "ids"}, {"count": len}])
+def test_half_of_a_unit_is_none(sharding, half):
+    assert train(sharding, **half).unit == "examples"
 
 
 def test_a_bad_example_is_named_at_its_batch(sharding):
-    order = np.concatenate([rows(1, step, 4, 10) for step in range(2)])
+    order = np.concatenate([example_indices(1, step, 4, 10) for step in range(2)])
     bad = int(order[6])
     examples = [{} if i == bad else {"id": i} for i in range(10)]
     batches = train(sharding, examples=examples)

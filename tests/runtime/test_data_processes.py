@@ -2,13 +2,14 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from redco_runtime.data import eval_batches, train_batches
+from redco_runtime.data import TrainBatches, eval_batches
 
 STEPS, BATCH, SIZE = 3, 8, 21
 DEVICES = np.arange(4).reshape(2, 2)  # devices 0 and 1 belong to process 0, 2 and 3 to process 1
@@ -32,11 +33,12 @@ def batches_of(order: np.ndarray):
         return {"x": np.stack(examples)}
 
     examples = [np.full(3, i, np.int32) for i in range(SIZE)]
-    train = train_batches(
-        examples, collate, seed=7, batch_size=BATCH, start=0, stop=STEPS, sharding=sharding
-    )
+    settings = SimpleNamespace(seed=7, batch_size=BATCH, steps=STEPS)
+    pipeline = SimpleNamespace(collate=collate, UNIT="rows", count=lambda batch: len(batch["x"]))
+    train = TrainBatches(examples, pipeline, settings, start=0, sharding=sharding)
     evaluate = eval_batches(examples, collate, batch_size=BATCH, sharding=sharding)
     arrays = [batch["x"] for batch in train]
+    assert train.count == STEPS * BATCH
     for batch, valid_B, _ in evaluate:
         arrays += [batch["x"], valid_B]
     return arrays, calls

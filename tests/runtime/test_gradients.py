@@ -10,10 +10,10 @@ from redco_runtime.gradients import mean_and_gradients, split_rows, weighted_sum
 KEY = jax.random.key(0)
 
 
-def loss(params, batch, key):
+def loss(params, variables, batch, key):
     """Squared errors, of which each row counts as often as its weight says."""
     losses = (batch["x"] @ params["w"] - batch["y"]) ** 2
-    return losses, batch["weight"]
+    return (losses, batch["weight"]), variables
 
 
 @pytest.fixture
@@ -32,30 +32,31 @@ def test_micro_batches_of_uneven_weights_give_the_mean_of_the_whole_batch(proble
     params, batch = problem
 
     def mean(params):
-        losses, weights = loss(params, batch, KEY)
+        (losses, weights), _ = loss(params, {}, batch, KEY)
         return jnp.sum(losses * weights) / jnp.sum(weights)
 
     expected = jax.value_and_grad(mean)(params)
     found = jax.jit(partial(mean_and_gradients, loss, micro_batches=micro_batches))(
-        params, batch, KEY
+        params, {}, batch, KEY
     )
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found, expected)
+    assert found[2] == {}
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found[:2], expected)
 
 
 def test_a_batch_that_weighs_nothing_has_no_loss_and_no_gradient(problem):
     params, batch = problem
     batch["weight"] = jnp.zeros(8)
-    value, grads = mean_and_gradients(loss, params, batch, KEY, 2)
+    value, grads, _ = mean_and_gradients(loss, params, {}, batch, KEY, 2)
     assert value == 0 and not grads["w"].any()
 
 
 def test_a_scalar_is_one_value_of_weight_one(problem):
     params, batch = problem
 
-    def scalar(params, batch, key):
-        return jnp.sum(params["w"] ** 2) + 0 * batch["x"].sum()
+    def scalar(params, variables, batch, key):
+        return jnp.sum(params["w"] ** 2) + 0 * batch["x"].sum(), variables
 
-    value, grads = mean_and_gradients(scalar, params, batch, KEY, 4)
+    value, grads, _ = mean_and_gradients(scalar, params, {}, batch, KEY, 4)
     np.testing.assert_allclose(value, 3.0)
     np.testing.assert_allclose(grads["w"], 2.0)
 

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import jax
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
@@ -57,9 +59,10 @@ def test_parts_of_the_rows(spec, parts):
 
 
 def test_what_the_devices_cannot_split_is_named():
+    table = {"sequence_length": ("fsdp", "model")}
     with jax.set_mesh(make_mesh({"data": 1, "fsdp": 2, "model": 2})):
-        check_divides("sequence_length", 8, ("fsdp", "model"))
+        check_divides(SimpleNamespace(sequence_length=8), table)
         with pytest.raises(
             UserError, match="sequence_length 10 does not divide by 4, .*: make it 12"
         ):
-            check_divides("sequence_length", 10, ("fsdp", "model"))
+            check_divides(SimpleNamespace(sequence_length=10), table)

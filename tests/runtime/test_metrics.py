@@ -17,7 +17,7 @@ from redco_runtime.metrics import Metrics
 
 
 def open_metrics(workdir, total=10, start=0, **changes):
-    known = {"tokens_per_step": 100, "flops_per_step": 1e9} | changes
+    known = {"unit": "tokens", "flops_per_step": 1e9} | changes
     return Metrics(workdir, total=total, start=start, **known)
 
 
@@ -32,7 +32,7 @@ def values(step):
 def log_steps(workdir, *steps, **changes):
     log = open_metrics(workdir, **changes)
     for step in steps:
-        log.log(step, values(step))
+        log.log(step, values(step), 100 * step)
     log.close()
     return read(workdir)
 
@@ -61,9 +61,9 @@ class Broken:
 
 def test_one_object_a_line_with_the_rates(tmp_path):
     log = open_metrics(tmp_path)
-    log.log(1, values(1))
+    log.log(1, values(1), 100 * 1)
     time.sleep(0.1)
-    log.log(3, values(3))
+    log.log(3, values(3), 100 * 3)
     log.close()
     first, second = read(tmp_path)
     assert list(first) == [
@@ -85,8 +85,8 @@ def test_mfu_is_that_of_all_devices(tmp_path, monkeypatch):
 
 def test_log_does_not_wait_for_values(tmp_path):
     slow, log = Slow(), open_metrics(tmp_path)
-    log.log(1, {"loss": slow})
-    log.log(2, values(2))
+    log.log(1, {"loss": slow}, 100 * 1)
+    log.log(2, values(2), 100 * 2)
     assert read(tmp_path) == []
     slow.ready.set()
     log.close()
@@ -95,7 +95,7 @@ def test_log_does_not_wait_for_values(tmp_path):
 
 def test_nan_and_infinity_are_null(tmp_path):
     log = open_metrics(tmp_path)
-    log.log(1, {"loss": jnp.float32(math.nan), "grad_norm": jnp.float32(math.inf)})
+    log.log(1, {"loss": jnp.float32(math.nan), "grad_norm": jnp.float32(math.inf)}, 100 * 1)
     log.close()
     (line,) = read(tmp_path)
     assert line["loss"] is None and line["grad_norm"] is None
@@ -108,10 +108,10 @@ def test_two_records_of_one_step_have_no_rate(tmp_path):
 
 def test_the_time_of_an_evaluation_counts_for_no_step(tmp_path, capsys):
     log = open_metrics(tmp_path)
-    log.log(1, values(1))
+    log.log(1, values(1), 100 * 1)
     time.sleep(0.3)
     log.evaluated(1, 0.5)
-    log.log(2, values(2))
+    log.log(2, values(2), 100 * 2)
     log.close()
     assert read(tmp_path)[1]["step_seconds"] < 0.2
     assert (tmp_path / "eval.jsonl").read_text() == '{"step": 1, "loss": 0.5}\n'
@@ -147,7 +147,7 @@ def test_a_resumed_run_appends_after_its_step(tmp_path):
 
 def test_only_the_writer_writes_and_shows(tmp_path, capfd):
     log = open_metrics(tmp_path, writer=False)
-    log.log(1, values(1))
+    log.log(1, values(1), 100 * 1)
     log.say("hello")
     log.close()
     assert list(tmp_path.iterdir()) == []
@@ -163,24 +163,24 @@ def test_a_file_that_cannot_be_opened_is_one_clear_error(tmp_path):
 def test_a_full_disk_is_raised_once_and_training_may_stop(tmp_path):
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
     log = open_metrics(tmp_path)
-    log.log(1, values(1))
+    log.log(1, values(1), 100 * 1)
     wait(log._tasks)
     with pytest.raises(UserError, match="metrics.jsonl: No space left on device"):
-        log.log(2, values(2))
+        log.log(2, values(2), 100 * 2)
     log.close()
 
 
 def test_a_full_disk_is_raised_at_the_end(tmp_path):
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
     log = open_metrics(tmp_path)
-    log.log(1, values(1))
+    log.log(1, values(1), 100 * 1)
     with pytest.raises(UserError, match="No space left on device"):
         log.close()
 
 
 def test_what_fails_on_the_device_is_raised(tmp_path):
     log = open_metrics(tmp_path)
-    log.log(1, {"loss": Broken()})
+    log.log(1, {"loss": Broken()}, 100 * 1)
     with pytest.raises(RuntimeError, match="the device failed"):
         log.close()
 
@@ -188,7 +188,7 @@ def test_what_fails_on_the_device_is_raised(tmp_path):
 def test_lines_where_there_is_no_terminal(tmp_path, capsys):
     log = open_metrics(tmp_path, total=4)
     for step in range(1, 5):
-        log.log(step, values(step))
+        log.log(step, values(step), 100 * step)
     log.say("saved")
     log.close()
     out, err = capsys.readouterr()
@@ -205,8 +205,8 @@ def test_a_bar_where_there_is_a_terminal(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(sys, "stderr", Terminal())
     log = open_metrics(tmp_path, total=4, start=2)
-    log.log(3, values(3))
-    log.log(4, values(4))
+    log.log(3, values(3), 100 * 3)
+    log.log(4, values(4), 100 * 4)
     log.say("saved")
     log.close()
     bar = sys.stderr.getvalue()

@@ -6,7 +6,8 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.errors import UserError
 from redco_runtime.mesh import make_mesh
-from redco_runtime.specs import abstract_state, cut, pad, parameter_specs, state_specs
+from redco_runtime.specs import constrain, cut, pad, parameter_specs, place_abstract, state_specs
+from redco_runtime.state import ModelState, new_state
 
 PARAMS = {"up": {"kernel": jax.ShapeDtypeStruct((8, 4), "float32")}}
 SPECS = {"up/kernel": P(None, "model")}
@@ -45,19 +46,33 @@ def test_a_dim_that_does_not_divide_is_named():
         parameter_specs(odd, {"up/kernel": P(None, ("fsdp", "model"))})
 
 
+def test_of_a_parameter_that_is_new_or_gone_the_update_is_named():
+    with pytest.raises(UserError, match="`redco update` works the table out anew"):
+        parameter_specs(PARAMS, {})
+    with pytest.raises(UserError) as error:
+        parameter_specs(PARAMS, {"up/kernel": P("model")})
+    assert "redco update" not in str(error.value)
+
+
+def placed_state(moments):
+    """An abstract state on the mesh, with a variable and these moments."""
+    model = ModelState(PARAMS, {"mean": jax.ShapeDtypeStruct((8,), "float32")})
+    state = jax.eval_shape(lambda model: new_state(model, OPTIMIZER), model)
+    return place_abstract(state, state_specs(state, parameter_specs(PARAMS, SPECS), moments))
+
+
 OPTIMIZER = optax.adamw(optax.constant_schedule(1e-3))
 
 
 def test_the_optimizer_state_lies_where_its_parameter_lies():
-    specs = parameter_specs(PARAMS, SPECS)
-    state = abstract_state(OPTIMIZER, PARAMS, state_specs(OPTIMIZER, PARAMS, specs, specs))
+    state = placed_state({})
     split = {
         jax.tree_util.keystr(path)
         for path, leaf in jax.tree.leaves_with_path(state)
         if leaf.sharding.spec == P(None, "model")
     }
     whole = {leaf.shape for leaf in jax.tree.leaves(state) if leaf.sharding.spec == P()}
-    assert len(split) == 3 and whole == {()}
+    assert len(split) == 3 and whole == {(), (8,)}
     placed = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=leaf.sharding), state
     )
@@ -65,8 +80,7 @@ def test_the_optimizer_state_lies_where_its_parameter_lies():
 
 
 def test_moments_may_lie_elsewhere():
-    specs, moments = parameter_specs(PARAMS, SPECS), {"up": {"kernel": P("fsdp", "model")}}
-    state = abstract_state(OPTIMIZER, PARAMS, state_specs(OPTIMIZER, PARAMS, specs, moments))
+    state = placed_state({"up/kernel": P("fsdp", "model")})
     assert state.params["up"]["kernel"].sharding.spec == P(None, "model")
     kept = [leaf for leaf in jax.tree.leaves(state.opt_state) if leaf.ndim]
     assert [leaf.sharding.spec for leaf in kept] == [P("fsdp", "model")] * 2
@@ -78,3 +92,14 @@ def test_padding_adds_zeros_and_is_cut_off_again():
     assert padded["a"]["b"].shape == (8, 6) and padded["a"]["b"].sum() == 28
     assert padded["c"] is params["c"]
     assert jax.tree.all(jax.tree.map(jnp.array_equal, cut(padded, params), params))
+
+
+def test_gradients_lie_where_the_moments_do():
+    grads = {"up": {"kernel": jnp.ones((8, 4))}}
+    assert constrain(grads, {}) is grads
+    split = jax.jit(lambda grads: constrain(grads, {"up/kernel": P("fsdp", "model")}))(grads)
+    assert split["up"]["kernel"].addressable_shards[0].data.shape == (4, 2)
+
+
+def test_padding_for_another_number_of_dims_is_left_to_the_table_of_specs():
+    assert pad({"a": jnp.ones((7, 4))}, {"a": (4,)})["a"].shape == (7, 4)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from redco_runtime.gradients import mean_and_gradients, mean_gradients_and_variables, split_rows
-from redco_runtime.state import TrainState
-from redco_runtime.variables import carried, streams
+from redco_runtime.gradients import mean_and_gradients, split_rows
+from redco_runtime.variables import streams, variables_of
 
 
 class Model(nnx.Module):
@@ -50,18 +49,16 @@ def loss(parts):
         model = merged(parts, params, variables, key)
         model.train()
         losses = jnp.square(model(batch["x"])[0])
-        return (losses, jnp.ones_like(losses)), carried(model)
+        return (losses, jnp.ones_like(losses)), variables_of(model)
 
     return loss
 
 
 @pytest.mark.parametrize("micro_batches", [1, 2, 4])
 def test_variables_go_from_one_micro_batch_to_the_next(model, parts, loss, batch, micro_batches):
-    params, variables = nnx.to_pure_dict(parts[1]), carried(model)
+    params, variables = nnx.to_pure_dict(parts[1]), variables_of(model)
     key = jax.random.key(3)
-    value, grads, found = mean_gradients_and_variables(
-        loss, params, variables, batch, key, micro_batches
-    )
+    value, grads, found = mean_and_gradients(loss, params, variables, batch, key, micro_batches)
     expected, sums = variables, []
     rows = jax.tree.map(lambda x: split_rows(x, micro_batches), batch)
     for i, each in enumerate(jax.random.split(key, micro_batches)):
@@ -75,17 +72,8 @@ def test_variables_go_from_one_micro_batch_to_the_next(model, parts, loss, batch
     assert jax.tree.structure(grads) == jax.tree.structure(params)
 
 
-def test_a_loss_without_variables_is_as_before(model, parts, loss, batch):
-    params, variables = nnx.to_pure_dict(parts[1]), carried(model)
-    key = jax.random.key(3)
-    value, grads, _ = mean_gradients_and_variables(loss, params, variables, batch, key, 1)
-    fixed = mean_and_gradients(lambda p, b, k: loss(p, variables, b, k)[0], params, batch, key, 1)
-    np.testing.assert_array_equal(value, fixed[0])
-    jax.tree.map(np.testing.assert_array_equal, grads, fixed[1])
-
-
 def masks(parts, model, key):
-    model = merged(parts, nnx.to_pure_dict(parts[1]), carried(model), key)
+    model = merged(parts, nnx.to_pure_dict(parts[1]), variables_of(model), key)
     model.train()
     return [np.asarray(x == 0) for x in model(np.ones((64, 3), np.float32))]
 
@@ -120,6 +108,7 @@ def test_split_streams_keep_their_shape():
     np.testing.assert_array_equal(found["count"], [0, 0])
 
 
-def test_what_the_steps_compute_with():
-    assert TrainState(0, {"a": 1}, ()).model == {"a": 1}
-    assert TrainState(0, {"a": 1}, (), {}).model == ({"a": 1}, {})
+def test_a_model_without_more_has_no_variables_and_no_streams():
+    model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+    assert variables_of(model) == {}
+    assert streams(nnx.state(model, nnx.RngState), jax.random.key(0)) == {}

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from redco_runtime.errors import UserError
 from redco_runtime.load import load, make_buffer
 from redco_runtime.mesh import make_mesh
-from redco_runtime.state import TrainState, flatten
+from redco_runtime.state import flatten
 from redco_runtime.weights import Tensor
 
 MODEL = {
@@ -116,9 +116,10 @@ def steps(model=MODEL, specs=SPECS, stored_shapes=None):
     like = jax.tree.map(lambda leaf, place: struct(leaf.shape, place), like, places)
 
     def init(key):
-        return TrainState(0, jax.tree.map(lambda leaf: jnp.full(leaf.shape, 7.0), like), ())
+        params = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 7.0), like)
+        return SimpleNamespace(params=params)
 
-    return SimpleNamespace(state=TrainState(0, like, ()), shapes=shapes, init=jax.jit(init))
+    return SimpleNamespace(state=SimpleNamespace(params=like), shapes=shapes, init=init)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import numpy as np
 from compiled.hlo import collectives
 from sharding.parted import UNOPTIMISED, parted, run, values, whole, worst
 
-from redco_new.sharding.plan import Plan, plan_sharding
+from redco_new.sharding import Plan, plan_sharding
 
 COUNTS = (1, 2, 3, 4, 6, 8, 16)
 B, S, D, F, N, K, H, V, T, L = 2, 16, 96, 384, 12, 2, 8, 50257, 2050, 2

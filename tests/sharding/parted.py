@@ -13,8 +13,8 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.place import cut
-from redco_new.sharding.plan import Plan
+from redco_new.sharding import Plan
+from redco_new.sharding.divide import cut_to
 
 # Without the optimisations of machine code, which take most of the compiler's time.
 UNOPTIMISED = {"xla_backend_optimization_level": 0}
@@ -66,7 +66,7 @@ def layouts(plan: Plan) -> tuple[Any, NamedSharding]:
 def run(program: Any, params: Any, batch: Any, plan: Plan) -> tuple[Any, Any]:
     """(loss, gradients) of a compiled program of `plan`; the padding of gradients is cut off."""
     loss, gradients = program(*jax.device_put((plan.store(params), batch), layouts(plan)))
-    return loss, jax.tree.map(lambda g, own: cut(g, own.shape), gradients, params)
+    return loss, jax.tree.map(lambda g, own: cut_to(g, own.shape), gradients, params)
 
 
 def results(

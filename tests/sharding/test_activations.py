@@ -22,8 +22,7 @@ from sharding.decoder import (
 )
 from sharding.zoo import norm, shapes
 
-from redco_new.sharding.constrain import constrain
-from redco_new.sharding.plan import plan_sharding
+from redco_new.sharding import constrain, plan_sharding
 
 
 @pytest.mark.parametrize("sequence", [False, True])

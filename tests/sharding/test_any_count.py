@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sharding.any_count import COUNTS, EVEN, K, N, T, V, plan_of
 
-from redco_new.sharding.place import as_tuple
+from redco_new.sharding import axes_of_entry
 
 SCRIPT = Path(__file__).with_name("any_count.py")
 
@@ -51,7 +51,9 @@ def test_kv_heads_in_groups_are_not_gathered(measured, n):
 def parts_of(plan, path):
     """Parts of the dim of a parameter that is split, or 1."""
     (row,) = [row for row in plan.rows() if row["path"] == path]
-    axes = [axis for entry in row["spec"] for axis in as_tuple(entry) if axis.startswith("model")]
+    axes = [
+        axis for entry in row["spec"] for axis in axes_of_entry(entry) if axis.startswith("model")
+    ]
     return math.prod(plan.mesh[axis] for axis in axes)
 
 
@@ -105,7 +107,7 @@ def test_without_adapting_nothing_is_padded_and_the_mesh_is_as_given(n):
     assert plan.stored == tuple(parameter.shape for parameter in plan.parameters)
     for row, spec in zip(plan.rows(), plan.partitions, strict=True):
         for size, held, entry in zip(row["shape"], row["shard_shape"], spec, strict=True):
-            assert size == held * math.prod(plan.mesh[axis] for axis in as_tuple(entry))
+            assert size == held * math.prod(plan.mesh[axis] for axis in axes_of_entry(entry))
     odd = {path: size for path, size in {"t": V, "p": T}.items() if size % n}
     reasons = reasons_of(plan)
     for path, size in odd.items():

@@ -8,7 +8,7 @@ from jax.sharding import PartitionSpec as P
 from sharding.models import ZOO
 from sharding.zoo import IDS, shapes
 
-from redco_new.sharding.plan import plan_sharding
+from redco_new.sharding import plan_sharding
 
 COLUMNS, ROWS = P("fsdp", "model"), P("model", "fsdp")
 SPLIT, WHOLE, KEPT = P("model"), P(None), P(None, "fsdp")

@@ -98,14 +98,12 @@ def test_the_specs_are_those_of_the_class_as_it_is(grown):
 
 
 def test_what_follows_from_the_class_is_rewritten_and_no_edit(grown):
-    model, steps = "net/model.py", "net/steps.py"
+    model = "net/model.py"
     found = changed(grown.before, grown.after)
-    assert found == {"README.md", "net/export.py", model, SHARDING, steps, "tests/test_sharding.py"}
+    assert found == {"README.md", model, SHARDING, "tests/test_sharding.py"}
     assert "note:" not in grown.out and "+ CNNConfig.hidden" in grown.out
     assert b"    hidden: int = 48\n" in grown.after[model]
     assert b"(features=config.features, hidden=config.hidden, rngs=rngs)" in grown.after[model]
-    carried = [b"mean_gradients_and_variables" in x[steps] for x in (grown.before, grown.after)]
-    assert carried == [False, True]
 
 
 def test_it_trains_before_and_after_with_its_users_loss(life, grown):

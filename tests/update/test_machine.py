@@ -13,7 +13,7 @@ from transactions import in_memory
 from updates import HOSTS, MODEL, PIPELINE, README, SHARDING, TRAIN, Project
 from updates import assert_whole, files, stamped
 
-from redco_new.project.manifest import Pending, read_manifest
+from redco_new.project.manifest import PendingChange, read_manifest
 from redco_new.merge import WHOLE, symbol_text
 
 CODE = (MODEL, PIPELINE, TRAIN)
@@ -145,16 +145,16 @@ class Updates(RuleBasedStateMachine):
     def resolve_one(self, where, side):
         self.resolve(self.pending[where % len(self.pending)], side)
 
-    def resolve(self, each: Pending, side: str) -> None:
+    def resolve(self, each: PendingChange, side: str) -> None:
         given = self.given(each) if side == "theirs" else set()
         if self.project.redco("resolve", f"{each.path}::{each.symbol}", f"--{side}")[0] == 0:
             self.mine -= given
 
     @property
-    def pending(self) -> tuple[Pending, ...]:
+    def pending(self) -> tuple[PendingChange, ...]:
         return read_manifest(self.project.root).pending
 
-    def given(self, each: Pending) -> set[str]:
+    def given(self, each: PendingChange) -> set[str]:
         """The words of the user's in what is pending."""
         text = self.written(each.path) or ""
         if each.path.endswith(".py") and each.symbol != WHOLE:

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from redco_new.errors import RedcoError
-from redco_new.update.mirror import mirrored
+from redco_new.update.sandbox import mirror_project
 
 FILES = {
     "redco.toml": "name",
@@ -64,7 +64,7 @@ def test_what_changed_is_new_and_the_rest_is_linked(root):
         "tests/test_one.py": None,
         "tests/test_never_was.py": None,
     }
-    with mirrored(root, changed) as mirror:
+    with mirror_project(root, changed) as mirror:
         assert mirror.name == "my-project" and not mirror.is_relative_to(root)
         for path, content in changed.items():
             file = mirror / path
@@ -98,7 +98,7 @@ def test_links_of_the_project(root, tmp_path):
     alias.symlink_to(root)
     changed = {"net/model.py": b"new", "package/model.py": b"new too"}
     before = contents(tmp_path)
-    with mirrored(alias, changed, climb=1) as mirror:
+    with mirror_project(alias, changed, levels_up=1) as mirror:
         assert (mirror / "../nets.py").read_text() == "beside"
         for path, content in changed.items():
             assert not (mirror / path).is_symlink()
@@ -117,7 +117,7 @@ def test_links_of_the_project(root, tmp_path):
     ],
 )
 def test_paths_that_climb(root, climb, paths):
-    with mirrored(root, {"net/model.py": b"new"}, climb) as mirror:
+    with mirror_project(root, {"net/model.py": b"new"}, climb) as mirror:
         assert mirror.parts[-1 - climb :] == root.parts[-1 - climb :]
         for path, text in paths.items():
             assert (mirror / path).read_text() == text
@@ -126,21 +126,21 @@ def test_paths_that_climb(root, climb, paths):
 
 
 def test_a_climb_ends_at_the_root_of_the_disk(root):
-    with mirrored(root, {}, climb=99) as mirror:
+    with mirror_project(root, {}, levels_up=99) as mirror:
         assert mirror.parts[-len(root.parts) + 1 :] == root.parts[1:]
         assert (mirror / "redco.toml").read_text() == "name"
 
 
 def test_a_file_that_became_a_folder(root):
     (root / "net/parts.py").write_text("a file")
-    with mirrored(root, {"net/parts.py": None, "net/parts.py/new.py": b"new"}) as mirror:
+    with mirror_project(root, {"net/parts.py": None, "net/parts.py/new.py": b"new"}) as mirror:
         assert (mirror / "net/parts.py/new.py").read_text() == "new"
 
 
 def test_an_error_inside_goes_on_and_leaves_nothing(root):
     before = contents(root)
     with pytest.raises(OSError, match="of the body"):
-        with mirrored(root, {"net/model.py": b"new"}) as mirror:
+        with mirror_project(root, {"net/model.py": b"new"}) as mirror:
             (mirror / "made").mkdir()
             (mirror / "made/file").write_text("by a trial")
             raise OSError("of the body")
@@ -155,7 +155,7 @@ def test_a_disk_that_is_full(root, tmp_path, monkeypatch):
     for name in ("os.symlink", "pathlib.Path.write_bytes", "pathlib.Path.mkdir"):
         full = OSError(errno.ENOSPC, "No space left on device", "the real one", None, "the link")
         with mock.patch(name, side_effect=full), pytest.raises(RedcoError) as error:
-            with mirrored(root, {"net/model.py": b"new"}):
+            with mirror_project(root, {"net/model.py": b"new"}):
                 pass
         assert error.value.where == "the link"
         assert "No space left on device" in error.value.what
@@ -166,7 +166,7 @@ def test_a_disk_that_is_full(root, tmp_path, monkeypatch):
 def test_no_place_for_it(root, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
     with pytest.raises(RedcoError, match=f"{tmp_path}/absent/.*: No such file or directory; "):
-        with mirrored(root, {}):
+        with mirror_project(root, {}):
             pass
 
 
@@ -182,7 +182,7 @@ def test_a_link_that_cannot_be_deleted(root, tmp_path, monkeypatch):
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with monkeypatch.context() as patch:
-        with mirrored(root, {}) as mirror:
+        with mirror_project(root, {}) as mirror:
             patch.setattr("os.unlink", unlink)
     assert (mirror / "data").is_symlink()
     assert contents(root) == before

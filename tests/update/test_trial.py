@@ -14,8 +14,8 @@ from generated import ROOT
 from redco_new.project.create import create_project
 from redco_new.errors import Refusal
 from redco_new.request import Request
-from redco_new.update import trial
-from redco_new.update.mirror import mirrored
+from redco_new.update import trial_run
+from redco_new.update.sandbox import mirror_project
 
 CONFIG = '[model]\nfeatures = [8, 16]\n[inputs]\nimage = {shape = ["B", 8, 8, 1]}\n'
 MESH = {"data": 2, "fsdp": 1, "model": 2}
@@ -60,8 +60,8 @@ def edited(folder, path, old, new):
 
 def try_edit(folder, path, old, new):
     """The notes of a trial of the project, edited so."""
-    with mirrored(folder, edited(folder, path, old, new), climb=1) as mirror:
-        return trial.try_out(mirror, "net", MESH)
+    with mirror_project(folder, edited(folder, path, old, new), levels_up=1) as mirror:
+        return trial_run.try_one_step(mirror, "net", MESH)
 
 
 def refusal(folder, path, old, new):
@@ -107,16 +107,18 @@ def test_a_project_that_runs(own, tmp_path, monkeypatch):
     }
     files["net/pipeline.py"] += ROWS.encode()
     steps = []
-    with mirrored(own, files, climb=1) as mirror:
-        assert trial.try_out(mirror, "net", MESH, steps.append) == []
+    with mirror_project(own, files, levels_up=1) as mirror:
+        assert trial_run.try_one_step(mirror, "net", MESH, steps.append) == []
         assert (mirror / "made").exists()
     assert steps == ["trying one step on 4 virtual devices"]
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
 def test_a_built_in_family():
-    with mirrored(ROOT / "golden/gpt-j-4/project", {}) as mirror:
-        assert trial.try_out(mirror, "my_project", {"data": 2, "fsdp": 1, "model": 4}) == []
+    with mirror_project(ROOT / "golden/gpt-j-4/project", {}) as mirror:
+        assert (
+            trial_run.try_one_step(mirror, "my_project", {"data": 2, "fsdp": 1, "model": 4}) == []
+        )
 
 
 def test_the_class_beside_it(own):
@@ -124,8 +126,8 @@ def test_the_class_beside_it(own):
     path = own.parent / "cnn.py"
     text = path.read_text()
     path.write_text(text.replace("x = nnx.relu(self.conv1(image))", "x = self.conv3(image)"))
-    with mirrored(own, {}, climb=1) as mirror, pytest.raises(Refusal) as refused:
-        trial.try_out(mirror, "net", MESH)
+    with mirror_project(own, {}, levels_up=1) as mirror, pytest.raises(Refusal) as refused:
+        trial_run.try_one_step(mirror, "net", MESH)
     number = path.read_text().splitlines().index("        x = self.conv3(image)") + 1
     assert refused.value.where == f"{path}:{number}"
     assert "AttributeError: 'SmallCNN' object has no attribute 'conv3'" in refused.value.what
@@ -178,7 +180,7 @@ def test_a_fault_is_named_by_its_line(name, own):
     refused, number = refusal(own, path, old, new)
     assert refused.where == f"{path}:{number}"
     assert what in refused.what
-    assert refused.todo == trial.LOOK
+    assert refused.todo == trial_run.LOOK
 
 
 def test_a_module_that_is_not_installed(own):
@@ -231,7 +233,7 @@ NOTES = {
 @pytest.mark.parametrize("name", NOTES)
 def test_data_that_is_not_here_is_a_note(name, own, monkeypatch):
     body, note = NOTES[name]
-    monkeypatch.setattr(trial, "EXAMPLES_SECONDS", 1 if name == "endless" else 60)
+    monkeypatch.setattr(trial_run, "EXAMPLES_SECONDS", 1 if name == "endless" else 60)
     old = "    rng, found = np.random.default_rng(0), []\n"
     notes = try_edit(own, "net/pipeline.py", old, f"    {body.strip()}\n{old}")
     assert notes == [f"one step was not tried: examples() in pipeline.py: {note}"]
@@ -260,7 +262,7 @@ def alive(pid):
 
 
 def test_a_trial_that_does_not_end(own, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial, "TRIAL_SECONDS", 8)
+    monkeypatch.setattr(trial_run, "TRIAL_SECONDS", 8)
     new = HANG.format(str(tmp_path / "pids"))
     refused, _ = refusal(own, "net/pipeline.py", "CLASSES = 10", new)
     assert refused.what.endswith("one step takes more than 8 s")
@@ -272,10 +274,10 @@ TRY = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from pathlib import Path
-from redco_new.update.mirror import mirrored
-from redco_new.update.trial import try_out
-with mirrored(Path({!r}), {{}}, climb=1) as mirror:
-    try_out(mirror, "net", {!r})
+from redco_new.update.sandbox import mirror_project
+from redco_new.update.trial_run import try_one_step
+with mirror_project(Path({!r}), {{}}, levels_up=1) as mirror:
+    try_one_step(mirror, "net", {!r})
 """
 
 

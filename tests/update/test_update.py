@@ -82,12 +82,12 @@ def test_layout_is_that_of_the_merged_model(project):
 
 def test_model_that_cannot_be_read_is_named_where_it_is(project, monkeypatch):
     from redco_new.errors import RedcoError
-    from redco_new.update import work
+    from redco_new.update import plan
 
     def unread(derived, folder):
         raise RedcoError(f"{folder}/{MODEL}:8", "merged, it cannot be traced", "mend that line")
 
-    monkeypatch.setattr(work.Derived, "of_own_model", unread)
+    monkeypatch.setattr(plan.Regeneration, "of_own_model", unread)
     project.edit(MODEL, "x * WIDTH", "mine")
     before = stamped(project.root)
     code, _, err = project.redco("update")
@@ -142,12 +142,12 @@ def test_owned_function_is_never_merged_into(project):
 
 def test_partial_of_a_model_that_cannot_be_read(project, monkeypatch):
     from redco_new.errors import RedcoError
-    from redco_new.update import work
+    from redco_new.update import plan
 
     def unread(derived, folder):
         raise RedcoError(f"{folder}/{MODEL}:8", "it cannot be traced", "mend that line")
 
-    monkeypatch.setattr(work.Derived, "of_own_model", unread)
+    monkeypatch.setattr(plan.Regeneration, "of_own_model", unread)
     project.edit(MODEL, "x * WIDTH", "x * mine")
     project.edit(TRAIN, "steps = 10", "steps = 10  # mine")
     project.change(TRAIN, "steps = 10", "steps = 20")

@@ -11,9 +11,8 @@ from redco_new.render import assets
 from redco_new.generate.design import find_design
 from redco_new.errors import RedcoError
 from redco_new.request import Request
-from redco_new.update.derived import Derived
-from redco_new.update.package import imported
-from redco_new.update.user_program import user_program, weights_notes
+from redco_new.update.regenerate import Regeneration
+from redco_new.update.user_model import import_package, user_program, weights_notes
 
 MODEL, PIPELINE, STEPS = (f"my_project/{name}.py" for name in ("model", "pipeline", "steps"))
 
@@ -45,7 +44,7 @@ def program():
 
 def read(folder, program):
     """(paths of the parameters, keys of the batch, notes) of the user's model and loss."""
-    with imported(folder, "my_project") as package:
+    with import_package(folder, "my_project") as package:
         found, notes = user_program(package, program, "GPTJ")
         jax.eval_shape(found.forward, found.params, found.batch)
         paths = {jax.tree_util.keystr(p) for p, _ in jax.tree.leaves_with_path(found.params)}
@@ -127,6 +126,15 @@ def test_a_model_that_does_not_run(project, program, edits, message):
     assert "my_project/model.py" in found.value.where
 
 
+def test_a_module_that_is_missing(project, program):
+    folder = project()
+    (folder / MODEL).unlink()
+    with pytest.raises(RedcoError) as error:
+        read(folder, program)
+    message = f"{MODEL}: is missing; bring it back: redco update --restore {MODEL}"
+    assert str(error.value) == message
+
+
 def test_no_full_preset(project, program):
     with pytest.raises(RedcoError, match=r"config.py: it has no PRESETS\['full'\]"):
         read(project(config=[('{"full": Config(), ', "{")]), program)
@@ -135,7 +143,7 @@ def test_no_full_preset(project, program):
 def test_the_mesh_of_the_trial_is_that_of_the_users_model(project):
     sizes = [("num_heads: int = 16", "num_heads: int = 6"), ("int = 4096", "int = 1536")]
     request = Request.from_flags("my-project", "gpt-j", shards="4")
-    derived = Derived(request, assets.templates())
+    derived = Regeneration(request, assets.templates())
     assert derived.mesh == {"data": 2, "fsdp": 1, "model": 4}
     files, _ = derived.of_own_model(project(model=sizes))
     assert derived.mesh == {"data": 2, "fsdp": 1, "model_1": 2, "model_2": 2}

@@ -46,7 +46,7 @@ def run(app: typer.Typer, program: str, args: list[str]) -> int:
 
 
 def with_values(args: list[str]) -> list[str]:
-    """The arguments, with an empty value for a --diff that has none."""
+    """Return the arguments, with an empty value for a --diff that has none."""
     after = [*args[1:], "--"][: len(args)]
     return [
         "--diff=" if arg == "--diff" and next.startswith("-") else arg
@@ -55,12 +55,12 @@ def with_values(args: list[str]) -> list[str]:
 
 
 def new_main() -> NoReturn:
-    """The console script `redco-new`."""
+    """Run the console script `redco-new`."""
     _main(new_app, "redco-new")
 
 
 def redco_main() -> NoReturn:
-    """The console script `redco`."""
+    """Run the console script `redco`."""
     _main(redco_app, "redco")
 
 

@@ -30,6 +30,14 @@ Partial = Annotated[
     bool,
     typer.Option("--partial", help="Apply what is not in conflict; your side of the rest stays."),
 ]
+Restore = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="Bring PATH back as redco last wrote it, and do nothing else; move one that you edited"
+        " aside first.",
+    ),
+]
 
 
 def update(
@@ -50,6 +58,7 @@ def update(
     check: Check = False,
     as_json: options.AsJson = False,
     partial: Partial = False,
+    restore: Restore = None,
 ) -> int:
     """Bring a project up to date with its redco.toml, its model.py and redco, and lose nothing in it.
 
@@ -57,6 +66,7 @@ def update(
     wrote before, what you made of it, what redco writes now. collate, loss and predict are never merged
     into once you have edited them. What you and redco both changed is a conflict: then nothing is
     written until you settle it. The merged project takes one step in a copy before it is written.
+    A generated file that is missing comes back; one of yours that you deleted stays deleted.
 
     \b
     Examples:
@@ -65,62 +75,85 @@ def update(
       redco update my-project --model llama --dry-run
       redco update --diff my_project/sharding.py
       redco update --check --json
+      redco update --restore my_project/pipeline.py
 
     Exit codes: 0 done, or nothing to do; 1 a conflict, or with --check anything to do; 2 bad input.
     """
-    flags = options.flags(locals())
+    flags = options.request_flags(locals())
     modes = {
         "--dry-run": dry_run,
         "--diff": diff is not None,
         "--check": check,
         "--partial": partial,
+        "--restore": restore is not None,
     }
     if sum(modes.values()) > 1:
         what = f"{' and '.join(k for k, on in modes.items() if on)} are given"
         raise RedcoError("command line", what, "give one of them")
     if as_json and not check:
         raise RedcoError("--json", "is the form of --check", "give both")
-    from redco_new.update.standing import find_root
+    from redco_new.update import report
+    from redco_new.update.project_state import find_root
+    from redco_new.update.run import preview_update
 
     if not Path(folder).is_dir():
         raise RedcoError(folder, "no such folder", "give that of a project that redco-new made")
-    root, source = find_root(Path(folder)), template and Path(template)
+    root, source = find_root(Path(folder)), Path(template) if template else None
+    if restore is not None:
+        if present := _spell({**flags, "template": template}):
+            what = f"brings back what redco last wrote, and {present[0]} asks for something else"
+            raise RedcoError("--restore", what, "give one of them")
+        return _restore(root, restore)
     if not (dry_run or check or diff is not None):
         return change(root, flags, source, partial=partial)
-    from redco_new.update import report, run
 
     with status() as progress:
-        found = run.look(root, flags, source, progress)
+        plan = preview_update(root, flags, source, progress)
     if check:
-        return report.check(found, as_json=as_json)
+        return report.print_check(plan, as_json=as_json)
     if diff is not None:
-        return report.diff(found, diff)
-    return report.plan(found)
+        return report.print_diff(plan, diff)
+    return report.print_dry_run(plan)
 
 
 def change(
     root: Path, flags: Mapping[str, Any], template: Path | None, *, partial: bool = False
 ) -> int:
-    """Update the project `root`; what was done, or what is to be settled first, is printed."""
+    """Update the project `root`, and print what was done, or what is to be decided first.
+
+    flags: as Request.with_flags takes them.  template: a fork of redco's.  Returns the exit code.
+    """
     from redco_new.update import report, run
 
     with status() as progress:
-        found, told = run.update(root, flags, template, progress, partial=partial)
+        plan, notes = run.update_project(root, flags, template, progress, partial=partial)
     where = [] if root == Path() else [shlex.quote(str(root))]
-    command = " ".join(["redco update", *where, *typed({**flags, "template": template})])
-    return report.done(found, told, partial=partial, command=command)
+    command = " ".join(["redco update", *where, *_spell({**flags, "template": template})])
+    return report.print_update(plan, notes, partial=partial, command=command)
 
 
-def typed(flags: Mapping[str, Any]) -> list[str]:
-    """The flags that are given, as they are typed."""
-    found = []
+def _restore(root: Path, argument: str) -> int:
+    """Bring one file back, and print that. Returns the exit code."""
+    from redco_new.update.project_state import path_in_project
+    from redco_new.update.restore import restore
+
+    if restore(root, path_in_project(root, argument)):
+        print(f"Restored {argument}, as redco last wrote it.")
+    else:
+        print(f"{argument} is as redco last wrote it: nothing to restore.")
+    return 0
+
+
+def _spell(flags: Mapping[str, Any]) -> list[str]:
+    """Return the flags that have a value, as they are typed."""
+    words = []
     for name, value in flags.items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
-            found.append(f"--{flag}" if value else f"--no-{flag}")
+            words.append(f"--{flag}" if value else f"--no-{flag}")
         elif value is not None:
-            found.append(f"--{flag} {shlex.quote(str(value))}")
-    return found
+            words.append(f"--{flag} {shlex.quote(str(value))}")
+    return words
 
 
 def resolve(
@@ -141,11 +174,12 @@ def resolve(
             "command line", "whose side it is to be is not clear", "give --mine or --theirs"
         )
     from redco_new.update import report
+    from redco_new.update.project_state import find_root, path_in_project
     from redco_new.update.resolve import resolve
-    from redco_new.update.standing import find_root, inside
 
     root = find_root(Path(target.partition("::")[0]))
-    report.resolved(resolve(root, inside(root, target), "mine" if mine else "theirs"))
+    pending = resolve(root, path_in_project(root, target), "mine" if mine else "theirs")
+    report.print_resolved(pending)
 
 
 def eject(
@@ -159,8 +193,8 @@ def eject(
       redco eject launch
     """
     from redco_new.update.eject import eject
-    from redco_new.update.standing import find_root, inside
+    from redco_new.update.project_state import find_root, path_in_project
 
     root = find_root(Path(path))
-    for each in eject(root, inside(root, path)):
-        print(f"{each} is yours: redco leaves it alone from now on.")
+    for file in eject(root, path_in_project(root, path)):
+        print(f"{file} is yours: redco leaves it alone from now on.")

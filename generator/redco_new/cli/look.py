@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from redco_new.render import assets
 from redco_new.cli import options
 from redco_new.cli.progress import status
 from redco_new.inspect import page
@@ -40,7 +39,7 @@ def inspect_model(
     """
     target = None if html is None else Path(html)
     if target:
-        page.check(target)
+        page.check_page_target(target)
     request = Request.from_flags(
         "inspected",
         model,
@@ -55,11 +54,14 @@ def inspect_model(
     )
     with status() as progress:
         progress(f"reading the model {model}")
-        from redco_new.generate import design  # here: it imports jax, which takes seconds
-        from redco_new.inspect.report import report
+        # Here: they import jax and copier, which takes seconds.
+        from redco_new.generate.read import plan_request
+        from redco_new.inspect.report import report_plan
+        from redco_new.render.template import open_template
 
-        plan = design.plan_for(request, assets.templates())
-    report(model, plan, as_json=as_json, html=target)
+        with open_template() as template:
+            plan = plan_request(request, template)
+    report_plan(model, plan, as_json=as_json, html=target)
 
 
 def list_models(
@@ -78,8 +80,10 @@ def list_models(
     with status() as progress:
         from redco_new.inspect import catalog
         from redco_new.models.families import FAMILIES
+        from redco_new.render.template import open_template
         from redco_new.request.lookup import look_up
 
         names = list(FAMILIES) if family is None else [look_up("model", family, FAMILIES).name]
-        found = list(catalog.rows(names, assets.templates(), progress))
-    catalog.show(found, as_json=as_json)
+        with open_template() as template:
+            sizes = list(catalog.list_sizes(names, template, progress))
+    catalog.print_catalog(sizes, as_json=as_json)

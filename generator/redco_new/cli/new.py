@@ -53,9 +53,9 @@ def new(
     If NAME is a project that redco-new made, it is updated, as by `redco update`: nothing that you
     wrote in it is lost.
     """
-    flags = options.flags(locals())
-    name, parent = place(name, output)
-    source = template and Path(template)
+    flags = options.request_flags(locals())
+    name, parent = split_name(name, output)
+    source = Path(template) if template else None
     if os.path.lexists(parent / name / MANIFEST):
         return change(parent / name, flags, source)
     if model is None:
@@ -66,10 +66,11 @@ def new(
     print(f"Created {target}. What to do next:\n")
     for command in next_commands(request, target):
         print(f"  {command}")
+    return None
 
 
-def place(name: str, output: str) -> tuple[str, Path]:
-    """The project's name and the folder to create it in; `name` may be an absolute path."""
+def split_name(name: str, output: str) -> tuple[str, Path]:
+    """Return the project's name and the folder to create it in; `name` may be an absolute path."""
     path = Path(name)
     if ".." in path.parts:
         raise RedcoError("NAME", f"{name!r} leads out of its folder", "use --output for the folder")
@@ -85,7 +86,7 @@ def place(name: str, output: str) -> tuple[str, Path]:
 
 
 def next_commands(request: Request, target: Path) -> list[str]:
-    """What to type after a project was created, first to last."""
+    """Return what to type after a project was created, first to last."""
     return [
         f"cd {shlex.quote(str(target))}",
         "pip install -e .",

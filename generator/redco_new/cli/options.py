@@ -68,6 +68,6 @@ REQUEST = (
 )
 
 
-def flags(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of REQUEST, of the arguments of a command."""
-    return {name: given[name] for name in REQUEST}
+def request_flags(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of REQUEST, of the arguments of a command."""
+    return {name: arguments[name] for name in REQUEST}

@@ -1,4 +1,4 @@
-"""What is being done, on a terminal."""
+"""What redco is doing, shown on a terminal."""
 
 import contextlib
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """A function that shows what is being done, on a terminal; elsewhere it shows nothing."""
+    """Yield a function that shows what is being done, on a terminal; elsewhere it shows nothing."""
     if not sys.stderr.isatty():
         yield lambda step: None
         return

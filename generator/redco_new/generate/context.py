@@ -1,143 +1,99 @@
-"""Every decision that a template prints. Templates ask nothing; what they need is named here."""
+"""Everything that a template of a project prints, each fact once. Templates decide nothing."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from jax.sharding import PartitionSpec as P
-
-from redco_new.render import assets
-from redco_new.generate.design import Design, find_design, plan_program, rows
-from redco_new.request.mesh import REST
-from redco_new.models.program import Program
+from redco_new.models.recipes import Words
 from redco_new.request import Request
-from redco_new.sharding.axes import inner_axes
-from redco_new.sharding.classes import LETTERS
-from redco_new.sharding.place import EXPERT
-from redco_new.sharding.plan import Plan
-
-TEST_DEVICES = 8  # at most this many virtual devices in a project's own tests
 
 
-def build(request: Request, template: Path) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
-    """The facts of a new project, and what is to be recorded of its model."""
-    design = find_design(request, template)
-    return gather(design, design.program(rows(request))), design.recorded
+@dataclass(frozen=True)
+class ProjectModel:
+    """The model, as a project names it.
 
-
-def gather(design: Design, program: Program) -> dict[str, Any]:
-    """The facts of a project, by the names that the templates use.
-
-    program: the loss of its model, which may be another by now than what `design` makes.
+    title: for people.
+    class_name, config_class: of model.py.
+    config_default: Python that makes the full model's config.
+    own_class: the name of the user's class; "" for a family.
     """
-    request, plan = design.request, plan_program(design.request, program)
-    mesh = plan.mesh | {"data": request.mesh["data"]}
-    test_mesh, known = small_mesh(mesh), design.facts()
-    return {
-        "project": request.name,
-        "package": request.package,
-        "model": request.model,
-        "dtype": request.dtype,
-        "sequence_parallel": request.sequence_parallel,
-        "request_toml": request.to_toml(),
-        "devices": request.devices,
-        "mesh": mesh,
-        "mesh_example": ",".join(f"{axis}={size}" for axis, size in test_mesh.items()),
-        "test_mesh": test_mesh,
-        "test_devices": math.prod(test_mesh.values()),
-        "axes_legend": axes_legend(mesh),
-        "model_axes": inner_axes(mesh),
-        "batch_axes": plan.batch_axes,
-        "dims_legend": legend(plan),
-        "activations": {name: repr_spec(spec) for name, spec in plan.activations.items()},
-        "parameters": parameters(plan),
-        "moments": moments(plan) if request.zero else {},
-        "padded": padded(plan),
-        "totals": totals(plan),
-        "verbatim": verbatim(design),
-        **known,
-        "stateful": known["stateful"] or program.stateful,
-    }
+
+    title: str
+    class_name: str
+    config_class: str
+    config_default: str
+    own_class: str = ""
 
 
-def axes_legend(mesh: Mapping[str, int]) -> str:
-    """What each axis splits."""
-    experts = ["expert the batch and the experts"] if EXPERT in mesh else []
-    parts = ["data splits the batch", "fsdp the batch and the parameters", *experts]
-    return "; ".join([*parts, f"{' and '.join(inner_axes(mesh))} the dims inside a layer"])
+@dataclass(frozen=True)
+class ProjectRecipe:
+    """What is trained, and how a project speaks of it.
+
+    data_class: Python, the section `data` of config.py.
+    train_lines: further lines of the section `train`.
+    tiny: section of config.py -> its value in the preset `tiny`, as Python.
+    packages: requirements besides those of every project.
+    continues: whether a prediction goes on where the prompt ends.
+    scored: whether held-out examples are scored, and best checkpoints kept.
+    tokenized: whether the data has a tokenizer, which an export takes along.
+    """
+
+    name: str
+    words: Words
+    data_class: str
+    tiny: Mapping[str, str]
+    train_lines: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    continues: bool = False
+    scored: bool = False
+    tokenized: bool = False
 
 
-def small_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
-    """Axis sizes for the project's tests: divisors of the real ones, two rows of data at least."""
-    sizes = {axis: 2 if size == REST else size for axis, size in mesh.items()}
-    while math.prod(sizes.values()) > TEST_DEVICES:
-        axis = max(sizes, key=lambda name: sizes[name])
-        sizes[axis] //= next(k for k in range(2, sizes[axis] + 1) if sizes[axis] % k == 0)
-    return sizes
+@dataclass(frozen=True)
+class ProjectLayout:
+    """Where arrays lie.
+
+    mesh: axis -> devices; data may be -1, the devices that are left.
+    test_mesh, test_devices: the mesh of the project's own tests, and how many devices that is.
+    mesh_example: that mesh, as --mesh takes it.
+    axes_legend, dims_legend: what each axis splits; what each letter of a dim means.
+    batch_axes: those that split the batch.
+    activations, specs, moments: of activations, parameters, what the optimizer keeps: name -> spec, as Python.
+    reasons: path of a parameter -> its dims, and why it lies so: "L D N | columns: makes heads".
+    padded: path -> the number that each dim is made a multiple of.
+    divided: field of `Data` in config.py -> the axes whose devices must divide it.
+    total, total_per_device: parameters, in words.
+    """
+
+    mesh: Mapping[str, int]
+    test_mesh: Mapping[str, int]
+    test_devices: int
+    mesh_example: str
+    axes_legend: str
+    dims_legend: str
+    batch_axes: tuple[str, ...]
+    activations: Mapping[str, str]
+    specs: Mapping[str, str]
+    reasons: Mapping[str, str]
+    moments: Mapping[str, str]
+    padded: Mapping[str, tuple[int, ...]]
+    divided: Mapping[str, tuple[str, ...]]
+    total: str
+    total_per_device: str
 
 
-def legend(plan: Plan) -> str:
-    """`D embed, F mlp, ...`: the letters of the dims that parameters have."""
-    labels = sorted({label for labels in plan.labels for label in labels})
-    return ", ".join(f"{LETTERS.get(label, label)} {label}" for label in labels)
+@dataclass(frozen=True)
+class ProjectContext:
+    """A project.
 
+    package: its import name, which paths have too.
+    stateful: whether its model holds more than parameters: random streams, running means.
+    """
 
-def parameters(plan: Plan) -> list[dict[str, str]]:
-    """path, dims ("L D N"), spec (as Python) and reason of each parameter."""
-    return [
-        {
-            "path": row["path"],
-            "dims": " ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar",
-            "spec": repr_spec(spec),
-            "reason": row["reason"],
-        }
-        for row, spec in zip(plan.rows(), plan.partitions, strict=True)
-    ]
-
-
-def moments(plan: Plan) -> dict[str, str]:
-    """path -> spec, as Python, of what the optimizer keeps of each parameter."""
-    return {p.path: repr_spec(spec) for p, spec in zip(plan.parameters, plan.moments, strict=True)}
-
-
-def padded(plan: Plan) -> dict[str, tuple[int, ...]]:
-    """path -> the number that each dim is a multiple of, for parameters that are padded."""
-    parts = math.prod(plan.mesh[axis] for axis in inner_axes(plan.mesh))
-    return {
-        p.path: tuple(1 if n == size else parts for n, size in zip(stored, p.shape, strict=True))
-        for p, stored in zip(plan.parameters, plan.stored, strict=True)
-        if stored != p.shape
-    }
-
-
-def repr_spec(spec: P) -> str:
-    """A PartitionSpec as Python."""
-    entries = ("P.UNCONSTRAINED" if axes is P.UNCONSTRAINED else repr(axes) for axes in spec)
-    return f"P({', '.join(entries)})"
-
-
-def totals(plan: Plan) -> dict[str, str]:
-    """Figures of the full model for the README."""
-    rows = plan.rows()
-    count = sum(math.prod(row["shape"]) for row in rows)
-    held = sum(math.prod(row["shard_shape"]) for row in rows)
-    return {"parameters": spell(count), "per_device": spell(held)}
-
-
-def spell(count: int) -> str:
-    """A number of parameters, for people: 6.05 billion."""
-    for unit, word in ((1e9, "billion"), (1e6, "million")):
-        if count >= unit:
-            return f"{count / unit:.2f} {word}"
-    return f"{count:,}"
-
-
-def verbatim(design: Design) -> dict[str, str]:
-    """The files that are taken as they are."""
-    files = design.files()
-    for path in sorted((assets.runtime() / "redco_runtime").glob("*.py")):
-        files[f"redco_runtime/{path.name}"] = path.read_text(encoding="utf-8")
-    return files
+    package: str
+    request: Request
+    model: ProjectModel
+    recipe: ProjectRecipe
+    layout: ProjectLayout
+    stateful: bool

@@ -1,116 +1,103 @@
-"""A project of a model family: the text of its files, and its loss at full size."""
+"""A project of a model family: its files, printed from the family's templates, and its loss."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 from flax import nnx
 
+from redco_new.generate.context import ProjectModel, ProjectRecipe
+from redco_new.generate.design import Design
+from redco_new.generate.layout import traced_rows
+from redco_new.models.find import Model, find_model
+from redco_new.models.program import Program
+from redco_new.models.recipes import Recipe, choose_recipe, loss_and_batch
+from redco_new.models.recorded import recall, record
+from redco_new.render.execute import load_text
 from redco_new.render.owners import YOURS, with_header
 from redco_new.render.python import print_call
-from redco_new.models.program import Program
+from redco_new.render.template import Template
 from redco_new.request import Request
-from redco_new.sharding.axes import MODEL
-from redco_new.render.execute import load_text
-from redco_new.models.find import Model, find_model
-from redco_new.models.recorded import recall, record
-from redco_new.models.recipes import Recipe, choose_recipe, loss_and_batch
+from redco_new.sharding import MODEL
 
 
-@dataclass(frozen=True)
-class FamilyDesign:
-    """What a request names: a model of a family, and how it is trained."""
-
-    request: Request
-    template: Path
-    model: Model
-    recipe: Recipe
-
-    @property
-    def recorded(self) -> dict[str, Any]:
-        return record(self.model, *asked(self.request))
-
-    @property
-    def notes(self) -> Sequence[str]:
-        if not self.model.absent:
-            return ()
-        return [f"{self.request.model} is not here: its config.json is that of the last update"]
-
-    @property
-    def sequence_length(self) -> int:
-        """Tokens: the full model's; with sequence parallelism, a multiple of what splits them."""
-        length, shards = self.model.full.sequence_length, self.request.mesh[MODEL]
-        return length - length % shards if self.request.sequence_parallel else length
-
-    def facts(self) -> dict[str, Any]:
-        """What the templates of a project print of it."""
-        model, recipe = self.model, self.recipe
-        config_class = model.family.config_class
-        return {
-            "recipe": recipe.name,
-            "words": asdict(recipe.words),
-            "continues": recipe.name == "lm",
-            "scored": bool(recipe.train),
-            "tokenized": "tokenizer" in recipe.tiny.get("data", {}),
-            "own": "",
-            "stateful": False,
-            "model_class": model.family.model_class,
-            "config_class": config_class,
-            "config_default": f'lambda: {config_class}(dtype="{self.request.dtype}")',
-            "title": model.title,
-            "data_class": recipe.data(self.template, model.tokenizer, self.sequence_length),
-            "train_lines": recipe.train,
-            "packages": recipe.packages,
-            "tiny": self.tiny(),
-        }
-
-    def tiny(self) -> dict[str, str]:
-        """section of config.py -> its value in the preset `tiny`, as Python."""
-        model, sections = self.model, self.recipe.tiny
-        assert model.tiny.quirks == model.full.quirks, "a tiny model must be of the same kind"
-        sizes = {k: v for k, v in model.tiny.sizes.items() if v != model.full.sizes[k]}
-        settings = sizes | {"dtype": "float32", "remat": "everything_saveable"}
-        calls = {"model": print_call(model.family.config_class, settings)}
-        return calls | {k: print_call(k.capitalize(), fields) for k, fields in sections.items()}
-
-    def files(self) -> dict[str, str]:
-        """The files of the model and its recipe, which are taken as they are: path -> text."""
-        files = dict(map(self.text, ("model.py", "weights.py")))
-        files[f"{self.request.package}/pipeline.py"] = self.recipe.pipeline(self.template)
-        return files
-
-    def text(self, file: str) -> tuple[str, str]:
-        """(path in the project, text) of a file of the model: model.py or weights.py."""
-        package = self.request.package
-        return f"{package}/{file}", self.model.print_file(self.template, package, file)
-
-    def program(self, rows: int) -> Program:
-        """The loss of the full model, of a batch of so many rows."""
-        family = self.model.family
-        path, text = self.text("model.py")
-        # With its header, so that its lines are the project's.
-        module = load_text(path, with_header(path, text, YOURS))
-        config = getattr(module, family.config_class)(dtype=self.request.dtype)
-        build = getattr(module, family.model_class)
-        loss, batch = loss_and_batch(
-            self.recipe, self.template, rows, self.model.full.sizes, self.sequence_length
-        )
-        return Program(lambda: build(config, rngs=nnx.Rngs(0)), loss, batch)
-
-
-def asked(request: Request) -> tuple[str, str, int, Path]:
-    """What a model follows from: its name, its size, the shards, the folder that paths are relative to."""
-    return request.model, request.size, request.mesh[MODEL], request.folder
-
-
-def find_family(request: Request, template: Path) -> FamilyDesign:
-    """What `request` names. Raises RedcoError where there is no such thing."""
-    known = request.recorded
-    model = recall(known, *asked(request)) or find_model(
-        *asked(request), source=(known or {}).get("source")
-    )
+def read_family(request: Request, template: Template) -> Design:
+    """Return the model of a family that `request` names. Raises RedcoError if there is none."""
+    key = (request.model, request.size, request.mesh[MODEL], request.folder)
+    recorded = request.recorded
+    source = (recorded or {}).get("source")
+    model = recall(recorded, *key) or find_model(*key, source=source)
     recipe = choose_recipe(model.family, request.recipe, request.model)
-    return FamilyDesign(request, template, model, recipe)
+    package = request.package
+    length = _sequence_length(request, model)
+    texts = model.print_files(template, package)
+    texts |= recipe.print_files(template, model.tokenizer, length)
+    data_class = texts.pop("data.py")
+    files = {f"{package}/{file}": with_header(file, text, YOURS) for file, text in texts.items()}
+    return Design(
+        request,
+        _model_context(request, model),
+        _recipe_context(recipe, model, data_class),
+        files,
+        lambda: _program(request, model, recipe, files, length),
+        record(model, *key),
+        notes=_notes(request, model),
+    )
+
+
+def _sequence_length(request: Request, model: Model) -> int:
+    """Return the full model's tokens; with sequence parallelism, a multiple of what splits them."""
+    length, shards = model.full.sequence_length, request.mesh[MODEL]
+    return length - length % shards if request.sequence_parallel else length
+
+
+def _notes(request: Request, model: Model) -> list[str]:
+    if not model.absent:
+        return []
+    return [f"{request.model} is not here: its config.json is that of the last update"]
+
+
+def _model_context(request: Request, model: Model) -> ProjectModel:
+    config_class = model.family.config_class
+    return ProjectModel(
+        title=model.title,
+        class_name=model.family.model_class,
+        config_class=config_class,
+        config_default=f'lambda: {config_class}(dtype="{request.dtype}")',
+    )
+
+
+def _recipe_context(recipe: Recipe, model: Model, data_class: str) -> ProjectRecipe:
+    return ProjectRecipe(
+        name=recipe.name,
+        words=recipe.words,
+        data_class=data_class,
+        tiny=_tiny_preset(recipe, model),
+        train_lines=recipe.train,
+        packages=recipe.packages,
+        continues=recipe.name == "lm",
+        scored=bool(recipe.train),
+        tokenized="tokenizer" in recipe.tiny.get("data", {}),
+    )
+
+
+def _tiny_preset(recipe: Recipe, model: Model) -> dict[str, str]:
+    """Return section of config.py -> its value in the preset `tiny`, as Python."""
+    assert model.tiny.quirks == model.full.quirks, "a tiny model must be of the same kind"
+    sizes = {k: v for k, v in model.tiny.sizes.items() if v != model.full.sizes[k]}
+    settings = sizes | {"dtype": "float32", "remat": "everything_saveable"}
+    calls = {"model": print_call(model.family.config_class, settings)}
+    return calls | {k: print_call(k.capitalize(), fields) for k, fields in recipe.tiny.items()}
+
+
+def _program(
+    request: Request, model: Model, recipe: Recipe, files: Mapping[str, str], length: int
+) -> Program:
+    """Return the loss of the full model, by the code that the project has."""
+    path = f"{request.package}/model.py"
+    module = load_text(path, files[path])
+    config = getattr(module, model.family.config_class)(dtype=request.dtype)
+    build = getattr(module, model.family.model_class)
+    pipeline = files[f"{request.package}/pipeline.py"]
+    loss, batch = loss_and_batch(recipe, pipeline, traced_rows(request), model.full.sizes, length)
+    return Program(lambda: build(config, rngs=nnx.Rngs(0)), loss, batch)

@@ -1,22 +1,25 @@
-"""A project of a class of the user's own: the text of its files, and its loss."""
+"""A project of a class of the user's own: its files, and its loss."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from types import ModuleType
 
 from flax import nnx
 
 from redco_new.errors import RedcoError
-from redco_new.render.owners import YOURS, with_header
-from redco_new.render.python import print_call
+from redco_new.generate.context import ProjectModel, ProjectRecipe
+from redco_new.generate.design import Design
+from redco_new.generate.layout import traced_rows
 from redco_new.models.program import Program
-from redco_new.request import Request
-from redco_new.render.execute import load_text
+from redco_new.models.recipes import Words
 from redco_new.own.model import OwnModel, find_own
 from redco_new.own.recipes import TINY
-from redco_new.models.recipes import Words
+from redco_new.render.execute import load_text
+from redco_new.render.owners import YOURS, with_header
+from redco_new.render.python import print_call
+from redco_new.render.template import Template
+from redco_new.request import Request
 
 WORDS = Words(
     learns="on examples that `pipeline.py` makes up: read yours there",
@@ -28,62 +31,9 @@ WORDS = Words(
 )
 
 
-@dataclass(frozen=True)
-class OwnDesign:
-    """What a request names: a class of the user's own, and how it is trained."""
-
-    request: Request
-    template: Path
-    model: OwnModel
-    recorded = None
-    notes = ()
-
-    def facts(self) -> dict[str, Any]:
-        """What the templates of a project print of it."""
-        known = self.model.facts()
-        return {
-            "recipe": self.model.recipe.name,
-            "words": asdict(WORDS),
-            "continues": False,
-            "scored": False,
-            "tokenized": False,
-            "own": self.model.name,
-            "stateful": self.model.made.stateful,
-            "model_class": known["model_class"],
-            "config_class": known["config_class"],
-            "config_default": known["config_class"],
-            "title": self.model.name,
-            "data_class": self.model.text(self.template, "data"),
-            "train_lines": (),
-            "packages": (),
-            "tiny": {k: print_call(k.capitalize(), fields) for k, fields in TINY.items()},
-        }
-
-    def files(self) -> dict[str, str]:
-        """The files of the model and its recipe, which are taken as they are: path -> text."""
-        texts = {"model.py": "model", "pipeline.py": self.model.recipe.name}
-        return {
-            f"{self.request.package}/{file}": self.model.text(self.template, name)
-            for file, name in texts.items()
-        }
-
-    def program(self, rows: int) -> Program:
-        """The loss of the class, of a batch of so many rows."""
-        model, pipeline = (self.load(path, text) for path, text in self.files().items())
-        facts = self.facts()
-        config, build = (getattr(model, facts[k]) for k in ("config_class", "model_class"))
-        return Program(
-            lambda: build(config(), rngs=nnx.Rngs(0)), pipeline.loss, self.model.batch(rows)
-        )
-
-    def load(self, path: str, text: str) -> Any:
-        """A file of the project, imported as if it were there."""
-        place = self.request.folder.resolve() / path
-        return load_text(str(place), with_header(path, text, YOURS))
-
-
-def find_own_design(request: Request, template: Path) -> OwnDesign:
-    """What `request` names. Raises RedcoError where there is no such thing."""
+def read_own_class(request: Request, template: Template) -> Design:
+    """Return the class that `request` names. Raises RedcoError if it cannot be made and called."""
+    assert request.own
     model = find_own(request.model, request.recipe, request.own, request.name, request.folder)
     if request.size:
         what = f"{model.name} has the size that its arguments say"
@@ -91,4 +41,45 @@ def find_own_design(request: Request, template: Path) -> OwnDesign:
     if request.sequence_parallel:
         what = f"{model.name} does not name its activations, which it is about"
         raise RedcoError("--sequence-parallel", what, "leave it out")
-    return OwnDesign(request, template, model)
+    source = model.source
+    texts = template.print_folder("own/model", source)
+    texts |= template.print_folder(f"own/{model.recipe.name}", model.pipeline)
+    data_class = texts.pop("data.py")
+    files = {
+        f"{request.package}/{file}": with_header(file, text, YOURS) for file, text in texts.items()
+    }
+    return Design(
+        request,
+        ProjectModel(
+            title=model.name,
+            class_name=source.model_class,
+            config_class=source.config_class,
+            config_default=source.config_class,
+            own_class=model.name,
+        ),
+        ProjectRecipe(
+            name=model.recipe.name,
+            words=WORDS,
+            data_class=data_class,
+            tiny={name: print_call(name.capitalize(), fields) for name, fields in TINY.items()},
+        ),
+        files,
+        lambda: _program(request, model, files),
+        stateful=model.stateful,
+    )
+
+
+def _program(request: Request, model: OwnModel, files: Mapping[str, str]) -> Program:
+    """Return the loss of the class, by the code that the project has."""
+
+    def load(file: str) -> ModuleType:
+        path = f"{request.package}/{file}"
+        # Where the project is: its model.py looks for the user's class from there.
+        return load_text(str(request.folder.resolve() / path), files[path])
+
+    module = load("model.py")
+    config = getattr(module, model.source.config_class)
+    build = getattr(module, model.source.model_class)
+    loss = load("pipeline.py").loss
+    batch = model.batch(traced_rows(request))
+    return Program(lambda: build(config(), rngs=nnx.Rngs(0)), loss, batch)

@@ -5,20 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jax.extend.core import Literal
 
-from redco_new.inspect.units import listed
-from redco_new.sharding.axes import inner_axes
-from redco_new.sharding.classes import LETTERS
-from redco_new.sharding.dims import Node
-from redco_new.sharding.place import EXPERT, FSDP, as_tuple
-from redco_new.sharding.roles import neighbours
-from redco_new.sharding.ways import Divider, find_ways
+from redco_new.inspect.schema import ClassRow
+from redco_new.inspect.units import join_words
+from redco_new.sharding import (
+    EXPERT,
+    FSDP,
+    LETTERS,
+    Divider,
+    Node,
+    axes_of_entry,
+    find_ways,
+    inner_axes,
+    neighbouring_classes,
+)
 
 if TYPE_CHECKING:
-    from redco_new.sharding.plan import Plan
+    from redco_new.sharding import Plan
 
 ROLES = {
     "embed": "the residual stream, which each layer reads and adds to",
@@ -34,59 +40,66 @@ ROLES = {
     "fused": "several projections side by side in one kernel",
     "inner": "units that one kernel makes",
 }
-NAMED = 3  # parameters are named up to this many
+_Description = tuple[str, tuple[int, ...], tuple[str, ...], str]  # label, sizes, axes, why
+NAMED = 3  # parameters are named up to this many: more make a row of the table two lines
 
 
-def classes(plan: Plan) -> list[dict[str, Any]]:
-    """label, letter, sizes, count, parameters, axes, parts, fsdp, what and why of each class.
-
-    Classes that are alike, such as the mlp of each layer of an unrolled model, are one entry;
-    `count` says how many. parameters: how many parameters have one of them; fsdp: in how many of
-    these fsdp splits it.
-    """
-    words = Words(plan)
-    found: dict[tuple[Any, ...], list[Node]] = defaultdict(list)
+def describe_classes(plan: Plan) -> list[ClassRow]:
+    """Describe each class of a plan; those that are alike are one row."""
+    words = _ClassWords(plan)
+    alike: dict[_Description, list[Node]] = defaultdict(list)
     for node in sorted(plan.classes.labels, key=lambda n: plan.classes.order[n]):
         if max(plan.classes.sizes[node]) > 1:
-            found[words.of(node)].append(node)
-    having = Counter(n for dims in plan.classes.parameter_dims for n in set(dims))
+            alike[words.describe(node)].append(node)
+    uses = Counter(n for dims in plan.classes.parameter_dims for n in set(dims))
     return [
         {
             "label": label,
             "letter": LETTERS.get(label),
             "sizes": list(sizes),
             "count": len(nodes),
-            "parameters": sum(having[node] for node in nodes),
+            "parameters": sum(uses[node] for node in nodes),
             "axes": list(axes),
             "parts": math.prod(plan.mesh[axis] for axis in axes),
             "fsdp": sum(words.by_fsdp[node] for node in nodes),
             "what": ROLES[label],
             "why": why,
         }
-        for (label, sizes, axes, why), nodes in found.items()
+        for (label, sizes, axes, why), nodes in alike.items()
     ]
 
 
-class Words:
-    """What can be said of each class of one plan."""
+class _ClassWords:
+    """What can be said of each class of one plan.
+
+    plan: the plan
+    shards: the size of the model axis, or of all axes together that it is taken apart into
+    ways: how each class can be split
+    odd: how it could be split without changing what is stored
+    near: the classes that share an array with it
+    by_fsdp: how many parameters have it split by fsdp
+    makers: the parameters that make it, by their indices
+    readers: those that contract it
+    tables: those that are looked up along it
+    """
 
     def __init__(self, plan: Plan):
         self.plan = plan
         self.shards = math.prod(plan.mesh[axis] for axis in inner_axes(plan.mesh))
         self.ways = find_ways(plan.classes, plan.divider)
         self.odd = find_ways(plan.classes, Divider(self.shards, adapt=False))
-        self.near = neighbours(plan.classes)
+        self.near = neighbouring_classes(plan.classes)
         self.by_fsdp = self.split_by_fsdp()
-        self.made, self.contracted, self.looked_up = self.uses()
+        self.makers, self.readers, self.tables = self.find_uses()
 
-    def of(self, node: Node) -> tuple[str, tuple[int, ...], tuple[str, ...], str]:
-        """(label, sizes, axes, why)."""
+    def describe(self, node: Node) -> _Description:
+        """Return (label, sizes, axes, why) of a class."""
         sizes = tuple(sorted(self.sizes(node), reverse=True))
         axes = self.plan.axes.get(node, ())
         return self.plan.classes.labels[node], sizes, axes, self.why(node)
 
     def sizes(self, node: Node) -> set[int]:
-        """The sizes that dims of parameters have in this class."""
+        """Return the sizes that dims of parameters have in this class."""
         pairs = zip(self.plan.classes.parameter_dims, self.plan.parameters, strict=True)
         return {
             size
@@ -96,18 +109,18 @@ class Words:
         }
 
     def why(self, node: Node) -> str:
-        """Who makes and reads a class that is split, or why it is not."""
+        """Return who makes and reads a class that is split, or why it is not."""
         if node not in self.plan.axes:
             return self.why_whole(node)
-        made, read = self.names(self.made[node]), self.names(self.contracted[node])
-        tables = self.names(self.looked_up[node])
-        told = [f"rows of {tables} are looked up"] if tables else []
-        told += [f"made by columns of {made}"] if made else []
-        told += [f"contracted by rows of {read}"] if read else []
-        return ", ".join(told or ["follows the arrays that have it"]) + self.done(node)
+        makers, readers = self.names(self.makers[node]), self.names(self.readers[node])
+        tables = self.names(self.tables[node])
+        clauses = [f"rows of {tables} are looked up"] if tables else []
+        clauses += [f"made by columns of {makers}"] if makers else []
+        clauses += [f"contracted by rows of {readers}"] if readers else []
+        return ", ".join(clauses or ["follows the arrays that have it"]) + self.remedy(node)
 
-    def done(self, node: Node) -> str:
-        """What was done because its size does not divide."""
+    def remedy(self, node: Node) -> str:
+        """Return what was done because its size does not divide, or ""."""
         parts = math.prod(self.plan.mesh[axis] for axis in self.plan.axes[node])
         odd, stored = self.odd[node].obstacle, self.ways[node].stored
         if EXPERT in self.plan.axes[node] or not odd:
@@ -117,52 +130,52 @@ class Words:
         return f"; {odd}: in {parts} parts, each on {self.shards // parts} devices"
 
     def why_whole(self, node: Node) -> str:
-        """An obstacle, or the classes that are split instead."""
+        """Return an obstacle, or the classes that are split instead."""
         if obstacle := self.ways[node].obstacle:
             return f"not split: {obstacle}"
         labels = self.plan.classes.labels
         instead = sorted({labels[n] for n in self.near[node] if n in self.plan.axes})
         if instead:
-            return f"not split over model: {listed(instead)} of the same arrays are"
+            return f"not split over model: {join_words(instead)} of the same arrays are"
         return "not split over model: it would send more than it saves"
 
     def split_by_fsdp(self) -> Counter[Node]:
-        """How many parameters have each class split by fsdp."""
+        """Return how many parameters have each class split by fsdp."""
         pairs = zip(self.plan.classes.parameter_dims, self.plan.partitions, strict=True)
         return Counter(
             node
             for dims, spec in pairs
             for node, entry in zip(dims, spec, strict=True)
-            if FSDP in as_tuple(entry) and self.plan.mesh[FSDP] > 1
+            if FSDP in axes_of_entry(entry) and self.plan.mesh[FSDP] > 1
         )
 
-    def uses(self) -> tuple[dict[Node, list[int]], ...]:
-        """Parameters by class: those that make it, contract it, and are looked up along it."""
+    def find_uses(self) -> tuple[dict[Node, list[int]], ...]:
+        """Return parameters by class: those that make it, contract it, are looked up along it."""
         graph = self.plan.classes.graph
-        made: dict[Node, list[int]] = defaultdict(list)
-        contracted: dict[Node, list[int]] = defaultdict(list)
-        looked_up: dict[Node, list[int]] = defaultdict(list)
+        makers: dict[Node, list[int]] = defaultdict(list)
+        readers: dict[Node, list[int]] = defaultdict(list)
+        tables: dict[Node, list[int]] = defaultdict(list)
         for dot in graph.dots:
             summed = set(map(graph.find, dot.contracted))
             for operand in (dot.lhs, dot.rhs):
                 for node in map(graph.find, operand.dims):
                     if operand.parameter is not None:
-                        (contracted if node in summed else made)[node].append(operand.parameter)
+                        (readers if node in summed else makers)[node].append(operand.parameter)
         for body, eqn, _ in graph.bodies[0].equations():
             if eqn.primitive.name == "gather" and not isinstance(eqn.invars[0], Literal):
                 table = body.values[eqn.invars[0]]
                 for i in eqn.params["dimension_numbers"].start_index_map:
                     if table.parameter is not None:
-                        looked_up[graph.find(table.dims[i])].append(table.parameter)
-        return made, contracted, looked_up
+                        tables[graph.find(table.dims[i])].append(table.parameter)
+        return makers, readers, tables
 
     def names(self, indices: Iterable[int]) -> str:
-        """The paths of some parameters, "*" for the number of a layer."""
-        paths = dict.fromkeys(star(self.plan.parameters[i].path) for i in indices)
+        """Return the paths of some parameters, "*" for the number of a layer."""
+        paths = dict.fromkeys(star_layers(self.plan.parameters[i].path) for i in indices)
         return ", ".join(list(paths)[:NAMED]) + (" and others" if len(paths) > NAMED else "")
 
 
-def star(path: str) -> str:
-    """`layers/3/up` as `layers/*/up`, so that alike layers have one name."""
+def star_layers(path: str) -> str:
+    """Return `layers/3/up` as `layers/*/up`, so that alike layers have one name."""
     *folders, name = path.split("/")
     return "/".join([*("*" if part.isdigit() else part for part in folders), name])

@@ -3,53 +3,62 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from redco_new.inspect import units
-from redco_new.inspect.classes import classes
-from redco_new.sharding.place import shard_shape
-from redco_new.sharding.predict import Predicted, a_layer, letters, predict
+from redco_new.inspect.classes import describe_classes
+from redco_new.inspect.schema import (
+    CollectiveRow,
+    Document,
+    LayerTraffic,
+    Memory,
+    ParameterRow,
+)
+from redco_new.sharding import (
+    Collective,
+    collectives_per_layer,
+    dim_letters,
+    predict_collectives,
+    shard_shape,
+)
 
 if TYPE_CHECKING:
-    from redco_new.sharding.plan import Plan
+    from redco_new.sharding import Plan
 
-LARGE = 1_000_000  # bytes: a parameter above this that stays whole is listed by name
+# Bytes: a parameter above this that stays whole is listed by name. A trade: most norms and biases,
+# which are meant to be whole, are below it, and a kernel that was missed is above.
+LARGE = 1_000_000
 MOMENT = 4  # bytes of an element of each of Adam's two moments, which are float32
 
-Row = dict[str, Any]
 
-
-def document(model: str, plan: Plan) -> dict[str, Any]:
-    """model, mesh, parameters, classes, memory, collectives, layer, whole, batch, warnings.
-
-    All of it is JSON. README.md says what each key holds.
-    """
-    rows, found = plan.rows(), predict(plan)
+def plan_document(model: str, plan: Plan) -> Document:
+    """Return the document of a plan, all of it plain data; `model` is its title."""
+    rows = cast(list[ParameterRow], plan.rows())  # plain dicts, which the test of the JSON compares
+    collectives = predict_collectives(plan)
     return {
         "model": model,
         "mesh": dict(plan.mesh),
-        "batch": batch(plan),
+        "batch": _traced_batch(plan),
         "parameters": rows,
-        "classes": classes(plan),
-        "memory": memory(plan, rows),
-        "whole": whole(rows, plan.mesh),
-        "collectives": [plain(one) for one in found],
-        "layer": layer(found),
+        "classes": describe_classes(plan),
+        "memory": _device_memory(plan, rows),
+        "whole": whole_parameters(rows, plan.mesh),
+        "collectives": [_collective_row(collective) for collective in collectives],
+        "layer": _layer_traffic(collectives),
         "warnings": list(plan.warnings),
     }
 
 
-def batch(plan: Plan) -> dict[str, int]:
-    """B and S as traced, of all the devices that the axes of the plan's mesh make."""
+def _traced_batch(plan: Plan) -> dict[str, int]:
+    """Return B and S as traced, of all the devices that the axes of the plan's mesh make."""
     inputs = plan.classes.inputs
-    sizes = {letter: size for (node, size), letter in letters(plan).items() if node in inputs}
+    sizes = {letter: size for (node, size), letter in dim_letters(plan).items() if node in inputs}
     return {letter: sizes[letter] for letter in ("B", "S") if letter in sizes}
 
 
-def memory(plan: Plan, rows: list[Row]) -> dict[str, int]:
-    """Bytes on each device, and of the parameters as a whole. Activations come on top."""
-    held = sum(map(units.held, rows))
+def _device_memory(plan: Plan, rows: list[ParameterRow]) -> Memory:
+    """Return the bytes on each device, and of the parameters as a whole."""
+    parameters = sum(map(units.bytes_on_device, rows))
     shards = (
         shard_shape(shape, spec, plan.mesh)
         for shape, spec in zip(plan.stored, plan.moments, strict=True)
@@ -58,32 +67,44 @@ def memory(plan: Plan, rows: list[Row]) -> dict[str, int]:
     return {
         "elements": sum(math.prod(row["shape"]) for row in rows),
         "all_parameters": sum(row["bytes"] for row in rows),
-        "parameters": held,
-        "gradients": held,
+        "parameters": parameters,
+        "gradients": parameters,
         "moments": moments,
-        "together": 2 * held + moments,
+        "together": 2 * parameters + moments,
     }
 
 
-def whole(rows: list[Row], mesh: dict[str, int]) -> list[str]:
-    """The large parameters that every device holds in full, each with its reason."""
+def whole_parameters(rows: list[ParameterRow], mesh: dict[str, int]) -> list[str]:
+    """Return the large parameters that every device holds in full, a line with its reason for each.
+
+    mesh: the sizes of its axes
+    """
     if math.prod(mesh.values()) == mesh["data"]:
         return []
     large = (r for r in rows if r["shard_shape"] == r["shape"] and r["bytes"] > LARGE)
-    return [f"{row['path']}, {units.size(row['bytes'])}: {row['reason']}" for row in large]
+    return [f"{row['path']}, {units.size_text(row['bytes'])}: {row['reason']}" for row in large]
 
 
-def plain(one: Predicted) -> dict[str, Any]:
-    """A predicted collective as JSON has it."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(one).items()}
+def _collective_row(collective: Collective) -> CollectiveRow:
+    """Return a predicted collective as JSON has it."""
+    return {
+        "kind": collective.kind,
+        "phase": collective.phase,
+        "axes": list(collective.axes),
+        "classes": list(collective.classes),
+        "array": collective.array,
+        "bytes": collective.bytes,
+        "times": collective.times,
+        "sources": list(collective.sources),
+    }
 
 
-def layer(found: list[Predicted]) -> dict[str, Any]:
-    """layers: how many there are; collectives: what each of them sends, a line each."""
-    layers, repeated = a_layer(found)
+def _layer_traffic(cs: list[Collective]) -> LayerTraffic:
+    """Return what each layer sends."""
+    layers, repeated = collectives_per_layer(cs)
     lines = (
-        f"{one.times // layers} {one.kind} {one.phase}, of {one.array}, {units.size(one.bytes)},"
-        f" for {' and '.join(one.classes)}"
-        for one in repeated
+        f"{c.times // layers} {c.kind} {c.phase}, of {c.array}, {units.size_text(c.bytes)},"
+        f" for {' and '.join(c.classes)}"
+        for c in repeated
     )
     return {"layers": layers, "collectives": list(lines)}

@@ -5,28 +5,37 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from redco_new.inspect.classes import star
-from redco_new.sharding.place import FSDP
+from redco_new.inspect.classes import star_layers
+from redco_new.inspect.schema import ParameterRow
+from redco_new.sharding import FSDP
 
-LONGEST = 220  # pixels: the side of the largest dim
-THINNEST = 4  # pixels: no side is drawn shorter
-BAR = 10  # pixels: the height of an array of one dim
-SHEETS = 4  # sheets that are drawn of a stack that is not split
+# Pixels of a page on which a card is at least 360 wide (page.html.jinja), so that a drawing with its
+# sheets and bands fits into a card.
+LONGEST = 220  # the side of the largest dim
+THINNEST = 4  # no side is drawn shorter, so that its colour can be seen
+BAR = 10  # the height of an array of one dim
+OFFSET = 3  # between sheets
+BAND, GAP = 5, 3  # of the bands along the sides
+CUT = 2  # of the lines across
+# Sheets that are drawn of a stack: a few hint at one that is not split, and of one that is split each
+# part has its own, up to what fits beside a side of LONGEST.
+SHEETS = 4
 MOST_SHEETS = 16
-OFFSET = 3  # pixels between sheets
-BAND, GAP = 5, 3  # pixels: of the bands along the sides
-CUT = 2  # pixels: of the lines across
 WHOLE = "whole"  # the colour of what no axis splits
+# Dims of which each index has an array of its own, and which are drawn one behind the other.
 STACKED = ("layers", "experts", "window")
-
-Row = dict[str, Any]
 
 
 @dataclass
 class Side:
-    """A side of a rectangle: some dims side by side, the first of which is cut into parts."""
+    """A side of a rectangle: some dims side by side, the first of which is cut into parts.
+
+    sizes: of the dims
+    labels: of the dims
+    axes: mesh axes that cut the first dim
+    parts: how many they make
+    """
 
     sizes: list[int]
     labels: list[str]
@@ -35,6 +44,7 @@ class Side:
 
     @property
     def size(self) -> int:
+        """The elements along the side."""
         return math.prod(self.sizes)
 
     def add(self, other: Side) -> None:
@@ -48,7 +58,13 @@ NOTHING = Side([1], [])
 
 @dataclass(frozen=True)
 class Stripe:
-    """A rectangle of one axis, in pixels; `shade` alternates from part to part."""
+    """A rectangle of one axis, in pixels.
+
+    x, y: its upper left corner
+    width, height: its size
+    colour: the axis, or WHOLE
+    shade: 0 or 1, which alternate from part to part
+    """
 
     x: float
     y: float
@@ -62,10 +78,14 @@ class Stripe:
 class Drawing:
     """A stack of rectangles of `width` by `height` pixels.
 
-    sheets: how far back those behind the first one lie, farthest first.  stack: what is stacked.
-    stripes: parts of the side that the model's axis cuts, or else fsdp.  cuts: lines across them
-    where the other side is cut.  bands: along each side that is cut, its parts, axis by axis.
-    mine: width and height of the part of one device.
+    width, height: of each rectangle
+    sheets: how far back those behind the first one lie, farthest first
+    stack: what is stacked, in words
+    stack_colour: the axis that splits the stack, or WHOLE
+    stripes: parts of the side that the model's axis cuts, or else fsdp
+    cuts: lines across them where the other side is cut
+    bands: along each side that is cut, its parts, axis by axis
+    mine: width and height of the part of one device
     """
 
     width: float
@@ -80,92 +100,95 @@ class Drawing:
 
     @property
     def front(self) -> int:
+        """How far the farthest sheet lies behind the first rectangle, in pixels."""
         return max(self.sheets, default=0)
 
 
-def alike(rows: list[Row]) -> list[list[Row]]:
-    """Rows in groups that differ by the number of a layer only."""
-    found: dict[str, list[Row]] = defaultdict(list)
+def group_layers(rows: list[ParameterRow]) -> list[list[ParameterRow]]:
+    """Return rows in groups that differ by the number of a layer only."""
+    groups: dict[str, list[ParameterRow]] = defaultdict(list)
     for row in rows:
         same = {k: v for k, v in row.items() if k != "path"}
-        found[f"{star(row['path'])} {same}"].append(row)
-    return list(found.values())
+        groups[f"{star_layers(row['path'])} {same}"].append(row)
+    return list(groups.values())
 
 
-def draw(row: Row, mesh: dict[str, int], longest: int) -> Drawing:
-    """One parameter; `longest` is the size of the largest dim of all parameters.
+def draw_parameter(row: ParameterRow, mesh: dict[str, int], longest: int) -> Drawing:
+    """Draw one parameter. The side of a dim is in proportion to the square root of its size.
 
-    The side of a dim is in proportion to the square root of its size.
+    longest: the size of the largest dim of all parameters
     """
-    stack, rest = sides(row, mesh)
+    stack, rest = _split_sides(row, mesh)
     stack, rest = stack + rest[:-2], rest[-2:]
     across = rest[-1] if rest else NOTHING
     down = rest[0] if len(rest) == 2 else NOTHING
-    width = pixels(across.size, longest) if rest else BAR
-    height = pixels(down.size, longest) if len(rest) == 2 else BAR
-    columns, rows = stripes(across, width, height), turned(stripes(down, height, width))
-    by_rows = rows and (not columns or columns[0].colour == FSDP)
-    parts, others = (rows, columns) if by_rows else (columns, rows)
+    width = _side_pixels(across.size, longest) if rest else BAR
+    height = _side_pixels(down.size, longest) if len(rest) == 2 else BAR
+    columns = _part_stripes(across, width, height)
+    lines = _transpose(_part_stripes(down, height, width))
+    lines_first = lines and (not columns or columns[0].colour == FSDP)
+    parts, others = (lines, columns) if lines_first else (columns, lines)
     return Drawing(
         width=width,
         height=height,
-        sheets=[OFFSET * i for i in range(sheets(stack) - 1, 0, -1)],
-        stack=", ".join(map(told, stack)),
-        stack_colour=next((colour(side) for side in stack if side.parts > 1), WHOLE),
+        sheets=[OFFSET * i for i in range(_count_sheets(stack) - 1, 0, -1)],
+        stack=", ".join(map(_side_text, stack)),
+        stack_colour=next((_side_colour(side) for side in stack if side.parts > 1), WHOLE),
         stripes=parts,
-        cuts=[line(stripe, bool(by_rows)) for stripe in others[1:]],
-        bands=bands(across, mesh, width, height)
-        + turned(bands(down, mesh, height, -2 * GAP - BAND * len(down.axes))),
+        cuts=[_cut_line(stripe, bool(lines_first)) for stripe in others[1:]],
+        bands=_axis_bands(across, mesh, width, height)
+        + _transpose(_axis_bands(down, mesh, height, -2 * GAP - BAND * len(down.axes))),
         mine=(round(width / across.parts, 2), round(height / down.parts, 2)),
     )
 
 
-def stripes(side: Side, length: float, breadth: float) -> list[Stripe]:
-    """The parts of a side, from left to right; none if it is whole."""
+def _part_stripes(side: Side, length: float, breadth: float) -> list[Stripe]:
+    """Return the parts of a side, from left to right; none if it is whole."""
     step = length / side.parts
     return [
-        Stripe(round(i * step, 2), 0, round(step, 2), breadth, colour(side), i % 2)
+        Stripe(round(i * step, 2), 0, round(step, 2), breadth, _side_colour(side), i % 2)
         for i in range(side.parts)
         if side.parts > 1
     ]
 
 
-def bands(side: Side, mesh: dict[str, int], length: float, beyond: float) -> list[Stripe]:
-    """One row of parts for each axis that cuts a side, the coarsest first, from `beyond` on."""
-    found, parts = [], 1
+def _axis_bands(side: Side, mesh: dict[str, int], length: float, beyond: float) -> list[Stripe]:
+    """Return one row of parts for each axis that cuts a side, the coarsest first, from `beyond` on."""
+    rows: list[Stripe] = []
+    parts = 1
     for i, axis in enumerate(side.axes):
         parts *= mesh[axis]
-        cut = stripes(replace(side, axes=[axis], parts=parts), length, BAND)
-        found += [replace(stripe, y=beyond + GAP + i * BAND) for stripe in cut]
-    return found
+        cut = _part_stripes(replace(side, axes=[axis], parts=parts), length, BAND)
+        rows += [replace(stripe, y=beyond + GAP + i * BAND) for stripe in cut]
+    return rows
 
 
-def turned(found: list[Stripe]) -> list[Stripe]:
-    """Stripes from top to bottom."""
-    return [replace(s, x=s.y, y=s.x, width=s.height, height=s.width) for s in found]
+def _transpose(stripes: list[Stripe]) -> list[Stripe]:
+    """Return stripes from left to right as stripes from top to bottom."""
+    return [replace(s, x=s.y, y=s.x, width=s.height, height=s.width) for s in stripes]
 
 
-def line(stripe: Stripe, upright: bool) -> Stripe:
-    """The line where a part begins."""
+def _cut_line(stripe: Stripe, upright: bool) -> Stripe:
+    """Return the line where a part begins; `upright` where the parts lie side by side."""
     if upright:
         return replace(stripe, x=round(stripe.x - CUT / 2, 2), width=CUT)
     return replace(stripe, y=round(stripe.y - CUT / 2, 2), height=CUT)
 
 
-def told(side: Side) -> str:
-    """`8 experts in 2 parts`."""
+def _side_text(side: Side) -> str:
+    """Return `8 experts in 2 parts`."""
     parts = f" in {side.parts} parts" if side.parts > 1 else ""
     return f"{side.size} {' '.join(side.labels)}{parts}"
 
 
-def sheets(stack: list[Side]) -> int:
-    """How many sheets are drawn: one for each part, up to a limit; a few if it is whole."""
+def _count_sheets(stack: list[Side]) -> int:
+    """Return how many sheets are drawn: one for each part, up to a limit; a few if it is whole."""
     count, parts = (math.prod(getattr(s, name) for s in stack) for name in ("size", "parts"))
     return min(parts, MOST_SHEETS) if parts > 1 else min(count, SHEETS)
 
 
-def sides(row: Row, mesh: dict[str, int]) -> tuple[list[Side], list[Side]]:
-    """(dims that are stacked, dims that are sides). A dim that is whole lies behind its major one."""
+def _split_sides(row: ParameterRow, mesh: dict[str, int]) -> tuple[list[Side], list[Side]]:
+    """Return (dims that are stacked, dims that are sides). A dim that is whole lies behind its major one."""
     stack: list[Side] = []
     rest: list[Side] = []
     for size, label, entry in zip(row["stored_shape"], row["dims"], row["spec"], strict=True):
@@ -184,11 +207,11 @@ def sides(row: Row, mesh: dict[str, int]) -> tuple[list[Side], list[Side]]:
     return stack, rest
 
 
-def pixels(size: int, longest: int) -> float:
-    """The length of a side, by the square root of its size."""
+def _side_pixels(size: int, longest: int) -> float:
+    """Return the length of a side, by the square root of its size."""
     return round(max(THINNEST, LONGEST * math.sqrt(size / longest)), 1)
 
 
-def colour(side: Side) -> str:
-    """The axis whose colour a side has: of several, the one that comes first."""
+def _side_colour(side: Side) -> str:
+    """Return the axis whose colour a side has: of several, the one that comes first."""
     return side.axes[0] if side.axes else WHOLE

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 from redco_new.errors import RedcoError
+from redco_new.inspect.schema import Document
 
 MARK = '<meta name="generator" content="redco inspect">'  # in the first lines of each page
-HEAD = 500  # characters
+HEAD = 500  # characters of a file that are searched for MARK, which begins within the first 100
 TODO = "choose another FILE"
 
 
-def check(target: Path) -> None:
+def check_page_target(target: Path) -> None:
     """Raise RedcoError if a page cannot be written to `target`; only a page is replaced."""
     where, parent = f"--html {target}", target.parent
     if target.is_dir():
@@ -23,12 +23,12 @@ def check(target: Path) -> None:
         raise RedcoError(where, f"no folder {parent}", "give a folder that exists")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise RedcoError(where, f"the folder {parent} is read-only", TODO)
-    if os.path.lexists(target) and not is_page(target):
+    if os.path.lexists(target) and not _is_page(target):
         raise RedcoError(where, "the file exists and is not a page of redco inspect", TODO)
 
 
-def is_page(path: Path) -> bool:
-    """Whether a file is a page that redco wrote."""
+def _is_page(path: Path) -> bool:
+    """Return whether a file is a page that redco wrote."""
     try:
         with open(path, encoding="utf-8") as file:
             return MARK in file.read(HEAD)
@@ -36,11 +36,11 @@ def is_page(path: Path) -> bool:
         return False
 
 
-def write(target: Path, doc: dict[str, Any]) -> None:
-    """Put the page of a document at `target`, whole or not at all."""
+def write_page(target: Path, doc: Document) -> None:
+    """Write the page of a document to `target`, whole or not at all. Raises RedcoError."""
     staging = target.with_name(f".{target.name}.redco-{secrets.token_hex(4)}")
     try:
-        staging.write_text(render(doc), encoding="utf-8")
+        staging.write_text(render_page(doc), encoding="utf-8")
         os.replace(staging, target)
     except OSError as error:
         what = f"cannot be written: {error.strerror}"
@@ -49,8 +49,8 @@ def write(target: Path, doc: dict[str, Any]) -> None:
         staging.unlink(missing_ok=True)
 
 
-def render(doc: dict[str, Any]) -> str:
-    """The page of a document. All text of the user's is escaped."""
+def render_page(doc: Document) -> str:
+    """Return the page of a document. All text of the user's is escaped."""
     import jinja2
 
     from redco_new.inspect import drawing, units
@@ -65,13 +65,9 @@ def render(doc: dict[str, Any]) -> str:
     sizes = (size for row in doc["parameters"] for size in row["stored_shape"])
     longest = max(sizes, default=1)
     groups = [
-        (rows, drawing.draw(rows[0], doc["mesh"], longest))
-        for rows in drawing.alike(doc["parameters"])
+        (rows, drawing.draw_parameter(rows[0], doc["mesh"], longest))
+        for rows in drawing.group_layers(doc["parameters"])
     ]
     template = environment.get_template("page.html.jinja")
-    return template.render(doc=doc, groups=groups, units=units, **colours(doc))
-
-
-def colours(doc: dict[str, Any]) -> dict[str, Any]:
-    """axes: the mesh axes of more than one device, in the order of their colours."""
-    return {"axes": {axis: n for axis, n in doc["mesh"].items() if n > 1}}
+    axes = {axis: n for axis, n in doc["mesh"].items() if n > 1}
+    return template.render(doc=doc, groups=groups, units=units, axes=axes)

@@ -1,64 +1,68 @@
-"""Which symbols of the three sides are the same one."""
+"""Which symbols of the three sides are the same one, and where a new one goes."""
 
+import ast
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-from redco_new.merge.imports import pair_imports
-from redco_new.merge.symbols import Symbol
+from redco_new.merge.names import eager_names
+from redco_new.merge.symbols import DOC, HEAD, HEADER, Symbol
 
 
 @dataclass(frozen=True, eq=False)
 class Triple:
-    """One symbol on each side, or None where a side lacks it. theirs_at: its place there."""
+    """One symbol on each side, or None where a side lacks it.
+
+    base: as the template wrote it before.
+    ours: as the user has it.
+    theirs: as the template writes it now.
+    theirs_at: its index among the template's symbols.
+    """
 
     base: Symbol | None
     ours: Symbol | None
     theirs: Symbol | None
     theirs_at: int | None
 
-    @property
-    def some(self) -> Symbol:
-        return self.ours or self.theirs or self.base
 
-
-def align(base: list[Symbol], ours: list[Symbol], theirs: list[Symbol]) -> list[Triple]:
-    """Every symbol of the three sides, once: those of ours in their order, theirs, those of base."""
-    in_ours, in_theirs = match(base, ours), match(base, theirs)
+def align_sides(base: list[Symbol], ours: list[Symbol], theirs: list[Symbol]) -> list[Triple]:
+    """Return every symbol of the three sides, once: those of ours in their order, theirs, base."""
+    in_ours, in_theirs = match_symbols(base, ours), match_symbols(base, theirs)
     in_base = {o: b for b, o in in_ours.items()}
-    both_new = match(
-        [s for i, s in enumerate(ours) if i not in in_base],
-        [s for i, s in enumerate(theirs) if i not in in_theirs.values()],
-    )
     new_ours = [i for i in range(len(ours)) if i not in in_base]
     new_theirs = [i for i in range(len(theirs)) if i not in in_theirs.values()]
+    both_new = match_symbols([ours[i] for i in new_ours], [theirs[i] for i in new_theirs])
     twins = {new_ours[a]: new_theirs[b] for a, b in both_new.items()}
 
     def triple(b: int | None, o: int | None, t: int | None) -> Triple:
-        sides = zip((base, ours, theirs), (b, o, t), strict=True)
-        return Triple(*(None if i is None else side[i] for side, i in sides), t)
+        return Triple(
+            None if b is None else base[b],
+            None if o is None else ours[o],
+            None if t is None else theirs[t],
+            t,
+        )
 
-    found = []
+    triples = []
     for o in range(len(ours)):
-        b = in_base.get(o)
-        found.append(triple(b, o, twins.get(o) if b is None else in_theirs.get(b)))
+        in_b = in_base.get(o)
+        triples.append(triple(in_b, o, twins.get(o) if in_b is None else in_theirs.get(in_b)))
     of_base = {t: b for b, t in in_theirs.items()}
-    seen = {x.theirs_at for x in found}
-    found += [triple(of_base.get(t), None, t) for t in range(len(theirs)) if t not in seen]
+    seen = {x.theirs_at for x in triples}
+    triples += [triple(of_base.get(t), None, t) for t in range(len(theirs)) if t not in seen]
     gone = [b for b in range(len(base)) if b not in in_ours and b not in in_theirs]
-    return found + [triple(b, None, None) for b in gone]
+    return triples + [triple(b, None, None) for b in gone]
 
 
-def match(these: list[Symbol], those: list[Symbol]) -> dict[int, int]:
-    """Index -> index of the same symbol: of one key, the equal ones first, the rest in order."""
+def match_symbols(these: list[Symbol], those: list[Symbol]) -> dict[int, int]:
+    """Return index -> index of the same symbol: of one key, equal ones first, the rest in order."""
     a, b = dict(enumerate(these)), dict(enumerate(those))
-    pairs = pair_imports(
+    pairs = _pair_imports(
         {i: s for i, s in a.items() if s.imports}, {i: s for i, s in b.items() if s.imports}
     )
-    left, right = by_key(a), by_key(b)
+    left, right = _by_key(a), _by_key(b)
     for key in left.keys() & right.keys():
         for i in left[key]:
-            equal = [j for j in right[key] if these[i].print == those[j].print]
+            equal = [j for j in right[key] if these[i].fingerprint == those[j].fingerprint]
             if equal:
                 pairs[i] = equal[0]
                 right[key].remove(equal[0])
@@ -67,37 +71,132 @@ def match(these: list[Symbol], those: list[Symbol]) -> dict[int, int]:
     return pairs
 
 
-def by_key(symbols: dict[int, Symbol]) -> dict[str, list[int]]:
-    """The symbols but the imports, which have no key of their own."""
-    found: dict[str, list[int]] = defaultdict(list)
+def _by_key(symbols: dict[int, Symbol]) -> dict[str, list[int]]:
+    """Return the symbols but the imports, which have no key of their own."""
+    by_key: dict[str, list[int]] = defaultdict(list)
     for i, symbol in symbols.items():
         if not symbol.imports:
-            found[symbol.key].append(i)
-    return found
+            by_key[symbol.key].append(i)
+    return by_key
 
 
-def scattered(*sides: list[Symbol]) -> set[str]:
-    """The names that a side defines several times, with others between, and not all sides alike."""
-    base, ours, theirs = (Counter(s.key for s in side if s.key in s.names) for side in sides)
+def _pair_imports(these: dict[int, Symbol], those: dict[int, Symbol]) -> dict[int, int]:
+    """Return index -> index of the imports that bind the same, or else are from the same module."""
+    pairs: dict[int, int] = {}
+    readings: tuple[Callable[[Symbol], Hashable], ...] = (
+        lambda symbol: frozenset(symbol.imports),
+        module_of,
+    )
+    for reading in readings:
+        free = {j: reading(s) for j, s in those.items() if j not in pairs.values()}
+        for i, symbol in these.items():
+            if i in pairs or (key := reading(symbol)) is None:
+                continue
+            match = next((j for j, other in free.items() if other == key), None)
+            if match is not None:
+                pairs[i] = match
+                del free[match]
+    return pairs
+
+
+def module_of(symbol: Symbol) -> str | None:
+    """Return the module of a single `from` statement, None for any other import."""
+    one = len(symbol.nodes) == 1 and isinstance(symbol.nodes[0], ast.ImportFrom)
+    return symbol.imports[0].module if one else None
+
+
+def scattered_keys(base: list[Symbol], ours: list[Symbol], theirs: list[Symbol]) -> set[str]:
+    """Return the names that a side defines in several places, and not all sides equally often."""
+    b, o, t = (Counter(s.key for s in side if s.key in s.names) for side in (base, ours, theirs))
     return {
         key
-        for key in base.keys() | ours.keys()
-        if not base[key] == ours[key] == theirs[key] and max(base[key], ours[key], theirs[key]) > 1
+        for key in b.keys() | o.keys()
+        if not b[key] == o[key] == t[key] and max(b[key], o[key], t[key]) > 1
     }
 
 
-def others(symbols: list[Symbol], keys: set[str]) -> list[Symbol]:
+def without_keys(symbols: list[Symbol], keys: set[str]) -> list[Symbol]:
+    """Return the symbols that have none of `keys`."""
     return [s for s in symbols if s.key not in keys]
 
 
-def of_key(symbols: list[Symbol], key: str) -> list[Symbol]:
+def with_key(symbols: list[Symbol], key: str) -> list[Symbol]:
+    """Return the symbols of that key."""
     return [s for s in symbols if s.key == key]
 
 
-def untouched(base: list[Symbol], ours: list[Symbol]) -> bool:
-    """Whether ours say what those of base said."""
-    return len(base) == len(ours) and all(b.same(o) for b, o in zip(base, ours, strict=True))
+def all_same(these: list[Symbol], those: list[Symbol]) -> bool:
+    """Return whether two lists of symbols say the same."""
+    pairs = zip(these, those, strict=False)
+    return len(these) == len(those) and all(a.same(b) for a, b in pairs)
 
 
-def bound_by(symbols: Iterable[Symbol]) -> set[str]:
+def names_bound_by(symbols: Iterable[Symbol]) -> set[str]:
+    """Return the names that `symbols` bind."""
     return {name for symbol in symbols for name in symbol.names}
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A symbol of the result.
+
+    symbol: what it says.
+    lead: its blank lines and comments above.
+    body: its other lines.
+    theirs_at: its index among the template's symbols, None where the template lacks it.
+    ours: the user's symbol in its place, if any.
+    """
+
+    symbol: Symbol
+    lead: list[str]
+    body: list[str]
+    theirs_at: int | None
+    ours: Symbol | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        return self.lead + self.body
+
+
+def insert_symbol(symbol: Symbol, body: list[str], theirs_at: int, items: list[Item]) -> int | None:
+    """Insert a symbol of the template into `items` after the one that it follows there.
+
+    It goes below what it needs when it runs, and above what needs it then.
+    body: its lines in the result.
+    theirs_at: its index among the template's symbols.
+    Returns its index in `items`; None if it fits nowhere.
+    """
+    needs = eager_names(symbol.nodes)
+    below = [i + 1 for i, item in enumerate(items) if item.symbol.names & needs]
+    above = [i for i, item in enumerate(items) if eager_names(item.symbol.nodes) & symbol.names]
+    low = max([_end_of_preamble(symbol, items), *below])
+    high = min([len(items) - 1, *above])
+    if low > high:
+        return None
+    at = min(max(_index_beside_neighbour(theirs_at, items), low), high)
+    items.insert(at, Item(symbol, symbol.lead, body, theirs_at))
+    return at
+
+
+def _index_beside_neighbour(theirs_at: int, items: list[Item]) -> int:
+    """Return the index after the nearest symbol above in the template, else before that below."""
+    indices = {item.theirs_at: i for i, item in enumerate(items) if item.theirs_at is not None}
+    above = [at for at in indices if at < theirs_at]
+    below = [at for at in indices if at > theirs_at]
+    return indices[max(above)] + 1 if above else indices[min(below)]
+
+
+def _end_of_preamble(symbol: Symbol, items: list[Item]) -> int:
+    """Return the first index for a symbol: below the docstring and the imports of `__future__`.
+
+    An import of `__future__` may be above the others of it.
+    """
+    keys = {HEAD, HEADER, DOC}
+    top = [i for i, x in enumerate(items) if x.symbol.key in keys]
+    if not _is_future(symbol):
+        top += [i for i, x in enumerate(items) if _is_future(x.symbol)]
+    return max(top, default=-1) + 1
+
+
+def _is_future(symbol: Symbol) -> bool:
+    return any(x.module == "__future__" for x in symbol.imports)

@@ -1,4 +1,4 @@
-"""What a merge gives back."""
+"""What a merge works with and returns: the merged file, its conflicts and its warnings."""
 
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +11,7 @@ class Conflict:
 
     symbol: its dotted path in the file ("Optimizer.schedule"), "line 12" in a text file, or WHOLE.
     theirs: the template's side; "" where the template removes the symbol.
+    reason: why the change is not in the file, for the user to read.
     pending: True where the symbol is one of the user's own functions: a note, not a failure.
     """
 
@@ -21,25 +22,57 @@ class Conflict:
 
 
 @dataclass(frozen=True)
-class Merged:
-    """A merged file. Where a symbol is in conflict, `content` holds the user's side of it."""
+class MergeResult:
+    """A merged file.
+
+    content: the file; where a symbol is in conflict, the user's side of it.
+    conflicts: the changes of the template that `content` lacks.
+    warnings: what the user should know of the rest.
+    """
 
     content: bytes
     conflicts: list[Conflict] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
-def kept_whole(ours: bytes, theirs: bytes, reason: str) -> Merged:
-    """The user's file as it is, and the template's beside it."""
-    return Merged(ours, [Conflict(WHOLE, readable(theirs), reason)])
+@dataclass
+class Session:
+    """The state of one merge of a Python file.
+
+    owned: symbols that are never merged into once the user has edited them.
+    width: characters of a line.
+    removed_but_used: names that the template removes and the result still uses: they stay.
+    deleted_but_used: names whose imports the user deleted and the result uses: they come back.
+    conflicts: as in `MergeResult`, so far.
+    warnings: as in `MergeResult`, so far.
+    """
+
+    owned: frozenset[str]
+    width: int
+    removed_but_used: frozenset[str] = frozenset()
+    deleted_but_used: frozenset[str] = frozenset()
+    conflicts: list[Conflict] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add_conflict(self, path: str, theirs: str, reason: str) -> None:
+        """Record that the file lacks the template's side of the symbol at `path`."""
+        self.conflicts.append(Conflict(path, theirs, reason, path in self.owned))
 
 
-def readable(data: bytes) -> str:
-    """`data` as text for a person to read: bytes that are not UTF-8 are escaped."""
+def keep_whole(ours: bytes, theirs: bytes, reason: str) -> MergeResult:
+    """Return the user's file as it is, with the template's whole file in conflict."""
+    return MergeResult(ours, [Conflict(WHOLE, readable_text(theirs), reason)])
+
+
+def readable_text(data: bytes) -> str:
+    """Return `data` as text for a person to read: bytes that are not UTF-8 are escaped."""
     return data.decode("utf-8-sig", "backslashreplace")
 
 
-def not_taken(conflict: Conflict, why: str) -> Conflict:
-    """`conflict`, which the user chose to take and which stays. why: "" if for its own reason."""
-    told = f"{conflict.reason}; it cannot be taken by itself{why and ': '}{why}"
-    return replace(conflict, reason=told)
+def still_in_conflict(conflict: Conflict, why: str) -> Conflict:
+    """Return a conflict whose template side the user chose in vain, with the reason for that.
+
+    why: "" where the conflict's own reason is the only one.
+    """
+    reason = f"{conflict.reason}; it cannot be taken by itself{why and ': '}{why}"
+    return replace(conflict, reason=reason)

@@ -1,22 +1,35 @@
-"""Bytes of a Python file <-> its lines, so that nothing is lost on the way."""
+"""A Python file as lines, from which its bytes can be restored, and what a piece of code says."""
 
+import ast
 import codecs
 import io
 import re
 import tokenize
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from tokenize import TokenInfo
+from typing import NamedTuple
 
-LINE = re.compile(r"[^\n]*\n|[^\n]+")
+# The tokens that no formatter adds or removes: they tell where a comment stands.
+_WORDS = {tokenize.NAME, tokenize.NUMBER, tokenize.STRING}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+# str.splitlines also cuts at form feeds and Unicode separators, where Python sees no new line.
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class Unmergeable(Exception):
-    """The file can only be kept whole; the message says why."""
+    """The reason why a file can only be kept whole."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A decoded file: its lines, each with its own line ending."""
+    """A decoded file.
+
+    lines: each with its own line ending.
+    encoding: as Python names it.
+    bom: its byte order mark, or b"".
+    """
 
     lines: list[str]
     encoding: str
@@ -29,7 +42,7 @@ class Source:
         return max(ends, key=ends.__getitem__, default="\n")
 
     def encode(self, lines: list[str]) -> bytes:
-        """`lines` as bytes of this file: its encoding, mark, and newline (or none) at the end.
+        """Return `lines` as bytes with this file's encoding, mark, and newline or none at the end.
 
         Raises Unmergeable if they hold a character that this file's encoding lacks.
         """
@@ -42,8 +55,8 @@ class Source:
             raise Unmergeable(f"your file's encoding, {self.encoding}, lacks: {error}") from error
 
 
-def decode(data: bytes) -> Source:
-    """The lines of a Python file. Raises Unmergeable if they cannot be told with certainty."""
+def decode_source(data: bytes) -> Source:
+    """Return a Python file as lines. Raises Unmergeable if they cannot be told with certainty."""
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     rest = data.removeprefix(bom)
     try:
@@ -54,14 +67,77 @@ def decode(data: bytes) -> Source:
         raise Unmergeable(f"cannot be decoded: {error}") from error
     if not exact or re.search(r"\r(?!\n)", text):
         raise Unmergeable("has bytes or line endings that Python itself reads in two ways")
-    return Source(LINE.findall(text), encoding, bom)
+    return Source(_LINE.findall(text), encoding, bom)
 
 
-def bare(lines: list[str]) -> list[str]:
-    """`lines` without their line endings."""
+def without_endings(lines: list[str]) -> list[str]:
+    """Return `lines` without their line endings."""
     return [line.rstrip("\r\n") for line in lines]
 
 
-def plain(lines: list[str]) -> str:
-    """`lines` as one text with "\\n" line endings, the last one too."""
-    return "".join(line + "\n" for line in bare(lines))
+def plain_text(lines: list[str]) -> str:
+    """Return `lines` as one text with "\\n" line endings, the last one too."""
+    return "".join(line + "\n" for line in without_endings(lines))
+
+
+class Fingerprint(NamedTuple):
+    """What a piece of code says: equal for two that differ in layout only.
+
+    trees: the syntax trees of its statements.
+    comments: each with the number of words before it, which tells its place.
+    numbers: as they are spelled (0x10 is not 16).
+    """
+
+    trees: tuple[str, ...]
+    comments: tuple[tuple[int, str], ...]
+    numbers: tuple[str, ...]
+
+
+def fingerprint_code(nodes: Iterable[ast.AST], tokens: Iterable[TokenInfo]) -> Fingerprint:
+    """Return the fingerprint of statements, whose tokens are `tokens`."""
+    comments, numbers, words = [], [], 0
+    for token in tokens:
+        words += token.type in _WORDS
+        if token.type == tokenize.COMMENT:
+            comments.append((words, comment_text(token.string)))
+        elif token.type == tokenize.NUMBER:
+            numbers.append(token.string.lower())
+    return Fingerprint(tuple(ast.dump(node) for node in nodes), tuple(comments), tuple(numbers))
+
+
+def tokens_of(text: str) -> list[TokenInfo]:
+    """Return the tokens of a text. Raises SyntaxError or tokenize.TokenError."""
+    return list(tokenize.generate_tokens(io.StringIO(text).readline))
+
+
+def parse_code(text: str) -> ast.Module:
+    """Return the syntax tree of `text`, its docstrings without their layout. Raises SyntaxError."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and (literal := docstring_of(node.body[:1])):
+            lines = str(literal.value).strip().splitlines()
+            literal.value = "\n".join(line.strip() for line in lines)
+    return tree
+
+
+def docstring_of(nodes: list[ast.stmt]) -> ast.Constant | None:
+    """Return the text that `nodes` consist of, which is a docstring if they begin a scope."""
+    match nodes:
+        case [ast.Expr(value=ast.Constant(value=str()) as literal)]:
+            return literal
+    return None
+
+
+def comment_text(line: str) -> str:
+    """Return what a comment says: "#x", "# x " and "    # x" say the same."""
+    return line.strip().removeprefix("#").strip()
+
+
+def last_line(node: ast.stmt | ast.expr) -> int:
+    """Return the number of the last line of a node that was parsed from a text; the first is 1."""
+    return node.end_lineno or node.lineno
+
+
+def indent_of_line(line: str) -> str:
+    """Return the blanks that a line begins with."""
+    return line[: len(line) - len(line.lstrip())]

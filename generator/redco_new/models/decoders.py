@@ -43,7 +43,7 @@ class DecoderQuirks(GroupedQuirks):
     grouped: whether there are fewer key and value heads than query heads.
     qkv_bias, o_bias, mlp_bias: whether these linear layers have a bias.
     qk_norm: whether queries and keys are normed, each head by itself.
-    tensors: the file decoder/tensors_*: whether checkpoints fuse kernels.
+    tensors: the file of shared/tensors: whether checkpoints fuse kernels.
     """
 
     rope: str = "default"

@@ -17,7 +17,7 @@ from redco_new.models.hf_config import (
     constructor_keys,
     unusual_keys,
 )
-from redco_new.render.python import print_python
+from redco_new.render.template import Template
 from redco_new.request import is_folder
 from redco_new.request.lookup import look_up
 
@@ -80,10 +80,9 @@ class Model:
             hf=self.hf,
         )
 
-    def print_file(self, template: Path, package: str, file: str) -> str:
-        """Return the text of "model.py" or "weights.py" in a project. Raises RedcoError."""
-        path = f"models/{self.family.template}/{file}.jinja"
-        return print_python(template, path, vars(self.context(package)))
+    def print_files(self, template: Template, package: str) -> dict[str, str]:
+        """Return the texts of "model.py" and "weights.py" in a project. Raises RedcoError."""
+        return template.print_folder(f"models/{self.family.template}", self.context(package))
 
 
 def find_model(

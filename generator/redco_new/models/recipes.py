@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from redco_new.errors import RedcoError
 from redco_new.models.family import CAUSAL, ENCODER_DECODER, IMAGES, MASKED, Family
 from redco_new.render.execute import load_text
-from redco_new.render.python import print_python
+from redco_new.render.template import Template
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,15 @@ class Recipe:
     train: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
-    def pipeline(self, template: Path) -> str:
-        """Return the text of its pipeline.py. Raises RedcoError."""
-        return print_python(template, f"recipes/{self.name}/pipeline.py", {})
+    def print_files(
+        self, template: Template, tokenizer: str, sequence_length: int
+    ) -> dict[str, str]:
+        """Return the texts of "pipeline.py" and of "data.py", the section `data` of config.py.
 
-    def data(self, template: Path, tokenizer: str, sequence_length: int) -> str:
-        """Return the text of the section `data` of config.py. Raises RedcoError."""
+        Raises RedcoError.
+        """
         context = DataContext(tokenizer, sequence_length)
-        return print_python(template, f"recipes/{self.name}/data.py.jinja", vars(context))
+        return template.print_folder(f"recipes/{self.name}", context)
 
 
 def _text(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
@@ -193,12 +193,12 @@ def choose_recipe(family: Family, name: str, model: str) -> Recipe:
 
 
 def loss_and_batch(
-    recipe: Recipe, template: Path, rows: int, sizes: Mapping[str, Any], length: int
+    recipe: Recipe, pipeline: str, rows: int, sizes: Mapping[str, Any], length: int
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Return loss(model, batch, rngs) of a recipe's pipeline, and an abstract batch of `rows` for it."""
+    """Return loss(model, batch, rngs) of the text of a pipeline, and an abstract batch of `rows` for it."""
     import jax
 
-    module = load_text("pipeline.py", recipe.pipeline(template))
+    module = load_text("pipeline.py", pipeline)
     row = module.collate([recipe.example(sizes, length)])
     batch = {name: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype) for name, x in row.items()}
     return module.loss, batch

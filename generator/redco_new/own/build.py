@@ -1,4 +1,4 @@
-"""A class of the user's, made and called with abstract arrays: what it needs, and what it gives."""
+"""Make and call a class of the user's own with abstract arrays: what it needs, and what it gives."""
 
 from __future__ import annotations
 
@@ -14,26 +14,35 @@ from jax.extend.core import Jaxpr, jaxprs_in_params
 
 from redco_new.errors import RedcoError
 from redco_new.request.own_class import Input
-from redco_new.sharding.untraceable import advise, place, say
-from redco_new.own.find import Found
+from redco_new.sharding import error_advice, error_location, error_message
+from redco_new.own.find import Reference
 from redco_new.own.signature import MODES, check_arguments, check_inputs
 
 T = TypeVar("T")
-ROWS = 8  # of the batch that is traced
-RANDOM = {"random_bits", "random_gamma", "threefry2x32", "rng_bit_generator"}
+# Rows of the batch that is traced, by which an output with B is recognized: more than the one row
+# that broadcasts, and few, since a number that is also the first dim of another array misleads.
+ROWS = 8
+# The primitives of JAX that draw: those of keys of jax.random (threefry and rbg), and of gamma.
+RANDOM_PRIMITIVES = {"random_bits", "random_gamma", "threefry2x32", "rng_bit_generator"}
 
 
 @dataclass(frozen=True)
-class Made:
-    """A class, its arguments and inputs, and what follows from a trace of its call.
+class AbstractModel:
+    """A class of the user's own, how it is made and called, and what follows from a trace of its call.
 
-    takes_rngs: whether the constructor does.  mode: the argument of the call that tells training
-    from evaluation, or "".  outputs: what a call gives, of ShapeDtypeStructs with ROWS rows.
-    random: whether a call draws random numbers.  collections: of Linen, that a call changes.
-    stateful: whether there is more to it than parameters.
+    reference: the class
+    linen: whether it is of Flax Linen; it is of NNX otherwise
+    arguments: of its constructor, by name
+    inputs: of its call, by name
+    takes_rngs: whether the constructor takes rngs
+    mode: the argument of the call that tells training from evaluation, or ""
+    outputs: what a call gives, a tree of ShapeDtypeStructs with ROWS rows
+    random: whether a call draws random numbers
+    collections: of Linen, that a call changes
+    stateful: whether it has more than parameters, or computes otherwise in training
     """
 
-    found: Found
+    reference: Reference
     linen: bool
     arguments: Mapping[str, Any]
     inputs: Mapping[str, Input]
@@ -45,108 +54,119 @@ class Made:
     stateful: bool
 
 
-def make(
-    found: Found, where: str, arguments: Mapping[str, Any], inputs: Mapping[str, Input]
-) -> Made:
-    """Make and call the class `found`. where: what gave the arguments and inputs.
+def build_abstract(
+    reference: Reference, where: str, arguments: Mapping[str, Any], inputs: Mapping[str, Input]
+) -> AbstractModel:
+    """Make and call the class `reference` with abstract arrays.
+
+    where: what gave the arguments and inputs
 
     Raises RedcoError for what is no Flax module, for arguments that it does not take or that it
     lacks, and for what cannot be traced, with the user's line.
     """
-    cls = found.value
+    cls, name = reference.value, reference.name
     if not (isinstance(cls, type) and issubclass(cls, linen.Module | nnx.Module)):
-        what = f"{found.name} is not a Flax module, of flax.nnx or flax.linen"
+        what = f"{name} is not a Flax module, of flax.nnx or flax.linen"
         raise RedcoError("--model", what, "derive the class from nnx.Module or nn.Module")
-    takes_rngs = check_arguments(where, found.name, inspect.signature(cls.__init__), arguments)
-    mode = check_inputs(where, found.name, inspect.signature(cls.__call__), inputs)
+    takes_rngs = check_arguments(where, name, inspect.signature(cls.__init__), arguments)
+    mode = check_inputs(where, name, inspect.signature(cls.__call__), inputs)
     is_linen = issubclass(cls, linen.Module)
 
     def build() -> nnx.Module:
-        if is_linen:
-            return build_linen(cls, arguments, inputs, mode)
+        if issubclass(cls, linen.Module):
+            return _build_linen(cls, arguments, inputs, mode)
         return cls(**arguments, **({"rngs": nnx.Rngs(0)} if takes_rngs else {}))
 
-    model = attempt(found.name, lambda: nnx.eval_shape(build))
-    collections = find_collections(found, arguments, inputs, mode) if is_linen else ()
-    jaxpr, outputs = call(found.name, model, inputs, mode, collections)
-    _, params, streams, rest = nnx.split(model, nnx.Param, nnx.RngState, ...)
+    model = call_user_code(name, lambda: nnx.eval_shape(build))
+    collections = _find_collections(reference, arguments, inputs, mode) if is_linen else ()
+    jaxpr, outputs = _trace_call(name, model, inputs, mode, collections)
+    _, *states = nnx.split(model, nnx.Param, nnx.RngState, ...)
+    params, streams, rest = states
     if not jax.tree.leaves(params):
-        raise RedcoError("--model", f"{found.name} has no parameters", "there is nothing to train")
-    random = draws(jaxpr) if is_linen else bool(jax.tree.leaves(streams))
-    stateful = random or bool(mode) or bool(jax.tree.leaves(rest))
-    return Made(
-        found, is_linen, arguments, inputs, takes_rngs, mode, outputs, random, collections, stateful
+        raise RedcoError("--model", f"{name} has no parameters", "there is nothing to train")
+    random = _draws_random(jaxpr) if is_linen else bool(jax.tree.leaves(streams))
+    return AbstractModel(
+        reference=reference,
+        linen=is_linen,
+        arguments=arguments,
+        inputs=inputs,
+        takes_rngs=takes_rngs,
+        mode=mode,
+        outputs=outputs,
+        random=random,
+        collections=collections,
+        stateful=random or bool(mode) or bool(jax.tree.leaves(rest)),
     )
 
 
-def build_linen(
-    cls: type, arguments: Mapping[str, Any], inputs: Mapping[str, Input], mode: str
+def call_user_code(name: str, function: Callable[[], T]) -> T:
+    """Return function(), which runs the user's `name`. Raises RedcoError with the user's line."""
+    try:
+        return function()
+    except Exception as error:  # the user's own code may raise anything
+        what = f"{name} cannot be traced: {error_message(error).rstrip('.')}"
+        raise RedcoError(error_location(error, name), what, error_advice(error)) from error
+
+
+def abstract_batch(inputs: Mapping[str, Input], rows: int) -> dict[str, jax.ShapeDtypeStruct]:
+    """Return a batch of `rows` rows, input -> ShapeDtypeStruct (rows, *shape)."""
+    return {k: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for k, x in inputs.items()}
+
+
+def _build_linen(
+    cls: type[linen.Module], arguments: Mapping[str, Any], inputs: Mapping[str, Input], mode: str
 ) -> nnx.Module:
-    """A Linen class as an NNX module, as model.py of a project has it."""
+    """Return a Linen class as an NNX module, as model.py of a project has it."""
+    zeros = {name: jnp.zeros((1, *x.shape), x.dtype) for name, x in inputs.items()}
     net = nnx.bridge.ToNNX(cls(**arguments), rngs=nnx.Rngs(0))
-    return net.lazy_init(**zeros(inputs, 1), **modes(mode, False))
+    return net.lazy_init(**zeros, **_mode_argument(mode, False))
 
 
-def call(
+def _find_collections(
+    reference: Reference, arguments: Mapping[str, Any], inputs: Mapping[str, Input], mode: str
+) -> tuple[str, ...]:
+    """Return the collections of a Linen module besides its parameters."""
+
+    def init(batch: Any) -> Any:
+        net, key = reference.value(**arguments), jax.random.key(0)
+        return net.init(key, **batch, **_mode_argument(mode, False))
+
+    variables = call_user_code(
+        reference.name, lambda: jax.eval_shape(init, abstract_batch(inputs, 1))
+    )
+    return tuple(name for name in variables if name != "params")
+
+
+def _trace_call(
     name: str,
     model: nnx.Module,
     inputs: Mapping[str, Input],
     mode: str,
     collections: tuple[str, ...],
 ) -> tuple[Jaxpr, Any]:
-    """(program, outputs) of a call of an abstract model in training. Raises RedcoError."""
+    """Return (program, outputs) of a call of an abstract model in training. Raises RedcoError."""
     graph, state = nnx.split(model)
     mutable = {"mutable": list(collections)} if collections else {}
 
     def forward(state: Any, batch: Any) -> Any:
         model = nnx.merge(graph, state)
         model.train()
-        return model(**batch, **modes(mode, True), **mutable)
+        return model(**batch, **_mode_argument(mode, True), **mutable)
 
     trace = jax.make_jaxpr(forward, return_shape=True)
-    jaxpr, outputs = attempt(name, lambda: trace(state, shapes(inputs, ROWS)))
+    jaxpr, outputs = call_user_code(name, lambda: trace(state, abstract_batch(inputs, ROWS)))
     return jaxpr.jaxpr, outputs
 
 
-def attempt(name: str, run: Callable[[], T]) -> T:
-    """run(), which calls the user's code. Raises RedcoError, which names their line."""
-    try:
-        return run()
-    except Exception as error:  # the user's own code may raise anything
-        what = f"{name} cannot be traced: {say(error).rstrip('.')}"
-        raise RedcoError(place(error, name), what, advise(error)) from error
-
-
-def find_collections(
-    found: Found, arguments: Mapping[str, Any], inputs: Mapping[str, Input], mode: str
-) -> tuple[str, ...]:
-    """The collections of a Linen module besides its parameters."""
-
-    def variables(batch: Any) -> Any:
-        return found.value(**arguments).init(jax.random.key(0), **batch, **modes(mode, False))
-
-    made = attempt(found.name, lambda: jax.eval_shape(variables, shapes(inputs, 1)))
-    return tuple(name for name in made if name != "params")
-
-
-def modes(mode: str, training: bool) -> dict[str, bool]:
-    """The argument of a call that tells it whether it is trained."""
+def _mode_argument(mode: str, training: bool) -> dict[str, bool]:
+    """Return the argument of a call that says whether it trains; none where it has no mode."""
     return {mode: MODES[mode] == training} if mode else {}
 
 
-def shapes(inputs: Mapping[str, Input], rows: int) -> dict[str, jax.ShapeDtypeStruct]:
-    """A batch of so many rows, abstract."""
-    return {k: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for k, x in inputs.items()}
-
-
-def zeros(inputs: Mapping[str, Input], rows: int) -> dict[str, jax.Array]:
-    """A batch of so many rows, of zeros."""
-    return {name: jnp.zeros((rows, *x.shape), x.dtype) for name, x in inputs.items()}
-
-
-def draws(jaxpr: Jaxpr) -> bool:
-    """Whether a program draws random numbers."""
+def _draws_random(jaxpr: Jaxpr) -> bool:
+    """Return whether a program draws random numbers."""
     return any(
-        eqn.primitive.name in RANDOM or any(map(draws, jaxprs_in_params(eqn.params)))
+        eqn.primitive.name in RANDOM_PRIMITIVES
+        or any(map(_draws_random, jaxprs_in_params(eqn.params)))
         for eqn in jaxpr.eqns
     )

@@ -15,14 +15,21 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.request.names import TAKEN, package_name
 from redco_new.request.own_class import is_file
-from redco_new.sharding.untraceable import place, say
+from redco_new.sharding import error_location, error_message
+
+# How similar a name must be to be suggested, of 1: looser than difflib's 0.6, since only a few
+# names of one module compete, so that a far guess helps more than a list of all.
+NAME_CUTOFF = 0.4
 
 
 @dataclass(frozen=True)
-class Found:
-    """A name that was imported.
+class Reference:
+    """A class or function of the user's own, imported.
 
-    module: that it is in.  folder: of its file, relative to the project's; "" for a module.
+    value: the class or function itself
+    name: its name in its module
+    module: the module that it is in
+    folder: where the module's file lies, relative to the project; "" for an installed module
     """
 
     value: Any
@@ -31,48 +38,53 @@ class Found:
     folder: str
 
 
-def find(where: str, reference: str, folder: Path, project: str) -> Found:
-    """What `reference` names; its path, if it has one, is relative to `folder`, the project's.
+def find_reference(where: str, reference: str, folder: Path, project: str) -> Reference:
+    """Import what `reference` names, FILE.py:NAME or MODULE:NAME.
 
-    Raises RedcoError, which names `where`: the flag.
+    where: the flag that `reference` was given with
+    folder: of the project, which the path of a file is relative to
+    project: the project's name, which no file of the user's may have
+
+    Raises RedcoError where there is no such file, module or name, or it cannot be imported.
     """
     source, _, name = reference.rpartition(":")
     if is_file(reference):
-        module = import_file(where, (folder / source).resolve(), project)  # it may not exist yet
+        module = _import_file(where, (folder / source).resolve(), project)  # it may not exist yet
         beside = Path(source).parent.as_posix()
     else:
-        module, beside = import_module(where, source), ""
+        module, beside = _import_module(where, source), ""
     if not hasattr(module, name):
-        raise missing(where, name, source, module)
-    return Found(getattr(module, name), name, module.__name__, beside)
+        raise _missing_name(where, name, source, module)
+    return Reference(getattr(module, name), name, module.__name__, beside)
 
 
-def missing(where: str, name: str, source: str, module: ModuleType) -> RedcoError:
-    """The error for a name that a module has not, with the near ones of those that it defines."""
-    here = [
+def _missing_name(where: str, name: str, source: str, module: ModuleType) -> RedcoError:
+    """Return the error for a name that a module lacks, with the similar ones that it defines."""
+    names = [
         key
         for key, value in vars(module).items()
         if callable(value) and getattr(value, "__module__", "") == module.__name__
     ]
-    near = difflib.get_close_matches(name, here, n=3, cutoff=0.4)
-    known = f"choose one of {', '.join(here)}" if here else "define it there"
-    todo = f"did you mean {' or '.join(near)}?" if near else known
+    near = difflib.get_close_matches(name, names, n=3, cutoff=NAME_CUTOFF)
+    others = f"choose one of {', '.join(names)}" if names else "define it there"
+    todo = f"did you mean {' or '.join(near)}?" if near else others
     shown = Path(source).name if is_file(f"{source}:{name}") else source
     return RedcoError(where, f"{shown} has no {name}", todo)
 
 
-def import_file(where: str, path: Path, project: str) -> ModuleType:
-    """The module that a file is, which then has the name of the file. Raises RedcoError."""
+def _import_file(where: str, path: Path, project: str) -> ModuleType:
+    """Import a file as the module of its stem. Raises RedcoError if that fails."""
     name = path.stem
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")])
         todo = f"did you mean {' or '.join(near)}?" if near else "check the path"
-        raise RedcoError(where, f"no file {_typed(path)}", todo)
+        raise RedcoError(where, f"no file {_relative_path(path)}", todo)
     if name in TAKEN or name in sys.stdlib_module_names or name == package_name(project):
         what = f"{path.name} would hide the module {name}, which the project needs"
         raise RedcoError(where, what, "rename the file")
     sys.path.insert(0, str(path.parent))  # the file may import what lies beside it
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader  # a path that ends in .py always has both
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # the project's model.py imports it by this name
     wrote, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing in the user's folder
@@ -80,46 +92,50 @@ def import_file(where: str, path: Path, project: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # the user's own code may raise anything
         del sys.modules[name]
-        raise unimportable(path.name, error) from error
+        raise _import_failure(path.name, error) from error
     finally:
         sys.dont_write_bytecode = wrote
     return module
 
 
-def import_module(where: str, name: str) -> ModuleType:
-    """The module of that name. Raises RedcoError."""
+def _import_module(where: str, name: str) -> ModuleType:
+    """Import an installed module. Raises RedcoError if that fails."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             todo = "install it where redco-new is, or give a file: --model path/to/file.py:NAME"
             raise RedcoError(where, f"no module {error.name}", todo) from error
-        raise unimportable(name, error) from error
+        raise _import_failure(name, error) from error
     except (Exception, SystemExit) as error:
-        raise unimportable(name, error) from error
+        raise _import_failure(name, error) from error
 
 
-def unimportable(name: str, error: BaseException) -> RedcoError:
-    """The error for the user's code that fails while it is imported: its line, and what it says."""
+def _import_failure(name: str, error: BaseException) -> RedcoError:
+    """Return the error for the user's code that fails while it is imported, with its line."""
     if isinstance(error, SyntaxError):
         text = (error.text or "").strip()
         return RedcoError(
             f"{error.filename}:{error.lineno}", f"{error.msg}: `{text}`", "mend that line"
         )
-    return RedcoError(place(error, name), f"it cannot be imported: {say(error)}", "mend that line")
+    return RedcoError(
+        error_location(error, name),
+        f"it cannot be imported: {error_message(error)}",
+        "mend that line",
+    )
 
 
-def check_callable(where: str, found: Found) -> None:
-    """Raise RedcoError if what was found cannot be called without arguments."""
+def check_callable(where: str, reference: Reference) -> None:
+    """Raise RedcoError if `reference` cannot be called without arguments."""
     try:
-        inspect.signature(found.value).bind()
+        inspect.signature(reference.value).bind()
     except (TypeError, ValueError) as error:
-        what = f"{found.name} is no function that can be called without arguments: {error}"
+        what = f"{reference.name} is no function that can be called without arguments: {error}"
         raise RedcoError(where, what, "point to one that gives (arguments, inputs)") from error
 
 
-def _typed(path: Path) -> str:
-    """A path as a person would type it here."""
+def _relative_path(path: Path) -> str:
+    """Return `path` relative to the working folder, or as it is where it lies elsewhere."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

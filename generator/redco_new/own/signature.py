@@ -5,34 +5,72 @@ from __future__ import annotations
 import difflib
 import inspect
 import keyword
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.request.own_class import Input
 
 OF_FLAX = {"self", "parent", "name", "rngs"}  # arguments that the user does not give
-# What classes call the argument of their call that tells training from evaluation: its value in training.
+# What classes call the argument of their call that tells training from evaluation, and its value in
+# training: `deterministic` and `use_running_average` are those of the layers of Flax itself, the
+# others are frequent in training programs. An argument of another name keeps its default.
 MODES = {
     **dict.fromkeys(("train", "training", "is_training", "is_train"), True),
     **dict.fromkeys(("deterministic", "use_running_average", "inference"), False),
 }
 
 
+@dataclass(frozen=True)
+class _Parameters:
+    """What a function takes by name.
+
+    names: of its parameters
+    required: those without a default
+    any_name: whether it takes **kwargs
+    """
+
+    names: tuple[str, ...]
+    required: tuple[str, ...]
+    any_name: bool
+
+    @staticmethod
+    def of(signature: inspect.Signature, leave_out: Collection[str]) -> _Parameters:
+        """Read the parameters of a signature but for `leave_out`."""
+        parameters = [p for name, p in signature.parameters.items() if name not in leave_out]
+        named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        return _Parameters(
+            tuple(p.name for p in named),
+            tuple(p.name for p in named if p.default is inspect.Parameter.empty),
+            any(p.kind is p.VAR_KEYWORD for p in parameters),
+        )
+
+    def check_names(self, where: str, refusal: str, names: Iterable[str]) -> None:
+        """Raise RedcoError for the first of `names` that is no parameter; `refusal` begins it."""
+        for name in names:
+            if not name.isidentifier() or keyword.iskeyword(name):
+                raise RedcoError(where, f"{name!r} is no name of an argument", "correct it")
+            if name not in self.names and not self.any_name:
+                near = difflib.get_close_matches(name, self.names, n=1)
+                others = f"it takes {', '.join(self.names)}" if self.names else "leave it out"
+                todo = f"did you mean {near[0]}?" if near else others
+                raise RedcoError(where, f"{refusal} {name}", todo)
+
+
 def check_arguments(
     where: str, name: str, signature: inspect.Signature, arguments: Mapping[str, Any]
 ) -> bool:
-    """Whether a constructor takes rngs. Raises RedcoError for arguments that do not fit it."""
-    takes = {k: p for k, p in signature.parameters.items() if k not in OF_FLAX}
-    names = [key for key, p in takes.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    any_name = any(p.kind is p.VAR_KEYWORD for p in takes.values())
-    check_names(f"{where}: [model]", f"{name} takes no", arguments, names, any_name)
-    lacking = [
-        key
-        for key in names
-        if takes[key].default is inspect.Parameter.empty and key not in arguments
-    ]
-    if lacking:
+    """Return whether a constructor takes rngs.
+
+    where: what gave the arguments
+    name: of the class
+
+    Raises RedcoError for arguments that it does not take, or lacks.
+    """
+    parameters = _Parameters.of(signature, OF_FLAX)
+    parameters.check_names(f"{where}: [model]", f"{name} takes no", arguments)
+    if lacking := [key for key in parameters.required if key not in arguments]:
         what = f"{name} needs {', '.join(lacking)}"
         todo = f"give {lacking[0]} = ... in [model] of a file of --config, or a function: --example"
         raise RedcoError(where, what, todo)
@@ -42,17 +80,17 @@ def check_arguments(
 def check_inputs(
     where: str, name: str, signature: inspect.Signature, inputs: Mapping[str, Input]
 ) -> str:
-    """The mode of a call, or "". Raises RedcoError for inputs that do not fit it."""
-    takes = {k: p for k, p in signature.parameters.items() if k != "self"}
-    mode = next((key for key in takes if key in MODES and key not in inputs), "")
-    names = [key for key, p in takes.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    any_name = any(p.kind is p.VAR_KEYWORD for p in takes.values())
-    check_names(f"{where}: [inputs]", f"a call of {name} takes no", inputs, names, any_name)
-    lacking = [
-        key
-        for key in names
-        if takes[key].default is inspect.Parameter.empty and key not in inputs and key != mode
-    ]
+    """Return the argument of a call that tells training from evaluation, or "".
+
+    where: what gave the inputs
+    name: of the class
+
+    Raises RedcoError for inputs that the call does not take, or lacks.
+    """
+    mode = next((key for key in signature.parameters if key in MODES and key not in inputs), "")
+    parameters = _Parameters.of(signature, {"self"})
+    parameters.check_names(f"{where}: [inputs]", f"a call of {name} takes no", inputs)
+    lacking = [key for key in parameters.required if key not in inputs and key != mode]
     if not inputs:
         what = f"the inputs of {name} are not known"
         raise RedcoError(
@@ -62,18 +100,3 @@ def check_inputs(
         what = f"a call of {name} needs {', '.join(lacking)}"
         raise RedcoError(f"{where}: [inputs]", what, f"add the shape and dtype of {lacking[0]}")
     return mode
-
-
-def check_names(
-    where: str, refusal: str, given: Mapping[str, Any], names: list[str], any_name: bool
-) -> None:
-    """Raise RedcoError for the first of `given` that is none of `names`."""
-    for key in given:
-        if not key.isidentifier() or keyword.iskeyword(key):
-            raise RedcoError(where, f"{key!r} is no name of an argument", "correct it")
-        if key not in names and not any_name:
-            near = difflib.get_close_matches(key, names, n=1)
-            known = f"it takes {', '.join(names)}" if names else "leave it out"
-            raise RedcoError(
-                where, f"{refusal} {key}", f"did you mean {near[0]}?" if near else known
-            )

@@ -1,4 +1,4 @@
-"""How a project makes and calls a class of the user's own, as Python."""
+"""What model.py of a project says: how it imports, makes and calls a class of the user's own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from redco_new.request.own_class import Input
-from redco_new.own.find import Found
-from redco_new.own.build import Made
+from redco_new.own.build import AbstractModel
+from redco_new.own.find import Reference
+from redco_new.own.recipes import Output
 from redco_new.own.signature import MODES
 
 # Flags of train.py, which an argument of the constructor cannot have too.
@@ -21,57 +22,173 @@ FLAGS = frozenset(
 
 
 @dataclass(frozen=True)
-class Source:
-    """What model.py of a project says of a class. example: the function that gives its arguments."""
+class ModelSource:
+    """What templates/own/model/model.py.jinja prints.
 
-    made: Made
-    inputs: Mapping[str, Input]
-    example: Found | None
+    name: of the user's class
+    flax: "Flax Linen" or "Flax NNX"
+    imports: the lines of all imports, of which the user's come last
+    model_class: the class of model.py, which wraps the user's
+    config_class: the dataclass of its settings
+    config_docstring: what the settings are
+    config_fields: a line for each setting
+    construct: the statements of __init__
+    parameters: of __call__, with their types
+    call: the arguments that __call__ gives to the user's class
+    output: what takes the output that is trained out of what the call gives, or ""
+    """
 
-    def imports(self) -> list[dict[str, Any]]:
-        """folder, module and names of each import of the user's code."""
-        lines: dict[tuple[str, str], list[str]] = {}
-        for each in filter(None, (self.made.found, self.example)):
-            lines.setdefault((each.folder, each.module), []).append(each.name)
-        return [{"folder": f, "module": m, "names": ", ".join(n)} for (f, m), n in lines.items()]
+    name: str
+    flax: str
+    imports: tuple[str, ...]
+    model_class: str
+    config_class: str
+    config_docstring: str
+    config_fields: tuple[str, ...]
+    construct: tuple[str, ...]
+    parameters: str
+    call: str
+    output: str
 
-    @property
-    def settings(self) -> dict[str, dict[str, Any]]:
-        """Arguments that are fields of the config: field, type, value. The others are in the code."""
-        found = {}
-        for name, value in {} if self.example else self.made.arguments.items():
-            each = {type(x) for x in value} if isinstance(value, tuple) else {type(value)}
-            if len(each) == 1 and each <= {bool, int, float, str}:
-                kind = each.pop().__name__
-                kind = f"tuple[{kind}, ...]" if isinstance(value, tuple) else kind
-                field = f"model_{name}" if name in FLAGS else name
-                found[name] = {"field": field, "type": kind, "value": value}
-        return found
 
-    def construct(self) -> str:
-        """The class, made."""
-        made, settings = self.made, self.settings
-        arguments = ["**arguments"] if self.example else []
-        arguments += [f"{name}=config.{each['field']}" for name, each in settings.items()]
-        if not self.example:
-            arguments += [f"{k}={v!r}" for k, v in made.arguments.items() if k not in settings]
-        if made.takes_rngs and "rngs" not in made.arguments:
-            arguments.append("rngs=rngs")
-        return f"{made.found.name}({', '.join(arguments)})"
+@dataclass(frozen=True)
+class _Setting:
+    """An argument of the constructor that is a field of the config.
 
-    def start(self) -> str:
-        """The arguments of the first call of a Linen module, which makes its variables."""
-        shapes = {name: (1, *each.shape) for name, each in self.inputs.items()}
-        arguments = [f'{k}=jnp.zeros({shapes[k]}, "{x.dtype}")' for k, x in self.inputs.items()]
-        if self.made.mode:
-            arguments.append(f"{self.made.mode}={not MODES[self.made.mode]}")
-        return ", ".join([*arguments, *([] if self.made.random else ["rngs=rngs"])])
+    field: its name there
+    annotation: its type, as Python
+    value: its default
+    """
 
-    def call(self) -> str:
-        """The arguments of a call."""
-        mode, arguments = self.made.mode, [f"{name}={name}" for name in self.inputs]
-        if mode:
-            arguments.append(f"{mode}={'not ' if MODES[mode] else ''}self.deterministic")
-        if self.made.collections:
-            arguments.append(f"mutable={list(self.made.collections)}")
-        return ", ".join(arguments)
+    field: str
+    annotation: str
+    value: Any
+
+
+def model_source(
+    model: AbstractModel,
+    inputs: Mapping[str, Input],
+    output: Output,
+    example: Reference | None,
+) -> ModelSource:
+    """Return what model.py of a project of `model` prints.
+
+    example: the function that gives the constructor's arguments, if there is one
+    """
+    name = model.reference.name
+    settings = {} if example else _settings(model.arguments)
+    return ModelSource(
+        name=name,
+        flax="Flax Linen" if model.linen else "Flax NNX",
+        imports=_imports(model, example),
+        model_class=f"{name}Model",
+        config_class=f"{name}Config",
+        config_docstring=_config_docstring(name, settings, example),
+        config_fields=tuple(f"{s.field}: {s.annotation} = {s.value!r}" for s in settings.values()),
+        construct=_construct_statements(model, inputs, settings, example),
+        parameters=", ".join(f"{name}: jax.Array" for name in inputs),
+        call=_call_arguments(model, inputs),
+        output=output.source,
+    )
+
+
+def _imports(model: AbstractModel, example: Reference | None) -> tuple[str, ...]:
+    """Return the lines of the imports of model.py."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for reference in filter(None, (model.reference, example)):
+        names.setdefault((reference.folder, reference.module), []).append(reference.name)
+    in_files = any(folder for folder, _ in names)
+    lines = ["import sys"] if in_files else []
+    lines += ["from dataclasses import dataclass"]
+    lines += ["from pathlib import Path"] if in_files else []
+    lines += ["", "import jax"]
+    lines += ["import jax.numpy as jnp"] if model.linen else []
+    lines += ["from flax import nnx", ""]
+    for (folder, module), together in names.items():
+        line = f"from {module} import {', '.join(together)}"
+        if folder:
+            path = f"str(Path(__file__).parents[1] / {folder!r})"
+            lines.append(f"sys.path.insert(0, {path})  # where {module}.py is")
+            line += "  # noqa: E402"
+        lines.append(line)
+    return tuple(lines)
+
+
+def _settings(arguments: Mapping[str, Any]) -> dict[str, _Setting]:
+    """Return the arguments that are fields of the config; model.py holds the others itself."""
+    settings = {}
+    for name, value in arguments.items():
+        types = {type(x) for x in value} if isinstance(value, tuple) else {type(value)}
+        if len(types) == 1 and types <= {bool, int, float, str}:
+            annotation = types.pop().__name__
+            if isinstance(value, tuple):
+                annotation = f"tuple[{annotation}, ...]"
+            field = f"model_{name}" if name in FLAGS else name
+            settings[name] = _Setting(field, annotation, value)
+    return settings
+
+
+def _config_docstring(
+    name: str, settings: Mapping[str, _Setting], example: Reference | None
+) -> str:
+    """Return what the config of model.py says of its settings, or of why there are none."""
+    if example:
+        return f"No settings: {example.name}() gives the arguments of {name}."
+    if settings:
+        return f"Arguments of {name}."
+    return f"No settings: {name} takes no others than those in the code."
+
+
+def _construct_statements(
+    model: AbstractModel,
+    inputs: Mapping[str, Input],
+    settings: Mapping[str, _Setting],
+    example: Reference | None,
+) -> tuple[str, ...]:
+    """Return the statements that make `self.net`."""
+    statements = [f"arguments, _ = {example.name}()"] if example else []
+    if model.mode:
+        statements.append("self.deterministic = False  # train() and eval() set it")
+    instance = _construct_call(model, settings, example)
+    if not model.linen:
+        return (*statements, f"self.net = {instance}")
+    rngs = ", rngs=rngs" if model.random else ""
+    return (
+        *statements,
+        f"self.net = nnx.bridge.ToNNX({instance}{rngs})",
+        f"self.net.lazy_init({_init_arguments(model, inputs)})",
+    )
+
+
+def _construct_call(
+    model: AbstractModel, settings: Mapping[str, _Setting], example: Reference | None
+) -> str:
+    """Return the call of the user's constructor."""
+    if example:
+        arguments = ["**arguments"]
+    else:
+        arguments = [f"{name}=config.{setting.field}" for name, setting in settings.items()]
+        arguments += [f"{k}={v!r}" for k, v in model.arguments.items() if k not in settings]
+    if model.takes_rngs and "rngs" not in model.arguments:
+        arguments.append("rngs=rngs")
+    return f"{model.reference.name}({', '.join(arguments)})"
+
+
+def _init_arguments(model: AbstractModel, inputs: Mapping[str, Input]) -> str:
+    """Return the arguments of the first call of a Linen module, which makes its variables."""
+    arguments = [f'{k}=jnp.zeros({(1, *x.shape)}, "{x.dtype}")' for k, x in inputs.items()]
+    if model.mode:
+        arguments.append(f"{model.mode}={not MODES[model.mode]}")
+    if not model.random:
+        arguments.append("rngs=rngs")
+    return ", ".join(arguments)
+
+
+def _call_arguments(model: AbstractModel, inputs: Mapping[str, Input]) -> str:
+    """Return the arguments of a call of `self.net`."""
+    arguments = [f"{name}={name}" for name in inputs]
+    if model.mode:
+        arguments.append(f"{model.mode}={'not ' if MODES[model.mode] else ''}self.deterministic")
+    if model.collections:
+        arguments.append(f"mutable={list(model.collections)}")
+    return ", ".join(arguments)

@@ -1,1 +1,1 @@
-"""TODO"""
+"""A project on disk: creating it, and what redco remembers of it."""

@@ -5,50 +5,44 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from redco_new.render import assets
 from redco_new.errors import RedcoError
 from redco_new.project.manifest import MANIFEST, records
 from redco_new.request import Request
-from redco_new.transaction.disk import sync
+from redco_new.transaction import sync_to_disk
 
 
 def create_project(
     request: Request,
     parent: Path,
-    template: Path | None = None,
+    source: Path | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Path:
-    """Write the project that is asked for to `parent`/name and return that path.
+    """Write the project that `request` asks for to `parent`/name and return that path.
 
-    template: a fork of redco's template, or None for redco's own.  progress: told what is done next.
+    source: a fork of redco's template, or None for redco's own.
+    progress: called with what is done next.
     Raises RedcoError, and leaves nothing behind, if the place is taken or cannot be written to.
     """
     target = parent / request.name
     check_target(target)
-    fork = template is not None
-    files, recorded = render_project(request, template or assets.templates(), progress)
+    # Here: they import jax and copier, which takes seconds.
+    from redco_new.generate.files import print_files, project_context
+    from redco_new.generate.layout import plan_program
+    from redco_new.generate.read import read_model
+    from redco_new.render.template import open_template
+
+    with open_template(source) as template:
+        progress(f"reading the model {request.model}")
+        model = read_model(request, template)
+        program = model.program()
+        plan = plan_program(request, program)
+        progress("rendering")
+        files = print_files(template, model, project_context(model, program, plan))
     progress(f"writing {target}")
-    write_project(target, {**files, **records(request, files, fork, recorded)})
+    fork = source is not None
+    write_project(target, {**files, **records(request, files, fork, model.record)})
     return target
-
-
-def render_project(
-    request: Request, template: Path, progress: Callable[[str], None] = lambda step: None
-) -> tuple[dict[str, str], Mapping[str, Any] | None]:
-    """(the files of a project, {path: text}, without .redco/; what is to be recorded of its
-    model). Writes nothing.
-    """
-    from redco_new.generate import context
-    from redco_new.render import tree  # here: they import jax and copier, which takes seconds
-    from redco_new.render.template import check_template
-
-    check_template(template)  # before its models are imported
-    progress(f"reading the model {request.model}")
-    known, recorded = context.build(request, template)
-    progress("rendering")
-    return tree.render(known, template), recorded
 
 
 def check_target(target: Path) -> None:
@@ -72,7 +66,7 @@ def check_target(target: Path) -> None:
 
 
 def write_project(target: Path, files: Mapping[str, str]) -> None:
-    """Make `target` of `files`, all or nothing. Raises RedcoError if the disk does not let it."""
+    """Write `files` to the new folder `target`, all or nothing. Raises RedcoError if the disk does not let it."""
     staging = target.with_name(f".{target.name}.redco-{secrets.token_hex(4)}")
     try:
         write_tree(staging, files)
@@ -97,4 +91,4 @@ def write_tree(root: Path, files: Mapping[str, str]) -> None:
         if text.startswith("#!"):
             file.chmod(file.stat().st_mode | 0o111)
     for folder in {(root / path).parent for path in files} | {root}:
-        sync(folder)
+        sync_to_disk(folder)

@@ -1,9 +1,8 @@
-"""What redco remembers of a project, in its .redco/: the manifest, and a pristine copy of each file.
+"""What redco remembers of a project, in .redco/: the manifest, and a pristine copy of each file.
 
-The manifest tells an untouched file from an edited one; the copies are the base of a three-way merge.
+The manifest tells an untouched file from an edited one; the copies are the base of a merge.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -15,27 +14,32 @@ from packaging.version import InvalidVersion, Version
 
 from redco_new import __version__
 from redco_new.errors import RedcoError
-from redco_new.request.names import check_name, package_name
 from redco_new.render.owners import owner
 from redco_new.request import Request
+from redco_new.request.names import check_name, package_name
+from redco_new.transaction import MANIFEST, sha256
 
 SCHEMA = 1
-MANIFEST = ".redco/manifest.json"
 BASE = ".redco/base/"
 OWN = ".redco/"  # what no update may change as a file of the project
 BASE_SUFFIX = ".base"  # so that linters and pytest pass the copies by
 SIDES = ("", "mine", "theirs")
 DIGEST = re.compile("[0-9a-f]{64}")
+MODEL_KEYS = {"found", "key", "source"}  # of the record of a model
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingChange:
     """A change of the template that a file of the project does not hold.
 
-    symbol: as a Conflict names it.  theirs, base: what the template says, and said before it was
-    pending, "" for nothing.  side: whose is chosen, if that is settled.  given: sha256 of what the
-    user gives up if that is the template's.
-    applied: whether the rest of that update is in the project.
+    path: of the file.
+    symbol: as a Conflict names it.
+    reason: why the file does not hold it.
+    theirs: what the template says; "" for nothing.
+    base: what the template said before the change was pending; "" for nothing.
+    side: whose is chosen, "mine" or "theirs"; "" if that is open.
+    user_digest: sha256 of what the user gives up if the template's side is chosen; "" if not known.
+    update_applied: whether the rest of that update is in the project.
     """
 
     path: str
@@ -44,40 +48,48 @@ class Pending:
     theirs: str
     base: str = ""
     side: str = ""
-    given: str = ""
-    applied: bool = False
+    user_digest: str = ""
+    update_applied: bool = False
+
+
+# Key of a pending change in the JSON -> field, where the two differ.
+JSON_KEYS = {"given": "user_digest", "applied": "update_applied"}
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """files: path -> sha256 of what redco wrote.  fork: whether its template was not redco's own.
+    """What redco remembers of a project.
 
-    ejected: the files that redco leaves to the user.  recorded: the model, as
-    sources.recorded has it, so that no other machine makes another of it; None for an own class.
+    request: Request.to_dict() of what it was made for.
+    files: path -> sha256 of what redco wrote.
+    fork: whether its template was not redco's own.
+    ejected_paths: the files that redco leaves to the user.
+    pending: the changes of the template that files do not hold.
+    model_record: the model, so that no other machine makes another of it; None for an own class.
     """
 
     request: Mapping[str, Any]
     files: Mapping[str, str]
     fork: bool = False
-    ejected: tuple[str, ...] = ()
-    pending: tuple[Pending, ...] = ()
-    recorded: Mapping[str, Any] | None = None
+    ejected_paths: tuple[str, ...] = ()
+    pending: tuple[PendingChange, ...] = ()
+    model_record: Mapping[str, Any] | None = None
 
     def to_json(self) -> str:
-        """As it is stored: keys sorted, a final newline, the same text for the same input."""
+        """Return its stored text: keys sorted, a final newline, the same for the same input."""
         package = package_name(self.request["name"])
         content = {
             "schema": SCHEMA,
             "generator": __version__,
             "template": "fork" if self.fork else "redco",
             "request": self.request,
-            "model": self.recorded,
+            "model": self.model_record,
             "files": {
                 path: {"owner": owner(path, package), "sha256": digest}
                 for path, digest in self.files.items()
             },
-            "ejected": sorted(self.ejected),
-            "pending": [asdict(each) for each in self.pending],
+            "ejected": sorted(self.ejected_paths),
+            "pending": [_pending_to_json(change) for change in self.pending],
         }
         return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
@@ -86,24 +98,22 @@ def records(
     request: Request,
     files: Mapping[str, str],
     fork: bool = False,
-    recorded: Mapping[str, Any] | None = None,
+    model_record: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
-    """{path: text} of what goes into .redco/ for a new project of these files."""
+    """Return {path: text} of what goes into .redco/ for a new project of these files."""
     digests = {path: sha256(text.encode()) for path, text in files.items()}
     base = {base_path(path): text for path, text in files.items()}
-    return {
-        MANIFEST: Manifest(request.to_dict(), digests, fork, recorded=recorded).to_json(),
-        **base,
-    }
+    manifest = Manifest(request.to_dict(), digests, fork, model_record=model_record)
+    return {MANIFEST: manifest.to_json(), **base}
 
 
 def base_path(path: str) -> str:
-    """Where the pristine copy of a file lies."""
+    """Return where the pristine copy of a file lies."""
     return f"{BASE}{path}{BASE_SUFFIX}"
 
 
 def read_manifest(root: Path) -> Manifest:
-    """The manifest of a project: input, not truth. Raises RedcoError if it is none, or damaged."""
+    """Return the manifest of a project: input, not truth. Raises RedcoError if none, or damaged."""
     where = str(root / MANIFEST)
     try:
         text = (root / MANIFEST).read_text(encoding="utf-8")
@@ -119,52 +129,58 @@ def read_manifest(root: Path) -> Manifest:
         todo = f"take either side of it (git checkout --ours {where}), then run `redco update`"
         raise RedcoError(where, what, todo)
     try:
-        return parse(where, json.loads(text))
+        return _parse(where, json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         what = f"is damaged: {type(error).__name__}: {error}"
         raise RedcoError(where, what, "bring it back from git, or from a copy") from error
 
 
-def parse(where: str, content: Any) -> Manifest:
-    """Raises RedcoError for what a newer redco wrote, ValueError and its like for what is wrong."""
+def _parse(where: str, content: Any) -> Manifest:
+    """Return the manifest that JSON holds.
+
+    Raises RedcoError for what a newer redco wrote, ValueError and its like for what is wrong.
+    """
     newer = RedcoError(where, f"was written by redco-new {content['generator']}", "install that")
     try:
         if content["schema"] > SCHEMA or Version(content["generator"]) > Version(__version__):
             raise newer
     except InvalidVersion as error:
         raise ValueError(str(error)) from error
-    request, ejected = dict(content["request"]), content.get("ejected", [])
-    recorded = content.get("model")
+    request, ejected_paths = dict(content["request"]), content.get("ejected", [])
+    model_record = content.get("model")
     check_name(f"{where}: request", request["name"])
     files = {path: entry["sha256"] for path, entry in content["files"].items()}
     if bad := [path for path, digest in files.items() if not DIGEST.fullmatch(digest)]:
         raise ValueError(f"the sha256 of {bad[0]}")
-    if not isinstance(ejected, list) or not isinstance(recorded, dict | None):
+    if not isinstance(ejected_paths, list) or not isinstance(model_record, dict | None):
         raise TypeError("ejected is no list, or model no table")
-    if recorded is not None and (missing := {"found", "key", "source"} - recorded.keys()):
+    if model_record is not None and (missing := MODEL_KEYS - model_record.keys()):
         raise KeyError(f"model.{min(missing)}")
-    pending = tuple(_pending(**each) for each in content.get("pending", []))
-    for path in (*files, *ejected, *(each.path for each in pending)):
+    pending = tuple(_pending_from_json(**entry) for entry in content.get("pending", []))
+    for path in (*files, *ejected_paths, *(change.path for change in pending)):
         plain = PurePosixPath(path)
         outside = str(plain) != path or plain.is_absolute() or ".." in plain.parts
         if outside or path.lower().startswith(OWN):
             raise ValueError(f"{path!r} is no file of a project")
     fork = content.get("template") == "fork"
-    return Manifest(request, files, fork, tuple(ejected), pending, recorded)
+    return Manifest(request, files, fork, tuple(ejected_paths), pending, model_record)
 
 
-def _pending(**values: Any) -> Pending:
-    """Raises ValueError, or TypeError, if they are not those of a Pending."""
-    found = Pending(**values)
-    for text in (found.path, found.symbol, found.reason, found.theirs, found.base, found.given):
+def _pending_to_json(change: PendingChange) -> dict[str, Any]:
+    keys = {field: key for key, field in JSON_KEYS.items()}
+    return {keys.get(field, field): value for field, value in asdict(change).items()}
+
+
+def _pending_from_json(**entry: Any) -> PendingChange:
+    """Return a pending change. Raises ValueError, or TypeError, if the entry is not that of one."""
+    if wrong := entry.keys() & set(JSON_KEYS.values()):
+        raise TypeError(f"unknown key {min(wrong)}")
+    change = PendingChange(**{JSON_KEYS.get(key, key): value for key, value in entry.items()})
+    texts = (change.path, change.symbol, change.reason, change.theirs, change.base)
+    for text in (*texts, change.user_digest):
         if not isinstance(text, str):
             raise TypeError(f"{text!r} is no text")
         text.encode()  # raises for what JSON can hold and no file can
-    if found.side not in SIDES or not isinstance(found.applied, bool):
-        raise ValueError(f"the side of {found.path}")
-    return found
-
-
-def sha256(content: bytes) -> str:
-    """The hash of a file's content, in hex."""
-    return hashlib.sha256(content).hexdigest()
+    if change.side not in SIDES or not isinstance(change.update_applied, bool):
+        raise ValueError(f"the side of {change.path}")
+    return change

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Printing the files of a project from a template, and running the Python that it prints."""

@@ -7,12 +7,12 @@ CHECKOUT = PACKAGE.parent.parent
 
 
 def templates() -> Path:
-    """The copier template, with the folders models/ and recipes/ beside its project/."""
+    """Return the copier template, with the folders models/ and recipes/ beside its project/."""
     return _first(PACKAGE / "_templates", CHECKOUT / "templates")
 
 
 def runtime() -> Path:
-    """The folder that holds the package redco_runtime."""
+    """Return the folder that holds the package redco_runtime."""
     return _first(PACKAGE / "_runtime", CHECKOUT / "runtime")
 
 

@@ -11,7 +11,7 @@ from redco_new.errors import RedcoError
 
 
 def load_text(path: str, text: str) -> ModuleType:
-    """The module that `text` is, which tracebacks call `path`; it may import redco_runtime.
+    """Return `text` imported as a module, which tracebacks call `path`; it may import redco_runtime.
 
     Raises RedcoError where it fails to import.
     """

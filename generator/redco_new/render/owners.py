@@ -41,7 +41,7 @@ VERBATIM = "redco_runtime"  # one copy of the runtime, byte for byte the same in
 
 
 def owner(path: str, package: str) -> str:
-    """Who owns `path` ('/'-separated, relative to the project). Raises RedcoError if nobody does."""
+    """Return who owns `path` ('/'-separated, relative to the project). Raises RedcoError if nobody does."""
     parts = PurePosixPath(path).parts
     if not path.startswith("/") and ".." not in parts:
         for pattern, name in OWNERS:
@@ -53,7 +53,7 @@ def owner(path: str, package: str) -> str:
 
 
 def with_header(path: str, text: str, owned_by: str) -> str:
-    """`text` with its owner's line on top, after a shebang; unchanged where `path` takes none."""
+    """Return `text` with its owner's line on top, after a shebang; as it is where `path` takes none."""
     file = PurePosixPath(path)
     if file.suffix not in WITH_HEADER or file.parts[0] == VERBATIM:
         return text
@@ -65,5 +65,5 @@ def with_header(path: str, text: str, owned_by: str) -> str:
 
 
 def eject_header(content: bytes) -> bytes:
-    """The content of a generated file with the header of one that is ejected."""
+    """Return the content of a generated file with the header of one that is ejected."""
     return content.replace(HEADERS[GENERATED].encode(), EJECTED.encode(), 1)

@@ -1,87 +1,111 @@
-"""A copier template that may be somebody's fork: what it may ask for, checked before anything runs."""
+"""A template folder, staged once, whose files copier prints: every file of a project comes from here."""
 
-import shutil
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml
+import copier
+import jinja2
+from copier.errors import CopierError
 
 from redco_new.errors import RedcoError
+from redco_new.render import assets
+from redco_new.render.check import FOLDER, stage_template
+from redco_new.render.python import MEND, format_python
 
-CONFIG = "copier.yml"
-
-# The settings that redco honours, or that do nothing here. Whatever else copier knows, or comes to
-# know (tasks, migrations, Jinja extensions, external data, symlinks), is refused.
-SETTINGS = frozenset(
-    {"_answers_file", "_envops", "_exclude", "_message_after_copy", "_message_after_update"}
-    | {"_message_before_copy", "_message_before_update", "_min_copier_version"}
-    | {"_secret_questions", "_skip_if_exists", "_subdirectory", "_templates_suffix"}
-)
-ENVOPS = frozenset(
-    {"block_end_string", "block_start_string", "comment_end_string", "comment_start_string"}
-    | {"keep_trailing_newline", "lstrip_blocks", "trim_blocks", "undefined"}
-    | {"variable_end_string", "variable_start_string"}
-)
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
-def stage_template(template: Path, folder: Path) -> None:
-    """Copy a template to `folder`, with a copier.yml that holds what was checked and no more.
+@dataclass(frozen=True)
+class Template:
+    """A template that passed its checks.
 
-    The copy is out of git's sight (copier renders the newest tag of a git repository, not its
-    files) and an undefined variable is an error whatever the fork says. Raises RedcoError as
-    check_template does.
+    source: its folder, for messages.
+    staged: the copy that is printed from.
+    project: the folder of it that mirrors a project.
     """
-    config = check_template(template)
-    try:
-        shutil.copytree(template, folder, ignore=shutil.ignore_patterns(".git", "__pycache__"))
-    except shutil.Error as error:
-        what = f"it cannot be copied: {error.args[0][0][2]}"  # the first of its files that cannot
-        raise RedcoError(str(template), what, "mend that, or set TMPDIR") from error
-    config["_envops"] = {**config.get("_envops", {}), "undefined": "jinja2.StrictUndefined"}
-    (folder / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+
+    source: Path
+    staged: Path
+    project: str
+
+    def print_project(self, context: DataclassInstance) -> dict[str, str]:
+        """Return the text of every file of the project folder, as `print_folder` does."""
+        return self.print_folder(self.project, context)
+
+    def print_folder(self, folder: str, context: DataclassInstance) -> dict[str, str]:
+        """Return the text of every file that `folder` holds, by its path there, in sorted order.
+
+        Python is in black's layout; every text has LF and one newline at its end.
+        context: a frozen dataclass: templates see its fields by their names, and `python`, which
+        prints plain data as Python.
+        Raises RedcoError, which says where, if a file cannot be printed or is not Python.
+        """
+        data = {field.name: getattr(context, field.name) for field in fields(context)}
+        texts = self._run_copier(data | {FOLDER: folder, "python": repr})
+        return {path: _tidy(path, text) for path, text in texts.items()}
+
+    def _run_copier(self, data: dict[str, Any]) -> dict[str, str]:
+        with tempfile.TemporaryDirectory(prefix="redco-") as scratch:
+            try:
+                out = Path(scratch, "project")
+                copier.run_copy(
+                    str(self.staged),
+                    out,
+                    data=data,
+                    settings=copier.Settings(),
+                    defaults=True,
+                    quiet=True,
+                    skip_tasks=True,
+                )
+                paths = sorted(path for path in out.rglob("*") if not path.is_dir())
+                return {p.relative_to(out).as_posix(): p.read_text(encoding="utf-8") for p in paths}
+            except (jinja2.TemplateError, CopierError, ValueError, TypeError) as error:
+                where = f"{self.source}{_template_line(error, self.staged)}"
+                raise RedcoError(where, " ".join(str(error).split()), MEND) from error
+            except OSError as error:
+                raise _scratch_error(error, scratch) from error
 
 
-def check_template(template: Path) -> dict[str, Any]:
-    """The settings and questions of a template that may be rendered.
+@contextmanager
+def open_template(source: Path | None = None) -> Iterator[Template]:
+    """Yield the template in the folder `source`, or redco's own: staged for as long as it is open.
 
-    Raises RedcoError if it is no template, asks for a setting that is not honoured, or has a link
-    that points elsewhere.
+    Raises RedcoError if it is refused, or cannot be copied.
     """
-    config = read_config(template)
-    check_links(template)
-    if others := sorted(p.name for p in template.glob("copier.*") if p.name != CONFIG):
-        raise RedcoError(str(template), f"{others[0]} lies beside {CONFIG}", "keep one of them")
-    return config
+    source = source or assets.templates()
+    with tempfile.TemporaryDirectory(prefix="redco-") as scratch:
+        staged = Path(scratch, "template")
+        try:
+            project = stage_template(source, staged)
+        except OSError as error:
+            raise _scratch_error(error, scratch) from error
+        yield Template(source, staged, project)
 
 
-def read_config(template: Path) -> dict[str, Any]:
-    """The settings and questions of a template. Raises RedcoError if it is not one, or not safe."""
-    path = template / CONFIG
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        what = f"no {CONFIG} that can be read ({error.strerror})"
-        raise RedcoError(str(template), what, "give a copy of redco's templates folder") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        what = " ".join(f"not plain YAML: {error}".split())
-        raise RedcoError(str(path), what, "mend it, without tags such as !include") from error
-    envops = config.get("_envops", {}) if isinstance(config, dict) else None
-    if not isinstance(envops, dict):
-        raise RedcoError(str(path), "not a table of settings and questions", "mend it")
-    refused = [key for key in config if str(key).startswith("_") and key not in SETTINGS]
-    refused += [f"_envops.{key}" for key in envops if key not in ENVOPS]
-    if refused:
-        what = f"it asks for {', '.join(map(str, refused))}, which redco refuses"
-        raise RedcoError(str(path), what, "remove it: a template only prints files")
-    return config
+def _scratch_error(error: OSError, scratch: str) -> RedcoError:
+    what = f"the template cannot be rendered there: {error.strerror}"
+    return RedcoError(scratch, what, "mend that, or set TMPDIR")
 
 
-def check_links(template: Path) -> None:
-    """Raise RedcoError if a symbolic link in `template` is not to a file of `template`."""
-    root = template.resolve()
-    for path in template.rglob("*"):
-        if path.is_symlink():
-            target = path.resolve()
-            if not target.is_file() or not target.is_relative_to(root):
-                what = "a link that does not point to a file of the template"
-                raise RedcoError(str(path), what, "put the file itself there")
+def _tidy(path: str, text: str) -> str:
+    if path.endswith(".py"):
+        text = format_python(path, text)
+    return text.rstrip("\n") + "\n" if text.strip() else ""
+
+
+def _template_line(error: Exception, folder: Path) -> str:
+    """Return where in a template a failure is, as far as Jinja says: "/project/x.jinja, line 3"."""
+    if isinstance(error, jinja2.TemplateSyntaxError) and error.name:
+        return f"/{error.name}, line {error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).is_relative_to(folder):
+            return f"/{Path(frame.filename).relative_to(folder).as_posix()}, line {frame.lineno}"
+    return ""

@@ -8,16 +8,16 @@ from redco_new.errors import RedcoError
 
 AXES = ("data", "fsdp", "expert", "model")
 REST = -1  # as the size of `data`: the devices that the other axes leave
-WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")  # nine digits: more devices than there are
 MESH_EXAMPLE = "give for example --mesh data=2,fsdp=1,model=4"
 
 
 def parse_mesh(
-    shards: str | None, mesh: str | None, known: Mapping[str, int] | None = None
+    shards: str | None, mesh: str | None, default: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """The mesh that `--shards 4` and `--mesh data=2,fsdp=1,model=4` ask for, each as it was typed.
+    """Return the mesh that `--shards 4` and `--mesh data=2,fsdp=1,model=4` ask for, each as typed.
 
-    `--shards` is the size of `model`. An axis that neither names has the size that is `known`, else 1,
+    `--shards` is the size of `model`. An axis that neither names has its size in `default`, else 1,
     but `data` takes the devices that are left. Raises RedcoError if a size is not a size or the two
     flags contradict.
     """
@@ -30,7 +30,7 @@ def parse_mesh(
             what = f"{shards} contradicts model={sizes['model']} of --mesh"
             raise RedcoError("--shards", what, "make them equal, or give only one of them")
         sizes["model"] = int(shards)
-    return check_mesh("--mesh", {**(known or {}), **sizes})
+    return check_mesh("--mesh", {**(default or {}), **sizes})
 
 
 def _parse_axes(text: str) -> dict[str, int]:
@@ -46,7 +46,7 @@ def _parse_axes(text: str) -> dict[str, int]:
 
 
 def check_mesh(where: str, sizes: Any) -> dict[str, int]:
-    """`sizes` with all of AXES, in their order. Raises RedcoError for what is no axis or no size."""
+    """Return `sizes` with all of AXES, in their order. Raises RedcoError for what is no axis or no size."""
     if not isinstance(sizes, dict):
         raise RedcoError(where, f"{sizes!r} is not a table", "write [mesh] with an axis a line")
     for axis, size in sizes.items():

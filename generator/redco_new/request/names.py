@@ -17,7 +17,7 @@ TAKEN = frozenset(
 
 
 def package_name(name: str) -> str:
-    """The import name of a project: `my-project` is imported as `my_project`."""
+    """Return the import name of a project: `my-project` is imported as `my_project`."""
     return name.replace("-", "_")
 
 

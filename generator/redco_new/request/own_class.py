@@ -23,23 +23,30 @@ SHAPE = 'give it as {shape = ["B", 28, 28, 1], dtype = "float32"}'
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a model. shape: of one example, without B.  below: ids are less than this."""
+    """An input of a model.
+
+    shape: of one example, without B.
+    below: ids are less than this; None for what is no id.
+    """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     below: int | None = None
 
     def to_toml(self) -> str:
-        told = {"shape": [BATCH, *self.shape], "dtype": self.dtype}
-        return value_text(told if self.below is None else told | {"below": self.below})
+        """Return it as an inline table; `parse` gives an equal Input back."""
+        table = {"shape": [BATCH, *self.shape], "dtype": self.dtype}
+        return value_text(table if self.below is None else table | {"below": self.below})
 
 
 @dataclass(frozen=True)
 class OwnClass:
-    """What redco is told of a class: `[model]`, `[inputs]` and `output` of redco.toml.
+    """What a user says of their class: `[model]`, `[inputs]` and `output` of redco.toml.
 
-    arguments: of the constructor, plain data.  inputs: by the names that the call has for them.
-    example: a function that gives both, or "".  output: which of its results is the model's, or "".
+    arguments: of the constructor, plain data.
+    inputs: by the names that the call has for them.
+    example: a function that gives both, or "".
+    output: which of its results is the model's, or "".
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -49,21 +56,21 @@ class OwnClass:
 
 
 def is_own(model: str) -> bool:
-    """Whether --model names a class: it is in a file or a module, and neither can have a colon."""
+    """Return whether --model names a class: it is in a file or a module, and neither can have a colon."""
     return ":" in model
 
 
 def is_file(reference: str) -> bool:
-    """Whether it names something in a file, rather than in a module."""
+    """Return whether a reference is to something in a file, rather than in a module."""
     return reference.rpartition(":")[0].endswith(".py")
 
 
 def check_reference(where: str, value: Any, example: str = "nets.py:Net") -> str:
-    """`value` if it is FILE.py:NAME or MODULE:NAME. Raises RedcoError."""
-    found = REFERENCE.fullmatch(value) if isinstance(value, str) and value.isprintable() else None
-    if not found:
+    """Return `value` if it is FILE.py:NAME or MODULE:NAME. Raises RedcoError if it is not."""
+    match = REFERENCE.fullmatch(value) if isinstance(value, str) and value.isprintable() else None
+    if not match:
         raise RedcoError(where, f"{value!r} is not FILE.py:NAME", f"give for example {example}")
-    place, name = found["place"], found["name"]
+    place, name = match["place"], match["name"]
     stem = [Path(place).stem] if is_file(value) else place.split(".")
     for word in [name, *stem]:
         if not word.isidentifier() or not word.isascii() or keyword.iskeyword(word):
@@ -73,7 +80,7 @@ def check_reference(where: str, value: Any, example: str = "nets.py:Net") -> str
 
 
 def relative_to(folder: Path, reference: str) -> str:
-    """A reference as typed in the working folder, as it is typed in `folder`."""
+    """Return a reference as typed in the working folder, as it is typed in `folder`."""
     if not is_file(reference):
         return reference
     path, _, name = reference.rpartition(":")
@@ -81,12 +88,12 @@ def relative_to(folder: Path, reference: str) -> str:
 
 
 def path_from(folder: Path, path: str) -> str:
-    """A path as typed in the working folder, as it is typed in `folder`."""
+    """Return a path as typed in the working folder, as it is typed in `folder`."""
     return os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
 
 
 def read_config(path: str) -> dict[str, Any]:
-    """The tables of a file of --config. Raises RedcoError."""
+    """Return the tables of a file of --config. Raises RedcoError if it cannot be read."""
     where = f"--config {path}"
     try:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -101,7 +108,7 @@ def read_config(path: str) -> dict[str, Any]:
 
 
 def from_flags(config: str | None, example: str | None, folder: Path) -> OwnClass:
-    """What --config and --example, as they were typed, say. Raises RedcoError, which names the flag."""
+    """Return what --config and --example, as they were typed, say. Raises RedcoError, which names the flag."""
     if example is not None:
         check_reference("--example", example, "nets.py:example")
         example = relative_to(folder, example)
@@ -113,7 +120,7 @@ def from_flags(config: str | None, example: str | None, folder: Path) -> OwnClas
 
 
 def from_toml(source: str, table: Mapping[str, Any]) -> OwnClass:
-    """What a redco.toml says. Raises RedcoError, which names `source` and the key."""
+    """Return what a redco.toml says. Raises RedcoError, which names `source` and the key."""
     if CLASS not in table["model"]:
         what = f"[model] has no {CLASS}"
         raise RedcoError(source, what, f'add {CLASS} = "nets.py:Net"')
@@ -125,15 +132,14 @@ def from_toml(source: str, table: Mapping[str, Any]) -> OwnClass:
 
 
 def parse(where: str, table: Mapping[str, Any], example: str) -> OwnClass:
-    """What the keys of TABLES say, but for the class itself. Raises RedcoError, which names the key."""
-    given = (table.get("model", {}), table.get("inputs", {}))
-    for key, value in zip(TABLES, given, strict=False):
+    """Return what the keys of TABLES say, but for the class itself. Raises RedcoError, which names the key."""
+    arguments, inputs = table.get("model", {}), table.get("inputs", {})
+    for key, value in (("model", arguments), ("inputs", inputs)):
         if not isinstance(value, dict):
             raise RedcoError(f"{where}: {key}", f"{value!r} is not a table", f"write [{key}]")
         if example and value.keys() - {CLASS}:
             what = f"[{key}] and a function {example} both say what it is"
             raise RedcoError(f"{where}: {key}", what, "leave one of them out")
-    arguments, inputs = given
     output = table.get("output", "")
     if not isinstance(output, str | int) or isinstance(output, bool):
         raise RedcoError(f"{where}: output", f"{output!r} is no key or index", "give one of them")
@@ -146,11 +152,11 @@ def parse(where: str, table: Mapping[str, Any], example: str) -> OwnClass:
 
 
 def check_plain(where: str, value: Any) -> Any:
-    """`value`, lists as tuples, if Python's source and TOML can both hold it. Raises RedcoError."""
+    """Return `value`, lists as tuples, if Python's source and TOML can both hold it. Raises RedcoError."""
     if isinstance(value, list):
-        return tuple(check_plain(where, each) for each in value)
+        return tuple(check_plain(where, item) for item in value)
     if isinstance(value, dict):
-        return {key: check_plain(where, each) for key, each in value.items()}
+        return {key: check_plain(where, item) for key, item in value.items()}
     if (
         not isinstance(value, bool | int | float | str)
         or value in (math.inf, -math.inf)
@@ -162,7 +168,7 @@ def check_plain(where: str, value: Any) -> Any:
 
 
 def check_input(where: str, value: Any) -> Input:
-    """An entry of [inputs]. Raises RedcoError."""
+    """Return an entry of [inputs]. Raises RedcoError if it is no shape and dtype."""
     if not isinstance(value, dict) or value.keys() - {"shape", "dtype", "below"}:
         raise RedcoError(where, f"{value!r} is not a shape and a dtype", SHAPE)
     shape, dtype, below = value.get("shape"), value.get("dtype", "float32"), value.get("below")
@@ -178,10 +184,10 @@ def check_input(where: str, value: Any) -> Input:
 
 
 def to_toml(model: str, own: OwnClass) -> str:
-    """[model] and [inputs]; `parse` gives an equal OwnClass back."""
+    """Return [model] and [inputs]; `parse` gives an equal OwnClass back."""
     lines = ["[model]", f"{CLASS} = {value_text(model)}"]
     lines += [f"{key_text(k)} = {value_text(value)}" for k, value in own.arguments.items()]
     if own.inputs:
         lines += ["", "[inputs]"]
-        lines += [f"{key_text(name)} = {each.to_toml()}" for name, each in own.inputs.items()]
+        lines += [f"{key_text(name)} = {value.to_toml()}" for name, value in own.inputs.items()]
     return "\n".join(lines)

@@ -16,18 +16,20 @@ from redco_new.request.own_class import CLASS, TABLES, OwnClass
 from redco_new.request.toml import value_text
 
 DTYPES = ("bfloat16", "float32")
-STAGES = (0, 1)  # of ZeRO; the third is the axis fsdp
+STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
 
 
 @dataclass(frozen=True)
 class Request:
     """One project.
 
-    mesh: axis -> devices, all of AXES; `data` may be REST.  size: of a family's, by name.
-    recipe: what is trained.  dtype: of the compute.
+    mesh: axis -> devices, all of AXES; `data` may be REST.
+    size: a size of the family, by name; "" for its default.
+    recipe: what is trained; "" for the family's default.
+    dtype: of the compute.
     zero: 1 to split what the optimizer keeps over `data` too.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
-    own: what is told of a class of the user's own, if the model is one.
+    own: what the user says of their class, if the model is one.
     folder: that of the project, which paths are relative to.
     recorded: the model, as a manifest has it.
     """
@@ -66,10 +68,11 @@ class Request:
         folder: Path = Path(),
         **settings: Any,
     ) -> "Request":
-        """Check flags as they were typed; settings: of CHECKS. Raises RedcoError, which names the flag.
+        """Check flags as they were typed. Raises RedcoError, which names the flag.
 
-        config, example: what is told of an own class.  folder: that of the project, which the paths
-        in a request are relative to.
+        config, example: what the user says of their own class.
+        folder: that of the project, which the paths in a request are relative to.
+        settings: those of CHECKS.
         """
         model, own = read_model(model, config, example, folder)
         check_dtype_of(model, own, settings.get("dtype"))
@@ -92,7 +95,7 @@ class Request:
         example: str | None = None,
         **settings: Any,
     ) -> "Request":
-        """This request with the flags that are given, as they were typed; as `from_flags`.
+        """Return this request with further flags, as they were typed; checked as `from_flags` does.
 
         `mesh` gives all axes anew, `shards` alone that of `model`. Another model has the size and the
         recipe that the flags say, or its own.
@@ -105,11 +108,11 @@ class Request:
             if config or example:
                 own = read_own(model, config, example, self.folder)
         else:
-            model, told = read_model(model, config, example, self.folder)
+            model, new_own = read_model(model, config, example, self.folder)
             if model != self.model:
                 changes = {"size": "", "recipe": "", "recorded": None, **changes}
             if model != self.model or config or example:
-                own = told
+                own = new_own
         check_dtype_of(model, own, settings.get("dtype"))
         if own:
             changes["dtype"] = DTYPES[0]  # it computes in what its code says
@@ -125,12 +128,12 @@ class Request:
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise RedcoError(source, f"not TOML: {error}", "mend that line") from error
-        known = {f.name for f in fields(cls)} - {"own", "folder", "recorded"}
+        keys = {f.name for f in fields(cls)} - {"own", "folder", "recorded"}
         if isinstance(table.get("model"), dict):
-            known |= {*TABLES, "example"}
-        if unknown := sorted(set(table) - known):
+            keys |= {*TABLES, "example"}
+        if unknown := sorted(set(table) - keys):
             what = f"unknown key {unknown[0]!r}"
-            raise RedcoError(source, what, f"the keys are {', '.join(sorted(known))}")
+            raise RedcoError(source, what, f"the keys are {', '.join(sorted(keys))}")
         for key in ("name", "model"):
             if key not in table:
                 raise RedcoError(source, f"the key {key!r} is missing", f'add {key} = "..."')
@@ -151,7 +154,7 @@ class Request:
         )
 
     def to_toml(self) -> str:
-        """The keys of redco.toml; `from_toml` gives an equal request back."""
+        """Return the text of redco.toml; `from_toml` gives an equal request back."""
         values = {
             f.name: getattr(self, f.name) for f in fields(self) if f.compare and f.name != "mesh"
         }
@@ -165,24 +168,30 @@ class Request:
         return "\n".join([*lines, "", *tables, "[mesh]", *sizes, ""])
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data, for the manifest."""
+        """Return the same as plain data, for the manifest."""
         return tomllib.loads(self.to_toml())
 
 
 def read_model(
     model: str, config: str | None, example: str | None, folder: Path
 ) -> tuple[str, OwnClass | None]:
-    """(what a request has of --model, what is told of it if it is an own class). Raises RedcoError."""
+    """Return --model as a request has it, and what the user says of it if it is their own class.
+
+    Raises RedcoError, which names the flag.
+    """
     model = _check_word("--model", model)
     if own_class.is_own(model):
         model = own_class.relative_to(folder, own_class.check_reference("--model", model))
     elif is_folder(model):
-        model = inside(folder, model)
+        model = _path_inside(folder, model)
     return model, read_own(model, config, example, folder)
 
 
 def read_own(model: str, config: str | None, example: str | None, folder: Path) -> OwnClass | None:
-    """What --config and --example tell of an own class; None for other models. Raises RedcoError."""
+    """Return what --config and --example say of an own class; None for other models.
+
+    Raises RedcoError, which names the flag.
+    """
     if own_class.is_own(model):
         return own_class.from_flags(config, example, folder)
     if config or example:
@@ -208,14 +217,14 @@ def _check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_folder(model: str) -> bool:
-    """Whether --model is the path of a checkpoint, rather than a family or an id of the hub."""
+    """Return whether --model is the path of a checkpoint, rather than a family or an id of the hub."""
     return model.startswith((".", "/", "~")) or ("/" in model and Path(model).is_dir())
 
 
-def inside(folder: Path, path: str) -> str:
-    """A path as typed in the working folder, as it is typed in `folder`: ../checkpoint."""
-    found = own_class.path_from(folder, os.path.expanduser(path))
-    return found if found.startswith(".") else f"./{found}"
+def _path_inside(folder: Path, path: str) -> str:
+    """Return a path as typed in the working folder, as it is typed in `folder`: ../checkpoint."""
+    relative = own_class.path_from(folder, os.path.expanduser(path))
+    return relative if relative.startswith(".") else f"./{relative}"
 
 
 def _check_word(where: str, value: Any) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 
 def value_text(value: Any) -> str:
-    """Plain data as TOML writes it, in one line."""
+    """Return plain data as TOML writes it, in one line."""
     if isinstance(value, dict):
-        inside = ", ".join(f"{key_text(k)} = {value_text(each)}" for k, each in value.items())
+        inside = ", ".join(f"{key_text(k)} = {value_text(v)}" for k, v in value.items())
         return f"{{{inside}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(value_text, value))}]"
@@ -16,5 +16,5 @@ def value_text(value: Any) -> str:
 
 
 def key_text(key: str) -> str:
-    """A key as TOML writes it: quoted where it must be."""
+    """Return a key as TOML writes it: quoted where it must be."""
     return key if re.fullmatch("[A-Za-z0-9_-]+", key) else value_text(key)

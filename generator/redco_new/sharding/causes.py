@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from redco_new.sharding.dims import Dot, Node, Use, Value
-from redco_new.sharding.flow import Flow
+from redco_new.sharding.divide import Axes
+from redco_new.sharding.graph import Dot, Graph, Node, Use, Value
 from redco_new.sharding.plan import Plan
 
 FORWARD, BACKWARD = PHASES = ("forward", "backward")
-# What happens to an array where a split dim is not local (dims.Use). Repeating a dim moves nothing.
+
+# What happens to an array where a split dim is not local (graph.Use); repeating one moves nothing.
 KINDS = {
     **{"reduce": "all-reduce", "index": "all-reduce", "part": "all-to-all"},
     **{"cut": "all-gather", "join": "all-gather", "fold": "all-gather"},
@@ -25,16 +26,22 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """The class `node`, split over `axes`, makes `value` move, `times` a step.
+    """One reason for an array to move: the class `node` is split.
 
     place: the same for causes that one collective can serve, if all else about them is the same.
+    kind: of the collective.
+    phase: FORWARD or BACKWARD.
+    axes: that split the class.
+    value: the array.
+    times: how often a step moves it.
+    source: the user's line.
     """
 
     place: Hashable
     kind: str
     phase: str
     node: Node
-    axes: tuple[str, ...]
+    axes: Axes
     value: Value
     times: int
     source: str
@@ -44,7 +51,9 @@ class Cause:
 class Causes:
     """The causes of one plan.
 
-    joined: keys of products whose parts come together.  grouped: classes of kv heads in groups.
+    flow: where the values of the program come from.
+    joined: keys of products whose parts come together.
+    grouped: classes of kv heads in groups.
     """
 
     plan: Plan
@@ -53,36 +62,39 @@ class Causes:
     grouped: frozenset[Node]
 
     @classmethod
-    def of(cls, plan: Plan, flow: Flow) -> Causes:
+    def of(cls, plan: Plan) -> Causes:
+        """Return the causes of a plan."""
         graph = plan.classes.graph
         joined = (use.value.key for use in graph.uses if use.kind == "join")
-        return cls(plan, flow, frozenset(joined), frozenset(graph.used("repeat")))
+        return cls(plan, Flow.of(graph), frozenset(joined), frozenset(graph.used("repeat")))
 
     def __iter__(self) -> Iterator[Cause]:
-        yield from self.products()
+        """Yield the causes of products, then of other operations, in the order of the program."""
+        yield from self._products()
         for use in self.plan.classes.graph.uses:
-            yield from self.repeated(use) if use.kind == "repeat" else self.moved(use)
+            yield from self._kv_heads(use) if use.kind == "repeat" else self._moves(use)
 
-    def products(self) -> Iterator[Cause]:
-        """What is entered and left at the same place can share a collective.
+    def _products(self) -> Iterator[Cause]:
+        """Yield what products sum, forward and backward.
 
-        The place is what a block was entered from: blocks that start from the same values lie side
-        by side, so that none waits for what another one sums.
+        What is entered and left at the same place can share a collective. The place is what a block
+        was entered from: blocks that start from the same values lie side by side, so that none
+        waits for what another one sums.
         """
         entries: dict[Node, frozenset[int]] = defaultdict(frozenset)
         left: set[Node] = set()
         for dot in self.plan.classes.graph.dots:
-            for operand, other, node in self.entered(dot):
+            for operand, other, node in self._entries(dot):
                 start = self.flow.sources.get(operand.key, frozenset({operand.key}))
                 entries[node] = (frozenset() if node in left else entries[node]) | start
                 left.discard(node)
-                yield from self.enter(dot, operand, other, node)
-            for node in self.split(dot.contracted):
+                yield from self._enter(dot, operand, other, node)
+            for node in self._split(dot.contracted):
                 left.add(node)
-                yield from self.leave(dot, node, entries[node] or dot.out.key)
+                yield from self._leave(dot, node, entries[node] or dot.out.key)
 
-    def entered(self, dot: Dot) -> Iterator[tuple[Value, Value, Node]]:
-        """(activation, other operand, split class that the other one brings into the product).
+    def _entries(self, dot: Dot) -> Iterator[tuple[Value, Value, Node]]:
+        """Yield (activation, other operand, split class that the other one brings into a product).
 
         Not heads of keys and values in groups: they are summed with the heads that read them.
         """
@@ -90,35 +102,35 @@ class Causes:
         for operand, other in ((dot.lhs, dot.rhs), (dot.rhs, dot.lhs)):
             own = {find(n) for n in (*dot.contracted, *dot.batch, *operand.dims)} | self.grouped
             if operand.parameter is None:
-                yield from ((operand, other, n) for n in self.split(other.dims) if n not in own)
+                yield from ((operand, other, n) for n in self._split(other.dims) if n not in own)
 
-    def enter(self, dot: Dot, operand: Value, other: Value, node: Node) -> Iterator[Cause]:
-        """The gradient of an operand is a sum over what the other brings."""
+    def _enter(self, dot: Dot, operand: Value, other: Value, node: Node) -> Iterator[Cause]:
+        """Yield the sum of an operand's gradient over what the other brings."""
         sources = self.flow.sources.get(operand.key, frozenset({operand.key}))
-        if self.meets_batch(node):
+        if self._meets_batch(node):
             least = min(operand, other, key=lambda value: value.bytes)
-            yield from self.exchange(dot, least, node, ("all-gather", "reduce-scatter"))
+            yield from self._exchange(dot, least, node, ("all-gather", "reduce-scatter"))
         elif self.plan.layouts.position(operand) is not None:
             for kind, phase in zip(("all-gather", "reduce-scatter"), PHASES, strict=True):
-                yield self.cause(sources, kind, phase, node, operand, dot)
+                yield self._cause(sources, kind, phase, node, operand, dot)
         elif operand.key in self.flow.trained:
             kind = "reduce-scatter" if sources <= self.joined else "all-reduce"
-            yield self.cause(sources, kind, BACKWARD, node, operand, dot)
+            yield self._cause(sources, kind, BACKWARD, node, operand, dot)
 
-    def leave(self, dot: Dot, node: Node, place: Hashable) -> Iterator[Cause]:
-        """A product over a split class is a sum of parts."""
-        if self.meets_batch(node):
-            yield from self.exchange(dot, dot.out, node, ("reduce-scatter", "all-gather"))
+    def _leave(self, dot: Dot, node: Node, place: Hashable) -> Iterator[Cause]:
+        """Yield the sum of parts that a product over a split class is."""
+        if self._meets_batch(node):
+            yield from self._exchange(dot, dot.out, node, ("reduce-scatter", "all-gather"))
         elif self.plan.layouts.position(dot.out) is not None:
             for kind, phase in zip(("reduce-scatter", "all-gather"), PHASES, strict=True):
-                yield self.cause(place, kind, phase, node, dot.out, dot)
+                yield self._cause(place, kind, phase, node, dot.out, dot)
         else:
-            yield self.cause(place, "all-reduce", FORWARD, node, dot.out, dot)
+            yield self._cause(place, "all-reduce", FORWARD, node, dot.out, dot)
 
-    def exchange(
+    def _exchange(
         self, dot: Dot, value: Value, node: Node, kinds: tuple[str, str]
     ) -> Iterator[Cause]:
-        """Rows of the batch, which the axis splits too, meet the kernels of their experts.
+        """Yield how rows of the batch, which the axis splits too, meet the kernels of their experts.
 
         With kernels, `value` goes to all; between two activations, rows go where they are sent.
         """
@@ -127,22 +139,22 @@ class Causes:
             holders = [v for v in (dot.out, dot.lhs, dot.rhs) if node in map(find, v.dims)]
             kinds, value = ("all-to-all", "all-to-all"), max(holders, key=lambda v: v.bytes)
         for kind, phase in zip(kinds, PHASES, strict=True):
-            yield self.cause(value.key, kind, phase, node, value, dot)
+            yield self._cause(value.key, kind, phase, node, value, dot)
 
-    def moved(self, use: Use) -> Iterator[Cause]:
-        """What an operation other than a product moves; parts that change places go back again.
+    def _moves(self, use: Use) -> Iterator[Cause]:
+        """Yield what another operation moves; parts that change places go back again.
 
         Where the batch has the axis, activations are split by their rows: only kernels move.
         """
-        for node in self.split(use.nodes):
-            if not (use.value.data and self.meets_batch(node)):
+        for node in self._split(use.nodes):
+            if not (use.value.data and self._meets_batch(node)):
                 for phase in PHASES if use.kind == "part" else (FORWARD,):
-                    yield self.cause(id(use), KINDS[use.kind], phase, node, use.value, use)
+                    yield self._cause(id(use), KINDS[use.kind], phase, node, use.value, use)
 
-    def repeated(self, use: Use) -> Iterator[Cause]:
-        """Heads of keys and values in fewer parts than the heads that read them.
+    def _kv_heads(self, use: Use) -> Iterator[Cause]:
+        """Yield the sums of gradients of heads of keys and values in fewer parts than their readers.
 
-        Each copy has a gradient of its own, and these are summed.
+        Each copy of a head has a gradient of its own.
         """
         graph, axes, labels = self.plan.classes.graph, self.plan.axes, self.plan.classes.labels
         copies = math.prod(graph.sizes[n] for n in use.value.dims if n in graph.copies)
@@ -152,22 +164,84 @@ class Causes:
             heads = (a for n in axes if labels.get(n) == "heads" for a in axes[n])
             over = tuple(a for a in dict.fromkeys(heads) if a not in axes.get(node, ()))
             if any(self.plan.mesh[axis] > 1 for axis in over):
-                one = self.cause(id(use), "all-reduce", BACKWARD, node, once, use)
+                one = self._cause(id(use), "all-reduce", BACKWARD, node, once, use)
                 yield replace(one, axes=over)
 
-    def cause(
+    def _cause(
         self, place: Hashable, kind: str, phase: str, node: Node, value: Value, at: Dot | Use
     ) -> Cause:
-        """A cause at a product or another operation, over the axes of its class."""
+        """Return a cause at a product or another operation, over the axes of its class."""
         axes = self.plan.axes.get(node, ())
         return Cause(place, kind, phase, node, axes, value, at.times, at.source)
 
-    def split(self, nodes: Iterable[Node]) -> list[Node]:
-        """The classes of `nodes` that lie on more than one device."""
+    def _split(self, nodes: Iterable[Node]) -> list[Node]:
+        """Return the classes of `nodes` that lie on more than one device."""
         mesh, axes = self.plan.mesh, self.plan.axes
-        found = dict.fromkeys(map(self.plan.classes.graph.find, nodes))
-        return [node for node in found if any(mesh[axis] > 1 for axis in axes.get(node, ()))]
+        classes = dict.fromkeys(map(self.plan.classes.graph.find, nodes))
+        return [node for node in classes if any(mesh[axis] > 1 for axis in axes.get(node, ()))]
 
-    def meets_batch(self, node: Node) -> bool:
-        """Whether an axis of a class splits the batch too."""
+    def _meets_batch(self, node: Node) -> bool:
+        """Return whether an axis of a class splits the batch too."""
         return not set(self.plan.axes[node]).isdisjoint(self.plan.batch_axes)
+
+
+# What devices can add up before they send it: a sum of products moves as one array.
+SUMS = {"add", "add_any", "sub"}
+
+
+@dataclass
+class Flow:
+    """Where the values of a program come from: what lies between one product and the next.
+
+    By the keys of values; one that is not in a table has nothing there.
+
+    sources: the products, look-ups and results of loops that it is made of, with none between.
+    trained: values that depend on a parameter.
+    sums: the products that it is the sum of, and nothing else that depends on the batch.
+    """
+
+    sources: dict[int, frozenset[int]] = field(default_factory=dict)
+    trained: set[int] = field(default_factory=set)
+    sums: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: Graph) -> Flow:
+        """Return the flow of a program."""
+        flow = cls()
+        products = {dot.out.key for dot in graph.dots}
+        for body, eqn, inner in graph.bodies[0].equations():
+            inputs = [v for atom in eqn.invars if (v := body.value(atom)) is not None]
+            for value in (body.values[var] for var in eqn.outvars):
+                if value.key not in flow.sources:
+                    starts = value.key in products or inner or eqn.primitive.name == "gather"
+                    flow._add(value, inputs, starts=bool(starts), product=value.key in products)
+                if eqn.primitive.name in SUMS:
+                    flow._add_sum(value, inputs)
+        return flow
+
+    def _add(self, value: Value, inputs: list[Value], *, starts: bool, product: bool) -> None:
+        """Record what a new value is made of."""
+        data = [v for v in inputs if v.data]
+        behind = (self.sources.get(v.key, frozenset({v.key})) for v in data)
+        own = frozenset({value.key})
+        self.sources[value.key] = own if starts or not data else frozenset().union(*behind)
+        if any(v.parameter is not None or v.key in self.trained for v in inputs):
+            self.trained.add(value.key)
+        if product:
+            self.sums[value.key] = own
+
+    def _add_sum(self, value: Value, inputs: list[Value]) -> None:
+        """Record what a value is the sum of, if that is products and constants."""
+        keys = [v.key for v in inputs if v.data]
+        if keys and all(key in self.sums for key in keys):
+            self.sums[value.key] = frozenset().union(*(self.sums[key] for key in keys))
+
+    def summed(self, keys: set[int]) -> int:
+        """Count the arrays that are left of some products, once those that are added up are one."""
+        left: dict[int, frozenset[int]] = {key: frozenset({key}) for key in keys}
+        for sums in self.sums.values():
+            together = sums & keys
+            if len(together) > 1:
+                group = frozenset().union(*(left[key] for key in together))
+                left.update(dict.fromkeys(group, group))
+        return len(set(left.values()))

@@ -1,38 +1,156 @@
-"""Classes + mesh -> one PartitionSpec a parameter, each with its reason."""
+"""Classes + mesh -> the plan: one PartitionSpec a parameter, each with its reason."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import jax
+from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.activations import Layouts
-from redco_new.sharding.axes import MODEL, model_axes
-from redco_new.sharding.choose import choose, find_conflicts
-from redco_new.sharding.classes import find_classes
-from redco_new.sharding.cost import cost_model
-from redco_new.sharding.flaws import flaws
-from redco_new.sharding.fused import Forward, Places, find_fused, take_apart
-from redco_new.sharding.planned import Plan
-from redco_new.sharding.place import (
+from redco_new.sharding.classes import Classes, find_classes, label_by_layout
+from redco_new.sharding.divide import (
     DATA,
     EXPERT,
     FSDP,
+    MODEL,
+    Axes,
+    Divider,
     Placement,
-    expert_axis,
+    Shape,
+    cut_to,
+    expert_axes,
+    find_ways,
+    model_axes,
+    pad_to,
+    shard_shape,
 )
-from redco_new.sharding.reasons import Reasons
-from redco_new.sharding.roles import label, label_rest
-from redco_new.sharding.trace import trace
-from redco_new.sharding.walk import build_graph
-from redco_new.sharding.ways import Divider, find_ways
+from redco_new.sharding.explain import Reasons, layout_warnings
+from redco_new.sharding.fused import FusedDims, find_fused, take_apart
+from redco_new.sharding.graph import Node
+from redco_new.sharding.rules import build_graph
+from redco_new.sharding.search import choose_classes, cost_model, find_conflicts
+from redco_new.sharding.trace import Forward, Parameter, Tree, trace
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where each parameter lives on a mesh.
+
+    own_forward: what was planned, of parameters that are taken apart but not padded.
+    parameters: in the order of the leaves of their tree; so are the next five.
+    partitions: the layout of each.
+    moments: the layout of what an optimizer keeps of each.
+    stored: the shape that each has in memory: its own, or padded.
+    labels: the class label of each dim of each.
+    reasons: why each lies where it does.
+    treedef: the structure of the parameter tree.
+    layouts: of the values of the program.
+    divider: how sizes were divided.
+    warnings: what the engine could not see through.
+    """
+
+    own_forward: Forward
+    parameters: tuple[Parameter, ...]
+    partitions: tuple[P, ...]
+    moments: tuple[P, ...]
+    stored: tuple[Shape, ...]
+    labels: tuple[tuple[str, ...], ...]
+    reasons: tuple[str, ...]
+    treedef: jax.tree_util.PyTreeDef
+    layouts: Layouts
+    divider: Divider
+    warnings: tuple[str, ...]
+
+    @property
+    def mesh(self) -> dict[str, int]:
+        """Axis -> size, as the specs name them: `model` may be taken apart (divide.model_axes)."""
+        return self.layouts.mesh
+
+    @property
+    def batch_axes(self) -> Axes:
+        """The axes that the first dim of the batch is split over."""
+        return self.layouts.batch_axes
+
+    @property
+    def classes(self) -> Classes:
+        """The classes of the program."""
+        return self.layouts.classes
+
+    @property
+    def axes(self) -> Mapping[Node, Axes]:
+        """The axes that divide each class that is split."""
+        return self.layouts.axes
+
+    @property
+    def specs(self) -> Any:
+        """The PartitionSpec of each parameter, a tree of the parameters' structure."""
+        return jax.tree_util.tree_unflatten(self.treedef, self.partitions)
+
+    @property
+    def dims(self) -> Any:
+        """The labels of the dims of each parameter, a tree of the parameters' structure."""
+        return jax.tree_util.tree_unflatten(self.treedef, self.labels)
+
+    @property
+    def activations(self) -> dict[str, P]:
+        """The layout of each array that the model names (jax.ad_checkpoint.checkpoint_name)."""
+        return self.layouts.by_name()
+
+    def store(self, params: Tree) -> Tree:
+        """Return the model's parameters as they are stored: fused ones apart, odd ones padded."""
+        leaves = zip(jax.tree.leaves(params), self.parameters, self.stored, strict=True)
+        arrays = [pad_to(leaf.reshape(own.shape), stored) for leaf, own, stored in leaves]
+        return jax.tree_util.tree_unflatten(self.treedef, arrays)
+
+    def forward(self, params: Tree, batch: Tree) -> Tree:
+        """Return what the planned function computes, of parameters as they are stored."""
+        leaves = zip(jax.tree.leaves(params), self.parameters, strict=True)
+        arrays = [cut_to(leaf, own.shape) for leaf, own in leaves]
+        return self.own_forward(jax.tree_util.tree_unflatten(self.treedef, arrays), batch)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one dict a parameter.
+
+        path: its keys, joined by "/".
+        shape, dtype: of the parameter.
+        dims: the label of each dim.
+        spec: None, an axis, or a list of axes for each dim.
+        stored_shape: of the array in memory, which may be padded.
+        shard_shape: of one device's part of that.
+        bytes: of `shape`.
+        reason: why it lies there.
+        """
+        return [
+            {
+                "path": parameter.path,
+                "shape": list(parameter.shape),
+                "dtype": str(parameter.dtype),
+                "dims": list(labels),
+                "spec": [list(axes) if isinstance(axes, tuple) else axes for axes in spec],
+                "stored_shape": list(stored),
+                "shard_shape": shard_shape(stored, spec, self.mesh),
+                "bytes": parameter.bytes,
+                "reason": reason,
+            }
+            for parameter, spec, stored, labels, reason in zip(
+                self.parameters,
+                self.partitions,
+                self.stored,
+                self.labels,
+                self.reasons,
+                strict=True,
+            )
+        ]
 
 
 def plan_sharding(
     forward: Forward,
-    params: Any,
-    batch: Any,
+    params: Tree,
+    batch: Tree,
     mesh: Mapping[str, int],
     *,
     adapt: bool = False,
@@ -45,63 +163,78 @@ def plan_sharding(
     params, batch: trees of arrays or ShapeDtypeStructs; nothing is computed or allocated.
     mesh: sizes of the axes "data", "fsdp", "expert" and "model"; one left out has size 1.
     adapt: a dim that does not divide by `model` is not left whole if it can be padded, or be
-    split over a part of `model`; then `stored` and `mesh` of the plan differ from what was given.
+        split over a part of `model`; then `stored` and `mesh` of the plan are not the model's own
+        shapes and the argument `mesh`.
     apart: a kernel that is fused of equal parts (q, k and v; gate and up) is stored with them
-    apart, so that each device holds its share of every part.
+        apart, so that each device has its share of every part.
     sequence_parallel: between the products that `model` splits, it splits the sequence.
     zero: 1 to split what the optimizer keeps of a parameter over `data` too.
+
+    Raises ShardingError, which names the line of the model, if it cannot be traced.
     """
     sizes = {DATA: 1, FSDP: 1, MODEL: 1, **mesh}
-    options = {"adapt": adapt, "sequence_parallel": sequence_parallel, "zero": zero}
-    plan = derive(forward, params, batch, sizes, **options)
-    if apart and (places := find_fused(plan.classes)):
-        plan = derive(*take_apart(forward, params, places), batch, sizes, places, **options)
+    options = Options(sizes, adapt, sequence_parallel, zero)
+    plan = _derive(forward, params, batch, options, {})
+    if apart and (fused := find_fused(plan.classes)):
+        plan = _derive(*take_apart(forward, params, fused), batch, options, fused)
     return plan
 
 
-def derive(
-    forward: Forward,
-    params: Any,
-    batch: Any,
-    sizes: Mapping[str, int],
-    places: Places | None = None,
-    *,
-    adapt: bool,
-    sequence_parallel: bool,
-    zero: int,
+@dataclass(frozen=True)
+class Options:
+    """The options of plan_sharding.
+
+    mesh: axis -> size, all but "expert" always there.
+    """
+
+    mesh: Mapping[str, int]
+    adapt: bool
+    sequence_parallel: bool
+    zero: int
+
+
+def _derive(
+    forward: Forward, params: Tree, batch: Tree, options: Options, fused: FusedDims
 ) -> Plan:
-    """The plan of a program as it is. places: parameters that were taken apart, for the reasons."""
-    traced = trace(forward, params, batch)
-    # Priced for two shards at least, so that a mesh of size 1 has the layout that can grow.
-    n = max(sizes[MODEL], 2)
-    divider = Divider(sizes[MODEL], adapt)
-    classes = find_classes(build_graph(traced, divider), traced)
-    label(classes)
+    """Return the plan of a program as it is.
+
+    fused: parameters that were taken apart, for the reasons.
+    """
+    sizes = options.mesh
+    program = trace(forward, params, batch)
+    divider = Divider(sizes[MODEL], options.adapt)
+    classes = find_classes(build_graph(program, divider.parts), program)
+
     ways = find_ways(classes, divider)
-    own = expert_axis(classes, sizes.get(EXPERT, 1))
+    own = expert_axes(classes, sizes.get(EXPERT, 1))
     free = {node: way for node, way in ways.items() if not way.obstacle and node not in own}
     parts = {node: way.parts for node, way in free.items() if way.parts < sizes[MODEL]}
     batch_axes = (DATA, FSDP, *((EXPERT,) if EXPERT in sizes else ()))
-    prices = cost_model(classes, traced, n, parts, math.prod(sizes[axis] for axis in batch_axes))
-    split = choose(prices, find_conflicts(classes, frozenset(free)))
-    label_rest(classes, {*split, *own})
-    over, axes = model_axes(sizes[MODEL], {node: free[node].parts for node in split})
-    plan_mesh = {a: k for a, k in sizes.items() if a != MODEL} | over
-    padded = {node: free[node].stored for node in split if free[node].stored}
-    shapes = tuple(parameter.shape for parameter in traced.parameters)
-    place = Placement(classes, plan_mesh, shapes, axes | own, padded)
+    rows = math.prod(sizes[axis] for axis in batch_axes)
+    # Priced for two shards at least, so that a mesh of size 1 has the layout that can grow.
+    prices = cost_model(classes, program, max(sizes[MODEL], 2), parts, rows)
+    split = choose_classes(prices, find_conflicts(classes, frozenset(free)))
+    label_by_layout(classes, {*split, *own})
+
+    over, split_axes = model_axes(sizes[MODEL], {node: free[node].parts for node in split})
+    mesh = {axis: size for axis, size in sizes.items() if axis != MODEL} | over
+    axes = split_axes | own
+    padding = {node: free[node].stored for node in split if free[node].stored}
+    shapes = tuple(parameter.shape for parameter in program.parameters)
+    placement = Placement(classes, mesh, shapes, axes, padding)
+    reasons = Reasons(classes, program, frozenset(axes), ways, sizes[MODEL], fused)
     indices = range(len(shapes))
-    reasons = Reasons(classes, traced, frozenset(axes | own), ways, sizes[MODEL], places or {})
+    moments = placement.moments if options.zero else placement.partition
     return Plan(
         own_forward=forward,
-        parameters=traced.parameters,
-        partitions=tuple(map(place.partition, indices)),
-        moments=tuple(map(place.moments if zero else place.partition, indices)),
-        stored=tuple(map(place.stored, indices)),
+        parameters=program.parameters,
+        partitions=tuple(map(placement.partition, indices)),
+        moments=tuple(map(moments, indices)),
+        stored=tuple(map(placement.stored, indices)),
         labels=tuple(tuple(classes.labels[n] for n in dims) for dims in classes.parameter_dims),
         reasons=tuple(map(reasons.of, indices)),
-        treedef=traced.treedef,
-        layouts=Layouts(classes, plan_mesh, axes | own, batch_axes, sequence_parallel),
+        treedef=program.treedef,
+        layouts=Layouts(classes, mesh, axes, batch_axes, options.sequence_parallel),
         divider=divider,
-        warnings=tuple(flaws(classes, plan_mesh, axes)),
+        warnings=tuple(layout_warnings(classes, mesh, split_axes)),
     )

@@ -1,21 +1,68 @@
-"""Model -> abstract parameters and the jaxpr of its computation: no weights, no devices."""
+"""Model -> the jaxpr of its computation, without weights or devices; or what is wrong with it."""
 
 from __future__ import annotations
 
+import linecache
+import site
+import sysconfig
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from redco_new.sharding.untraceable import ShardingError, explain
+Tree = Any  # of arrays or ShapeDtypeStructs
+Forward = Callable[[Tree, Tree], Tree]  # (params, batch) -> outputs
+
+# A frame of a traceback is the user's own if its file lies in neither of these.
+INSTALLED = tuple(
+    {*site.getsitepackages(), *map(sysconfig.get_path, ("purelib", "platlib", "stdlib"))}
+)
+GENERATOR = f"{Path(__file__).parents[1]}/"
+
+# The first entry that an error is an instance of says what to do about it.
+ADVICE: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
+    (
+        (jax.errors.TracerBoolConversionError, jax.errors.ConcretizationTypeError),
+        "the value is known only when the model runs, and Python must know it before: use "
+        "jnp.where or jax.lax.cond for a branch, jax.lax.while_loop for a loop, and a static "
+        "shape for a size",
+    ),
+    (
+        (jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError),
+        "the array is abstract here: use jax.numpy instead of numpy, and no array as an index "
+        "or a size in Python",
+    ),
+    (
+        jax.errors.NonConcreteBooleanIndexError,
+        "the number of rows that a mask picks is not known before the model runs: use jnp.where "
+        "or multiply by the mask",
+    ),
+    (
+        (KeyError, AttributeError),
+        "the model reads something that the batch or the parameters do not have: add it to them, "
+        "or do not read it",
+    ),
+)
+
+
+OTHER_ADVICE = "the model must run on abstract arrays of these shapes: fix the line, or the shapes"
+
+
+class ShardingError(ValueError):
+    """The error of a model that cannot be laid out: its message says where, why, what to do."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One leaf of the parameter tree; `path` joins its keys by "/"."""
+    """One leaf of the parameter tree.
+
+    path: its keys, joined by "/".
+    """
 
     path: str
     shape: tuple[int, ...]
@@ -28,12 +75,13 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Traced:
-    """A traced forward pass.
+class Program:
+    """The computation of a forward pass.
 
     jaxpr: its inputs are the leaves of the parameters, then the leaves of the batch.
     parameters: in the order of the jaxpr's inputs.
-    treedef, outputs: the structures of the parameter tree, and of what the function returns.
+    treedef: the structure of the parameter tree.
+    outputs: the structure of what the forward pass returns.
     """
 
     jaxpr: ClosedJaxpr
@@ -42,22 +90,24 @@ class Traced:
     outputs: jax.tree_util.PyTreeDef
 
 
-def trace(forward: Callable[[Any, Any], Any], params: Any, batch: Any) -> Traced:
-    """Trace `forward(params, batch)`; both may hold arrays or ShapeDtypeStructs.
+def trace(forward: Forward, params: Tree, batch: Tree) -> Program:
+    """Trace `forward(params, batch)`, trees of arrays or ShapeDtypeStructs.
 
     Raises ShardingError, which names the line of the model that cannot be traced.
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
-    parameters = tuple(parameter(path_string(path), leaf) for path, leaf in leaves)
+    parameters = tuple(_parameter(_path_string(path), leaf) for path, leaf in leaves)
     try:
-        with jax.disable_jit(False):  # whatever JAX_DISABLE_JIT says: it would unroll each scan
-            jaxpr, made = jax.make_jaxpr(forward, return_shape=True)(params, batch)
+        # Whatever JAX_DISABLE_JIT says: without jit, each scan would be unrolled.
+        with jax.disable_jit(False):
+            jaxpr, shapes = jax.make_jaxpr(forward, return_shape=True)(params, batch)
     except Exception as error:  # the model's own code may raise anything
-        raise ShardingError(explain(error)) from error
-    return Traced(jaxpr, parameters, treedef, jax.tree.structure(made))
+        raise ShardingError(_untraceable(error)) from error
+    return Program(jaxpr, parameters, treedef, jax.tree.structure(shapes))
 
 
-def parameter(path: str, leaf: Any) -> Parameter:
+def _parameter(path: str, leaf: Any) -> Parameter:
+    """Return the parameter of a leaf. Raises ShardingError if the leaf is not an array."""
     if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
         raise ShardingError(
             f"parameter {path} is a {type(leaf).__name__}, not an array: pass arrays or "
@@ -66,9 +116,39 @@ def parameter(path: str, leaf: Any) -> Parameter:
     return Parameter(path, tuple(leaf.shape), np.dtype(leaf.dtype))
 
 
-def path_string(path: tuple[Any, ...]) -> str:
-    """A key path as text: `layers/attn/q/kernel`. The `.value` of an NNX variable is left out."""
+def _path_string(path: tuple[Any, ...]) -> str:
+    """Return a key path as text: `layers/attn/q/kernel`, without the `.value` of NNX variables."""
     parts = [str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", k)))) for k in path]
     if len(parts) > 1 and isinstance(path[-1], jax.tree_util.GetAttrKey) and parts[-1] == "value":
         parts.pop()
     return "/".join(parts)
+
+
+def _untraceable(error: Exception) -> str:
+    """Return the user's line, the error in one line, and what to do."""
+    what = f"the model cannot be traced: {error_message(error)}"
+    return f"{error_location(error)}: {what}\n  what to do: {error_advice(error)}"
+
+
+def error_advice(error: Exception) -> str:
+    """Return what to do about a model that raises `error` while it is traced."""
+    return next((text for kinds, text in ADVICE if isinstance(error, kinds)), OTHER_ADVICE)
+
+
+def error_message(error: BaseException) -> str:
+    """Return the kind of an error and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
+
+
+def error_location(error: BaseException, nowhere: str = "the model") -> str:
+    """Return `file:line in function: source` of the last line of the user's own code.
+
+    nowhere: what to return if no line of the traceback is the user's.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not f.filename.startswith((*INSTALLED, GENERATOR, "<"))]
+    if not own:
+        return nowhere
+    frame = own[-1]
+    text = linecache.getline(frame.filename, frame.lineno or 0).strip()
+    return f"{frame.filename}:{frame.lineno} in {frame.name}: `{text}`"

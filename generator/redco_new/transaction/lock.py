@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.transaction.disk import told
-from redco_new.transaction.paths import LOCK, check_project
+from redco_new.transaction.disk import LOCK, check_project, os_errors_named
 
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.05  # soon enough for a person who waits, and next to no work
 
 
 @contextmanager
@@ -20,11 +19,11 @@ def locked(
 ) -> Iterator[None]:
     """Keep other updates of the project `root` out, or wait for the one that keeps us out.
 
-    progress: told once, if there is something to wait for.
+    progress: called once, if there is something to wait for.
     Raises RedcoError if another still has the lock after `wait_seconds`.
     """
     check_project(root)
-    with told(LOCK, "cannot be opened: {why}"):
+    with os_errors_named(LOCK, "cannot be opened: {why}"):
         handle = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         _wait(handle, root, wait_seconds, progress)
@@ -47,7 +46,7 @@ def _wait(handle: int, root: Path, seconds: float, progress: Callable[[str], Non
 
 
 def _try(handle: int, root: Path) -> bool:
-    with told(str(root), "cannot be locked: {why}"):
+    with os_errors_named(str(root), "cannot be locked: {why}"):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,1 +1,4 @@
-"""Updating a project: what was asked for and what the user wrote become one tree, or nothing changes."""
+"""Updating a project: what is asked for and what the user wrote become one tree, or all stays.
+
+README.md lists the stages.
+"""

@@ -1,4 +1,4 @@
-"""The changes of the template that a project does not hold, until its user settles them."""
+"""The changes of the template that a project does not hold, until its user decides on each."""
 
 import difflib
 import shlex
@@ -6,109 +6,118 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from redco_new.project.manifest import Manifest, Pending, sha256
 from redco_new.merge import Conflict, symbol_text
-from redco_new.update.outcome import Outcome
+from redco_new.project.manifest import Manifest, PendingChange
+from redco_new.transaction import sha256
+from redco_new.update.file_merge import FileMerge
 
 INCOMING = ".redco/incoming/"
+CONTEXT_LINES = 9  # of a diff: three times the usual, since it is read without the file beside it
 
 
-def chosen(manifest: Manifest, outcome: Outcome, side: str) -> set[str]:
-    """The symbols in conflict for which that side was chosen, of the very change that is there now.
+def symbols_with_decision(manifest: Manifest, merge: FileMerge, side: str) -> set[str]:
+    """Return the symbols in conflict for which `side` was chosen, of the change that is there now.
 
-    The template's is chosen only of what the user had written by then.
+    The template's side counts only for what the user had written when it was chosen.
     """
-    told = {
-        (x.symbol, x.theirs)
-        for x in manifest.pending
-        if x.path == outcome.path
-        and x.side == side
-        and (side == "mine" or x.given == given_up(outcome.before, x))
+    decisions = {
+        (change.symbol, change.theirs)
+        for change in manifest.pending
+        if change.path == merge.path
+        and change.side == side
+        and (side == "mine" or change.user_digest == user_side_digest(merge.before, change))
     }
-    new = {x.symbol for x in outcome.conflicts if (x.symbol, x.theirs) not in told}
-    return {x.symbol for x in outcome.conflicts} - new
+    new = {x.symbol for x in merge.conflicts if (x.symbol, x.theirs) not in decisions}
+    return {x.symbol for x in merge.conflicts} - new
 
 
-def given_up(ours: bytes | None, each: Pending) -> str:
-    """sha256 of what the user's file says of what is pending."""
-    text = symbol_text(ours or b"", each.symbol) if each.path.endswith(".py") else None
+def user_side_digest(ours: bytes | None, change: PendingChange) -> str:
+    """Return the sha256 of what the user's file says of what is pending."""
+    text = symbol_text(ours or b"", change.symbol) if change.path.endswith(".py") else None
     return sha256(ours or b"" if text is None else text.encode())
 
 
-def taken_back(manifest: Manifest, outcome: Outcome) -> set[str]:
-    """The symbols in conflict that the template has again as it had them before they were pending."""
-    if not outcome.path.endswith(".py"):
+def symbols_back_at_base(manifest: Manifest, merge: FileMerge) -> set[str]:
+    """Return the symbols in conflict that the template has again as before they were pending."""
+    if not merge.path.endswith(".py"):
         return set()  # where lines of a text file began is not known
-    began = {(x.symbol, x.base) for x in manifest.pending if x.path == outcome.path and x.applied}
-    return {x.symbol for x in outcome.conflicts if (x.symbol, x.theirs) in began}
+    starts = {
+        (x.symbol, x.base) for x in manifest.pending if x.path == merge.path and x.update_applied
+    }
+    return {x.symbol for x in merge.conflicts if (x.symbol, x.theirs) in starts}
 
 
-def without(outcome: Outcome, symbols: set[str]) -> Outcome:
-    """Without the conflicts about those symbols."""
-    kept = tuple(x for x in outcome.conflicts if x.symbol not in symbols)
-    return replace(outcome, conflicts=kept)
+def without_conflicts(merge: FileMerge, symbols: set[str]) -> FileMerge:
+    """Return the merge without the conflicts about those symbols."""
+    conflicts = tuple(x for x in merge.conflicts if x.symbol not in symbols)
+    return replace(merge, conflicts=conflicts)
 
 
-def to_settle(
+def pending_changes(
     manifest: Manifest,
-    outcome: Outcome,
+    merge: FileMerge,
     base: bytes | None,
     conflicts: Iterable[Conflict],
-    applied: bool,
-) -> list[Pending]:
-    """What is to be remembered of these conflicts of a file.
+    update_applied: bool,
+) -> list[PendingChange]:
+    """Return what is to be remembered of these conflicts of a file.
 
     base: what redco wrote before.  A change that is pending already is shown from where it began.
     """
-    path, found = outcome.path, []
-    before = {x.symbol: x for x in manifest.pending if x.path == path}
-    for each in conflicts:
-        known = before.get(each.symbol)
-        text = known.base if known else symbol_text(base or b"", each.symbol) or ""
-        now = Pending(path, each.symbol, each.reason, each.theirs, text, applied=applied)
-        again = known and not applied and known.theirs == each.theirs
-        if again and known.given == given_up(outcome.before, known):  # it could not be taken
-            now = replace(now, side=known.side, given=known.given)
-        found.append(replace(now, given=given_up(outcome.after, now)) if applied else now)
-    return found
+    changes = []
+    earlier = {x.symbol: x for x in manifest.pending if x.path == merge.path}
+    for conflict in conflicts:
+        symbol, before = conflict.symbol, earlier.get(conflict.symbol)
+        text = before.base if before else symbol_text(base or b"", symbol) or ""
+        change = PendingChange(
+            merge.path,
+            symbol,
+            conflict.reason,
+            conflict.theirs,
+            text,
+            update_applied=update_applied,
+        )
+        if update_applied:
+            change = replace(change, user_digest=user_side_digest(merge.after, change))
+        elif before and before.theirs == conflict.theirs:
+            # Still in conflict though a side was chosen: it could not be taken. The choice stays.
+            if before.user_digest == user_side_digest(merge.before, before):
+                change = replace(change, side=before.side, user_digest=before.user_digest)
+        changes.append(change)
+    return changes
 
 
-def incoming(pending: Iterable[Pending]) -> dict[str, str]:
-    """{path: text} of the files that show what is pending: the template's changes, as diffs."""
-    files: dict[str, list[Pending]] = defaultdict(list)
-    for each in pending:
-        files[each.path].append(each)
+def incoming_diffs(pending: Iterable[PendingChange]) -> dict[str, str]:
+    """Return {path: text} of the files that show what is pending, as diffs of the template."""
+    files: dict[str, list[PendingChange]] = defaultdict(list)
+    for change in pending:
+        files[change.path].append(change)
     return {
-        f"{INCOMING}{path}.diff": "\n".join(map(shown, sorted(found, key=lambda x: x.symbol)))
-        for path, found in sorted(files.items())
+        f"{INCOMING}{path}.diff": "\n".join(map(_diff, sorted(changes, key=lambda x: x.symbol)))
+        for path, changes in sorted(files.items())
     }
 
 
-def shown(each: Pending) -> str:
-    """A pending change for a person: what it is, what to do, and the diff."""
+def _diff(change: PendingChange) -> str:
+    """Return a pending change for a person: what it is, what to do, and the diff."""
     lines = difflib.unified_diff(
-        each.base.splitlines(),
-        each.theirs.splitlines(),
+        change.base.splitlines(),
+        change.theirs.splitlines(),
         "redco before",
         "redco now",
         lineterm="",
-        n=9,
+        n=CONTEXT_LINES,
     )
-    head = [f"{name(each)}: {each.reason}. Keep yours or take it:", *commands(each)]
+    target = symbol_target(change.path, change.symbol)
+    head = [f"{target}: {change.reason}. Keep yours or take it:", *resolve_commands(target)]
     return "\n".join([*(f"# {line}" for line in head), *lines, ""])
 
 
-def commands(each: Pending) -> list[str]:
-    """Those that settle it: your side, redco's."""
-    return [f"redco resolve {quoted(each)} --{side}" for side in ("mine", "theirs")]
+def resolve_commands(target: str) -> list[str]:
+    """Return the commands that settle it: for the user's side, for redco's."""
+    return [f"redco resolve {shlex.quote(target)} --{side}" for side in ("mine", "theirs")]
 
 
-def name(each: Pending | tuple[str, str]) -> str:
-    """my_project/pipeline.py::loss"""
-    path, symbol = each if isinstance(each, tuple) else (each.path, each.symbol)
+def symbol_target(path: str, symbol: str) -> str:
+    """Return how commands name a symbol of a file: my_project/pipeline.py::loss."""
     return f"{path}::{symbol}"
-
-
-def quoted(each: Pending) -> str:
-    """Its name as a shell takes it."""
-    return shlex.quote(name(each))

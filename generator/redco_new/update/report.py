@@ -1,165 +1,222 @@
 """What the commands that update a project print."""
 
+import ast
 import difflib
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from io import BytesIO
 
 from redco_new.errors import RedcoError
-from redco_new.project.manifest import Pending, base_path
 from redco_new.merge import changed_lines, changed_symbols
-from redco_new.update.outcome import Outcome
-from redco_new.update.pending import INCOMING, commands, name
-from redco_new.update.specs import changed_specs
-from redco_new.update.standing import inside, outside
-from redco_new.update.work import Update
+from redco_new.project.manifest import PendingChange, base_path
+from redco_new.update.file_merge import FileMerge
+from redco_new.update.pending import INCOMING, resolve_commands, symbol_target
+from redco_new.update.plan import UpdatePlan
+from redco_new.update.project_state import path_from_here, path_in_project
 
-WIDTH = 28  # of the column of paths
-SYMBOLS = 8  # that are named of a file
+# What fits a screen of 100 columns and about 50 lines.
+PATH_WIDTH = 28  # of the column of paths
+MAX_SYMBOLS = 8  # that are named of a file
+MAX_SPECS = 20  # lines about sharding.py
+
+SPEC_TABLES = ("AXES", "PARAMS", "ACTIVATIONS", "MOMENTS")  # of a project's sharding.py
 
 
-def done(update: Update, told: Iterable[str], *, partial: bool, command: str) -> int:
-    """After `redco update`: what was done, or what is to be settled first. Returns the exit code."""
-    if update.blocking and not partial:
-        refused(update, command)
+def print_update(
+    plan: UpdatePlan, trial_notes: Iterable[str], *, partial: bool, command: str
+) -> int:
+    """Print what `redco update` did, or what is to be decided first. Returns the exit code.
+
+    command: as it was typed, to be run again.
+    """
+    if plan.blocking_conflicts and not partial:
+        _print_refusal(plan, command)
         return 1
-    count = len(update.files)
+    count = len(plan.changed_files)
     if count:
-        print(f"Updated {update.request.name}: {plural(count, 'file')}.")
+        print(f"Updated {plan.request.name}: {_plural(count, 'file')}.")
     else:
-        print(f"{update.request.name}: nothing to update.")
-    show(update)
-    for pending in update.left:
-        print(f"\n{name(pending)}: {pending.reason}.")
-        shown = outside(update.standing.root, f"{INCOMING}{pending.path}.diff")
-        print(f"  It is in {shown}. Keep yours or take it:")
-        print(to_resolve(update, pending))
-    for note in told:
+        print(f"{plan.request.name}: nothing to update.")
+    _print_files(plan)
+    for change in plan.pending_if_applied:
+        print(f"\n{symbol_target(change.path, change.symbol)}: {change.reason}.")
+        diff = path_from_here(plan.state.root, f"{INCOMING}{change.path}.diff")
+        print(f"  It is in {diff}. Keep yours or take it:")
+        print(_commands_from_here(plan, change))
+    for note in trial_notes:
         print(f"note: {note}")
-    return 1 if update.blocking else 0
+    return 1 if plan.blocking_conflicts else 0
 
 
-def refused(update: Update, command: str) -> None:
-    """The conflicts, and how to go on."""
-    found = update.held
-    print(f"{plural(len(found), 'conflict')}, and nothing was changed:", file=sys.stderr)
-    for each in found:
-        print(f"  {name(each)}: {each.reason}", file=sys.stderr)
-    shown = outside(update.standing.root, INCOMING)
+def _print_refusal(plan: UpdatePlan, command: str) -> None:
+    """Print the conflicts, and how to go on."""
+    changes = plan.pending_if_refused
+    print(f"{_plural(len(changes), 'conflict')}, and nothing was changed:", file=sys.stderr)
+    for change in changes:
+        print(f"  {symbol_target(change.path, change.symbol)}: {change.reason}", file=sys.stderr)
+    folder = path_from_here(plan.state.root, INCOMING)
     print(
-        f"\nWhat redco writes there is in {shown}/. Settle each, one way or the other:",
+        f"\nWhat redco writes there is in {folder}/. Settle each, one way or the other:",
         file=sys.stderr,
     )
-    for each in found:
-        print(to_resolve(update, each), file=sys.stderr)
+    for change in changes:
+        print(_commands_from_here(plan, change), file=sys.stderr)
     print(f"and run this again:\n  {command}", file=sys.stderr)
     print(f"Or apply the rest now, with your side there:\n  {command} --partial", file=sys.stderr)
 
 
-def to_resolve(update: Update, each: Pending) -> str:
-    """The commands that settle it, as they are typed in the working folder."""
-    here = replace(each, path=outside(update.standing.root, each.path))
-    return "\n".join(f"  {command}" for command in commands(here))
+def _commands_from_here(plan: UpdatePlan, change: PendingChange) -> str:
+    """Return the commands that settle it, as they are typed in the working folder."""
+    target = symbol_target(path_from_here(plan.state.root, change.path), change.symbol)
+    return "\n".join(f"  {command}" for command in resolve_commands(target))
 
 
-def plan(update: Update) -> int:
-    """`--dry-run`. Returns the exit code."""
-    print(f"{update.request.name}: {plural(len(update.files), 'file')} would change.")
-    show(update)
-    for path, conflict in update.conflicts:
+def print_dry_run(plan: UpdatePlan) -> int:
+    """Print what `--dry-run` shows. Returns the exit code."""
+    print(f"{plan.request.name}: {_plural(len(plan.changed_files), 'file')} would change.")
+    _print_files(plan)
+    for path, conflict in plan.conflicts:
         kind = "pending" if conflict.pending else "conflict"
-        print(f"{kind}: {name((path, conflict.symbol))}: {conflict.reason}")
-    return 1 if update.blocking else 0
+        print(f"{kind}: {symbol_target(path, conflict.symbol)}: {conflict.reason}")
+    return 1 if plan.blocking_conflicts else 0
 
 
-def show(update: Update) -> None:
-    """A line for each file that changes, and what the user should know of it."""
-    for path, outcome in update.outcomes.items():
-        if outcome.changed:
-            print(f"  {path:{WIDTH}} {shortened(what(outcome))}")
-            if path.endswith("/sharding.py") and outcome.before and outcome.after:
-                for line in changed_specs(outcome.before, outcome.after):
+def _print_files(plan: UpdatePlan) -> None:
+    """Print a line for each file that changes, and what the user should know of it."""
+    for path, merge in plan.merges.items():
+        if merge.changed:
+            print(f"  {path:{PATH_WIDTH}} {_shorten(_differences(merge))}")
+            if path.endswith("/sharding.py") and merge.before and merge.after:
+                for line in _spec_lines(merge.before, merge.after):
                     print(f"      {line}")
-    for path, outcome in update.outcomes.items():
-        for note in [*outcome.warnings, *filter(None, [outcome.note])]:
+    for path, merge in plan.merges.items():
+        for note in [*merge.warnings, *filter(None, [merge.note])]:
             print(f"note: {path}: {note}")
-    for note in update.notes:
+    for note in plan.notes:
         print(f"note: {note}")
 
 
-def what(outcome: Outcome) -> list[str]:
-    """What changes in a file: "new", "removed", "~ Layer.__call__", "+3 -1 lines"."""
-    before, after = outcome.before, outcome.after
+def _differences(merge: FileMerge) -> list[str]:
+    """Return what changes in a file: "new", "removed", "~ Layer.__call__", "+3 -1 lines"."""
+    before, after = merge.before, merge.after
+    if merge.restores:
+        return ["restored"]
     if before is None or after is None:
         return ["new" if before is None else "removed"]
-    if outcome.path.endswith(".py"):
+    if merge.path.endswith(".py"):
         return [f"{sign} {symbol}" for sign, symbol in changed_symbols(before, after)] or ["layout"]
     added, removed = changed_lines(before, after)
     return [f"+{added} -{removed} lines"]
 
 
-def shortened(found: list[str]) -> str:
-    """In one line."""
-    more = f", and {len(found) - SYMBOLS} more" if len(found) > SYMBOLS else ""
-    return ", ".join(found[:SYMBOLS]) + more
+def _shorten(differences: list[str]) -> str:
+    """Return them in one line."""
+    hidden = len(differences) - MAX_SYMBOLS
+    return ", ".join(differences[:MAX_SYMBOLS]) + (f", and {hidden} more" if hidden > 0 else "")
 
 
-def diff(update: Update, typed: str) -> int:
-    """`--diff`: as one patch. Raises RedcoError for a path that is no file of the project."""
-    only = inside(update.standing.root, typed) if typed else None
-    if only is not None and only not in update.outcomes:
-        raise RedcoError("--diff", f"{typed} is no file that redco writes", "see --dry-run")
-    for path, outcome in update.outcomes.items():
-        if outcome.changed and only in (None, path):
-            sys.stdout.writelines(patch(outcome))
-    return 1 if update.blocking else 0
+def _spec_lines(before: bytes, after: bytes) -> list[str]:
+    """Return what changes in the specs of a sharding.py, parameter by parameter.
 
-
-def patch(outcome: Outcome) -> Iterator[str]:
-    sides = [
-        [line.decode(errors="replace") for line in BytesIO(x or b"")]
-        for x in (outcome.before, outcome.after)
+    Lines such as "+ layers/mlp/up/kernel P(None, 'model')"; the first MAX_SPECS, and how many more.
+    """
+    old, new = _spec_tables(before), _spec_tables(after)
+    lines = [
+        line
+        for table in SPEC_TABLES
+        for line in _spec_table_lines(old.get(table, {}), new.get(table, {}))
     ]
-    names = [
-        "/dev/null" if x is None else f"{side}/{outcome.path}"
-        for side, x in (("a", outcome.before), ("b", outcome.after))
-    ]
-    for line in difflib.unified_diff(*sides, *names):
+    more = [f"... and {len(lines) - MAX_SPECS} more"] if len(lines) > MAX_SPECS else []
+    return lines[:MAX_SPECS] + more
+
+
+def _spec_table_lines(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
+    for path in [*new, *(path for path in old if path not in new)]:
+        if path not in old:
+            yield f"+ {path} {new[path]}"
+        elif path not in new:
+            yield f"- {path} {old[path]}"
+        elif old[path] != new[path]:
+            yield f"~ {path} {old[path]} -> {new[path]}"
+
+
+def _spec_tables(content: bytes) -> dict[str, dict[str, str]]:
+    """Return the tables of a sharding.py, as text; none of one that is not Python."""
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError):
+        return {}
+    return {
+        node.targets[0].id: {
+            ast.literal_eval(key): ast.unparse(value)
+            for key, value in zip(node.value.keys, node.value.values, strict=True)
+            if isinstance(key, ast.Constant)
+        }
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Dict)
+    }
+
+
+def print_diff(plan: UpdatePlan, argument: str) -> int:
+    """Print what `--diff` shows: one patch. Returns the exit code.
+
+    argument: the file, as typed; "" for all.  Raises RedcoError for what is no file of the project.
+    """
+    only = path_in_project(plan.state.root, argument) if argument else None
+    if only is not None and only not in plan.merges:
+        raise RedcoError("--diff", f"{argument} is no file that redco writes", "see --dry-run")
+    for path, merge in plan.merges.items():
+        if merge.changed and only in (None, path):
+            sys.stdout.writelines(_patch(merge))
+    return 1 if plan.blocking_conflicts else 0
+
+
+def _patch(merge: FileMerge) -> Iterator[str]:
+    before, after = (
+        [line.decode(errors="replace") for line in BytesIO(content or b"")]
+        for content in (merge.before, merge.after)
+    )
+    old, new = (
+        "/dev/null" if content is None else f"{side}/{merge.path}"
+        for side, content in (("a", merge.before), ("b", merge.after))
+    )
+    for line in difflib.unified_diff(before, after, old, new):
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-def check(update: Update, *, as_json: bool) -> int:
-    """`--check`. Returns the exit code: 1 if anything is to be done."""
-    manifest = update.standing.manifest
-    new = [name((path, each.symbol)) for path, each in update.conflicts if each.pending]
-    found = {
-        "stale": {path: what(each) for path, each in update.outcomes.items() if each.changed},
-        "conflicts": [name((path, each.symbol)) for path, each in update.blocking],
-        "pending": list(dict.fromkeys([*map(name, manifest.pending), *new])),
-        "damaged": [base_path(path) for path in update.standing.damaged],
+def print_check(plan: UpdatePlan, *, as_json: bool) -> int:
+    """Print what `--check` shows. Returns the exit code: 1 if anything is to be done."""
+    pending = [symbol_target(x.path, x.symbol) for x in plan.state.manifest.pending]
+    pending += [symbol_target(path, x.symbol) for path, x in plan.conflicts if x.pending]
+    drift = {
+        "stale": {path: _differences(x) for path, x in plan.merges.items() if x.changed},
+        "conflicts": [symbol_target(path, x.symbol) for path, x in plan.blocking_conflicts],
+        "pending": list(dict.fromkeys(pending)),
+        "damaged": [base_path(path) for path in plan.state.damaged_paths],
     }
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(drift, indent=2))
     else:
-        for kind, entries in found.items():
+        for kind, entries in drift.items():
             for entry in entries:
                 print(f"{kind}: {entry}")
-    return int(any(found.values()))
+    return int(any(drift.values()))
 
 
-def resolved(pending: list[Pending]) -> None:
-    """After `redco resolve`: what is still to be settled, and whether an update is to be run."""
-    for each in pending:
-        if not each.side:
-            print(f"still to settle: {name(each)}")
-    waiting = [each for each in pending if not each.applied]
-    if waiting and all(each.side for each in waiting):
+def print_resolved(pending: list[PendingChange]) -> None:
+    """Print what is still to be decided after `redco resolve`, and whether to run an update."""
+    for change in pending:
+        if not change.side:
+            print(f"still to settle: {symbol_target(change.path, change.symbol)}")
+    waiting = [change for change in pending if not change.update_applied]
+    if waiting and all(change.side for change in waiting):
         print("Settled: `redco update` goes by it.")
     elif not pending:
         print("Settled.")
 
 
-def plural(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

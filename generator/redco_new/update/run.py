@@ -1,4 +1,4 @@
-"""`redco update`: work it out, try it, apply it, all of it or nothing."""
+"""`redco update`: plan it, try it, apply it, all of it or nothing."""
 
 from __future__ import annotations
 
@@ -10,71 +10,77 @@ from typing import Any
 
 from redco_new.errors import Refusal
 from redco_new.transaction import apply, locked, recover, unfinished
-from redco_new.update import write
-from redco_new.update.asked import read_request
-from redco_new.update.mirror import mirrored
-from redco_new.update.standing import Standing, stand
-from redco_new.update.trial import try_out
-from redco_new.update.work import Progress, Update, work_out
+from redco_new.update.changes import refusal_changes, update_changes
+from redco_new.update.plan import Progress, UpdatePlan, plan_update
+from redco_new.update.project_state import read_project_state
+from redco_new.update.redco_toml import read_request
+from redco_new.update.sandbox import mirror_project
+from redco_new.update.trial_run import try_one_step
 
-WAIT_SECONDS = 60  # for another update of the project
+# For another update of the project. Two started by mistake end one after the other; a longer wait
+# would hide one that hangs.
+WAIT_SECONDS = 60
 
 
-def look(
+def preview_update(
     root: Path,
     flags: Mapping[str, Any],
     template: Path | None = None,
     progress: Progress = lambda step: None,
-) -> Update:
-    """What an update would do. Writes nothing. Raises RedcoError."""
+) -> UpdatePlan:
+    """Return what an update would do. Writes nothing. Raises RedcoError."""
     if unfinished(root):
         raise Refusal(str(root), "an update of it was interrupted", "run `redco update`")
-    return worked_out(root, flags, template, progress)
+    return _plan(root, flags, template, progress)
 
 
-def update(
+def update_project(
     root: Path,
     flags: Mapping[str, Any],
     template: Path | None = None,
     progress: Progress = lambda step: None,
     *,
     partial: bool = False,
-) -> tuple[Update, list[str]]:
+) -> tuple[UpdatePlan, list[str]]:
     """Update the project `root` to what its redco.toml and `flags` ask for.
 
-    partial: apply what is not in conflict.  Returns (what was worked out, notes of its trial); where
-    a conflict is to be settled first, and not `partial`, nothing of the project was written.
-    Raises RedcoError, with nothing written.
+    flags: as Request.with_flags takes them.
+    partial: apply what is not in conflict.
+
+    Returns (the plan, notes of its trial); where the user is to decide on a conflict first, and not
+    `partial`, nothing of the project was written.  Raises RedcoError, with nothing written.
     """
-    told: list[str] = []
+    notes: list[str] = []
     with open_project(root, progress):
-        found = worked_out(root, flags, template, progress)
-        if found.blocking and not partial:
-            apply(root, write.refused(found))
-            return found, told
-        if found.unread:
-            raise found.unread
-        if any(path.endswith(".py") for path in found.files):
-            with mirrored(root, found.files, found.climb) as project:
-                told += try_out(project, found.request.package, found.mesh, progress)
+        plan = _plan(root, flags, template, progress)
+        if plan.blocking_conflicts and not partial:
+            apply(root, refusal_changes(plan))
+            return plan, notes
+        if plan.reading_error:
+            raise plan.reading_error
+        files = plan.changed_files
+        if any(path.endswith(".py") for path in files):
+            with mirror_project(root, files, plan.levels_up) as project:
+                notes += try_one_step(project, plan.request.package, plan.mesh, progress)
         progress("writing")
-        apply(root, write.applied(found))
-    return found, told
+        apply(root, update_changes(plan))
+    return plan, notes
 
 
-def worked_out(
+def _plan(
     root: Path, flags: Mapping[str, Any], template: Path | None, progress: Progress
-) -> Update:
-    standing: Standing = stand(root)
-    asked = read_request(standing)
-    return work_out(standing, asked, asked.with_flags(**flags), template, progress)
+) -> UpdatePlan:
+    state = read_project_state(root)
+    toml_request = read_request(state)
+    request = toml_request.with_flags(**flags)
+    return plan_update(state, toml_request, request, template, progress)
 
 
 @contextmanager
 def open_project(root: Path, progress: Progress = lambda step: None) -> Iterator[None]:
-    """The project to ourselves, in one piece."""
+    """Lock the project and undo what an interrupted update left of it. Raises RedcoError."""
     with locked(root, WAIT_SECONDS, progress):
         for path in recover(root):
-            told = f"{path} was changed while an update was interrupted: it is as you left it"
-            print(f"note: {told}", file=sys.stderr)
+            edit = f"{path} was changed while an update was interrupted: it is as you left it"
+            print(f"note: {edit}", file=sys.stderr)
         yield

@@ -1,7 +1,7 @@
-"""Imports a project and takes one step with it: a program that trial.py runs, in a process of its own.
+"""Imports a project and takes one step with it: trial_run.py runs it in a process of its own.
 
-Its argument is JSON: project, package, mesh (axis -> size), seconds (for examples()), and report, the
-file to write: {"note": why the step was not tried, or ""} or {"error", "where", "missing"}.
+Its argument is JSON: project, package, mesh (axis -> size), seconds (for examples()), and report,
+the file to write: {"note": why the step was not tried, or ""} or {"error", "where", "missing"}.
 """
 
 import importlib
@@ -25,39 +25,40 @@ MODULES = (
 WRONG_CODE = (AttributeError, NameError, TypeError)  # in examples(): not for want of its data
 INSTALLED = {"site-packages", "dist-packages"}
 EXAMPLES = "examples() in pipeline.py"
-LONGEST = 600  # characters of an error
+LONGEST = 600  # characters of an error: a dozen lines of a terminal
 
 
-class Untried(Exception):
+class NoTrial(Exception):
     """There is nothing to try the step with. Its message says why."""
 
 
 def main() -> NoReturn:
+    """Try the project that the argument names, and report."""
     job = json.loads(sys.argv.pop())
     try:
         try_project(job)
         report(job, note="")
-    except Untried as reason:
+    except NoTrial as reason:
         report(job, note=str(reason))
     except BaseException as error:  # sys.exit in the user's code is one
         report(
             job,
-            error=tell(error, job["project"]),
-            where=locate(error, job["project"]),
+            error=in_one_line(error, job["project"]),
+            where=locate_fault(error, job["project"]),
             missing=error.name if isinstance(error, ModuleNotFoundError) else None,
         )
 
 
-def report(job: dict[str, Any], **found: str | None) -> NoReturn:
-    """Write what was found, whole or not at all, and end, whatever threads the user's code runs."""
+def report(job: dict[str, Any], **content: str | None) -> NoReturn:
+    """Write what came of it, whole or not at all, and end, whatever threads the user's code has."""
     part = Path(job["report"] + ".part")
-    part.write_text(json.dumps(found))
+    part.write_text(json.dumps(content))
     part.replace(job["report"])
     os._exit(0)
 
 
 def try_project(job: dict[str, Any]) -> None:
-    """Import all of a project and take one step. Raises what fails; Untried where the data does."""
+    """Import all of a project and take one step. Raises what fails; NoTrial where the data does."""
     import jax
 
     jax.config.update("jax_num_cpu_devices", math.prod(job["mesh"].values()))
@@ -66,7 +67,7 @@ def try_project(job: dict[str, Any]) -> None:
     modules = {name: importlib.import_module(f"{job['package']}.{name}") for name in present}
     config = modules["config"].PRESETS.get("tiny")
     if config is None:
-        raise Untried("PRESETS in config.py has no tiny")
+        raise NoTrial("PRESETS in config.py has no tiny")
     from redco_runtime.mesh import make_mesh
 
     with jax.set_mesh(make_mesh(job["mesh"])):
@@ -75,7 +76,7 @@ def try_project(job: dict[str, Any]) -> None:
 
 
 def take_step(steps: Any, pipeline: Any, config: Any, job: dict[str, Any]) -> None:
-    """One step from random parameters, of a batch that has a row for each device of each part."""
+    """Take one step from random parameters, of a batch with a row for each device of each part."""
     import jax
     from redco_runtime.data import to_global
     from redco_runtime.mesh import count_parts
@@ -91,23 +92,23 @@ def take_step(steps: Any, pipeline: Any, config: Any, job: dict[str, Any]) -> No
 
 
 def find_examples(pipeline: Any, config: Any, rows: int, job: dict[str, Any]) -> list[Any]:
-    """The first examples that the user's function gives, from the start again where it gives few.
+    """Return the first examples that the user's function gives, and again where they are few.
 
-    Raises Untried if it has none, which may be for want of its data; what its own code has wrong,
+    Raises NoTrial if it has none, which may be for want of its data; what its own code has wrong,
     as it is.
     """
     try:
         with limit(job):
-            found = pipeline.examples(config)[0]
-            count = len(found)
-            examples = [found[i % count] for i in range(rows if count else 0)]
+            data = pipeline.examples(config)[0]
+            count = len(data)
+            examples = [data[i % count] for i in range(rows if count else 0)]
     except BaseException as error:
         last = list(traceback.walk_tb(error.__traceback__))[-1][0].f_code.co_filename
         if isinstance(error, WRONG_CODE) and is_users(last, job["project"]):
             raise
-        raise Untried(f"{EXAMPLES}: {tell(error, job['project'])}") from error
+        raise NoTrial(f"{EXAMPLES}: {in_one_line(error, job['project'])}") from error
     if not examples:
-        raise Untried(f"{EXAMPLES}: it gives none to train on")
+        raise NoTrial(f"{EXAMPLES}: it gives none to train on")
     return examples
 
 
@@ -124,15 +125,15 @@ def limit(job: dict[str, Any]) -> Iterator[None]:
         timer.cancel()
 
 
-def tell(error: BaseException, project: str) -> str:
-    """An error in one line; UserError is of the runtime, and says all by itself."""
+def in_one_line(error: BaseException, project: str) -> str:
+    """Return an error in one line; UserError is of the runtime, and says all by itself."""
     name, text = type(error).__name__, " ".join(str(error).split()).replace(project + os.sep, "")
     text = text if len(text) <= LONGEST else text[:LONGEST] + " ..."
     return text if name == "UserError" else f"{name}: {text}".removesuffix(": ")
 
 
-def locate(error: BaseException, project: str) -> str:
-    """path:line of the user's innermost line that the error went through; "" if there is none.
+def locate_fault(error: BaseException, project: str) -> str:
+    """Return path:line of the user's innermost line that the error went through; "" if none.
 
     The path is relative to the project, or absolute for what is not in it.
     """
@@ -147,11 +148,11 @@ def locate(error: BaseException, project: str) -> str:
 
 
 def is_users(file: str, project: str) -> bool:
-    """Whether a file is the user's: not Python's, not installed, not the runtime's, not this one."""
+    """Tell whether a file is the user's: not Python's, installed, the runtime's, or this one."""
     parts = Path(os.path.relpath(file, project)).parts
-    apart = file == __file__ or file.startswith(sysconfig.get_path("stdlib") + os.sep)
-    written = os.path.isabs(file)  # neither <string> nor what a compiled module was made of
-    return written and not (apart or parts[0] == "redco_runtime" or INSTALLED & {*parts})
+    foreign = file == __file__ or file.startswith(sysconfig.get_path("stdlib") + os.sep)
+    foreign = foreign or parts[0] == "redco_runtime" or bool(INSTALLED & {*parts})
+    return os.path.isabs(file) and not foreign  # neither <string> nor what a module was compiled of
 
 
 if __name__ == "__main__":

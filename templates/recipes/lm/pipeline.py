@@ -19,6 +19,7 @@ from redco_runtime.losses import cross_entropy
 
 Batch = dict[str, jax.Array]
 
+UNIT = "tokens"  # what the throughput is counted in, by count()
 NEW_TOKENS = 64
 TEMPERATURE = 0.7  # 0.0: always the most likely token
 
@@ -37,6 +38,11 @@ def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, ja
     weights_BS = jnp.roll(batch["mask"], -1, axis=1).at[:, -1].set(False)
     losses_BS = cross_entropy(model.logits, model.hidden(batch["input_ids"]), labels_BS)
     return losses_BS, weights_BS.astype(jnp.float32)
+
+
+def count(batch: dict[str, np.ndarray]) -> int:
+    """Return how many tokens a batch has; padding is none. Runs on the host."""
+    return int(batch["mask"].sum())
 
 
 def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:

@@ -18,6 +18,7 @@ from redco_runtime.losses import cross_entropy
 
 Batch = dict[str, jax.Array]
 
+UNIT = "tokens"  # what the throughput is counted in, by count()
 MASKED = 0.15  # share of the tokens of an example that the model is asked for
 HIDDEN, SWAPPED = (
     0.8,
@@ -38,6 +39,11 @@ def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, ja
     x_BSD = model.hidden(batch["input_ids"], batch["mask"])
     losses_BS = cross_entropy(model.logits, x_BSD, batch["labels"])
     return losses_BS, (batch["labels"] != NOT_ASKED).astype(jnp.float32)
+
+
+def count(batch: dict[str, np.ndarray]) -> int:
+    """Return how many tokens a batch has; padding is none. Runs on the host."""
+    return int(batch["mask"].sum())
 
 
 def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:

@@ -21,6 +21,7 @@ from redco_runtime.losses import cross_entropy
 
 Batch = dict[str, jax.Array]
 
+UNIT = "tokens"  # what the throughput is counted in, by count()
 NUM_BEAMS = 4
 ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
@@ -37,6 +38,11 @@ def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, ja
     y_BTD = model.hidden(batch["decoder_ids"], x_BSD, batch["mask"])
     losses_BT = cross_entropy(model.logits, y_BTD, batch["labels"])
     return losses_BT, batch["label_mask"].astype(jnp.float32)
+
+
+def count(batch: dict[str, np.ndarray]) -> int:
+    """Return how many tokens a batch has, source and target; padding is none. Runs on the host."""
+    return int(batch["mask"].sum() + batch["label_mask"].sum())
 
 
 def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:

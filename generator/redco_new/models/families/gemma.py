@@ -42,7 +42,7 @@ class GemmaQuirks(GroupedQuirks):
 
     @property
     def rope(self) -> str:
-        """The file gemma/rope_*: the rotations in config.json."""
+        """The file shared/gemma/rope_*: the rotations in config.json."""
         return "one" if self.caps else "slowed" if self.slower else "two"
 
 

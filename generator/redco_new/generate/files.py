@@ -1,0 +1,54 @@
+"""The files of a project: those of its model and recipe, those that templates print, the runtime."""
+
+from __future__ import annotations
+
+from redco_new.errors import RedcoError
+from redco_new.generate.context import ProjectContext
+from redco_new.generate.design import Design
+from redco_new.generate.layout import layout_context
+from redco_new.models.program import Program
+from redco_new.render import assets
+from redco_new.render.owners import VERBATIM, owner, with_header
+from redco_new.render.template import Template
+from redco_new.sharding import Plan
+
+
+def project_context(design: Design, program: Program, plan: Plan) -> ProjectContext:
+    """Return what the templates of a project print.
+
+    program: the loss of its model, which its user may have changed since `design` was printed.
+    """
+    return ProjectContext(
+        package=design.request.package,
+        request=design.request,
+        model=design.model,
+        recipe=design.recipe,
+        layout=layout_context(design.request, plan),
+        stateful=design.stateful or program.stateful,
+    )
+
+
+def print_files(template: Template, design: Design, context: ProjectContext) -> dict[str, str]:
+    """Return {path: text} of a project, without .redco/; sorted, with LF and a final newline.
+
+    Raises RedcoError if a template fails, or writes a file that has no owner or is there already.
+    """
+    package = context.package
+    printed = {
+        path: with_header(path, text, owner(path, package))
+        for path, text in template.print_project(context).items()
+    }
+    others = {**design.files, **_runtime_files()}
+    if twice := sorted(printed.keys() & others.keys()):
+        what = "the template writes a file that redco copies as it is"
+        raise RedcoError(twice[0], what, "remove one of the two")
+    return dict(sorted({**printed, **others}.items()))
+
+
+def _runtime_files() -> dict[str, str]:
+    """Return the files of the runtime, which are the same, byte for byte, in every project."""
+    folder = assets.runtime() / VERBATIM
+    return {
+        f"{VERBATIM}/{path.name}": path.read_text(encoding="utf-8")
+        for path in sorted(folder.glob("*.py"))
+    }

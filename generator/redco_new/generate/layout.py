@@ -1,0 +1,150 @@
+"""The layout of a request's model: the plan, and the figures of it that templates print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from jax.sharding import PartitionSpec as P
+
+from redco_new.errors import RedcoError
+from redco_new.generate.context import ProjectLayout
+from redco_new.models.program import Program
+from redco_new.request import Request
+from redco_new.request.mesh import REST
+from redco_new.sharding import (
+    EXPERT,
+    LETTERS,
+    MODEL,
+    Plan,
+    ShardingError,
+    inner_axes,
+    plan_sharding,
+)
+
+# Examples on each device: the bytes of collectives scale with their number, the layout does not.
+TRACED_BATCH = 8
+# At most this many virtual devices in a project's own tests: a laptop compiles for 8 in seconds.
+TEST_DEVICES = 8
+
+
+def traced_rows(request: Request) -> int:
+    """Return how many examples are traced: TRACED_BATCH for each device that has its own."""
+    mesh = _sizes(request)
+    return TRACED_BATCH * math.prod(mesh.values()) // mesh[MODEL]
+
+
+def plan_program(request: Request, program: Program) -> Plan:
+    """Return the layout of the parameters of `program` that `request` asks for. Raises RedcoError."""
+    mesh = _sizes(request)
+    try:
+        plan = plan_sharding(
+            program.forward,
+            program.params,
+            program.batch,
+            {axis: size for axis, size in mesh.items() if axis != EXPERT or size > 1},
+            adapt=True,
+            sequence_parallel=request.sequence_parallel,
+            zero=request.zero,
+        )
+    except ShardingError as error:
+        what = " ".join(str(error).split())
+        raise RedcoError("--model", what, "mend the class, or its recipe") from error
+    if mesh[EXPERT] > 1 and not any(EXPERT in axes for axes in plan.axes.values()):
+        what = f"{request.model} has no experts that expert={mesh[EXPERT]} can split"
+        raise RedcoError("--mesh", what, "leave the axis expert out")
+    return plan
+
+
+def _sizes(request: Request) -> dict[str, int]:
+    return {axis: max(size, 1) for axis, size in request.mesh.items()}
+
+
+def layout_context(request: Request, plan: Plan) -> ProjectLayout:
+    """Return what the templates of a project print of a plan."""
+    mesh = plan.mesh | {"data": request.mesh["data"]}
+    test_mesh = _small_mesh(mesh)
+    rows = plan.rows()
+    return ProjectLayout(
+        mesh=mesh,
+        test_mesh=test_mesh,
+        test_devices=math.prod(test_mesh.values()),
+        mesh_example=",".join(f"{axis}={size}" for axis, size in test_mesh.items()),
+        axes_legend=_axes_legend(mesh),
+        dims_legend=_dims_legend(plan),
+        batch_axes=plan.batch_axes,
+        activations={name: repr_spec(axes) for name, axes in plan.activations.items()},
+        specs=_specs(plan),
+        reasons=_reasons(plan),
+        moments=_moments(plan) if request.zero else {},
+        padded=_padded(plan),
+        divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
+        total=_in_words(sum(math.prod(row["shape"]) for row in rows)),
+        total_per_device=_in_words(sum(math.prod(row["shard_shape"]) for row in rows)),
+    )
+
+
+def _small_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
+    """Return axis sizes for a project's tests: divisors of the real ones, two rows of data at least."""
+    sizes = {axis: 2 if size == REST else size for axis, size in mesh.items()}
+    while math.prod(sizes.values()) > TEST_DEVICES:
+        axis = max(sizes, key=lambda name: sizes[name])
+        sizes[axis] //= next(k for k in range(2, sizes[axis] + 1) if sizes[axis] % k == 0)
+    return sizes
+
+
+def _axes_legend(mesh: Mapping[str, int]) -> str:
+    experts = ["expert the batch and the experts"] if EXPERT in mesh else []
+    parts = ["data splits the batch", "fsdp the batch and the parameters", *experts]
+    legend = "; ".join([*parts, f"{' and '.join(inner_axes(mesh))} the dims inside a layer"])
+    rest = ".\nThe size -1 stands for the devices that the other axes leave"
+    return legend + rest if REST in mesh.values() else legend
+
+
+def _dims_legend(plan: Plan) -> str:
+    """Return `D embed, F mlp, ...`: the letters of the dims that parameters have."""
+    labels = sorted({label for labels in plan.labels for label in labels})
+    return ", ".join(f"{LETTERS.get(label, label)} {label}" for label in labels)
+
+
+def _specs(plan: Plan) -> dict[str, str]:
+    pairs = zip(plan.parameters, plan.partitions, strict=True)
+    return {parameter.path: repr_spec(spec) for parameter, spec in pairs}
+
+
+def _reasons(plan: Plan) -> dict[str, str]:
+    """Return path -> "L D N | columns: makes heads": the dims of each parameter, and why it lies so."""
+    texts = {}
+    for row in plan.rows():
+        dims = " ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar"
+        texts[row["path"]] = f"{dims} | {row['reason']}"
+    return texts
+
+
+def _moments(plan: Plan) -> dict[str, str]:
+    pairs = zip(plan.parameters, plan.moments, strict=True)
+    return {parameter.path: repr_spec(spec) for parameter, spec in pairs}
+
+
+def _padded(plan: Plan) -> dict[str, tuple[int, ...]]:
+    """Return path -> the number that each dim is a multiple of, for parameters that are padded."""
+    parts = math.prod(plan.mesh[axis] for axis in inner_axes(plan.mesh))
+    return {
+        p.path: tuple(1 if n == size else parts for n, size in zip(stored, p.shape, strict=True))
+        for p, stored in zip(plan.parameters, plan.stored, strict=True)
+        if stored != p.shape
+    }
+
+
+def repr_spec(spec: P) -> str:
+    """Return a PartitionSpec as Python."""
+    entries = ("P.UNCONSTRAINED" if axes is P.UNCONSTRAINED else repr(axes) for axes in spec)
+    return f"P({', '.join(entries)})"
+
+
+def _in_words(count: int) -> str:
+    """Return a number of parameters, for people: 6.05 billion."""
+    for unit, word in ((1e9, "billion"), (1e6, "million")):
+        if count >= unit:
+            return f"{count / unit:.2f} {word}"
+    return f"{count:,}"

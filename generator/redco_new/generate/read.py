@@ -1,0 +1,22 @@
+"""Find what a request names: a model of a family, or a class of the user's own."""
+
+from __future__ import annotations
+
+from redco_new.generate.design import Design
+from redco_new.generate.family import read_family
+from redco_new.generate.layout import plan_program
+from redco_new.generate.own import read_own_class
+from redco_new.render.template import Template
+from redco_new.request import Request
+from redco_new.sharding import Plan
+
+
+def read_model(request: Request, template: Template) -> Design:
+    """Return the model that `request` names. Raises RedcoError where there is no such thing."""
+    read = read_own_class if request.own else read_family
+    return read(request, template)
+
+
+def plan_request(request: Request, template: Template) -> Plan:
+    """Return the layout of the model that `request` names, at full size. Raises RedcoError."""
+    return plan_program(request, read_model(request, template).program())

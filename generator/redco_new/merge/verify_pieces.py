@@ -1,0 +1,226 @@
+"""The verifier's own reading of a file, which shares no code with the merge."""
+
+import ast
+import builtins
+import codecs
+import io
+import re
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+_LAYOUT = set("()[]{},;:'\"\\#")  # what a formatter may add, remove or replace
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+Words = Counter[str]
+
+
+@dataclass
+class Pieces:
+    """A file in pieces.
+
+    text: all of it, with the old names.
+    words: what each symbol says, by its dotted path.
+    rest: what no symbol holds, by its scope.
+    trees: the syntax of each symbol.
+    imports: (module, name, alias) outside of functions.
+    definitions: how often each path is defined outside of conditions.
+    attributes: how often each name is used as an attribute or a keyword.
+    """
+
+    text: str
+    words: dict[str, Words] = field(default_factory=lambda: defaultdict(Counter))
+    rest: dict[str, Words] = field(default_factory=lambda: defaultdict(Counter))
+    trees: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    imports: set[tuple[str, str, str]] = field(default_factory=set)
+    definitions: Counter[str] = field(default_factory=Counter)
+    attributes: Counter[str] = field(default_factory=Counter)
+
+    def same(self, path: str, other: "Pieces") -> bool:
+        """Return whether a symbol says the same in both files."""
+        mine = self.trees.get(path), self.words.get(path)
+        return mine == (other.trees.get(path), other.words.get(path))
+
+
+def read_pieces(data: bytes, names: dict[str, str]) -> Pieces:
+    """Return the pieces of a file. Raises if it is not Python.
+
+    names: old -> new; both count as one.
+    """
+    text = with_old_names(decode_code(data), names)
+    pieces = Pieces(text)
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, *_DEFINITIONS)):
+            match node.body[:1]:
+                case [ast.Expr(value=ast.Constant(value=str(docstring)) as literal)]:
+                    literal.value = " ".join(docstring.split())
+        elif isinstance(node, ast.Attribute):
+            pieces.attributes[node.attr] += 1
+        elif isinstance(node, ast.keyword) and node.arg:
+            pieces.attributes[node.arg] += 1
+    lines = text.split("\n")
+    _add_scope(pieces, "", tree.body, range(len(lines)), lines)
+    return pieces
+
+
+def with_old_names(text: str, names: dict[str, str]) -> str:
+    """Return `text` with the old names. names: old -> new."""
+    for old, new in names.items():
+        text = re.sub(rf"\b{re.escape(new)}\b", old, text)
+    return text
+
+
+def path_with_old_name(symbol: str, names: dict[str, str]) -> str:
+    """Return a dotted path with the old name of what the user renamed. names: old -> new."""
+    first, dot, rest = symbol.partition(".")
+    return {new: old for old, new in names.items()}.get(first, first) + dot + rest
+
+
+def decode_code(data: bytes) -> str:
+    """Return the text of a file, with "\\n" line endings. Raises if it cannot be decoded."""
+    text = data.removeprefix(codecs.BOM_UTF8).decode(encoding_of(data))
+    return text.replace("\r\n", "\n")
+
+
+def encoding_of(data: bytes) -> str:
+    """Return the encoding that a file declares. Raises SyntaxError if Python does not know it."""
+    bare = data.removeprefix(codecs.BOM_UTF8)
+    return tokenize.detect_encoding(io.BytesIO(bare).readline)[0]
+
+
+def compiles(text: str) -> bool:
+    """Return whether a text is Python."""
+    try:
+        compile(text, "<merge>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def count_words(text: str) -> Words:
+    """Return the words and signs of `text`; those that belong to layout are left out."""
+    words = re.findall(r"\w+|[^\w\s]", text)
+    return Counter(w.lower() if w[0].isdigit() else w for w in words if w not in _LAYOUT)
+
+
+def _add_scope(
+    pieces: Pieces, path: str, body: list[ast.stmt], rows: Iterable[int], lines: list[str]
+) -> None:
+    """Enter the statements of a scope, which has the lines `rows`."""
+    left = set(rows)
+    shared = Counter(row for node in body for row in _rows_of(node))
+    for node in body:
+        own = list(_rows_of(node))
+        name = path + _own_name(node, node is body[0])
+        if name != path:
+            pieces.definitions[name] += 1
+        for x in _outside_functions(node):
+            if not isinstance(x, ast.Import | ast.ImportFrom):
+                continue
+            bindings = set(_bindings(x))
+            pieces.imports |= bindings
+            left -= set(_rows_of(x))
+            code = [lines[row] for row in _rows_of(x)]
+            remarks = "\n".join(line[line.find("#") :] for line in code if "#" in line)
+            pieces.rest[path] += count_words(remarks)
+            if node is x:
+                names = {path + alias.partition(".")[0] for _, _, alias in bindings}
+                pieces.definitions.update(names)
+        if name == path or max(shared[row] for row in own) > 1:
+            continue
+        left -= set(own)
+        if isinstance(node, ast.ClassDef):
+            own = _add_class(pieces, name, node, lines)
+            node.body = []
+        pieces.words[name] += count_words("\n".join(lines[row] for row in own))
+        pieces.trees[name].append(ast.dump(node))
+    pieces.rest[path] += count_words("\n".join(lines[row] for row in sorted(left)))
+
+
+def _add_class(pieces: Pieces, name: str, node: ast.ClassDef, lines: list[str]) -> list[int]:
+    """Enter the members of a class. Returns the rows of its header."""
+    rows = _rows_of(node)
+    start = min(_rows_of(node.body[0]))
+    header = [row for row in rows if row < start]
+    code = [row for row in header if not lines[row].lstrip().startswith("#")]
+    _add_scope(pieces, f"{name}.", node.body, range(start, rows.stop), lines)
+    remarks = [lines[row] for row in header if row not in code]
+    pieces.rest[f"{name}."] += count_words("\n".join(remarks))
+    return code or list(rows)[:1]
+
+
+def _rows_of(node: ast.stmt) -> range:
+    """Return the lines of a statement, its decorators included; the first of a file is 0."""
+    starts = [node.lineno, *(x.lineno for x in getattr(node, "decorator_list", []))]
+    return range(min(starts) - 1, node.end_lineno or node.lineno)
+
+
+def _own_name(node: ast.stmt, first: bool) -> str:
+    """Return the name of a statement that defines one; "" for any other."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+        case ast.Expr(value=ast.Constant(value=str())) if first:
+            return "__doc__"
+    return node.name if isinstance(node, _DEFINITIONS) else ""
+
+
+def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all below it but the insides of definitions."""
+    yield node
+    if not isinstance(node, _DEFINITIONS):
+        for child in ast.iter_child_nodes(node):
+            yield from _outside_functions(child)
+
+
+def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
+    """Yield (module, name, alias) of an import."""
+    module = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+    for x in node.names:
+        yield module, x.name, x.asname or x.name
+
+
+def defined_names(text: str) -> set[str]:
+    """Return the names that the code of a file has, as a variable, a function or a class."""
+    nodes = list(ast.walk(ast.parse(text)))
+    return {x.id for x in nodes if isinstance(x, ast.Name)} | {
+        x.name for x in nodes if isinstance(x, ast.FunctionDef | ast.ClassDef)
+    }
+
+
+def used_names(text: str) -> set[str]:
+    """Return the names that a file uses, and those that it exports."""
+    nodes = list(ast.walk(ast.parse(text)))
+    exports = [x for node in nodes for x in _exports(node)]
+    return {*exports, *(node.id for node in nodes if isinstance(node, ast.Name))}
+
+
+def _exports(node: ast.AST) -> list[str]:
+    """Return the names in an assignment of `__all__`; nothing for any other node."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id="__all__")],
+            value=ast.List(elts=elements) | ast.Tuple(elts=elements),
+        ):
+            constants = [x.value for x in elements if isinstance(x, ast.Constant)]
+            return [x for x in constants if isinstance(x, str)]
+    return []
+
+
+def undefined_names(text: str) -> set[str]:
+    """Return the names that are used and bound nowhere in the file, in any scope."""
+    used, bound = set(), set(dir(builtins))
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                used.add(name)
+            case ast.alias(name=name, asname=alias):
+                bound.add(alias or name.partition(".")[0])
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                bound.add(name)
+            case ast.Assign():
+                used |= set(_exports(node))
+            case _ if isinstance(other := getattr(node, "name", None), str):
+                bound.add(other)
+    return set() if "*" in bound else used - bound

@@ -1,0 +1,53 @@
+"""The sharding engine: a traced computation and a mesh -> where each of its arrays lies.
+
+Code outside imports from here only. README.md says which file does what.
+"""
+
+from redco_new.sharding.classes import LETTERS, neighbouring_classes
+from redco_new.sharding.collectives import (
+    Collective,
+    collectives_per_layer,
+    dim_letters,
+    predict_collectives,
+)
+from redco_new.sharding.constraints import constrain
+from redco_new.sharding.divide import (
+    DATA,
+    EXPERT,
+    FSDP,
+    MODEL,
+    Divider,
+    axes_of_entry,
+    find_ways,
+    inner_axes,
+    shard_shape,
+)
+from redco_new.sharding.graph import Node
+from redco_new.sharding.plan import Plan, plan_sharding
+from redco_new.sharding.trace import ShardingError, error_advice, error_location, error_message
+
+__all__ = [
+    "DATA",
+    "EXPERT",
+    "FSDP",
+    "LETTERS",
+    "MODEL",
+    "Collective",
+    "Divider",
+    "Node",
+    "Plan",
+    "ShardingError",
+    "axes_of_entry",
+    "collectives_per_layer",
+    "constrain",
+    "dim_letters",
+    "error_advice",
+    "error_location",
+    "error_message",
+    "find_ways",
+    "inner_axes",
+    "neighbouring_classes",
+    "plan_sharding",
+    "predict_collectives",
+    "shard_shape",
+]

@@ -1,0 +1,214 @@
+"""Layouts of activations -> the same computation, with constraints on some of its arrays.
+
+On as few as keep the compiler on track.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
+from jax.sharding import PartitionSpec as P
+
+from redco_new.sharding.activations import Layouts
+from redco_new.sharding.classes import find_classes, label_by_layout
+from redco_new.sharding.divide import FSDP, axes_of_entry
+from redco_new.sharding.graph import Atom, Body, Value
+from redco_new.sharding.plan import Plan
+from redco_new.sharding.rules import build_graph
+from redco_new.sharding.trace import Forward, Program, Tree, trace
+
+Readers = Mapping[Var, list[JaxprEqn | None]]  # None: the jaxpr returns the variable
+
+
+def constrain(plan: Plan, forward: Forward) -> Forward:
+    """Return a function that computes what `forward(params, batch)` does, on the mesh in place.
+
+    forward: the function that was planned; its batch may have other sizes here. It is traced, so
+        call the result inside jax.jit.
+
+    Where an array must lie as the plan has it, the function says so to the compiler.
+    """
+
+    def constrained(params: Tree, batch: Tree) -> Tree:
+        program = trace(forward, params, batch)
+        layouts = _layouts_of(plan, program)
+        rewriter = Rewriter(Constraints(layouts, plan.partitions))
+        jaxpr = rewriter.rewrite(layouts.classes.graph.bodies[0])
+        leaves = jax.tree.leaves((params, batch))
+        outputs = jaxpr_as_fun(program.jaxpr.replace(jaxpr=jaxpr))(*leaves)
+        return jax.tree.unflatten(program.outputs, outputs)
+
+    return constrained
+
+
+def _layouts_of(plan: Plan, program: Program) -> Layouts:
+    """Return the layouts of the values of a program whose parameters lie as `plan` says."""
+    classes = find_classes(build_graph(program, plan.divider.parts), program)
+    axes = {
+        node: tuple(axis for axis in axes_of_entry(entry) if axis != FSDP)
+        for dims, spec in zip(classes.parameter_dims, plan.partitions, strict=True)
+        for node, entry in zip(dims, spec, strict=True)
+    }
+    split = {node: over for node, over in axes.items() if over}
+    label_by_layout(classes, split.keys())
+    return replace(plan.layouts, classes=classes, axes=split)
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """The arrays of one program whose layouts are constrained.
+
+    partitions: the layouts of its parameters.
+
+    The axis `fsdp` splits the rows of the batch, and a dim of each parameter. Where a product does
+    not sum over that dim, both reach the same array, and the compiler may let go of the rows: a
+    constraint keeps them. With sequence parallelism, what enters and leaves the products with
+    parameters has one. Parts of a sum have none, but the sum: devices can add them up at once.
+    """
+
+    layouts: Layouts
+    partitions: tuple[P, ...]
+
+    def operands(self, body: Body, eqn: JaxprEqn) -> dict[int, P]:
+        """Return the layouts of the operands of a product that are constrained."""
+        if not self.layouts.sequence:
+            return {}
+        gathers, operands = self.layouts.gathers(body, eqn), self.layouts.multiplied(body, eqn)
+        return {
+            i: self.layouts.of(value, gathered=True)
+            for i, value in operands.items()
+            if i in gathers or self.layouts.is_split(value)
+        }
+
+    def outputs(self, body: Body) -> dict[Var, P]:
+        """Return the layouts of the variables of one pass that are constrained."""
+        readers = _readers(body)
+        specs = {}
+        for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
+            if inner and not _has_own_gradient(eqn):
+                continue
+            for var in eqn.outvars:
+                if self._applies(body, eqn, body.values[var]):
+                    last = _last_sum(var, readers)
+                    specs[last] = self._spec(body.values[last])
+        return specs
+
+    def _applies(self, body: Body, eqn: JaxprEqn, value: Value) -> bool:
+        """Return whether the compiler may lay out `value`, of `eqn`, in a way that it must not."""
+        operands = [v for atom in eqn.invars if (v := body.value(atom)) is not None]
+        if not value.data or self.layouts.rows.isdisjoint(self.layouts.nodes(value)):
+            return False
+        kernels = [(v, v.parameter) for v in operands if v.parameter is not None]
+        product = self.layouts.multiplied(body, eqn) or eqn.primitive.name == "gather"
+        if self.layouts.sequence and product and kernels:
+            return True
+        return self.layouts.mesh[FSDP] > 1 and any(self._meet(v, i, value) for v, i in kernels)
+
+    def _meet(self, kernel: Value, index: int, value: Value) -> bool:
+        """Return whether a dim of parameter `index` that `fsdp` splits is one of a value's."""
+        find = self.layouts.classes.graph.find
+        shared = {find(n) for n in kernel.dims} & {find(n) for n in value.dims}
+        dims = self.layouts.classes.parameter_dims[index]
+        entries = zip(dims, self.partitions[index], strict=True)
+        return any(FSDP in axes_of_entry(entry) for node, entry in entries if node in shared)
+
+    def _spec(self, value: Value) -> P:
+        """Return the constraint on a value: without sequence, only as far as the rows' axes go."""
+        spec = self.layouts.of(value)
+        if self.layouts.sequence:
+            return spec
+        rows = {*self.layouts.batch_axes}
+        return P(*(entry if _over(entry, rows) else P.UNCONSTRAINED for entry in spec))
+
+
+def _has_own_gradient(eqn: JaxprEqn) -> bool:
+    """Return whether the jaxpr in an equation is not the whole truth: its gradient is another's."""
+    return eqn.primitive.name.startswith("custom_") or eqn.primitive.name == "shard_map"
+
+
+def _over(entry: Any, axes: set[str]) -> bool:
+    """Return whether an entry of a PartitionSpec names one of some axes; UNCONSTRAINED does not."""
+    return isinstance(entry, str | tuple) and not axes.isdisjoint(axes_of_entry(entry))
+
+
+def _readers(body: Body) -> Readers:
+    """Return for each variable the equations that read it; None for what the jaxpr returns."""
+    readers: dict[Var, list[JaxprEqn | None]] = defaultdict(list)
+    uses: list[tuple[JaxprEqn | None, list[Atom]]] = [(eqn, eqn.invars) for eqn in body.jaxpr.eqns]
+    uses.append((None, body.jaxpr.outvars))
+    for eqn, atoms in uses:
+        for atom in atoms:
+            if not isinstance(atom, Literal):
+                readers[atom].append(eqn)
+    return readers
+
+
+def _last_sum(var: Var, readers: Readers) -> Var:
+    """Return the sum that a variable ends in, if it is of no other use; else itself."""
+    while len(eqns := readers.get(var, [])) == 1:
+        (eqn,) = eqns
+        if eqn is None or eqn.primitive.name != "add":
+            break
+        var = eqn.outvars[0]
+    return var
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """The pass that writes constraints into a program."""
+
+    constraints: Constraints
+
+    def rewrite(self, body: Body) -> Jaxpr:
+        """Return the jaxpr of one pass, with constraints, also in the jaxprs inside it."""
+        outputs = self.constraints.outputs(body)
+        eqns: list[JaxprEqn] = []
+        renamed: dict[Atom, Var] = {}
+        for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
+            if inner and not _has_own_gradient(eqn):
+                eqns.append(self._enter(eqn, inner))
+                continue
+            invars = list(eqn.invars)
+            for i, spec in self.constraints.operands(body, eqn).items():
+                if invars[i] not in renamed:
+                    eqns.append(_constraint(invars[i], spec).replace(invars=[invars[i]]))
+                    renamed[invars[i]] = eqns[-1].outvars[0]
+                invars[i] = renamed[invars[i]]
+            after = {
+                i: _constraint(var, outputs[var]).replace(outvars=[var])
+                for i, var in enumerate(eqn.outvars)
+                if var in outputs
+            }
+            outvars = [
+                after[i].invars[0] if i in after else var for i, var in enumerate(eqn.outvars)
+            ]
+            eqns += [eqn.replace(invars=invars, outvars=outvars), *after.values()]
+        return body.jaxpr.replace(eqns=eqns)
+
+    def _enter(self, eqn: JaxprEqn, inner: tuple[Body, ...]) -> JaxprEqn:
+        """Return an equation that holds jaxprs, with constraints in each of them."""
+        left = list(inner)
+
+        def new(old: Any) -> Any:
+            if isinstance(old, tuple) and any(isinstance(one, ClosedJaxpr) for one in old):
+                return tuple(map(new, old))
+            if isinstance(old, ClosedJaxpr):
+                return old.replace(jaxpr=new(old.jaxpr))
+            if not isinstance(old, Jaxpr):
+                return old
+            body = next(body for body in left if body.jaxpr is old)
+            left.remove(body)
+            return self.rewrite(body)
+
+        return eqn.replace(params={name: new(value) for name, value in eqn.params.items()})
+
+
+def _constraint(atom: Atom, spec: P) -> JaxprEqn:
+    """Return an equation that constrains an array like `atom` to a layout, on the mesh in place."""
+    jaxpr = jax.make_jaxpr(lambda x: jax.lax.with_sharding_constraint(x, spec))(atom.aval)
+    return jaxpr.jaxpr.eqns[0]

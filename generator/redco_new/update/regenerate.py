@@ -1,0 +1,68 @@
+"""What redco writes for a project today: for the template's model, or for its user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from redco_new.request import Request
+
+if TYPE_CHECKING:
+    from redco_new.render.template import Template
+
+
+class Regeneration:
+    """What redco writes for a request. Reading the model takes seconds, and may raise RedcoError.
+
+    files: path -> text, for the model of the template.
+    mesh: of the project's tests, axis -> size.
+    model_record: the model, for the manifest.
+    notes: what its user should know.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        template: Template,
+        progress: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        # Here: they import jax, which takes seconds.
+        from redco_new.generate.files import print_files, project_context
+        from redco_new.generate.layout import plan_program
+        from redco_new.generate.read import read_model
+
+        self._template = template
+        progress(f"reading the model {request.model}")
+        self._design = read_model(request, template)
+        self._program = self._design.program()
+        plan = plan_program(request, self._program)
+        self._context = project_context(self._design, self._program, plan)
+        self.mesh = self._context.layout.test_mesh
+        self.model_record = self._design.record
+        self.notes = tuple(self._design.notes)
+        progress("rendering")
+        self.files = print_files(template, self._design, self._context)
+
+    def of_own_model(self, project: Path) -> tuple[dict[str, str], list[str]]:
+        """Return (files for the model, the settings and the loss in the folder `project`, notes).
+
+        `mesh` is that of its tests from then on. Raises RedcoError, which names the user's line,
+        where they cannot be traced.
+        """
+        from redco_new.generate.files import print_files, project_context
+        from redco_new.generate.layout import plan_program
+        from redco_new.update.user_model import import_package, user_program, weights_notes
+
+        request = self._design.request
+        with import_package(project, request.package) as package:
+            program, notes = user_program(
+                package, self._program, self._context.model.class_name, request.folder.resolve()
+            )
+            plan = plan_program(request, program)
+            context = project_context(self._design, program, plan)
+            notes = [*notes, *weights_notes(package, program)]
+        self.mesh = context.layout.test_mesh
+        if context == self._context:
+            return self.files, notes
+        return print_files(self._template, self._design, context), notes

@@ -1,0 +1,122 @@
+"""What the runtime asks of a project's own modules: config.py, pipeline.py, weights.py, steps.py."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+from flax import nnx
+from jax.sharding import NamedSharding
+
+from redco_runtime.state import ModelState, PyTree, TrainState
+from redco_runtime.weights import Tensor
+
+Example = Any  # an element of what examples() gives: only the pipeline looks into it
+Arrays = dict[str, np.ndarray]  # a batch on the host; the first dim of all is B
+Batch = dict[str, jax.Array]  # a batch on the devices
+
+
+class TrainSettings(Protocol):
+    """The section `train` of a configuration; config.py says what each field means."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def micro_batches(self) -> int: ...
+    @property
+    def log_every(self) -> int: ...
+    @property
+    def eval_every(self) -> int: ...
+    @property
+    def save_every(self) -> int: ...
+    @property
+    def keep(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+
+
+@runtime_checkable
+class ScoredSettings(Protocol):
+    """What that section has besides where the pipeline is Scored."""
+
+    @property
+    def eval_examples(self) -> int: ...
+    @property
+    def best(self) -> tuple[str, ...]: ...
+
+
+class DataSettings(Protocol):
+    """The section `data`. Its other fields are between config.py and pipeline.py."""
+
+    @property
+    def sample_prompts(self) -> tuple[str, ...]: ...
+
+
+class Config(Protocol):
+    """The configuration of a run: frozen dataclasses, one a section."""
+
+    @property
+    def model(self) -> Any: ...  # a class of the model's own
+    @property
+    def data(self) -> DataSettings: ...
+    @property
+    def train(self) -> TrainSettings: ...
+
+
+class Pipeline(Protocol):
+    """The module pipeline.py. It may be Scored and Counted too."""
+
+    def collate(self, examples: list[Example], /) -> Arrays: ...
+    def loss(self, model: Any, batch: Any, rngs: nnx.Rngs, /) -> Any: ...
+    def predict(self, model: Any, batch: Any, rngs: nnx.Rngs, /) -> PyTree: ...
+    def decode(self, config: Any, outputs: PyTree, examples: list[Example], /) -> list[str]: ...
+    def examples(self, config: Any, /) -> tuple[Sequence[Example], Sequence[Example]]: ...
+    def prompts(self, config: Any, texts: list[str], /) -> Sequence[Example]: ...
+
+
+@runtime_checkable
+class Scored(Protocol):
+    """A pipeline that scores its predictions by name; more is better."""
+
+    def evaluate(
+        self, config: Any, outputs: PyTree, examples: Sequence[Example], /
+    ) -> dict[str, float]: ...
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A pipeline whose throughput is counted in UNIT, such as "tokens", and not in examples."""
+
+    UNIT: str
+
+    def count(self, batch: Arrays, /) -> int: ...
+
+
+class Weights(Protocol):
+    """The module weights.py: what Hugging Face calls the parameters."""
+
+    PREFIX: str
+    IGNORED: Sequence[str]
+
+    def hf_config(self, config: Any, /) -> dict[str, Any]: ...
+    def tensors(self, config: Any, /) -> Mapping[str, Tensor]: ...
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The compiled steps of one configuration on one mesh, which steps.py builds."""
+
+    state: TrainState  # of ShapeDtypeStructs, with shardings
+    shapes: PyTree  # of the parameters, without shardings and padding
+    batch: NamedSharding  # of a batch's arrays
+    # (model, batch, key) -> what the pipeline's loss gives in training; not compiled
+    loss: Callable[[ModelState, PyTree, jax.Array], Any]
+    init: Callable[[jax.Array], TrainState]  # of a key
+    start: Callable[[PyTree], TrainState]  # of parameters, whose memory it takes
+    train: jax.stages.Wrapped  # (state, batch) -> (state, scalars by name); takes the old state's
+    # (model, batch, valid_B) -> (sum of losses * weights, sum of weights)
+    evaluate: Callable[[ModelState, PyTree, jax.Array], tuple[jax.Array, jax.Array]]
+    predict: Callable[[ModelState, PyTree, jax.Array], PyTree]  # (model, batch, key)

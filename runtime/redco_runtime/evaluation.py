@@ -1,0 +1,45 @@
+"""What a run shows now and then: the held-out loss, scores, samples; and its best checkpoints."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redco_runtime.best import keep_best
+from redco_runtime.contracts import Example, Pipeline, Scored, ScoredSettings, Steps
+from redco_runtime.inference import Inference
+from redco_runtime.metrics import Metrics
+from redco_runtime.run import Run
+from redco_runtime.state import TrainState
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The evaluation of a run on its held-out examples: call it with (step, state)."""
+
+    steps: Steps
+    pipeline: Pipeline
+    run: Run
+    examples: Sequence[Example]
+    metrics: Metrics
+
+    def __call__(self, step: int, state: TrainState) -> dict[str, float]:
+        """Show and log the loss, the scores and what becomes of the sample prompts.
+
+        Returns the loss and the scores, the same in all processes. Those that `train.best` names
+        have their best state saved.
+        """
+        config, pipeline, best = self.run.config, self.pipeline, self.run.best
+        inference = Inference(self.steps, pipeline, config)
+        loss, scores = inference.mean_loss(state.model, self.examples), dict[str, float]()
+        samples = config.data.sample_prompts
+        texts = inference.predict(state.model, pipeline.prompts(config, list(samples)))
+        settings = config.train if isinstance(config.train, ScoredSettings) else None
+        if self.examples and settings and isinstance(pipeline, Scored):
+            some = self.examples[: settings.eval_examples]
+            scores = inference.score(state.model, some, pipeline)
+        self.metrics.evaluated(step, loss, scores)
+        for prompt, text in zip(samples, texts, strict=True):
+            self.metrics.say(f"  {prompt!r} -> {text!r}")
+        if settings and scores and step:
+            for name in keep_best(best, settings.best, scores, step, state, self.steps.shapes):
+                self.metrics.say(f"  best {name} so far: {best / name / str(step)}")
+        return {"loss": loss, **scores}

@@ -1,0 +1,77 @@
+"""How a run starts: its settings checked, then its last checkpoint, another run's, or anew."""
+
+from pathlib import Path
+
+import jax
+
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.cli import print_once
+from redco_runtime.contracts import Pipeline, Scored, ScoredSettings, Steps, TrainSettings, Weights
+from redco_runtime.errors import UserError
+from redco_runtime.load import adopt, load
+from redco_runtime.mesh import count_parts
+from redco_runtime.run import Run
+from redco_runtime.state import TrainState
+
+
+def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) -> None:
+    """Refuse settings that no run can have, before it writes anything. Raises UserError."""
+    for name in ("batch_size", "micro_batches", "log_every", "eval_every", "save_every", "keep"):
+        if getattr(settings, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')}: give a number above 0")
+    parts = settings.micro_batches * count_parts(steps.batch)
+    if settings.batch_size % parts:
+        raise UserError(
+            f"--batch-size: {settings.batch_size} rows do not divide by {parts}, the devices of the "
+            f"batch times micro_batches: give a multiple of {parts}"
+        )
+    if isinstance(pipeline, Scored) and not isinstance(settings, ScoredSettings):
+        raise UserError(
+            "evaluate() in pipeline.py: add to class Train of config.py the fields eval_examples: "
+            "int, how many held-out examples it scores, and best: tuple[str, ...], the scores whose "
+            "best checkpoint is kept"
+        )
+
+
+def start_or_resume(
+    checkpoints: Checkpoints, steps: Steps, run: Run, weights: Weights | None = None
+) -> TrainState:
+    """Return the state of the last checkpoint, or that of a new run, and record the run.
+
+    weights: the module that says what other checkpoints call the parameters, if there is one.
+    """
+    restored = checkpoints.restore(steps.state)
+    if restored:
+        print_once(f"resuming from step {restored[0]} in {checkpoints.directory}")
+    state = restored[1] if restored else new_run(steps, run, weights)
+    run.save(begun=restored is not None)
+    return state
+
+
+def nothing_to_train(checkpoints: Checkpoints, state: TrainState, settings: TrainSettings) -> None:
+    """Say that all steps are done; save what `--steps 0` of a new run starts from."""
+    step = int(state.step)
+    if step == 0:
+        checkpoints.save(0, state)
+        print_once(f"checkpoint: {checkpoints.directory / '0'}")
+    print_once(f"step {step} of {settings.steps} is done: give more --steps to train on")
+
+
+def new_run(steps: Steps, run: Run, weights: Weights | None) -> TrainState:
+    """Return the state of a new run: of the checkpoint that it names, or random."""
+    if run.init is None:
+        return steps.init(jax.random.key(run.config.train.seed))
+    unused: list[str] = []
+    folders = [Path(run.init) / "checkpoints", Path(run.init)]
+    folders = [folder for folder in folders if Checkpoints(folder).latest() is not None]
+    if folders:
+        state, random, unused = adopt(folders[0], steps, run.config)
+    else:
+        params, random = load(run.init, steps, run.config, weights)
+        state = steps.start(params)
+    if random:
+        print_once(f"random, since {run.init} does not have them: {', '.join(random)}")
+    if unused:
+        print_once(f"left out, since the model does not have them: {', '.join(unused)}")
+    print_once(f"starting from the weights of {run.init}")
+    return state

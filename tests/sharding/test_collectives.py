@@ -1,0 +1,161 @@
+"""The collectives that are predicted: those that Megatron's authors count, and compilers make."""
+
+import jax
+import pytest
+from sharding.models import ZOO
+from sharding.zoo import X, D, F, H, shapes
+
+from redco_new.sharding.causes import PHASES
+from redco_new.sharding import plan_sharding
+from redco_new.sharding.collectives import (
+    GRADIENTS,
+    PARAMETERS,
+    Collective,
+    collectives_per_layer,
+    predict_collectives,
+)
+
+SEQUENTIAL = ["llama", "gpt2", "gpt2_unrolled", "vit"]
+PARALLEL = ["scanned", "unrolled"]
+
+
+def plan_of(name, *, sequence_parallel=False, adapt=False, **mesh):
+    forward, params, batch = ZOO[name]
+    options = {"sequence_parallel": sequence_parallel, "adapt": adapt}
+    return plan_sharding(forward, params, batch, mesh, **options)
+
+
+def activations(plan):
+    return [one for one in predict_collectives(plan) if one.classes]
+
+
+def kinds(found, layers=1):
+    """(kind, phase) -> how many a layer."""
+    counts = {}
+    for one in found:
+        counts[one.kind, one.phase] = counts.get((one.kind, one.phase), 0) + one.times // layers
+    return counts
+
+
+def residual(name, **options):
+    """(layers, what each sends over the residual stream)."""
+    layers, found = collectives_per_layer(predict_collectives(plan_of(name, model=2, **options)))
+    return layers, [one for one in found if one.array.endswith(" D")]
+
+
+@pytest.mark.parametrize("name", SEQUENTIAL)
+def test_a_layer_of_attention_then_mlp_has_four(name):
+    layers, found = residual(name)
+    assert layers == 2
+    assert kinds(found, layers) == {("all-reduce", "forward"): 2, ("all-reduce", "backward"): 2}
+    assert len({one.bytes for one in found}) == 1
+
+
+@pytest.mark.parametrize("name", PARALLEL)
+def test_a_layer_of_attention_beside_mlp_has_two(name):
+    layers, found = residual(name)
+    assert layers == 2
+    assert kinds(found, layers) == {("all-reduce", "forward"): 1, ("all-reduce", "backward"): 1}
+    assert {one.classes for one in found} == {("heads", "mlp")}
+
+
+def beside(add):
+    """Two MLPs on one input, and what is made of their outputs and the input."""
+
+    def forward(p, batch):
+        x = batch["x"] * p["scale"]
+        h = jax.numpy.tanh(x)
+        return add(x, jax.nn.relu(h @ p["a"]) @ p["b"], jax.nn.relu(h @ p["c"]) @ p["d"])
+
+    params = shapes(a=(D, F), b=(F, D), c=(D, F), d=(F, D), scale=(D,))
+    (one,) = [
+        o for o in predict_collectives(plan_sharding(forward, params, X, {"model": 4})) if o.classes
+    ][:1]
+    return one
+
+
+def test_sums_that_are_added_up_first_are_one_array():
+    assert beside(lambda x, a, b: x + (a + b)).array == f"B {D}"
+    assert beside(lambda x, a, b: (x + a) + b).array == f"2 of B {D}"
+
+
+def test_layers_that_share_a_class_lie_side_by_side_each():
+    def forward(p, batch):
+        x = batch["x"] @ p["first"]
+        for w in p["layers"]:
+            h = jax.numpy.tanh(x)
+            a, c = jax.nn.relu(h @ w["a"]) * p["shared"], jax.nn.relu(h @ w["c"])
+            x = a @ w["b"] + c @ w["d"]
+        return x
+
+    layer = shapes(a=(D, F), b=(F, D), c=(D, F), d=(F, D))
+    params = shapes(first=(D, D), shared=(F,)) | {"layers": [layer] * 2}
+    found = activations(plan_sharding(forward, params, X, {"model": 4}))
+    arrays = [(one.array, one.times) for one in found if one.phase == "forward"]
+    assert arrays == [("B D", 1), (f"B {D}", 1)], "the last layer has columns of its own"
+
+
+def test_norms_of_their_own_do_not_part_what_lies_side_by_side():
+    def forward(p, batch):
+        x = batch["x"] @ p["first"]
+        a, c = jax.numpy.tanh(x * p["n"]), jax.numpy.tanh(x * p["m"])
+        return x + (jax.nn.relu(a @ p["a"]) @ p["b"] + jax.nn.relu(c @ p["c"]) @ p["d"])
+
+    params = shapes(first=(D, D), n=(D,), m=(D,), a=(D, F), b=(F, D), c=(D, F), d=(F, D))
+    found = activations(plan_sharding(forward, params, X, {"model": 4}))
+    arrays = [(one.phase, one.array) for one in found if one.classes == ("mlp",)]
+    assert arrays == [("forward", "B D"), ("backward", "2 of B D")]
+
+
+def test_the_batch_has_no_gradient():
+    (one,) = activations(plan_of("mlp", model=4))
+    assert (one.kind, one.phase, one.array) == ("all-reduce", "forward", f"B {D}")
+
+
+def test_each_has_its_line():
+    for one in activations(plan_of("llama", model=2)):
+        assert one.sources and all(s.startswith("zoo_text.py:") for s in one.sources)
+
+
+def test_sequence_parallelism_sends_the_same_bytes_in_halves():
+    layers, found = residual("llama", sequence_parallel=True)
+    both = [(kind, phase) for kind in ("all-gather", "reduce-scatter") for phase in PHASES]
+    assert kinds(found, layers) == dict.fromkeys(both, 2)
+
+
+def test_heads_in_fewer_parts_are_summed_over_the_rest():
+    plan = plan_of("llama", adapt=True, model=8)
+    (one,) = [one for one in predict_collectives(plan) if one.classes == ("kv_heads",)]
+    assert (one.kind, one.phase, one.axes) == ("all-reduce", "backward", ("model_2",))
+    assert (one.array, one.times) == (f"B S K {H}", 4)
+
+
+def test_fsdp_gathers_parameters_and_scatters_gradients():
+    plan = plan_of("mlp", fsdp=2, model=4)
+    held = 2 * D * F * 4 // 4
+    bias = F * 4 // 4
+    assert [one for one in predict_collectives(plan) if not one.classes] == [
+        Collective("all-gather", "forward", ("fsdp",), (), PARAMETERS, held, 1, ()),
+        Collective("all-gather", "backward", ("fsdp",), (), PARAMETERS, held, 1, ()),
+        Collective("reduce-scatter", "backward", ("fsdp",), (), GRADIENTS, held, 1, ()),
+        Collective("all-reduce", "backward", ("data",), (), GRADIENTS, held // 2, 1, ()),
+        Collective("all-reduce", "backward", ("data", "fsdp"), (), GRADIENTS, bias, 1, ()),
+    ]
+
+
+def test_one_device_sends_nothing_but_gradients_over_data():
+    (one,) = predict_collectives(plan_of("llama", model=1))
+    assert (one.axes, one.array) == (("data",), GRADIENTS)
+
+
+def test_experts_change_places_with_the_rows_of_the_batch():
+    found = activations(plan_of("moe_capacity", expert=2, model=2))
+    sent = [one for one in found if one.kind == "all-to-all"]
+    assert kinds(sent) == {("all-to-all", "forward"): 2, ("all-to-all", "backward"): 2}
+    assert {one.axes for one in sent} == {("expert",)}
+
+
+@pytest.mark.parametrize("name", sorted(ZOO.keys() - {"on_devices"}))
+def test_every_model_is_predicted(name):
+    for one in predict_collectives(plan_of(name, adapt=True, fsdp=2, model=4)):
+        assert one.bytes > 0 and one.times > 0 and one.axes

@@ -1,0 +1,85 @@
+"""The language of the house: docstrings begin with a verb, names say what a thing is, one word one meaning."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {"generator": ROOT / "generator/redco_new", "runtime": ROOT / "runtime/redco_runtime"}
+EMITTED = ROOT / "golden"  # what the templates print
+
+# Participles and the like: they say that something was done, not what a thing is.
+BANNED = frozenset(
+    "found each told known taken standing held given kept asked made settled".split()
+)
+VERBS = frozenset("""
+    """.split())
+MOST_MODULES = 3  # that have a public function of one name
+
+
+def sources() -> list[Path]:
+    """Return the Python of the generator, of the runtime, and of the emitted projects."""
+    own = [path for root in PACKAGES.values() for path in root.rglob("*.py")]
+    emitted = (p for p in EMITTED.glob("*/project/**/*.py") if "redco_runtime" not in p.parts)
+    return sorted([*own, *emitted])
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def bindings(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield (name, line) of all that a file gives a name: variables, arguments, fields, functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield (node.id if isinstance(node, ast.Name) else node.attr), node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+
+
+def places(path: Path, lines: list[tuple[int, str]]) -> list[str]:
+    return [f"{path.relative_to(ROOT)}:{line}: {what}" for line, what in lines]
+
+
+def test_docstrings_of_functions_begin_with_a_verb():
+    faults = []
+    for path in sources():
+        for node in functions(ast.parse(path.read_text(encoding="utf-8"))):
+            text = ast.get_docstring(node)
+            if (
+                text
+                and not is_property(node)
+                and (first := text.split()[0].rstrip(",.:")) not in VERBS
+            ):
+                faults += places(path, [(node.lineno, f"{node.name}: {first!r}")])
+    assert not faults, "\n".join([*faults, "Begin with a verb (a new one: add it to VERBS)."])
+
+
+def test_names_say_what_a_thing_is():
+    faults = []
+    for path in sources():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        lines = [(line, name) for name, line in bindings(tree) if name.strip("_") in BANNED]
+        faults += places(path, lines + ([(1, "module")] if path.stem in BANNED else []))
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_functions_have_names_of_their_own(package):
+    modules = defaultdict(list)
+    for path in sorted(PACKAGES[package].rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                modules[node.name].append(path.relative_to(ROOT).as_posix())
+    assert {name: at for name, at in modules.items() if len(at) > MOST_MODULES} == {}

@@ -1,0 +1,47 @@
+# Yours: `redco update` merges into it, and never overwrites what you wrote.
+"""Write a trained model as a folder that from_pretrained of transformers reads.
+
+python -m my_project.export --workdir runs/tiny --out exported
+"""
+
+from pathlib import Path
+
+import jax
+
+from my_project import pipeline, weights
+from my_project.boot import boot
+from my_project.config import Config
+from my_project.sharding import AXES
+from my_project.steps import build
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.cli import command, parser, recorded_run
+from redco_runtime.export import export
+from redco_runtime.loop import say
+from redco_runtime.mesh import make_mesh
+
+
+@command
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--out", type=Path, required=True, help="a folder that does not exist")
+    args = options.parse_args()
+    run = recorded_run(args, Config, AXES)
+    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
+    with jax.set_mesh(make_mesh(run.mesh)):
+        steps = build(run.config)
+        step, params = Checkpoints(run.checkpoints, shapes=steps.shapes).restore_params(
+            steps.state.params
+        )
+        export(
+            params,
+            args.out,
+            weights.hf_config(run.config.model) | {"dtype": "float32"},
+            table=weights.tensors(run.config.model),
+            shapes=steps.shapes,
+            tokenizer=pipeline.tokenizer(run.config.data.tokenizer),
+        )
+    say(f"step {step} of {args.workdir} is in {args.out}")
+
+
+if __name__ == "__main__":
+    main()

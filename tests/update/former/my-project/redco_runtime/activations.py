@@ -1,0 +1,47 @@
+"""Where the activations lie that a model names."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import jax
+from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime.errors import UserError
+from redco_runtime.mesh import axes_of
+
+_TABLE: ContextVar[Mapping[str, P] | None] = ContextVar("activations", default=None)
+
+
+@contextmanager
+def layouts(table: Mapping[str, P]) -> Iterator[None]:
+    """Within it, `lay_out` follows `table`: name of an activation -> spec, on the mesh in place."""
+    token = _TABLE.set(table)
+    try:
+        yield
+    finally:
+        _TABLE.reset(token)
+
+
+def lay_out(x: jax.Array, name: str) -> jax.Array:
+    """`x`, by its name in the table in place; as it is where there is no table.
+
+    A dim that its axes do not divide stays whole, such as one token where a sequence is split.
+    Raises UserError if the table does not have the name. The name is one of
+    `jax.checkpoint_policies` too.
+    """
+    x, table = checkpoint_name(x, name), _TABLE.get()
+    if table is None:
+        return x
+    if name not in table:
+        raise UserError(f"sharding.py: the activation {name} has no spec in ACTIVATIONS: add it")
+    sizes = jax.sharding.get_abstract_mesh().shape
+
+    def fitting(size: int, entry: Any) -> Any:
+        return None if size % math.prod(sizes[axis] for axis in axes_of(entry)) else entry
+
+    spec = P(*(fitting(*pair) for pair in zip(x.shape, table[name], strict=True)))
+    return jax.lax.with_sharding_constraint(x, spec)

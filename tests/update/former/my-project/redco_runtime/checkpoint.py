@@ -1,0 +1,236 @@
+"""Checkpoints: asynchronous, atomic, restorable onto any mesh, verified before they are used.
+
+A checkpoint is the folder <directory>/<step>. Orbax writes it under another name and renames it
+when it is whole; by then checksums.json, the sha256 of its files, is in it.
+"""
+
+import hashlib
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from redco_runtime.differences import describe, differences
+from redco_runtime.errors import UserError, listed, writing
+from redco_runtime.state import TrainState, flatten, rebuild
+
+CHECKSUMS = "checksums.json"
+REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums
+SAVE_TIMEOUT = 3600  # seconds that processes wait for the slowest one to write
+ITEM = "default"  # what Orbax calls the only item of a checkpoint
+MODEL = ("params/", "variables/")  # of the names in a state, those of the model
+
+Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
+
+
+class Checkpoints(AbstractContextManager):
+    """The checkpoints in one directory; the newest `keep` stay.
+
+    A state is a pytree of jax.Arrays. With several processes all make each call, and all see the
+    directory. shapes: the parameters without their padding, which a mesh can have its own of; with
+    it, a state comes back in another. Raises UserError for what cannot be written or read.
+    """
+
+    def __init__(self, directory: Path, keep: int = 2, shapes: Any = None) -> None:
+        self.directory, self.keep = Path(directory).absolute(), keep
+        self._shapes = {path: leaf.shape for path, leaf in flatten(shapes).items()}
+        self._manager: Any = None
+        self._saving = -1
+        self._damaged: list[int] = []
+
+    def latest(self) -> int | None:
+        """The newest step that is completely written, verified or not."""
+        return max(self._steps(), default=None)
+
+    def save(self, step: int, state: Any) -> None:
+        """Starts to write `state`; returns when it is copied off the devices.
+
+        Does nothing for the step that was saved last. Raises what the save before ran into.
+        """
+        with self._writing():
+            self._manager = self._manager or self._open()
+            self._manager.wait_until_finished()
+            while self._damaged:
+                self._manager.delete(self._damaged.pop())
+            latest = self._manager.latest_step()
+            if latest is not None and latest > step:
+                raise FileExistsError(f"step {latest} is there, which is later than step {step}")
+            if latest != step:
+                self._saving = step
+                arguments = _orbax().args.PyTreeSave(flatten(state), custom_metadata=self._shapes)
+                self._manager.save(step, args=arguments, force=True)
+
+    def restore(
+        self, abstract_state: Any, parts: tuple[str, ...] = ("",)
+    ) -> tuple[int, Any] | None:
+        """(step, state) of the newest intact checkpoint; None where there are no checkpoints.
+
+        abstract_state: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh, or of
+        those whose names begin with one of `parts`. A damaged checkpoint is named on stderr and the one
+        before it used. Raises UserError if all are damaged, or it does not fit.
+        """
+        if (folder := self._newest()) is None:
+            return None
+        wanted = flatten(abstract_state)
+        self._check_fit(folder, wanted, *_heads(folder, parts))
+        return int(folder.name), rebuild(abstract_state, _read(folder, wanted))
+
+    def restore_known(self, state: TrainState) -> tuple[Flat, list[str]]:
+        """(what it has of the model of an abstract state, names of what that model has not).
+
+        As `restore`, where there is a checkpoint. A dtype becomes that of the model, a shape must be.
+        """
+        folder = self._newest()
+        stored, shapes = _heads(folder, MODEL)
+        wanted = {path: leaf for path, leaf in flatten(state).items() if path in stored}
+        same = {path: leaf.update(shape=stored[path].shape) for path, leaf in wanted.items()}
+        self._check_fit(folder, wanted, same, shapes)
+        return _read(folder, wanted), sorted(stored.keys() - wanted.keys())
+
+    def restore_params(self, abstract_params: Any) -> tuple[int, Any]:
+        """As `restore_model`, of a model of parameters alone."""
+        return self.restore_model(TrainState(None, abstract_params, None))
+
+    def restore_model(self, state: TrainState) -> tuple[int, Any]:
+        """(step, `model` of a TrainState) as `restore`; UserError where there is none."""
+        wanted = TrainState(None, state.params, None, state.variables)
+        if (found := self.restore(wanted, MODEL)) is None:
+            raise UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
+        return found[0], found[1].model
+
+    def _check_fit(self, folder: Path, wanted: Flat, stored: Flat, shapes: Flat) -> None:
+        theirs, ours = (shapes, self._shapes) if shapes and self._shapes else ({}, {})
+        if faults := differences(describe(stored, theirs), describe(wanted, ours)):
+            todo = (
+                "Go back to the model and optimizer that wrote it, or train in another --workdir: "
+                f"--init {self.directory} starts there from the parameters that still fit, once those "
+                "of another shape have another name in model.py."
+            )
+            raise UserError(listed(f"checkpoint {folder} does not fit the model:", faults, todo))
+
+    def _newest(self) -> Path | None:
+        self.wait()
+        steps, self._damaged = self._steps(), []
+        while (step := _least(max(steps, default=-1))) >= 0:
+            folder = self.directory / str(step)
+            damage = _damage(folder)
+            if damage is None:
+                return folder
+            self._damaged.append(step)
+            if jax.process_index() == 0:
+                print(f"warning: checkpoint {step} is not used: {damage}", file=sys.stderr)
+            steps = [each for each in steps if each < step]
+        if self._damaged:
+            raise UserError(
+                f"no checkpoint in {self.directory} is intact: bring back a copy of one, or choose "
+                "another --workdir to start again"
+            )
+        return None
+
+    def wait(self) -> None:
+        """Returns when all that was saved is on disk."""
+        if self._manager is not None:
+            with self._writing():
+                self._manager.wait_until_finished()
+
+    def close(self) -> None:
+        """As `wait`, and ends the threads."""
+        manager, self._manager = self._manager, None
+        if manager is not None:
+            with self._writing():
+                manager.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _steps(self) -> list[int]:
+        return [int(path.name) for path in self.directory.glob("*") if path.name.isdecimal()]
+
+    def _open(self) -> Any:
+        """The writer. It tidies up, so a program that only reads must not make one."""
+        asynchronous = _orbax().options.AsyncOptions(
+            timeout_secs=SAVE_TIMEOUT, post_finalization_callback=self._add_checksums
+        )
+        options = _orbax().CheckpointManagerOptions(
+            max_to_keep=self.keep, cleanup_tmp_directories=True, async_options=asynchronous
+        )
+        return _orbax().CheckpointManager(self.directory, options=options)
+
+    def _add_checksums(self) -> None:
+        """Called by Orbax on process 0 when all is written, just before the rename."""
+        folder = self.directory / f"{self._saving}.orbax-checkpoint-tmp"
+        files = [path for path in folder.rglob("*") if path.is_file() and path.name != REWRITTEN]
+        names = sorted(str(path.relative_to(folder)) for path in files)
+        (folder / CHECKSUMS).write_text(json.dumps(_digests(folder, names), indent=1))
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(f"a checkpoint to {self.directory}", Exception)
+
+
+def _heads(folder: Path, parts: tuple[str, ...]) -> tuple[Flat, Flat]:
+    """(tensors whose names begin with one of `parts`, path of a parameter -> shape without padding)."""
+    with _orbax().PyTreeCheckpointer() as reader:
+        held = reader.metadata(folder / ITEM).item_metadata
+    stored = {path: leaf for path, leaf in held.tree.items() if path.startswith(parts)}
+    return stored, held.custom_metadata or {}
+
+
+def _read(folder: Path, wanted: Flat) -> Flat:
+    """The tensors that are `wanted`; of a dim that is longer there or here, what differs is padding."""
+    arguments = _orbax().args.PyTreeRestore(
+        item=wanted,
+        restore_args=_orbax().checkpoint_utils.construct_restore_args(wanted, strict=False),
+        partial_restore=True,
+    )
+    with _orbax().PyTreeCheckpointer() as reader:
+        return reader.restore(folder / ITEM, args=arguments)
+
+
+def _digests(folder: Path, names: list[str]) -> dict[str, str]:
+    """The sha256 of each file; empty where it is missing."""
+
+    def digest(name: str) -> str:
+        if not (folder / name).is_file():
+            return ""
+        with open(folder / name, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(names, pool.map(digest, names), strict=True))
+
+
+def _damage(folder: Path) -> str | None:
+    """What is wrong with a checkpoint. The processes share the files out, and all learn of it."""
+    try:
+        sums = json.loads((folder / CHECKSUMS).read_text())
+    except (OSError, ValueError):
+        sums = {}
+    names = [CHECKSUMS, *sums]
+    found = _digests(folder, names[1 + jax.process_index() :: jax.process_count()])
+    bad = [names.index(name) for name, digest in found.items() if digest != sums[name]]
+    first = _least(min(bad, default=len(names)) if sums else 0)
+    return None if first == len(names) else f"{folder / names[first]} is missing or has changed"
+
+
+def _least(value: int) -> int:
+    """The least of what the processes say: they may see a shared directory at different ages."""
+    return int(np.min(multihost_utils.process_allgather(np.int32(value))))
+
+
+@cache
+def _orbax() -> Any:
+    """The package: late, since it takes 0.6 s, and without its log. What goes wrong is raised."""
+    import orbax.checkpoint
+
+    logging.getLogger("absl").addFilter(lambda record: "/orbax/checkpoint/" not in record.pathname)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # tells the same fault once a tensor
+    return orbax.checkpoint

@@ -1,0 +1,121 @@
+"""The command lines of a project's programs."""
+
+import argparse
+import dataclasses
+import functools
+import os
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from redco_runtime.errors import UserError
+from redco_runtime.mesh import parse_axes
+from redco_runtime.run import Run, decode, load_run
+
+
+def command(main: Callable[[], None]) -> Callable[[], None]:
+    """Runs a program: a UserError is one message and exit code 2, Ctrl-C a line and 130."""
+
+    @functools.wraps(main)
+    def wrapped() -> None:
+        try:
+            return main()
+        except UserError as error:
+            message, code = f"error: {error}", 2
+        except KeyboardInterrupt:
+            message, code = "stopped: the same command goes on from the last checkpoint", 130
+        print(message, file=sys.stderr, flush=True)
+        if jax.distributed.is_initialized():  # the other processes would wait for this one
+            sys.stdout.flush()
+            os._exit(code)
+        raise SystemExit(code)
+
+    return wrapped
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """A parser with the options that all programs share."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(description=doc, formatter_class=formatter, allow_abbrev=False)
+    add = made.add_argument
+    add("--workdir", type=Path, required=True, help="folder of checkpoints and metrics")
+    add("--mesh", metavar="AXIS=N,...", help="other mesh sizes than sharding.py's")
+    virtual = "run on N virtual CPU devices in this process instead of the real ones"
+    add("--virtual-devices", type=positive, metavar="N", help=virtual)
+    return made
+
+
+def training_run(doc: str | None, presets: Mapping[str, Any], axes: Mapping[str, int]) -> Run:
+    """The run that the command line asks for: a preset, and any of its fields by name.
+
+    presets: name -> configuration, of one type; its fields are sections, frozen dataclasses too.
+    """
+    made, names = parser(doc), list(presets)
+    made.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
+    weights = "what a new run starts from: the folder of a run, or safetensors, by folder or id of the hub"
+    made.add_argument("--init", metavar="CHECKPOINT", help=weights)
+    for section, field, kind in settings(type(presets[names[0]])):
+        sequence = typing.get_origin(kind) is tuple
+        each = typing.get_args(kind)[0] if sequence else kind
+        made.add_argument(
+            "--" + field.replace("_", "-"),
+            type=truth if each is bool else each,
+            nargs="*" if sequence else None,
+            metavar=field.upper(),
+            help=f"{section}.{field} of config.py",
+        )
+    args = made.parse_args()
+    config = override(presets[args.preset], vars(args))
+    mesh = parse_axes(args.mesh, axes) if args.mesh else dict(axes)
+    return Run(args.workdir, config, mesh, args.virtual_devices, args.init)
+
+
+def settings(config_type: type) -> Iterator[tuple[str, str, Any]]:
+    """(section, field, type) of each setting."""
+    for section, kind in typing.get_type_hints(config_type).items():
+        types = typing.get_type_hints(kind)
+        for field in dataclasses.fields(kind):
+            yield section, field.name, types[field.name]
+
+
+def override(config: Any, values: Mapping[str, Any]) -> Any:
+    """A copy of `config` with the settings, by field, that are not None. Raises UserError."""
+    record, given = dataclasses.asdict(config), []
+    for section, field, _ in settings(type(config)):
+        if values[field] is not None:
+            record[section][field] = values[field]
+            given.append("--" + field.replace("_", "-"))
+    try:
+        return decode(type(config), record)
+    except ValueError as error:
+        raise UserError(f"{', '.join(given)}: {error}") from None
+
+
+def recorded_run(args: argparse.Namespace, config_type: type, axes: Mapping[str, int]) -> Run:
+    """The run of args.workdir, on another mesh or other devices if the command line names them.
+
+    axes: those of sharding.py, which may have got other names since.
+    """
+    run = load_run(args.workdir, config_type)
+    mesh = run.mesh if run.mesh.keys() == axes.keys() else dict(axes)
+    devices = run.virtual_devices
+    if args.mesh or args.virtual_devices:
+        mesh = parse_axes(args.mesh, mesh) if args.mesh else mesh
+        devices = args.virtual_devices
+    return dataclasses.replace(run, mesh=mesh, virtual_devices=devices)
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def truth(text: str) -> bool:
+    """`true` or `false`; argparse reports the ValueError for others."""
+    return ("false", "true").index(text) == 1

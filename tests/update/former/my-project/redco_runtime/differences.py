@@ -1,0 +1,46 @@
+"""What a checkpoint and the model have not in common."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from redco_runtime.errors import MOST_LINES, first
+from redco_runtime.state import owner
+
+ABSENT = "absent"
+Tensors = Mapping[str, str]  # name in a state, such as params/head/kernel -> dtype and shape
+
+
+def describe(leaves: Mapping[str, Any], shapes: Mapping[str, Any]) -> Tensors:
+    """Of each leaf of a state, its dtype and its shape without padding.
+
+    shapes: path of a parameter -> that shape of it, and so of what the optimizer keeps of it.
+    """
+    told = {}
+    for path, leaf in leaves.items():
+        own = owner(path, shapes)
+        padded = own and leaf.shape == getattr(leaves.get(f"params/{own}"), "shape", None)
+        told[path] = f"{np.dtype(leaf.dtype).name}{list(shapes[own] if padded else leaf.shape)}"
+    return told
+
+
+def differences(there: Tensors, here: Tensors) -> list[str]:
+    """A line for each tensor that differs: of each kind of difference, as many as fit a screen.
+
+    What the optimizer keeps of a parameter follows it, and has one line for all of them otherwise.
+    """
+    every, kinds = sorted({**there, **here}), dict[tuple[bool, ...], dict[str, None]]()
+    differing = [path for path in every if there.get(path) != here.get(path)]
+    params = {path.removeprefix("params/") for path in every if path.startswith("params/")}
+    for path in differing:
+        kept = path.startswith("opt_state/") and owner(path, params)
+        name, sides = path.removeprefix("params/"), [x.get(path, ABSENT) for x in (there, here)]
+        if kept:
+            name = path.removesuffix(kept) + "*"
+            sides = [side.partition("[")[0] for side in sides]
+        if not (kept and f"params/{kept}" in differing):
+            lines = kinds.setdefault((bool(kept), *(side == ABSENT for side in sides)), {})
+            lines[f"{name}: {sides[0]} there, {sides[1]} in the model"] = None
+    most = MOST_LINES // max(len(kinds), 1)
+    return [line for kind in sorted(kinds) for line in first([*kinds[kind]], most)]

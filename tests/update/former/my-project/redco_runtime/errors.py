@@ -1,0 +1,33 @@
+"""The error that a user can mend."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+MOST_LINES = 20
+
+
+class UserError(Exception):
+    """Its message says where, what and what to do; programs print it alone and exit with 2."""
+
+
+def listed(title: str, faults: Sequence[str], todo: str) -> str:
+    """A message with a line for each fault."""
+    return "\n  ".join([title, *faults]) + f"\n{todo}"
+
+
+def first(faults: Sequence[str], most: int = MOST_LINES) -> list[str]:
+    """The first of many faults, and how many more there are."""
+    more = len(faults) - most
+    return [*faults[:most], *([f"and {more} more"] if more > 0 else [])]
+
+
+@contextmanager
+def writing(what: object, *kinds: type[Exception], option: str = "--workdir") -> Iterator[None]:
+    """Makes a UserError of what fails in it: `what` lies where `option` of the program says."""
+    try:
+        yield
+    except (OSError, *kinds) as error:
+        raise UserError(
+            f"cannot write {what}: {getattr(error, 'strerror', None) or error}. "
+            f"Mend that or choose another {option}. What was written before is whole."
+        ) from error

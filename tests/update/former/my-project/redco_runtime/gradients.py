@@ -1,0 +1,78 @@
+"""The loss of a batch and its gradients: one weighted mean over everything in it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+Loss = Callable[..., Any]
+
+
+def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
+    """(sum of losses * weights, sum of weights) of what a loss function returns, in float32.
+
+    result: (losses, weights) of one shape, or a bare scalar, which counts as one value.
+    valid_B: which rows count, where the losses have a first dim B; None for all.
+    """
+    losses, weights = result if isinstance(result, tuple) else (result, jnp.ones((), jnp.float32))
+    if losses.shape != weights.shape:
+        raise ValueError(f"loss: losses {losses.shape} and weights {weights.shape} differ in shape")
+    weights = weights.astype(jnp.float32)
+    if valid_B is not None and weights.ndim:
+        weights *= valid_B.reshape(-1, *[1] * (weights.ndim - 1))
+    # Not 0 * loss: the loss of a row that does not count may be infinite.
+    values = jnp.where(weights == 0, 0, losses.astype(jnp.float32) * weights)
+    return jnp.sum(values), jnp.sum(weights)
+
+
+def mean_and_gradients(
+    loss: Loss, params: Any, batch: Any, key: jax.Array, micro_batches: int
+) -> tuple[jax.Array, Any]:
+    """(mean loss, gradients of it) over all rows of `batch`, whatever the number of micro-batches.
+
+    loss(params, batch, key) is called once a micro-batch, on B / micro_batches rows of each leaf
+    of `batch`. Values and weights are summed over all of them and divided once.
+    """
+
+    def stateless(params: Any, variables: None, *part: Any) -> tuple[Any, None]:
+        return loss(params, *part), variables
+
+    value, grads, _ = mean_gradients_and_variables(
+        stateless, params, None, batch, key, micro_batches
+    )
+    return value, grads
+
+
+def mean_gradients_and_variables(
+    loss: Loss, params: Any, variables: Any, batch: Any, key: jax.Array, micro_batches: int
+) -> tuple[jax.Array, Any, Any]:
+    """As `mean_and_gradients`, of a model that changes its variables: also those after the last part.
+
+    loss(params, variables, batch, key) gives what that of `mean_and_gradients` does, and variables,
+    which the next micro-batch is called with.
+    """
+
+    def add(carry: Any, part: Any) -> tuple[Any, None]:
+        sums, variables = carry
+
+        def compute(params: Any) -> tuple[jax.Array, Any]:
+            result, changed = loss(params, variables, *part)
+            value, weight = weighted_sum(result)
+            return value, (weight, changed)
+
+        (value, (weight, changed)), grads = jax.value_and_grad(compute, has_aux=True)(params)
+        return (jax.tree.map(jnp.add, sums, (value, weight, grads)), changed), None
+
+    zeros = (jnp.zeros(()), jnp.zeros(()), jax.tree.map(jnp.zeros_like, params))
+    rows = jax.tree.map(lambda x: split_rows(x, micro_batches), batch)
+    parts = (rows, jax.random.split(key, micro_batches))
+    ((value, weight, grads), variables), _ = jax.lax.scan(add, (zeros, variables), parts)
+    scale = 1 / jnp.where(weight > 0, weight, 1)
+    grads = jax.tree.map(lambda g: g * scale.astype(g.dtype), grads)
+    return value * scale, grads, variables
+
+
+def split_rows(x: jax.Array, parts: int) -> jax.Array:
+    """(B, ...) -> (parts, B / parts, ...); every part has rows of every device, so none moves."""
+    return jnp.swapaxes(x.reshape(x.shape[0] // parts, parts, *x.shape[1:]), 0, 1)

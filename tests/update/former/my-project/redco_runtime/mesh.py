@@ -1,0 +1,65 @@
+"""Axis sizes -> device mesh."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import AxisType, Mesh, NamedSharding
+
+from redco_runtime.errors import UserError
+
+
+def axes_of(entry: Any) -> tuple[str, ...]:
+    """The axes that one entry of a PartitionSpec names; UNCONSTRAINED names none."""
+    return (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
+
+
+def count_parts(batch: NamedSharding) -> int:
+    """Into how many parts the devices split the first dim of an array."""
+    multiple = batch.num_devices
+    return multiple // batch.shard_shape((multiple,))[0]
+
+
+def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """The mesh of `devices`, all by default; an axis of -1 takes what is left. Raises UserError."""
+    devices = jax.devices() if devices is None else devices
+    count = len(devices)
+    fixed = math.prod(size for size in axes.values() if size > 0)
+    sizes = {name: count // fixed if size == -1 else size for name, size in axes.items()}
+    if math.prod(sizes.values()) != count:
+        wanted = " x ".join(f"{name} {size}" for name, size in axes.items() if size > 0)
+        some = "a multiple of " if -1 in axes.values() else ""
+        raise UserError(
+            f"mesh: {wanted} needs {some}{fixed} devices, and {count} "
+            f"{jax.default_backend()} device(s) are here; on a CPU, add --virtual-devices {fixed}; "
+            "elsewhere, choose other sizes with --mesh, such as --mesh "
+            + ",".join(f"{name}={count if name == 'data' else 1}" for name in axes)
+        )
+    auto = (AxisType.Auto,) * len(sizes)
+    return jax.make_mesh(tuple(sizes.values()), tuple(sizes), auto, devices=devices)
+
+
+def check_divides(setting: str, value: int, axes: Sequence[str]) -> None:
+    """Raises UserError if the devices of `axes` cannot split `value`, which `setting` gives."""
+    parts = math.prod(jax.sharding.get_mesh().shape[axis] for axis in axes)
+    if value % parts:
+        raise UserError(
+            f"{setting} {value} does not divide by {parts}, the devices of {' x '.join(axes)}, "
+            f"which split it: make it {-(-value // parts) * parts}"
+        )
+
+
+def parse_axes(text: str, axes: Mapping[str, int]) -> dict[str, int]:
+    """`data=2,model=4` -> sizes; an axis that is not named has size 1. Raises UserError."""
+    sizes = dict.fromkeys(axes, 1)
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        good = size.isdecimal() and int(size) > 0 or size == "-1"
+        if name not in axes or not good:
+            raise UserError(
+                f"--mesh: {part!r} is not an axis and its size: "
+                f"give some of {', '.join(axes)}, such as data=1,model=2"
+            )
+        sizes[name] = int(size)
+    return sizes

@@ -1,0 +1,160 @@
+"""Metrics: a thread fetches, writes and shows them; the training loop waits for no value."""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import jax
+from tqdm import tqdm
+
+from redco_runtime.errors import writing
+
+SECONDS_BETWEEN_LINES = 5.0  # where there is no bar
+
+# FLOP/s of one JAX device: bf16, dense (data sheets give twice that for sparse on GPUs).
+# TPU: cloud.google.com/tpu/docs, page of each version; v3 and 7x have two devices a chip.
+# GPU: data sheet of each product at nvidia.com.
+PEAK_FLOPS = {
+    "TPU v3": 61.5e12,
+    "TPU v4": 275e12,
+    "TPU v5 lite": 197e12,
+    "TPU v5": 459e12,
+    "TPU v6 lite": 918e12,
+    "TPU7x": 1153.5e12,
+    "NVIDIA A100-SXM4-40GB": 312e12,
+    "NVIDIA A100-SXM4-80GB": 312e12,
+    "NVIDIA A100 80GB PCIe": 312e12,
+    "NVIDIA L4": 121e12,
+    "NVIDIA L40S": 362e12,
+    "NVIDIA GeForce RTX 3090": 71e12,
+    "NVIDIA GeForce RTX 4090": 165.2e12,
+    "NVIDIA H100 80GB HBM3": 989.4e12,
+    "NVIDIA H100 PCIe": 756e12,
+    "NVIDIA GH200 480GB": 989.4e12,
+    "NVIDIA H200": 989.4e12,
+    "NVIDIA B200": 2250e12,
+}
+
+
+class Metrics:
+    """Appends one JSON object a line to workdir/metrics.jsonl and shows the progress.
+
+    total, start: optimizer steps of the whole run, and those done before now; lines of later steps,
+    left by a run that was stopped, are cut off. tokens_per_step and flops_per_step are those of the
+    global batch. Only process 0 writes and shows, by default. Raises UserError.
+    """
+
+    def __init__(
+        self,
+        workdir: Path,
+        *,
+        total: int,
+        start: int,
+        tokens_per_step: int,
+        flops_per_step: float,
+        writer: bool | None = None,
+    ) -> None:
+        self.path = Path(workdir) / "metrics.jsonl"
+        self._total, self._tokens, self._flops = total, tokens_per_step, flops_per_step
+        self._peak = PEAK_FLOPS.get(jax.devices()[0].device_kind, math.nan) * jax.device_count()
+        self._last = (start, time.perf_counter())
+        self._next_line = 0.0
+        self._writer = jax.process_index() == 0 if writer is None else writer
+        if self._writer:
+            _cut(self.path, start)
+            # No bar where stderr is not a terminal: that is what disable=None says.
+            self._bar = tqdm(total=total, initial=start, dynamic_ncols=True, disable=None)
+            self._thread = ThreadPoolExecutor(1, "metrics")
+            self._tasks: list[Future[None]] = []
+
+    def log(self, step: int, values: dict[str, jax.Array]) -> None:
+        """Takes the scalars of `step` (steps done, so from 1) and returns at once.
+
+        Adds step_seconds, tokens_per_second, mfu (0..1) and memory_gib (the fullest device of this
+        process); None where unknown. Raises what an earlier call ran into.
+        """
+        self._do_later(self._record, step, values)
+
+    def evaluated(
+        self, step: int, loss: float, scores: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
+        """Shows what held-out examples gave after `step`, appends it to eval.jsonl.
+
+        The time that it took is no step's.
+        """
+        self._do_later(setattr, self, "_last", (step, time.perf_counter()))
+        if self._writer:
+            path = self.path.with_name("eval.jsonl")
+            _cut(path, step - 1)
+            _append(path, {"step": step, "loss": loss, **scores})
+            shown = "".join(f"  {name} {value:.4f}" for name, value in scores.items())
+            self.say(f"step {step}/{self._total}  held-out loss {loss:.4f}{shown}")
+
+    def say(self, text: str) -> None:
+        """Prints a line, above the bar if there is one."""
+        if self._writer:
+            self._bar.write(text)
+            sys.stdout.flush()
+
+    def close(self) -> None:
+        """Returns when all is written. Raises as `log`."""
+        if self._writer:
+            self._thread.shutdown()
+            self._bar.close()
+            for task in self._tasks:
+                task.result()
+
+    def _do_later(self, task: Any, *args: Any) -> None:
+        if self._writer:
+            while self._tasks and self._tasks[0].done():
+                self._tasks.pop(0).result()
+            self._tasks.append(self._thread.submit(task, *args))
+
+    def _record(self, step: int, values: dict[str, jax.Array]) -> None:
+        scalars = {name: float(jax.device_get(value)) for name, value in values.items()}
+        rates = self._rates(step, time.perf_counter())
+        _append(self.path, {"step": step} | scalars | rates)
+        shown = scalars | {name: rate for name, rate in rates.items() if not math.isnan(rate)}
+        text = "  ".join(f"{name} {value:.6g}" for name, value in shown.items())
+        self._bar.n = step
+        self._bar.set_postfix_str(text)
+        if self._bar.disable and (time.monotonic() >= self._next_line or step == self._total):
+            self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+            self.say(f"step {step}/{self._total}  {text}")
+
+    def _rates(self, step: int, now: float) -> dict[str, float]:
+        """Figures over the steps since the last call; NaN where unknown."""
+        (last_step, last), self._last = self._last, (step, now)
+        seconds = (now - last) / (step - last_step) if step > last_step else math.nan
+        stats = [device.memory_stats() or {} for device in jax.local_devices()]
+        return {
+            "step_seconds": seconds,
+            "tokens_per_second": self._tokens / seconds,
+            "mfu": self._flops / seconds / self._peak,
+            "memory_gib": max(each.get("bytes_in_use", math.nan) for each in stats) / 2**30,
+        }
+
+
+def _append(path: Path, record: dict[str, float]) -> None:
+    """Adds a line; NaN and infinity, which JSON does not have, are null."""
+    finite = {name: value if math.isfinite(value) else None for name, value in record.items()}
+    with writing(path), open(path, "a") as file:
+        file.write(json.dumps(finite) + "\n")
+
+
+def _cut(path: Path, last: int) -> None:
+    """Drops the lines of steps after `last`, and a last line that a kill cut short."""
+    with writing(path):
+        path.open("a").close()  # what cannot be written is known before the first step
+        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+        kept = [line for line in lines if line.endswith(b"\n") and json.loads(line)["step"] <= last]
+        if kept != lines:
+            beside = path.with_suffix(".tmp")
+            beside.write_bytes(b"".join(kept))
+            beside.replace(path)

@@ -1,0 +1,128 @@
+"""What a work folder was trained with: its configuration, mesh and devices, kept as run.json."""
+
+import dataclasses
+import hashlib
+import json
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.experimental import multihost_utils
+
+from redco_runtime.errors import UserError, writing
+
+FILE = "run.json"
+RECORDED = ("config", "mesh", "virtual_devices", "init")
+PLACING = ("kv_copies", "remat")  # settings of a model that do not change what it computes
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run.
+
+    workdir: folder of its checkpoints and metrics.  config: frozen dataclasses.
+    mesh: axis name -> size.  virtual_devices: CPU devices in this process, or None for the real ones.
+    init: what it starts from, a run or safetensors, or None for random parameters.
+    """
+
+    workdir: Path
+    config: Any
+    mesh: dict[str, int]
+    virtual_devices: int | None
+    init: str | None = None
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.workdir / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """The folder with a folder for each score, of the checkpoint that is the best by it."""
+        return self.workdir / "checkpoints-best"
+
+    def record(self) -> dict[str, Any]:
+        """What run.json holds."""
+        return {name: dataclasses.asdict(self)[name] for name in RECORDED}
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for all processes that were started with the same settings."""
+        return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode()).hexdigest()[:16]
+
+    def save(self, begun: bool = False) -> None:
+        """Write run.json, by process 0. Raises UserError where another model was trained here.
+
+        begun: it has a checkpoint, so that what it started from stays as it was recorded.
+        """
+        path = self.workdir / FILE
+        record = json.loads(json.dumps(self.record()))
+        found = read(path) if path.exists() else record
+        before, now = found["config"]["model"], record["config"]["model"]
+        changed = [
+            f"{name} was {before.get(name)} and is {now.get(name)}"
+            for name in sorted({*before, *now})
+            if before.get(name) != now.get(name) and name not in PLACING
+        ]
+        if changed:
+            raise UserError(
+                f"--workdir: {self.workdir} holds a run of another model: {'; '.join(changed)}; "
+                "choose the model of that run, or another --workdir, where --init "
+                f"{self.workdir} starts from its parameters"
+            )
+        if begun:
+            if self.init not in (None, found["init"]):
+                raise UserError(
+                    f"--init: the run in {self.workdir} has started, from "
+                    f"{found['init'] or 'random parameters'}: leave --init out to go on with it, "
+                    "or choose another --workdir"
+                )
+            record["init"] = found["init"]
+        multihost_utils.sync_global_devices("run.json is read")
+        if jax.process_index() == 0:
+            with writing(path):
+                self.workdir.mkdir(parents=True, exist_ok=True)
+                temporary = path.with_suffix(".tmp")
+                temporary.write_text(json.dumps(record, indent=2) + "\n")
+                temporary.replace(path)
+
+
+def load_run(workdir: Path, config_type: type) -> Run:
+    """The run that was recorded in `workdir`. Raises UserError where there is none."""
+    path = workdir / FILE
+    record = read(path)
+    try:
+        return Run(workdir, **record | {"config": decode(config_type, record["config"])})
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: it does not fit config.py: {error}; give back the fields it had, or train in "
+            f"another --workdir, where --init {workdir} starts from the parameters that still fit"
+        ) from None
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The contents of a run.json. Raises UserError where it cannot be read."""
+    try:
+        record = {"init": None} | json.loads(path.read_text())
+        return {name: record[name] for name in RECORDED}
+    except FileNotFoundError:
+        raise UserError(f"--workdir: no run in {path.parent}: train one there first") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path}: cannot be read as a run: {error!r}; restore or delete it"
+        ) from None
+
+
+def decode(kind: type, values: dict[str, Any]) -> Any:
+    """A frozen dataclass, and those in its fields, from what dataclasses.asdict made of it."""
+    types = typing.get_type_hints(kind)
+    fields = {}
+    for name, value in values.items():
+        if name in PLACING and name not in types:
+            continue
+        if dataclasses.is_dataclass(types.get(name)):
+            value = decode(types[name], value)
+        fields[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**fields)

@@ -1,0 +1,118 @@
+"""A checkpoint of safetensors, as Hugging Face lays one out: found, opened, compared."""
+
+import json
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from redco_runtime.errors import UserError, listed
+
+ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
+DOWNLOADED = ["config.json", ONE, INDEX, "model-*.safetensors"]
+# Keys of config.json that change no number of a forward pass without dropout.
+UNCOMPARED = """_name_or_path architectures dtype transformers_version init* *_token_id *drop*
+    use_cache output_* return_dict chunk_size_feed_forward problem_type id2label label2id
+    task_specific_params summary_* classifier_* router_aux_loss_coef""".split()
+IDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}  # that any vocabulary has
+DERIVED = ("n_inner", "head_dim")  # null: from other sizes, as the shapes of tensors show
+
+
+class Stored:
+    """The checkpoint `source`, a folder or an id of Hugging Face. Of its files, the heads are read.
+
+    shapes: name of a tensor -> its shape. Raises UserError where it is not there or not whole.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.folder = find(source)
+        self._files: dict[str, Any] = {}
+        for path in tensor_files(self.folder):
+            try:
+                file = safe_open(path, framework="np")
+            except (OSError, SafetensorError) as error:
+                raise UserError(f"--init: {path} is damaged or missing: {error}") from None
+            self._files |= dict.fromkeys(file.keys(), file)
+        self.shapes = {
+            name: tuple(file.get_slice(name).get_shape()) for name, file in self._files.items()
+        }
+
+    def read(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
+        """A slice of a tensor, in its stored dtype; no more of the file is read."""
+        return self._files[name].get_slice(name)[index]
+
+    def check_config(self, ours: Mapping[str, Any]) -> None:
+        """Raises UserError that names each key of config.json whose value changes the model."""
+        theirs = read_json(self.folder / "config.json")
+        if theirs.get("model_type") == ours["model_type"]:
+            ours, theirs = complete(ours, "weights.py"), complete(theirs, self.folder)
+        else:
+            ours = {"model_type": ours["model_type"]}
+        faults = [
+            f"{key}: there {theirs.get(key)}, here {here}"
+            for key, here in ours.items()
+            if here != theirs.get(key) and not (key in DERIVED and None in (here, theirs.get(key)))
+        ]
+        if faults:
+            title = f"--init: {self.folder} is not the model of config.py:"
+            todo = "Choose the --preset and sizes that it has, or another checkpoint."
+            raise UserError(listed(title, faults, todo))
+
+
+def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:
+    """What makes the model, of a config.json and of what transformers takes for granted."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
+    from transformers import CONFIG_MAPPING  # late: it takes a second
+
+    def told(config: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: v for k, v in config.items() if not any(fnmatchcase(k, p) for p in UNCOMPARED)}
+
+    try:
+        return told(CONFIG_MAPPING[config["model_type"]].from_dict(told(config) | IDS).to_dict())
+    except Exception as error:
+        raise UserError(
+            f"--init: transformers cannot read the config of {where}: {error}"
+        ) from error
+
+
+def find(source: str) -> Path:
+    """The folder `source`, or a copy of what Hugging Face has under that id."""
+    if Path(source).is_dir():
+        return Path(source)
+    import huggingface_hub  # late: it takes a while
+
+    try:
+        return Path(huggingface_hub.snapshot_download(source, allow_patterns=DOWNLOADED))
+    except (OSError, ValueError) as error:  # HTTP errors and ids that cannot be are of these too
+        why = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"--init: {source} is no folder, and Hugging Face does not give it: {why}; check the "
+            "name and the network; a gated model needs `hf auth login`"
+        ) from error
+
+
+def tensor_files(folder: Path) -> list[Path]:
+    """The safetensors files of a checkpoint. Raises UserError where there are none."""
+    if (folder / INDEX).exists():
+        names = dict(read_json(folder / INDEX).get("weight_map", ())).values()
+        return [folder / name for name in dict.fromkeys(names)]
+    if (folder / ONE).exists():
+        return [folder / ONE]
+    pickles = ", ".join(sorted(path.name for path in folder.glob("*.bin")))
+    raise UserError(
+        f"--init: {folder} has no {ONE} and no {INDEX}"
+        + (f"; {pickles} is a pickle, which can run any code" if pickles else "")
+        + "; convert what it has with from_pretrained(...).save_pretrained(...) of transformers"
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object. Raises UserError where there is none."""
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"--init: {path} cannot be read: {error}") from None

@@ -1,0 +1,115 @@
+"""A project of the former layout, edited by its user, is brought over by `redco update`.
+
+former/my-project is what redco-new wrote before train.py held its loop: `--model gpt-j --shards 4`. Its
+pristine copies are not stored twice: they are made of the files here.
+"""
+
+import contextlib
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from generated import ROOT, make, run
+
+from redco_new import cli
+from redco_new.project.manifest import base_path
+from redco_new.transaction import MANIFEST, sha256
+
+FORMER = ROOT / "tests/update/former/my-project"
+MODEL, PIPELINE, TRAIN = (f"my_project/{name}.py" for name in ("model", "pipeline", "train"))
+EDITS = {
+    PIPELINE: ("    return losses_BS, weights_BS", "    return 0.5 * losses_BS, weights_BS"),
+    MODEL: ("gelu(u_BSF, approximate=True)", "gelu(u_BSF, approximate=False)"),
+}
+TRAIN_EDIT = (
+    "    run = training_run(",
+    '    print("on the text of my own")\n    run = training_run(',
+)
+STEP = "python -m my_project.train --preset tiny --steps 1 --virtual-devices 4 --workdir runs/a"
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    """path -> content of what redco-new writes today for the same request."""
+    return tree(make(tmp_path_factory.mktemp("fresh"), shards="4"))
+
+
+@pytest.fixture
+def former(tmp_path):
+    """A copy of the former project, as it came to be: with its pristine copies, and then edited."""
+    root = tmp_path / "my-project"
+    shutil.copytree(FORMER, root)
+    files = json.loads((root / MANIFEST).read_text())["files"]
+    assert files.keys() == tree(root).keys()
+    for path, entry in files.items():
+        content = (root / path).read_bytes()
+        assert sha256(content) == entry["sha256"], path
+        (root / base_path(path)).parent.mkdir(parents=True, exist_ok=True)
+        (root / base_path(path)).write_bytes(content)
+    for path, (old, new) in EDITS.items():
+        edit(root / path, old, new)
+    return root
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert text.count(old) == 1, (file, old)
+    file.write_text(text.replace(old, new))
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """path -> content of the files of a project, without redco's own and what its runs leave."""
+    paths = {p.relative_to(root).as_posix(): p for p in sorted(root.rglob("*")) if p.is_file()}
+    ignored = (".redco/", "runs/")
+    return {
+        name: path.read_bytes()
+        for name, path in paths.items()
+        if not name.startswith(ignored) and "__pycache__" not in name
+    }
+
+
+def redco(root: Path, *args: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of a command, typed in the project's folder."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.run(cli.redco_app, "redco", [*args])
+    return code, out.getvalue(), err.getvalue()
+
+
+def assert_brought_over(root: Path, fresh: dict[str, bytes], edits: dict[str, str]) -> None:
+    """What was not edited is as redco-new writes it today, and the edits are there."""
+    files = tree(root)
+    assert files.keys() == fresh.keys()
+    assert {path for path in fresh if files[path] != fresh[path]} <= edits.keys()
+    for path, text in edits.items():
+        assert text in files[path].decode(), path
+
+
+def test_train_py_is_untouched(former, fresh):
+    code, out, err = redco(former, "update")
+    assert (code, err) == (0, ""), out
+    assert_brought_over(former, fresh, {path: new for path, (_, new) in EDITS.items()})
+    code, out, err = run(STEP, former)
+    assert code == 0, out + err
+    assert redco(former, "update")[1].startswith("my-project: nothing to update.\n")
+
+
+def test_train_py_is_edited(former, fresh):
+    """It merges, or it is a conflict that is named: then its user decides, and nothing is lost before."""
+    edit(former / TRAIN, *TRAIN_EDIT)
+    edits = {**{path: new for path, (_, new) in EDITS.items()}, TRAIN: TRAIN_EDIT[1]}
+    before = tree(former)
+    code, out, err = redco(former, "update")
+    if code == 1:
+        assert f"  {TRAIN}::" in err and "and nothing was changed" in err, err
+        assert tree(former) == before
+        assert (former / f".redco/incoming/{TRAIN}.diff").exists()
+        assert redco(former, "resolve", TRAIN, "--theirs")[0] == 0
+        assert tree(former) == before, "the user's side goes with the update that takes the other"
+        code, out, err = redco(former, "update")
+        del edits[TRAIN]
+    assert (code, err) == (0, ""), out
+    assert_brought_over(former, fresh, edits)
+    assert redco(former, "update")[1].startswith("my-project: nothing to update.\n")

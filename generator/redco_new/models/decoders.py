@@ -43,7 +43,7 @@ class DecoderQuirks(GroupedQuirks):
     grouped: whether there are fewer key and value heads than query heads.
     qkv_bias, o_bias, mlp_bias: whether these linear layers have a bias.
     qk_norm: whether queries and keys are normed, each head by itself.
-    tensors: the file decoder/tensors_*: whether checkpoints fuse kernels.
+    tensors: the file of shared/tensors: whether checkpoints fuse kernels.
     """
 
     rope: str = "default"
@@ -133,7 +133,7 @@ def read_decoder(
 
 
 def _read_window(config: Any) -> int:
-    """Return how many tokens a token attends to, in every layer; 0: all before it. Raises RedcoError."""
+    """Return how many tokens a token attends to; 0: all before it. Raises RedcoError."""
     window = getattr(config, "sliding_window", None) or 0
     kinds = set(getattr(config, "layer_types", None) or ())
     if len(kinds) > 1:
@@ -142,7 +142,7 @@ def _read_window(config: Any) -> int:
 
 
 def _read_rope(config: Any) -> tuple[str, dict[str, Any]]:
-    """Return the kind of rotary positions, and the fields of the emitted config class that it needs.
+    """Return the kind of rotary positions, and the fields of the config class that it needs.
 
     rope_theta: the slowest rotation.
     rope_factor: by which rotations are slowed.
@@ -171,7 +171,7 @@ def _read_rope(config: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _read_longrope(config: Any, rope: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of LongRoPE; its scale as transformers works it out where none is stated."""
+    """Return the fields of LongRoPE; its scale, where none is stated, as in transformers."""
     original = rope.get("original_max_position_embeddings")
     original = original or config.original_max_position_embeddings
     factor = rope.get("factor") or config.max_position_embeddings / original

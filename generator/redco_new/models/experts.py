@@ -26,9 +26,9 @@ class ExpertsQuirks(DecoderQuirks):
 
 
 def read_experts(config: Any, keys: dict[str, str], **quirks: Any) -> Settings:
-    """Return the settings of a decoder with experts: room in each for every token. Raises RedcoError."""
+    """Return the settings of a decoder whose experts have room for all tokens. Raises RedcoError."""
     settings = read_decoder(config, keys, ExpertsQuirks, **quirks)
     sizes = settings.sizes
-    # So much room leaves no token out, as in the PyTorch classes; less is faster, and the user's to try.
+    # So much room leaves no token out, as in the PyTorch classes. Less is faster: the user may try.
     room = sizes["num_experts"] / sizes["experts_per_token"]
     return Settings(sizes | {"capacity_factor": room}, settings.quirks, settings.sequence_length)

@@ -147,7 +147,7 @@ def make_model(family: Family, title: str, config: Any, tokenizer: str, shards: 
 
 
 def _copy_kv_heads(settings: Settings, shards: int) -> Settings:
-    """Return the settings with copies of key and value heads, where these are fewer than the shards.
+    """Return the settings with copies of key and value heads, where shards outnumber these.
 
     Then each device has a key and value head for its queries, and attention sends nothing.
     """

@@ -1,4 +1,4 @@
-"""Hugging Face's config.json: where it is, transformers' class of it, and what redco reads of it."""
+"""Hugging Face's config.json: where it is, transformers' class of it, and reading it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redco_new.request import is_folder
 
 CONFIG = "config.json"
 
-# Keys that say nothing of a model's sizes or kind: versions and places, and what a family says itself.
+# Keys that say nothing of a model's sizes: versions, places, and what a family says itself.
 _LEFT_OUT = {"_name_or_path", "transformers_version", "dtype", "architectures", "model_type"}
 
 # transformers' name -> the expression that the emitted code has for it, of %s. The fast and the
@@ -29,14 +29,14 @@ ACTIVATIONS = {
 
 
 def checkpoint_folder(name: str, folder: Path) -> Path:
-    """Return a checkpoint's path, made from `folder`, that of the project, which may not be there yet."""
+    """Return a checkpoint's path, made from `folder`, the project's, which may not exist yet."""
     return Path(os.path.normpath(folder.resolve() / name))
 
 
 def checkpoint_config(
     name: str, folder: Path, recorded: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], bool]:
-    """Return a checkpoint's config.json, or `recorded` where it is not there, and whether it is not.
+    """Return a checkpoint's config.json, or `recorded` in its absence, and whether it is absent.
 
     name: a path from `folder`, or an id of Hugging Face's hub.
     Raises RedcoError if there is none.
@@ -81,7 +81,7 @@ def constructor_keys(config: Any) -> dict[str, Any]:
 
 
 def unusual_keys(config: Any, besides: set[str]) -> dict[str, Any]:
-    """Return the keys of a transformers config that differ from its defaults, but for `besides`."""
+    """Return the keys of a transformers config that are no defaults, but for `besides`."""
     changes = sorted(config.to_diff_dict().items())
     return {key: value for key, value in changes if key not in _LEFT_OUT | besides}
 
@@ -92,7 +92,7 @@ def read_keys(config: Any, keys: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_activation(config: Any, key: str) -> str:
-    """Return the expression, of %s, that `key` of a transformers config names. Raises RedcoError."""
+    """Return the expression of %s that `key` of a transformers config names. Raises RedcoError."""
     name = getattr(config, key)
     if name not in ACTIVATIONS:
         refuse(config, f"{key} is {name!r}, and redco knows {', '.join(ACTIVATIONS)}")

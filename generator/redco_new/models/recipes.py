@@ -1,4 +1,4 @@
-"""The kinds of training: what they need of a model, their pipelines, and a batch to trace them with."""
+"""The kinds of training: what they need of a model, their pipelines, a batch to trace them with."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def choose_recipe(family: Family, name: str, model: str) -> Recipe:
 def loss_and_batch(
     recipe: Recipe, pipeline: str, rows: int, sizes: Mapping[str, Any], length: int
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Return loss(model, batch, rngs) of the text of a pipeline, and an abstract batch of `rows` for it."""
+    """Return loss(model, batch, rngs) of the text of a pipeline, and an abstract batch for it."""
     import jax
 
     module = load_text("pipeline.py", pipeline)

@@ -1,4 +1,4 @@
-"""A model as a project's manifest records it: an update needs neither the checkpoint nor transformers."""
+"""A model as a manifest records it: an update needs neither the checkpoint nor transformers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record(model: Model, name: str, size: str, shards: int, folder: Path) -> dic
         asdict(model.tiny),
         model.tokenizer,
     )
-    # As Python, which keeps the order of keys and tells tuples from lists, as the emitted code does.
+    # As Python, which keeps the order of keys and tells tuples from lists, as emitted code does.
     return {
         "key": record_key(name, size, shards, folder),
         "source": model.source,
@@ -76,7 +76,7 @@ def _settings(family: Family, parts: dict[str, Any]) -> Settings:
 
 
 def record_key(name: str, size: str, shards: int, folder: Path) -> str:
-    """Return a hash of all that a model follows from; "" for an id of the hub, which may change any time.
+    """Return a hash of all that a model follows from; "" for an id of the hub, which may change.
 
     A checkpoint that is not there counts by its name alone.
     """

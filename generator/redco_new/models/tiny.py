@@ -17,7 +17,7 @@ def tiny_heads(num_heads: int, num_kv_heads: int, shards: int) -> tuple[int, int
     """Return heads and key/value heads: as many for each other as in the full model, or two."""
     common, kv_heads = math.gcd(num_heads, shards), math.gcd(num_kv_heads, shards)
     same = num_heads == num_kv_heads
-    # 8 heads, as many as the devices of a project's own tests; where heads are grouped, groups of two.
+    # 8 heads, as many as the devices of a project's own tests; grouped heads in groups of two.
     heads = math.lcm(8 if same else 2 * kv_heads, common)
     if num_heads % shards and heads % shards == 0:
         heads += common

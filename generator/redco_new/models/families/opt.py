@@ -22,7 +22,8 @@ class OPTQuirks(ActivationQuirks):
     """What the template depends on besides sizes.
 
     pre_norm: whether each layer norms its input, and a norm follows the last one, or its output.
-    rows: the file shared/opt/rows_*: whether the table of tokens has the features of the residual stream.
+    rows: the file shared/opt/rows_*: whether the table of tokens has as many features as the
+        residual stream.
     """
 
     pre_norm: bool

@@ -31,8 +31,8 @@ class OPTQuirks(ActivationQuirks):
 
     @property
     def layer(self) -> str:
-        """The file of templates/models/shared that a layer is in."""
-        return "layer_pre_norm" if self.pre_norm else "layer_post_norm"
+        """The file shared/layer_* that a layer is in."""
+        return "pre_norm" if self.pre_norm else "post_norm"
 
     @property
     def norm(self) -> str:

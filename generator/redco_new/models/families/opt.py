@@ -31,8 +31,8 @@ class OPTQuirks(ActivationQuirks):
 
     @property
     def layer(self) -> str:
-        """Where a layer norms: `shared/layer_*_norm.jinja`."""
-        return "pre" if self.pre_norm else "post"
+        """The file shared/layer_* that a layer is in."""
+        return "pre_norm" if self.pre_norm else "post_norm"
 
     @property
     def norm(self) -> str:

@@ -27,10 +27,12 @@ def parameter_specs(params: PyTree, table: Mapping[str, P]) -> PyTree:
         if path in table:
             faults += [f"{path}: {fault}" for fault in misfits(shape, table[path], mesh)]
     if faults:
-        todo += (
+        todo = (
             "Correct the table there, the sizes of the model in config.py, or those of the mesh: "
+            "predict and export take the mesh that train had the last time."
         )
-        todo += "predict and export take the mesh that train had the last time."
+        if changed:
+            todo += " Where a parameter is new or gone, `redco update` works the table out anew."
         raise UserError(listed("sharding.py does not fit the model:", faults, todo))
     return rebuild(params, table)
 

@@ -22,15 +22,17 @@ def parameter_specs(params: PyTree, table: Mapping[str, P]) -> PyTree:
     shapes = {path: leaf.shape for path, leaf in flatten(params).items()}
     faults = [f"{path}: a parameter without a spec" for path in shapes if path not in table]
     faults += [f"{path}: a spec without a parameter" for path in table if path not in shapes]
-    todo = "" if not faults else "`redco update` works the table out anew for the model. Or: "
+    changed = bool(faults)
     for path, shape in shapes.items():
         if path in table:
             faults += [f"{path}: {fault}" for fault in misfits(shape, table[path], mesh)]
     if faults:
-        todo += (
+        todo = (
             "Correct the table there, the sizes of the model in config.py, or those of the mesh: "
+            "predict and export take the mesh that train had the last time."
         )
-        todo += "predict and export take the mesh that train had the last time."
+        if changed:
+            todo += " Where a parameter is new or gone, `redco update` works the table out anew."
         raise UserError(listed("sharding.py does not fit the model:", faults, todo))
     return rebuild(params, table)
 

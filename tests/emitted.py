@@ -11,7 +11,10 @@ from types import ModuleType
 
 import jinja2
 
+from redco_new.request import Request
+
 ROOT = Path(__file__).parents[1]
+REQUEST = Request.from_flags("my-project", "gpt-j", shards="4")
 FILES = (
     "{{ package }}/boot.py",
     "launch/hosts.sh",
@@ -38,7 +41,7 @@ def write_project(folder: Path) -> Path:
         file = project / name.replace("{{ package }}", "my_project")
         file.parent.mkdir(parents=True, exist_ok=True)
         template = templates.get_template(f"{name}.jinja")
-        file.write_text(template.render(project="my-project", package="my_project"))
+        file.write_text(template.render(package="my_project", request=REQUEST))
     shutil.copytree(ROOT / "runtime" / "redco_runtime", project / "redco_runtime")
     return project
 

@@ -43,7 +43,9 @@ BLACK = "[tool.black]\nline-length = 40\nskip-string-normalization = true\n"
 def make(parent: Path, classes: str) -> None:
     """In the folder `parent`: two families, and an own class of a file that is called `classes`."""
     create_project(Request.from_flags("my-project", "gpt-j", shards="4", dtype="float32"), parent)
-    create_project(Request.from_flags("experts", "mixtral", mesh="data=2,fsdp=2,model=4", zero=1), parent)
+    create_project(
+        Request.from_flags("experts", "mixtral", mesh="data=2,fsdp=2,model=4", zero=1), parent
+    )
     (parent / "own.toml").write_text(CONFIG, encoding="utf-8")
     given = {"recipe": "classify", "config": str(parent / "own.toml"), "folder": parent / "own"}
     create_project(Request.from_flags("own", f"{classes}:Net", mesh="model=2", **given), parent)

@@ -9,6 +9,8 @@ from pathlib import Path
 from redco_new import cli
 from redco_new.project.manifest import BASE, base_path, records
 from redco_new.project.create import write_tree
+from redco_new.render import assets, template as render_template
+from redco_new.render.check import check_template
 from redco_new.request import Request
 from redco_new.transaction import LOCK, MANIFEST, sha256
 from redco_new.update import plan, run
@@ -78,6 +80,12 @@ class Project:
                 text = file.read_text(errors="replace") if file.exists() else ""
                 return rendered(self.template, derived.request, text), []
 
+        @contextlib.contextmanager
+        def unstaged(source=None):
+            check_template(source or assets.templates())
+            yield None
+
+        monkeypatch.setattr(render_template, "open_template", unstaged)
         monkeypatch.setattr(plan, "Regeneration", Regeneration)
         monkeypatch.setattr(run, "try_one_step", lambda project, *others: self.trial(project))
 

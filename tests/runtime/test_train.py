@@ -35,7 +35,8 @@ PROJECT = Path(__file__).parents[2] / "templates" / "project"
 def train_source():
     """The emitted train.py of a class of the user's own."""
     text = (PROJECT / "{{ package }}" / "train.py.jinja").read_text()
-    facts = {"title": "Net", "package": "net", "devices": 4, "own": "Net"}
+    request, model = SimpleNamespace(devices=4), SimpleNamespace(title="Net", own_class="Net")
+    facts = {"package": "net", "request": request, "model": model}
     return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(facts)
 
 

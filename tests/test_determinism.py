@@ -17,6 +17,8 @@ from redco_new.render import assets
 from redco_new.project.create import create_project
 from redco_new.request import Request
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parent
 NET = """
 from flax import linen as nn

@@ -9,6 +9,8 @@ from redco_new.errors import RedcoError
 from redco_new.models.families.bart import FAMILY
 from redco_new.models.hf_config import config_class
 
+pytestmark = pytest.mark.slow  # searches with many beams; test_parity has one of each kind
+
 SMALL = {
     "vocab_size": 107,
     "d_model": 48,

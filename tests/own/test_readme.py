@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # two projects, trained
+
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 SECTION = re.search(

@@ -44,26 +44,30 @@ def check_equal(forward, params, batch, sizes, **options):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-4, 1e-5), found, expected)
 
 
+QUICK = ("llama", "moe_capacity", "vit")  # a sequence, experts, two axes; the others are slow
+CASES = [
+    ("mlp", FSDP, False),
+    ("dense_general", DATA, False),
+    ("gpt2", MODEL, True),
+    ("llama", MODEL, True),
+    ("fused", FSDP, False),
+    ("convnet", BOTH, False),
+    ("vit", BOTH, False),
+    ("moe_dense", EXPERT, True),
+    ("moe_capacity", EXPERT | {"fsdp": 2, "model": 1}, False),
+    ("mla", MODEL, True),
+    ("mamba", DATA, False),
+    ("square", FSDP, False),
+    ("recurrent", DATA, False),
+    ("own_derivatives", FSDP, False),
+    ("branches", MODEL, True),
+    ("loops", BOTH, False),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "sizes", "sequence"),
-    [
-        ("mlp", FSDP, False),
-        ("dense_general", DATA, False),
-        ("gpt2", MODEL, True),
-        ("llama", MODEL, True),
-        ("fused", FSDP, False),
-        ("convnet", BOTH, False),
-        ("vit", BOTH, False),
-        ("moe_dense", EXPERT, True),
-        ("moe_capacity", EXPERT | {"fsdp": 2, "model": 1}, False),
-        ("mla", MODEL, True),
-        ("mamba", DATA, False),
-        ("square", FSDP, False),
-        ("recurrent", DATA, False),
-        ("own_derivatives", FSDP, False),
-        ("branches", MODEL, True),
-        ("loops", BOTH, False),
-    ],
+    [case if case[0] in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in CASES],
 )
 def test_constraints_change_no_number(name, sizes, sequence):
     check_equal(*ZOO[name], sizes, sequence_parallel=sequence)

@@ -124,3 +124,17 @@ def test_a_call_without_its_arguments_is_a_fault(tmp_path: Path, arguments: str)
     ):
         page.write_text(f"{{% {imports} %}}\n{{{{ {call}({arguments}) }}}}\n")
         assert len(macro_faults(tmp_path)) == 1
+
+
+def test_the_table_of_shared_macros_is_whole():
+    """templates/models/shared/README.md names each macro with its arguments, and each included file."""
+    folder = TEMPLATES / "models" / "shared"
+    table = (folder / "README.md").read_text()
+    for path in folder.rglob("*.jinja"):
+        name = path.relative_to(folder).as_posix()
+        if path.parent.name in ("opt", "gemma"):  # variants of one family
+            continue
+        assert path.stem in table, name
+        for macro in jinja2.Environment().parse(path.read_text()).find_all(nodes.Macro):
+            signature = f"`{macro.name}({', '.join(argument.name for argument in macro.args)})`"
+            assert signature in table, f"{name}: {signature}"

@@ -80,7 +80,7 @@ REFUSED = {
         "max_position_embeddings": 8192,
     },
     "hidden_act is 'gelu', and redco's llama has 'silu'": {"hidden_act": "gelu"},
-    "is a mamba, which redco has no template of; there are gpt-j, gpt2": {"model_type": "mamba"},
+    "is a mamba, which redco has no template of; there are gpt-j, ": {"model_type": "mamba"},
     "is a nonsense, which redco has no template of": {"model_type": "nonsense"},
 }
 

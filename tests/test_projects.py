@@ -118,6 +118,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", LAYOUTS.values(), ids=LAYOUTS)
 def test_any_layout_trains_to_the_same_losses(flags, tmp_path, followed, my_project):
     folder = make(tmp_path, **flags)

@@ -70,6 +70,7 @@ def dropout(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_model_with_a_dropout_trains(dropout):
     train = "python -m my_project.train --preset tiny --virtual-devices 2"
     code, out, err = run(f"{train} --steps 2 --sample-prompts --workdir r", dropout)

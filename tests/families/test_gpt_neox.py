@@ -43,6 +43,7 @@ def _rope(**changes):
     return {"rope_parameters": SMALL["rope_parameters"] | changes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

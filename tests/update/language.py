@@ -39,7 +39,7 @@ PIPELINE = {
     ),
     "        temperature=TEMPERATURE,\n": "        temperature=TEMPERATURE / 2,\n",
     '"\\n".join(texts or pydoc_data.topics.topics.values())': '"\\n".join(texts)',
-    "    return found[:-held_out], found[-held_out:]\n": (
+    "    return rows[:-held_out], rows[-held_out:]\n": (
         "    return (\n        found[:-held_out],\n        found[-held_out:],\n    )\n"
     ),
 }

@@ -234,7 +234,7 @@ NOTES = {
 def test_data_that_is_not_here_is_a_note(name, own, monkeypatch):
     body, note = NOTES[name]
     monkeypatch.setattr(trial_run, "EXAMPLES_SECONDS", 1 if name == "endless" else 60)
-    old = "    rng, found = np.random.default_rng(0), []\n"
+    old = "    rng, rows = np.random.default_rng(0), []\n"
     notes = try_edit(own, "net/pipeline.py", old, f"    {body.strip()}\n{old}")
     assert notes == [f"one step was not tried: examples() in pipeline.py: {note}"]
 

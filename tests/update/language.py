@@ -40,7 +40,7 @@ PIPELINE = {
     "        temperature=TEMPERATURE,\n": "        temperature=TEMPERATURE / 2,\n",
     '"\\n".join(texts or pydoc_data.topics.topics.values())': '"\\n".join(texts)',
     "    return rows[:-held_out], rows[-held_out:]\n": (
-        "    return (\n        found[:-held_out],\n        found[-held_out:],\n    )\n"
+        "    return (\n        rows[:-held_out],\n        rows[-held_out:],\n    )\n"
     ),
 }
 DATA = {

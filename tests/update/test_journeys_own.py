@@ -37,9 +37,9 @@ PIPELINE = {
     "    return losses_B, jnp.ones_like(losses_B)\n": (
         "    return losses_B / math.log(2), jnp.ones_like(losses_B)  # bits\n"
     ),
-    "        found.append(example)\n": (
-        "        found.append(example)\n"
-        '        found.append(example | {"image": example["image"][:, ::-1]})  # mirrored\n'
+    "        rows.append(example)\n": (
+        "        rows.append(example)\n"
+        '        rows.append(example | {"image": example["image"][:, ::-1]})  # mirrored\n'
     ),
 }
 GROWN = {

@@ -66,7 +66,7 @@ def examples(config):
         raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")
     found = [{"input_ids": row, "mask": np.ones(length, bool)} for row in blocks]
     held_out = max(1, round(len(found) * config.data.held_out))
-    return rows[:-held_out], rows[-held_out:]
+    return found[:-held_out], found[-held_out:]
 
 
 def prompts(config, texts):

@@ -32,6 +32,7 @@ def test_the_dims_that_the_hand_plan_splits_divide(model):
         assert not any(spec) or leaf.shape[len(spec) - 1] % DEVICES == 0
 
 
+@pytest.mark.slow  # Redco's wheel lies with the compilers
 def test_redco_splits_what_is_named_kernel_or_embedding():
     params = MODELS["llama"][1]
     layer = redco_specs("llama", params)["l"][0]

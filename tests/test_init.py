@@ -178,6 +178,7 @@ def params(workdir, step):
     return {name: value for name, value in found.items() if name.startswith("params/")}
 
 
+@pytest.mark.slow
 def test_a_new_run_starts_from_another_run_whose_model_was_changed(my_project, loaded, tmp_path):
     changed = tmp_path / "my-project"
     shutil.copytree(my_project, changed, ignore=shutil.ignore_patterns("runs", ".redco"))
@@ -198,6 +199,7 @@ def test_a_new_run_starts_from_another_run_whose_model_was_changed(my_project, l
         np.testing.assert_array_equal(after[name], before[name])
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_with_another_model(my_project, loaded):
     code, out, err = python(my_project, f"{TRAIN} runs/loaded --mlp-dim 1024")
     assert (code, err.splitlines()[1:-1]) == (
@@ -211,6 +213,7 @@ def test_a_run_does_not_go_on_with_another_model(my_project, loaded):
     assert f"--init {loaded[0]}/checkpoints starts there" in err
 
 
+@pytest.mark.slow
 def test_a_failed_start_can_be_mended(my_project, checkpoint, tmp_path):
     command = f"{TRAIN} runs/mended --steps 0 --init"
     code, _, err = python(my_project, command, tmp_path)
@@ -226,6 +229,7 @@ def test_another_size_is_refused_by_its_keys(my_project, checkpoint):
     assert err.splitlines()[1:-1] == ["  n_layer: there 2, here 3"]
 
 
+@pytest.mark.slow
 def test_the_model_without_its_head_lacks_only_that(my_project, reference, tmp_path):
     reference.transformer.save_pretrained(tmp_path / "bare")
     command = f"{TRAIN} runs/bare --steps 0 --init"

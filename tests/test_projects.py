@@ -35,6 +35,7 @@ def followed(my_project):
     return printed
 
 
+@pytest.mark.slow
 def test_the_commands_of_a_projects_readme_work(followed, my_project):
     train, predict, export, look, update, two = followed.values()
     assert look == "my-project: 0 files would change.\n"
@@ -54,6 +55,7 @@ def test_the_commands_of_a_projects_readme_work(followed, my_project):
     assert all(isinstance(line[key], (int, float)) for line in lines for key in keys)
 
 
+@pytest.mark.slow
 def test_the_export_holds_the_trained_model_and_its_sizes(followed, my_project):
     from safetensors.numpy import load_file
 
@@ -66,6 +68,7 @@ def test_the_export_holds_the_trained_model_and_its_sizes(followed, my_project):
     assert abs(tensors["transformer.ln_f.weight"] - 1).max() > 0  # trained
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_and_refuses_another_model(followed, my_project):
     train = "python -m my_project.train --preset tiny --virtual-devices 4 --workdir runs/a"
     code, out, _ = run(f"{train} --steps 4", my_project)
@@ -103,6 +106,7 @@ def test_bad_input_of_a_project_is_one_message(my_project, command, message):
     assert not (my_project / "r").exists()
 
 
+@pytest.mark.slow
 def test_a_project_needs_nothing_of_the_generator(my_project):
     hidden = "import sys; sys.modules['redco_new'] = None; import runpy; sys.argv = {}; "
     argv = ["train", *"--preset tiny --steps 1 --virtual-devices 4 --workdir runs/alone".split()]
@@ -151,6 +155,7 @@ print(len(found), [shape for shape in found if re.search(r"f32.(16,128|4,4,128),
 """
 
 
+@pytest.mark.slow
 def test_fsdp_moves_parameters_and_not_activations(my_project):
     code, out, err = run(f"{sys.executable} -c '{COLLECTIVES}'", my_project)
     assert code == 0, err

@@ -43,6 +43,7 @@ REFERENCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["heads", "linear", "biased"])
 def test_forms_equal_torch(form):
     found = make_pair("llama", **SMALL | FORMS[form])

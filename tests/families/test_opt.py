@@ -39,6 +39,7 @@ FORMS = {  # and a seed with which greedy texts do not repeat one token
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_equal_torch(form):
     seed, changes = FORMS[form]

@@ -4,6 +4,7 @@ Few examples of each here; tests/benchmarks/merge/measure.py runs ten thousand.
 """
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, given, settings
 from merge.edits import parses
 from merge.oracle import text_of, wrong
@@ -28,6 +29,7 @@ def drawn(draw, make) -> Triple:
     return make(lambda n: draw(st.integers(0, n - 1)))
 
 
+@pytest.mark.slow
 @MANY
 @given(drawn(triple))
 def test_nothing_is_lost_or_broken(sides):
@@ -44,6 +46,7 @@ def test_one_side_alone(sides):
         assert function(base, ours, ours).content == ours
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(drawn(contested))
 def test_taken_conflicts_give_up_nothing_else(sides):

@@ -10,6 +10,8 @@ from jax.sharding import PartitionSpec as P  # noqa: F401, in the texts of specs
 from update.journeys import Life, changed, specs
 from update.language import MODEL, edit_pipeline
 
+pytestmark = pytest.mark.slow  # whole lives of projects, trained before and after
+
 SHARDING = "my_project/sharding.py"
 RUNS = "runs/a"
 

@@ -8,6 +8,8 @@ from generated import ROOT, make, metrics
 from update.journeys import Life, changed
 from update.language import edit_pipeline
 
+pytestmark = pytest.mark.slow  # whole lives of projects, trained before and after
+
 MODEL, PIPELINE = "my_project/model.py", "my_project/pipeline.py"
 GELU, EXACT = "gelu(u_BSF, approximate=True)", "gelu(u_BSF, approximate=False)"
 

@@ -10,6 +10,8 @@ from redco_new.project.create import create_project
 from redco_new.request import Request
 from update.journeys import Life, changed, specs
 
+pytestmark = pytest.mark.slow  # whole lives of projects, trained before and after
+
 SHARDING = "net/sharding.py"
 CNN = '''"""An image classifier."""
 

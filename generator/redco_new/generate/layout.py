@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from jax.sharding import PartitionSpec as P
 
@@ -74,9 +75,9 @@ def layout_context(request: Request, plan: Plan) -> ProjectLayout:
         dims_legend=_dims_legend(plan),
         batch_axes=plan.batch_axes,
         activations={name: repr_spec(axes) for name, axes in plan.activations.items()},
-        specs=_specs(plan),
-        reasons=_reasons(plan),
-        moments=_moments(plan) if request.zero else {},
+        specs=_by_path(plan, plan.partitions),
+        reasons=_reasons(rows),
+        moments=_by_path(plan, plan.moments) if request.zero else {},
         padded=_padded(plan),
         divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
         total=_in_words(sum(math.prod(row["shape"]) for row in rows)),
@@ -107,23 +108,19 @@ def _dims_legend(plan: Plan) -> str:
     return ", ".join(f"{LETTERS.get(label, label)} {label}" for label in labels)
 
 
-def _specs(plan: Plan) -> dict[str, str]:
-    pairs = zip(plan.parameters, plan.partitions, strict=True)
+def _by_path(plan: Plan, specs: Iterable[P]) -> dict[str, str]:
+    """Return path of a parameter -> its spec, as Python, of one spec for each parameter."""
+    pairs = zip(plan.parameters, specs, strict=True)
     return {parameter.path: repr_spec(spec) for parameter, spec in pairs}
 
 
-def _reasons(plan: Plan) -> dict[str, str]:
+def _reasons(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return path -> "L D N | columns: makes heads": the dims of each parameter, and why it lies so."""
     texts = {}
-    for row in plan.rows():
+    for row in rows:
         dims = " ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar"
         texts[row["path"]] = f"{dims} | {row['reason']}"
     return texts
-
-
-def _moments(plan: Plan) -> dict[str, str]:
-    pairs = zip(plan.parameters, plan.moments, strict=True)
-    return {parameter.path: repr_spec(spec) for parameter, spec in pairs}
 
 
 def _padded(plan: Plan) -> dict[str, tuple[int, ...]]:

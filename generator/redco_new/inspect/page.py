@@ -11,7 +11,7 @@ from redco_new.inspect.schema import Document
 
 MARK = '<meta name="generator" content="redco inspect">'  # in the first lines of each page
 HEAD = 500  # characters of a file that are searched for MARK, which begins within the first 100
-TODO = "choose another FILE"
+ANOTHER_FILE = "choose another FILE"
 
 
 def check_page_target(target: Path) -> None:
@@ -22,9 +22,9 @@ def check_page_target(target: Path) -> None:
     if not parent.is_dir():
         raise RedcoError(where, f"no folder {parent}", "give a folder that exists")
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise RedcoError(where, f"the folder {parent} is read-only", TODO)
+        raise RedcoError(where, f"the folder {parent} is read-only", ANOTHER_FILE)
     if os.path.lexists(target) and not _is_page(target):
-        raise RedcoError(where, "the file exists and is not a page of redco inspect", TODO)
+        raise RedcoError(where, "the file exists and is not a page of redco inspect", ANOTHER_FILE)
 
 
 def _is_page(path: Path) -> bool:
@@ -44,7 +44,7 @@ def write_page(target: Path, doc: Document) -> None:
         os.replace(staging, target)
     except OSError as error:
         what = f"cannot be written: {error.strerror}"
-        raise RedcoError(str(target), what, TODO) from error
+        raise RedcoError(str(target), what, ANOTHER_FILE) from error
     finally:
         staging.unlink(missing_ok=True)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.models.program import Program
+from redco_new.render.owners import YOURS, with_header
 from redco_new.request import Request
 
 
@@ -32,3 +33,10 @@ class Design:
     record: Mapping[str, Any] | None = None
     stateful: bool = False
     notes: Sequence[str] = ()
+
+
+def package_files(request: Request, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return {path: text, with its header} of files of the user's in the package, from {name: text}."""
+    return {
+        f"{request.package}/{name}": with_header(name, text, YOURS) for name, text in texts.items()
+    }

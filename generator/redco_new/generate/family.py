@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from flax import nnx
 
 from redco_new.generate.context import ProjectModel, ProjectRecipe
-from redco_new.generate.design import Design
+from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.models.find import Model, find_model
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe, loss_and_batch
 from redco_new.models.recorded import recall, record
 from redco_new.render.execute import load_text
-from redco_new.render.owners import YOURS, with_header
 from redco_new.render.python import print_call
 from redco_new.render.template import Template
 from redco_new.request import Request
@@ -28,12 +27,11 @@ def read_family(request: Request, template: Template) -> Design:
     source = (recorded or {}).get("source")
     model = recall(recorded, *key) or find_model(*key, source=source)
     recipe = choose_recipe(model.family, request.recipe, request.model)
-    package = request.package
     length = _sequence_length(request, model)
-    texts = model.print_files(template, package)
+    texts = model.print_files(template, request.package)
     texts |= recipe.print_files(template, model.tokenizer, length)
     data_class = texts.pop("data.py")
-    files = {f"{package}/{file}": with_header(file, text, YOURS) for file, text in texts.items()}
+    files = package_files(request, texts)
     return Design(
         request,
         _model_context(request, model),

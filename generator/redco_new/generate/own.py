@@ -9,14 +9,13 @@ from flax import nnx
 
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectModel, ProjectRecipe
-from redco_new.generate.design import Design
+from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.models.program import Program
 from redco_new.models.recipes import Words
 from redco_new.own.model import OwnModel, find_own
 from redco_new.own.recipes import TINY
 from redco_new.render.execute import load_text
-from redco_new.render.owners import YOURS, with_header
 from redco_new.render.python import print_call
 from redco_new.render.template import Template
 from redco_new.request import Request
@@ -45,9 +44,7 @@ def read_own_class(request: Request, template: Template) -> Design:
     texts = template.print_folder("own/model", source)
     texts |= template.print_folder(f"own/{model.recipe.name}", model.pipeline)
     data_class = texts.pop("data.py")
-    files = {
-        f"{request.package}/{file}": with_header(file, text, YOURS) for file, text in texts.items()
-    }
+    files = package_files(request, texts)
     return Design(
         request,
         ProjectModel(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from redco_new.request import Request
 
 if TYPE_CHECKING:
+    from redco_new.generate.context import ProjectContext
+    from redco_new.models.program import Program
     from redco_new.render.template import Template
 
 
@@ -27,22 +29,18 @@ class Regeneration:
         template: Template,
         progress: Callable[[str], None] = lambda step: None,
     ) -> None:
-        # Here: they import jax, which takes seconds.
-        from redco_new.generate.files import print_files, project_context
-        from redco_new.generate.layout import plan_program
-        from redco_new.generate.read import read_model
+        from redco_new.generate.read import read_model  # here: it imports jax, which takes seconds
 
         self._template = template
         progress(f"reading the model {request.model}")
         self._design = read_model(request, template)
         self._program = self._design.program()
-        plan = plan_program(request, self._program)
-        self._context = project_context(self._design, self._program, plan)
+        self._context = self._context_of(self._program)
         self.mesh = self._context.layout.test_mesh
         self.model_record = self._design.record
         self.notes = tuple(self._design.notes)
         progress("rendering")
-        self.files = print_files(template, self._design, self._context)
+        self.files = self._print(self._context)
 
     def of_own_model(self, project: Path) -> tuple[dict[str, str], list[str]]:
         """Return (files for the model, the settings and the loss in the folder `project`, notes).
@@ -50,8 +48,6 @@ class Regeneration:
         `mesh` is that of its tests from then on. Raises RedcoError, which names the user's line,
         where they cannot be traced.
         """
-        from redco_new.generate.files import print_files, project_context
-        from redco_new.generate.layout import plan_program
         from redco_new.update.user_model import import_package, user_program, weights_notes
 
         request = self._design.request
@@ -59,10 +55,20 @@ class Regeneration:
             program, notes = user_program(
                 package, self._program, self._context.model.class_name, request.folder.resolve()
             )
-            plan = plan_program(request, program)
-            context = project_context(self._design, program, plan)
+            context = self._context_of(program)
             notes = [*notes, *weights_notes(package, program)]
         self.mesh = context.layout.test_mesh
-        if context == self._context:
-            return self.files, notes
-        return print_files(self._template, self._design, context), notes
+        return (self.files if context == self._context else self._print(context)), notes
+
+    def _context_of(self, program: Program) -> ProjectContext:
+        """Return what the templates print for the layout of `program`."""
+        from redco_new.generate.files import project_context
+        from redco_new.generate.layout import plan_program
+
+        plan = plan_program(self._design.request, program)
+        return project_context(self._design, program, plan)
+
+    def _print(self, context: ProjectContext) -> dict[str, str]:
+        from redco_new.generate.files import print_files
+
+        return print_files(self._template, self._design, context)

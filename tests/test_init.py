@@ -12,6 +12,8 @@ import orbax.checkpoint
 import pytest
 import torch
 import transformers
+from families.parity import random_torch
+
 from redco_new.project.create import create_project
 from redco_new.request import Request
 
@@ -68,13 +70,7 @@ def reference():
         bos_token_id=0,
         eos_token_id=1,
     )
-    model = transformers.GPTJForCausalLM(config).eval()
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            mean = 1.0 if name.endswith(("ln_1.weight", "ln_f.weight")) else 0.0
-            parameter.copy_(mean + 0.2 * torch.randn(parameter.shape))
-    return model
+    return random_torch(transformers.GPTJForCausalLM, config, seed=0, scale=0.2)
 
 
 @pytest.fixture(scope="module")

@@ -95,9 +95,8 @@ class TrainBatches(Iterator[Batch]):
             def collate_rows(positions: np.ndarray) -> Arrays:
                 nonlocal count
                 arrays = _collate(examples, pipeline.collate, indices[positions])
-                if isinstance(
-                    pipeline, Counted
-                ):  # the rows of other processes are taken to hold as much
+                if isinstance(pipeline, Counted):
+                    # The rows of other processes are taken to hold as much.
                     count = float(pipeline.count(arrays)) * batch_size / len(positions)
                 return arrays
 

@@ -99,15 +99,15 @@ def emitted(model: Model) -> tuple[ModuleType, ModuleType]:
     return modules[0], modules[1]
 
 
-def random_torch(kind: Any, config: Any, seed: int) -> Any:
-    """The PyTorch model with every weight random, biases and norms too."""
+def random_torch(kind: Any, config: Any, seed: int, scale: float = 0.1) -> Any:
+    """The PyTorch model with every weight random, biases and norms too. scale: of the noise."""
     torch.manual_seed(seed)
     config._attn_implementation = "eager"
     model = kind(config).eval()
     with torch.no_grad():
         for weight in model.parameters():
             centre = 1.0 if weight.ndim == 1 and bool((weight == 1).all()) else 0.0
-            weight.copy_(centre + 0.1 * torch.randn(weight.shape))
+            weight.copy_(centre + scale * torch.randn(weight.shape))
     return model
 
 

@@ -8,7 +8,7 @@ import torch
 import transformers
 from flax import nnx
 from families.decoders import check_all
-from families.parity import emitted
+from families.parity import emitted, random_torch
 from families.reference import Reference
 from jax.extend.core import jaxprs_in_params
 from redco_runtime.generate import generate
@@ -55,13 +55,7 @@ def reference():
         bos_token_id=None,
         eos_token_id=None,
     )
-    model = transformers.GPTJForCausalLM(config).eval()
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            mean = 1.0 if name.endswith(("ln_1.weight", "ln_f.weight")) else 0.0
-            parameter.copy_(mean + 0.2 * torch.randn(parameter.shape))
-    return model
+    return random_torch(transformers.GPTJForCausalLM, config, seed=1, scale=0.2)
 
 
 @pytest.fixture(scope="module")

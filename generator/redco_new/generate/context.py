@@ -33,7 +33,6 @@ class ProjectRecipe:
     data_class: Python, the section `data` of config.py.
     train_lines: further lines of the section `train`.
     tiny: section of config.py -> its value in the preset `tiny`, as Python.
-    packages: requirements besides those of every project.
     continues: whether a prediction goes on where the prompt ends.
     scored: whether held-out examples are scored, and best checkpoints kept.
     tokenized: whether the data has a tokenizer, which an export takes along.
@@ -44,7 +43,6 @@ class ProjectRecipe:
     data_class: str
     tiny: Mapping[str, str]
     train_lines: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
     continues: bool = False
     scored: bool = False
     tokenized: bool = False
@@ -89,6 +87,7 @@ class ProjectContext:
 
     package: its import name, which paths have too.
     stateful: whether its model holds more than parameters: random streams, running means.
+    requirements: the packages that its code imports, as pip has them.
     """
 
     package: str
@@ -97,3 +96,4 @@ class ProjectContext:
     recipe: ProjectRecipe
     layout: ProjectLayout
     stateful: bool
+    requirements: tuple[str, ...]

@@ -22,6 +22,7 @@ class Design:
     program: makes the loss of the full model, which the layout is derived from.
     record: the model, for the manifest; None for an own class.
     stateful: whether a call may change or draw more than its parameters.
+    packages: what its code imports besides the packages of every project, as pip has them.
     notes: what its user should know.
     """
 
@@ -32,6 +33,7 @@ class Design:
     program: Callable[[], Program]
     record: Mapping[str, Any] | None = None
     stateful: bool = False
+    packages: Sequence[str] = ()
     notes: Sequence[str] = ()
 
 

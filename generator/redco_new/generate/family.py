@@ -10,6 +10,7 @@ from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.models.find import Model, find_model
+from redco_new.models.hf_config import TRANSFORMERS
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe, loss_and_batch
 from redco_new.models.recorded import recall, record
@@ -39,6 +40,7 @@ def read_family(request: Request, template: Template) -> Design:
         files,
         lambda: _program(request, model, recipe, files, length),
         record(model, *key),
+        packages=(*recipe.packages, f"transformers>={TRANSFORMERS}"),
         notes=_notes(request, model),
     )
 
@@ -72,7 +74,6 @@ def _recipe_context(recipe: Recipe, model: Model, data_class: str) -> ProjectRec
         data_class=data_class,
         tiny=_tiny_preset(recipe, model),
         train_lines=recipe.train,
-        packages=recipe.packages,
         continues=recipe.name == "lm",
         scored=bool(recipe.train),
         tokenized="tokenizer" in recipe.tiny.get("data", {}),

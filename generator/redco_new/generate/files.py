@@ -12,6 +12,20 @@ from redco_new.render.owners import VERBATIM, owner, with_header
 from redco_new.render.template import Template
 from redco_new.sharding import Plan
 
+# What the runtime and the files of every project import. huggingface-hub as old as the transformers
+# of users' own classes has it: 4.57 wants one below 1.
+REQUIREMENTS = (
+    "flax>=0.12.6",
+    "huggingface-hub>=0.34",
+    "jax>=0.10",
+    "numpy>=2.2",
+    "optax>=0.2.8",
+    "orbax-checkpoint>=0.12",
+    "pytest>=9",
+    "safetensors>=0.8",
+    "tqdm>=4.70",
+)
+
 
 def project_context(design: Design, program: Program, plan: Plan) -> ProjectContext:
     """Return what the templates of a project print.
@@ -25,6 +39,7 @@ def project_context(design: Design, program: Program, plan: Plan) -> ProjectCont
         recipe=design.recipe,
         layout=layout_context(design.request, plan),
         stateful=design.stateful or program.stateful,
+        requirements=tuple(sorted({*REQUIREMENTS, *design.packages})),
     )
 
 

@@ -15,6 +15,7 @@ from redco_new.models.program import Program
 from redco_new.models.recipes import Words
 from redco_new.own.model import OwnModel, find_own
 from redco_new.own.recipes import TINY
+from redco_new.own.requirements import find_requirements
 from redco_new.render.execute import load_text
 from redco_new.render.python import print_call
 from redco_new.render.template import Template
@@ -63,6 +64,7 @@ def read_own_class(request: Request, template: Template) -> Design:
         files,
         lambda: _program(request, model, files),
         stateful=model.stateful,
+        packages=find_requirements(model.references),
     )
 
 

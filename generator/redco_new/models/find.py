@@ -105,7 +105,7 @@ def find_model(
             raise RedcoError("--size", what, "leave it out, or give a family with --model")
         source, absent = checkpoint_config(name, folder, source)
         try:
-            config = config_class(source["model_type"]).from_dict(source, name_or_path=name)
+            config = config_class(source["model_type"], name).from_dict(source, name_or_path=name)
         except KeyError:
             _find_type(name, source["model_type"])
             raise
@@ -116,7 +116,7 @@ def find_model(
     family = look_up("model", name, FAMILIES)
     chosen = look_up("size", size, family.sizes) if size else next(iter(family.sizes.values()))
     size = size or next(iter(family.sizes))
-    config = config_class(family.model_type)(**chosen.config)
+    config = config_class(family.model_type, name)(**chosen.config)
     return make_model(family, f"{family.title} {size}", config, chosen.tokenizer, shards)
 
 

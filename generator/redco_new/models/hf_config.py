@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
+
+from packaging.version import Version
 
 from redco_new.errors import RedcoError
 from redco_new.request import is_folder
 
 CONFIG = "config.json"
+
+# The oldest transformers that reads configs as redco does: 5 has the rotations of a model as
+# `rope_parameters`, and other defaults than 4 in most families, which a project would print.
+TRANSFORMERS = 5
 
 # Keys that say nothing of a model's sizes: versions, places, and what a family says itself.
 _LEFT_OUT = {"_name_or_path", "transformers_version", "dtype", "architectures", "model_type"}
@@ -28,6 +36,25 @@ ACTIVATIONS = {
 }
 
 
+def import_transformers(name: str) -> ModuleType:
+    """Import transformers, which takes a second, for the model `name`. Raises RedcoError if it is too old."""
+    try:
+        version = metadata.version("transformers")
+    except metadata.PackageNotFoundError:
+        version = "0"
+    if Version(version).major < TRANSFORMERS:
+        is_there = "there is none here" if version == "0" else f"here is {version}"
+        what = f"{name} is read by transformers {TRANSFORMERS} or newer, and {is_there}"
+        todo = (
+            f'pip install "transformers>={TRANSFORMERS}", or give a class of your own, FILE.py:NAME'
+        )
+        raise RedcoError("--model", what, todo)
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
+    import transformers
+
+    return transformers
+
+
 def checkpoint_folder(name: str, folder: Path) -> Path:
     """Return a checkpoint's path, made from `folder`, the project's, which may not exist yet."""
     return Path(os.path.normpath(folder.resolve() / name))
@@ -41,16 +68,14 @@ def checkpoint_config(
     name: a path from `folder`, or an id of Hugging Face's hub.
     Raises RedcoError if there is none.
     """
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
-    from transformers import PretrainedConfig
-
     path = checkpoint_folder(name, folder) if is_folder(name) else None
     if path is not None and not (path / CONFIG).is_file():
         if recorded is None:
             raise RedcoError("--model", f"{path} has no config.json", "give a checkpoint's folder")
         return _public_keys(name, recorded), True
+    read = import_transformers(name).PretrainedConfig.get_config_dict
     try:
-        return _public_keys(name, PretrainedConfig.get_config_dict(str(path or name))[0]), False
+        return _public_keys(name, read(str(path or name))[0]), False
     except (OSError, ValueError) as error:
         if path is not None or recorded is None:
             what = f"{name}: {str(error).strip().splitlines()[0]}"
@@ -66,13 +91,15 @@ def _public_keys(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if not key.startswith("_")}
 
 
-def config_class(model_type: str) -> Any:
-    """Return transformers' config class for a model_type. Raises KeyError if there is none."""
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
-    from transformers import CONFIG_MAPPING, logging
+def config_class(model_type: str, name: str = "") -> Any:
+    """Return transformers' config class for a model_type.
 
-    logging.set_verbosity_error()
-    return CONFIG_MAPPING[model_type]
+    name: of the model, for messages.
+    Raises KeyError if there is none, and RedcoError if transformers is too old.
+    """
+    transformers = import_transformers(name or model_type)
+    transformers.logging.set_verbosity_error()
+    return transformers.CONFIG_MAPPING[model_type]
 
 
 def constructor_keys(config: Any) -> dict[str, Any]:

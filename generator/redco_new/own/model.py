@@ -50,6 +50,11 @@ class OwnModel:
         return self.abstract.reference.name
 
     @property
+    def references(self) -> list[Reference]:
+        """What model.py of the project imports of the user's."""
+        return [self.abstract.reference, *([self.example] if self.example else [])]
+
+    @property
     def stateful(self) -> bool:
         """Whether it has more than parameters, or computes otherwise in training."""
         return self.abstract.stateful

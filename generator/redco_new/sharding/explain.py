@@ -8,8 +8,8 @@ from functools import cached_property
 
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.divide import Axes, Ways, inner_axes
-from redco_new.sharding.fused import FusedDims
 from redco_new.sharding.graph import Node
+from redco_new.sharding.apart import Apart
 from redco_new.sharding.trace import Program
 
 NAMES = 3  # a reason names so many other parameters, so that it stays a line
@@ -22,7 +22,7 @@ class Reasons:
     split: classes that are divided.
     ways: how each class can be.
     shards: devices of `model`.
-    fused: parameters whose parts are stored apart.
+    apart: parameters whose parts are stored apart.
     """
 
     classes: Classes
@@ -30,13 +30,13 @@ class Reasons:
     split: frozenset[Node]
     ways: dict[Node, Ways]
     shards: int
-    fused: FusedDims
+    apart: Apart
 
     def of(self, index: int) -> str:
         """Return the reason for the layout of parameter `index`."""
         node = next((n for n in self.classes.parameter_dims[index] if n in self.split), None)
         if node is None:
-            return self._whole(index)
+            return self._whole(index) + self._apart(index)
         return self._split(index, node) + self._adapted(node) + self._apart(index)
 
     def _split(self, index: int, node: Node) -> str:
@@ -74,10 +74,11 @@ class Reasons:
         return f"whole: {' and '.join(names)} {'are' if names[1:] else 'is'} not split over model"
 
     def _apart(self, index: int) -> str:
-        """Say what was done because several kernels are one parameter, or ""."""
-        if index not in self.fused:
+        """Say which part of one of the model's parameters it is, or ""."""
+        path, _, number = self.program.parameters[index].path.rpartition("/")
+        if path not in self.apart:
             return ""
-        return f"; its {self.fused[index][1]} parts are stored apart, each split by itself"
+        return f"; part {int(number) + 1} of {len(self.apart[path][1])}, stored apart"
 
     def _adapted(self, node: Node) -> str:
         """Say what was done because a split class does not divide by the shards, or ""."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -29,8 +30,9 @@ from redco_new.sharding.divide import (
     shard_shape,
 )
 from redco_new.sharding.explain import Reasons, layout_warnings
-from redco_new.sharding.fused import FusedDims, find_fused, take_apart
+from redco_new.sharding.fused import find_fused
 from redco_new.sharding.graph import Node
+from redco_new.sharding.apart import Apart, run_apart, take_apart
 from redco_new.sharding.rules import build_graph
 from redco_new.sharding.search import choose_classes, cost_model, find_conflicts
 from redco_new.sharding.trace import Forward, Parameter, Tree, trace
@@ -41,6 +43,7 @@ class Plan:
     """Where each parameter lives on a mesh.
 
     own_forward: what was planned, of parameters that are taken apart but not padded.
+    apart: the model's parameters that are stored as several, in the places of their paths.
     parameters: in the order of the leaves of their tree; so are the next five.
     partitions: the layout of each.
     moments: the layout of what an optimizer keeps of each.
@@ -54,6 +57,7 @@ class Plan:
     """
 
     own_forward: Forward
+    apart: Apart
     parameters: tuple[Parameter, ...]
     partitions: tuple[P, ...]
     moments: tuple[P, ...]
@@ -102,8 +106,8 @@ class Plan:
 
     def store(self, params: Tree) -> Tree:
         """Return the model's parameters as they are stored: fused ones apart, odd ones padded."""
-        leaves = zip(jax.tree.leaves(params), self.parameters, self.stored, strict=True)
-        arrays = [pad_to(leaf.reshape(own.shape), stored) for leaf, own, stored in leaves]
+        leaves = zip(jax.tree.leaves(take_apart(params, self.apart)), self.stored, strict=True)
+        arrays = [pad_to(leaf, stored) for leaf, stored in leaves]
         return jax.tree_util.tree_unflatten(self.treedef, arrays)
 
     def forward(self, params: Tree, batch: Tree) -> Tree:
@@ -165,8 +169,8 @@ def plan_sharding(
     adapt: a dim that does not divide by `model` is not left whole if it can be padded, or be
         split over a part of `model`; then `stored` and `mesh` of the plan are not the model's own
         shapes and the argument `mesh`.
-    apart: a kernel that is fused of equal parts (q, k and v; gate and up) is stored with them
-        apart, so that each device has its share of every part.
+    apart: a kernel that is fused of equal parts (q, k and v; gate and up) is stored as a tuple of
+        them, so that each device has its share of every part.
     sequence_parallel: between the products that `model` splits, it splits the sequence.
     zero: 1 to split what the optimizer keeps of a parameter over `data` too.
 
@@ -175,8 +179,9 @@ def plan_sharding(
     sizes = {DATA: 1, FSDP: 1, MODEL: 1, **mesh}
     options = Options(sizes, adapt, sequence_parallel, zero)
     plan = _derive(forward, params, batch, options, {})
-    if apart and (fused := find_fused(plan.classes)):
-        plan = _derive(*take_apart(forward, params, fused), batch, options, fused)
+    if apart and (fused := find_fused(plan.classes, plan.parameters)):
+        parts = jax.eval_shape(partial(take_apart, apart=fused), params)
+        plan = _derive(partial(run_apart, forward, apart=fused), parts, batch, options, fused)
     return plan
 
 
@@ -193,12 +198,10 @@ class Options:
     zero: int
 
 
-def _derive(
-    forward: Forward, params: Tree, batch: Tree, options: Options, fused: FusedDims
-) -> Plan:
+def _derive(forward: Forward, params: Tree, batch: Tree, options: Options, apart: Apart) -> Plan:
     """Return the plan of a program as it is.
 
-    fused: parameters that were taken apart, for the reasons.
+    apart: parameters that were taken apart.
     """
     sizes = options.mesh
     program = trace(forward, params, batch)
@@ -222,11 +225,12 @@ def _derive(
     padding = {node: free[node].stored for node in split if free[node].stored}
     shapes = tuple(parameter.shape for parameter in program.parameters)
     placement = Placement(classes, mesh, shapes, axes, padding)
-    reasons = Reasons(classes, program, frozenset(axes), ways, sizes[MODEL], fused)
+    reasons = Reasons(classes, program, frozenset(axes), ways, sizes[MODEL], apart)
     indices = range(len(shapes))
     moments = placement.moments if options.zero else placement.partition
     return Plan(
         own_forward=forward,
+        apart=apart,
         parameters=program.parameters,
         partitions=tuple(map(placement.partition, indices)),
         moments=tuple(map(moments, indices)),

@@ -15,6 +15,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
+from redco_new.sharding.apart import path_name
+
 Tree = Any  # of arrays or ShapeDtypeStructs
 Forward = Callable[[Tree, Tree], Tree]  # (params, batch) -> outputs
 
@@ -96,7 +98,7 @@ def trace(forward: Forward, params: Tree, batch: Tree) -> Program:
     Raises ShardingError, which names the line of the model that cannot be traced.
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
-    parameters = tuple(_parameter(_path_string(path), leaf) for path, leaf in leaves)
+    parameters = tuple(_parameter(path_name(path), leaf) for path, leaf in leaves)
     try:
         # Whatever JAX_DISABLE_JIT says: without jit, each scan would be unrolled.
         with jax.disable_jit(False):
@@ -114,14 +116,6 @@ def _parameter(path: str, leaf: Any) -> Parameter:
             "jax.ShapeDtypeStructs only"
         )
     return Parameter(path, tuple(leaf.shape), np.dtype(leaf.dtype))
-
-
-def _path_string(path: tuple[Any, ...]) -> str:
-    """Return a key path as text: `layers/attn/q/kernel`, without the `.value` of NNX variables."""
-    parts = [str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", k)))) for k in path]
-    if len(parts) > 1 and isinstance(path[-1], jax.tree_util.GetAttrKey) and parts[-1] == "value":
-        parts.pop()
-    return "/".join(parts)
 
 
 def _untraceable(error: Exception) -> str:

@@ -1,0 +1,124 @@
+"""A program some of whose arrays are in another form than one piece, until something needs that."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeGuard
+
+import jax
+from jax._src import source_info_util
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+
+
+class Form(ABC):
+    """An array in another form than one piece. A pytree, so that control flow passes it on."""
+
+    @abstractmethod
+    def whole(self) -> jax.Array:
+        """Return the array in one piece."""
+
+    @abstractmethod
+    def of_layer(self) -> Form | None:
+        """Return the form of each array that this one is a stack of; None if it has one in it."""
+
+
+Operand = jax.Array | Form
+# (equation, inputs) -> outputs; None: the inputs must be in one piece
+Rule = Callable[[JaxprEqn, list[Any]], Sequence[Operand] | None]
+RULES: dict[str, list[tuple[type, Rule]]] = {}
+
+
+def rule(form: type, *primitives: str) -> Callable[[Rule], Rule]:
+    """Register what primitives make of inputs some of which are in a form."""
+
+    def register(function: Rule) -> Rule:
+        for primitive in primitives:
+            RULES.setdefault(primitive, []).append((form, function))
+        return function
+
+    return register
+
+
+def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Operand]) -> list[Operand]:
+    """Return the outputs of a jaxpr for inputs in any form; so are the outputs."""
+    values: dict[Var, Operand] = dict(
+        zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *inputs), strict=True)
+    )
+    for eqn in jaxpr.eqns:
+        operands = [a.val if isinstance(a, Literal) else values[a] for a in eqn.invars]
+        stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
+        context = source_info_util.user_context(eqn.source_info.traceback, name_stack=stack)
+        with context, eqn.ctx.manager:
+            values.update(zip(eqn.outvars, _outputs(eqn, operands), strict=True))
+    return [a.val if isinstance(a, Literal) else values[a] for a in jaxpr.outvars]
+
+
+def _outputs(eqn: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
+    """Return the outputs of an equation: by the first rule that has any, or of whole arrays."""
+    for form, function in RULES.get(eqn.primitive.name, ()):
+        if any(isinstance(operand, form) for operand in operands):
+            if (outputs := function(eqn, operands)) is not None:
+                return outputs
+    return bind(eqn, map(whole_array, operands))
+
+
+def bind(eqn: JaxprEqn, operands: Iterable[Any], **params: Any) -> list[jax.Array]:
+    """Return the outputs of an equation for arrays, some of its parameters replaced by `params`."""
+    bind_params = eqn.primitive.get_bind_params(eqn.params)
+    outputs = eqn.primitive.bind(*operands, **{**bind_params, **params})
+    return list(outputs) if eqn.primitive.multiple_results else [outputs]
+
+
+def whole_array(value: Operand) -> jax.Array:
+    """Return an array as it is, and one in another form in one piece."""
+    return value.whole() if isinstance(value, Form) else value
+
+
+def in_form(value: Any) -> TypeGuard[Form]:
+    """Return whether a value is an array in another form than one piece."""
+    return isinstance(value, Form)
+
+
+@rule(Form, "jit", "pjit", "closed_call")
+def _call(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
+    """Evaluate the body, inlined."""
+    body = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+    return evaluate(body.jaxpr, body.consts, values) if isinstance(body, ClosedJaxpr) else None
+
+
+@rule(Form, "remat", "remat2", "checkpoint")
+def _remat(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
+    """Evaluate the body, under a checkpoint of the same policy."""
+    body, options = eqn.params["jaxpr"], {k: eqn.params[k] for k in ("policy", "prevent_cse")}
+    return jax.checkpoint(lambda *inputs: evaluate(body, (), inputs), **options)(*values)
+
+
+@rule(Form, "cond")
+def _cond(eqn: JaxprEqn, values: list[Operand]) -> list[jax.Array]:
+    """Evaluate the branch that is chosen."""
+
+    def branch(body: ClosedJaxpr) -> Callable[..., list[jax.Array]]:
+        return lambda *inputs: [*map(whole_array, evaluate(body.jaxpr, body.consts, inputs))]
+
+    index, *inputs = values
+    return jax.lax.switch(whole_array(index), [*map(branch, eqn.params["branches"])], *inputs)
+
+
+@rule(Form, "scan")
+def _scan(eqn: JaxprEqn, values: list[Operand]) -> list[jax.Array]:
+    """Loop with what is the same in each step in its form, and the layers that it runs over."""
+    body, n_consts, n_carry = (eqn.params[k] for k in ("jaxpr", "num_consts", "num_carry"))
+    consts, layers = values[:n_consts], values[n_consts + n_carry :]
+    stacked = [whole_array(x) if in_form(x) and x.of_layer() is None else x for x in layers]
+
+    def step(carry: list[jax.Array], layer: list[Any]) -> tuple[list[jax.Array], list[jax.Array]]:
+        forms: list[Any] = [x.of_layer() if in_form(x) else x for x in layer]
+        inputs = [*consts, *carry, *forms]
+        outputs = [*map(whole_array, evaluate(body.jaxpr, body.consts, inputs))]
+        return outputs[:n_carry], outputs[n_carry:]
+
+    options = {k: eqn.params[k] for k in ("length", "reverse", "unroll")}
+    carry = [*map(whole_array, values[n_consts : n_consts + n_carry])]
+    end, stacks = jax.lax.scan(step, carry, stacked, **options)
+    return [*end, *stacks]

@@ -1,0 +1,289 @@
+"""A program whose fused arrays have their parts apart: q, k and v of one kernel, gate and up.
+
+An array of several parts side by side along a dim cannot be split so that each device has its
+share of every part. Here the parts are arrays of their own, until something needs them in one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import JaxprEqn
+
+from redco_new.sharding.apart.forms import Form, Operand, bind, evaluate, in_form, rule, whole_array
+
+Tree = Any  # of arrays
+Apart = Mapping[str, tuple[int, tuple[int, ...]]]  # path of a parameter -> (dim, size of each part)
+
+ELEMENTWISE = """
+abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
+complex conj copy copy_p cos cosh digamma div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt
+igamma igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p logistic lt lt_to
+max min mul mulhi ne neg nextafter not or polygamma population_count pow random_gamma real
+reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
+shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
+threefry2x32 xor zeros_like zeta
+""".split()
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["dim"])
+@dataclass(frozen=True)
+class Parts(Form):
+    """An array that is cut along `dim` into `arrays`, two at least."""
+
+    arrays: tuple[jax.Array, ...]
+    dim: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Elements of each part, along the dim."""
+        return tuple(array.shape[self.dim] for array in self.arrays)
+
+    def whole(self) -> jax.Array:
+        """Return the array in one piece."""
+        return jnp.concatenate(self.arrays, self.dim)
+
+    def of_layer(self) -> Parts | None:
+        """Return the parts of each array that this one is a stack of; None if that is its dim."""
+        return Parts(self.arrays, self.dim - 1) if self.dim else None
+
+
+def take_apart(params: Tree, apart: Apart) -> Tree:
+    """Return parameters as they are stored: those that `apart` names as tuples of their parts."""
+
+    def cut(path: Any, leaf: jax.Array) -> jax.Array | tuple[jax.Array, ...]:
+        if (name := path_name(path)) not in apart:
+            return leaf
+        dim, sizes = apart[name]
+        stops = list(accumulate(sizes))
+        if leaf.shape[dim] != stops[-1]:
+            raise ValueError(f"{name}: parts of {sizes} do not make dim {dim} of {leaf.shape}")
+        before = (slice(None),) * dim
+        pairs = zip([0, *stops], stops, strict=False)
+        return tuple(leaf[*before, start:stop] for start, stop in pairs)
+
+    return jax.tree.map_with_path(cut, params)
+
+
+def put_together(stored: Tree, apart: Apart) -> Tree:
+    """Return parameters in their own shapes, from what `take_apart` made of them."""
+    return jax.tree.map(whole_array, as_parts(stored, apart), is_leaf=in_form)
+
+
+def as_parts(stored: Tree, apart: Apart) -> Tree:
+    """Return stored parameters with Parts in the place of tuples of parts."""
+
+    def is_tuple(path: Any, node: Any) -> bool:
+        return isinstance(node, tuple) and path_name(path) in apart
+
+    def join(path: Any, node: Any) -> Any:
+        return Parts(node, apart[path_name(path)][0]) if is_tuple(path, node) else node
+
+    return jax.tree.map_with_path(join, stored, is_leaf=is_tuple, is_leaf_takes_path=True)
+
+
+def run_apart(function: Callable[..., Tree], stored: Tree, *rest: Tree, apart: Apart) -> Tree:
+    """Return `function(params, *rest)`, computed with the parts of `stored` parameters apart."""
+    own = jax.eval_shape(partial(put_together, apart=apart), stored)
+    jaxpr, outputs = jax.make_jaxpr(function, return_shape=True)(own, *rest)
+    inputs = jax.tree.leaves((as_parts(stored, apart), *rest), is_leaf=in_form)
+    results = evaluate(jaxpr.jaxpr, jaxpr.consts, inputs)
+    return jax.tree.unflatten(jax.tree.structure(outputs), map(whole_array, results))
+
+
+def path_name(path: tuple[Any, ...]) -> str:
+    """Return a key path as text: `layers/attn/q/kernel`, without the `.value` of NNX variables."""
+    names = [jax.tree_util.keystr((key,), simple=True) for key in path]
+    if len(names) > 1 and isinstance(path[-1], jax.tree_util.GetAttrKey) and names[-1] == "value":
+        names.pop()
+    return "/".join(names)
+
+
+@rule(Parts, *ELEMENTWISE, "convert_element_type", "name", "sharding_constraint")
+def _elementwise(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
+    """Compute each part with the same part of the other inputs."""
+    first = next(value for value in values if isinstance(value, Parts))
+    if any(isinstance(v, Parts) and (v.dim, v.sizes) != (first.dim, first.sizes) for v in values):
+        return None
+    columns = zip(*(_cut_like(first, value) for value in values), strict=True)
+    outputs = zip(*(bind(eqn, column) for column in columns), strict=True)
+    return [Parts(arrays, first.dim) for arrays in outputs]
+
+
+@rule(Parts, "transpose")
+def _transpose(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
+    """Permute the dims of each part."""
+    value, order = _parts(values[0]), eqn.params["permutation"]
+    arrays = tuple(jax.lax.transpose(array, order) for array in value.arrays)
+    return [Parts(arrays, order.index(value.dim))]
+
+
+@rule(Parts, "broadcast_in_dim")
+def _broadcast_in_dim(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
+    """Add dims to each part."""
+    value, places = _parts(values[0]), eqn.params["broadcast_dimensions"]
+    dim, shape = places[value.dim], eqn.params["shape"]
+    arrays = (
+        jax.lax.broadcast_in_dim(array, (*shape[:dim], size, *shape[dim + 1 :]), places)
+        for array, size in zip(value.arrays, value.sizes, strict=True)
+    )
+    return [Parts(tuple(arrays), dim)]
+
+
+@rule(Parts, "squeeze")
+def _squeeze(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
+    """Leave out dims of size 1, which that of the parts is not."""
+    value, dims = _parts(values[0]), eqn.params["dimensions"]
+    arrays = tuple(jax.lax.squeeze(array, dims) for array in value.arrays)
+    return [Parts(arrays, value.dim - sum(dim < value.dim for dim in dims))]
+
+
+@rule(Parts, "reshape")
+def _reshape(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
+    """Reshape each part, where a dim of the output begins with that of the parts.
+
+    (B, S, 3 * F) to (B * S, 3 * F), to (B, S, 3, F), or to (B, S, 3 * N, H) of 3 * N heads.
+    """
+    value, shape = _parts(values[0]), eqn.params["new_sizes"]
+    before, total = math.prod(value.arrays[0].shape[: value.dim]), sum(value.sizes)
+    for dim, size in enumerate(shape):
+        if math.prod(shape[:dim]) == before and all(n * size % total == 0 for n in value.sizes):
+            rows = (n * size // total for n in value.sizes)
+            shapes = [(*shape[:dim], n, *shape[dim + 1 :]) for n in rows]
+            pairs = zip(value.arrays, shapes, strict=True)
+            return [Parts(tuple(array.reshape(new) for array, new in pairs), dim)]
+    return None
+
+
+@rule(Parts, "slice")
+def _slice(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
+    """Cut out of each part what is in the range."""
+    value, start, limit = (
+        _parts(values[0]),
+        eqn.params["start_indices"],
+        eqn.params["limit_indices"],
+    )
+    strides = eqn.params["strides"] or [1] * len(start)
+    if strides[value.dim] != 1 or start[value.dim] == limit[value.dim]:
+        return None
+    cut = _cut(value, start[value.dim], limit[value.dim])
+    arrays = cut.arrays if isinstance(cut, Parts) else [whole_array(cut)]
+    low, high = list(start), list(limit)
+    pieces = []
+    for array in arrays:
+        low[value.dim], high[value.dim] = 0, array.shape[value.dim]
+        pieces.append(jax.lax.slice(array, low, high, strides))
+    return [_unless_one(pieces, value.dim)]
+
+
+@rule(Parts, "split")
+def _split(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
+    """Cut into ranges of the parts, or along another dim."""
+    value, sizes, dim = _parts(values[0]), eqn.params["sizes"], eqn.params["axis"]
+    if dim != value.dim:
+        columns = (jax.lax.split(array, sizes, dim) for array in value.arrays)
+        return [Parts(arrays, value.dim) for arrays in zip(*columns, strict=True)]
+    stops = [int(stop) for stop in accumulate(sizes)]
+    return [_cut(value, a, b) for a, b in zip([0, *stops], stops, strict=False)]
+
+
+@rule(Parts, "unstack")
+def _unstack(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
+    """Return one part after the other, where each is one element of the dim."""
+    value, dim = _parts(values[0]), eqn.params["axis"]
+    if dim != value.dim or {*value.sizes} != {1}:
+        return None
+    return [jax.lax.squeeze(array, [dim]) for array in value.arrays]
+
+
+@rule(Parts, "dot_general")
+def _dot_general(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
+    """Multiply each part by the other operand, where their dim is one of the output."""
+    side = next(i for i, value in enumerate(values) if isinstance(value, Parts))
+    value, other = _parts(values[side]), whole_array(values[1 - side])
+    contracted, batch = eqn.params["dimension_numbers"]
+    paired = [{*contracted[i], *batch[i]} for i in (0, 1)]
+    if value.dim in paired[side]:
+        return None
+    free = [
+        [dim for dim in range(len(_shape(atom))) if dim not in dims]
+        for atom, dims in zip(eqn.invars, paired, strict=True)
+    ]
+    dim = len(batch[0]) + free[side].index(value.dim) + (len(free[0]) if side else 0)
+    pairs = [(array, other) if side == 0 else (other, array) for array in value.arrays]
+    return [Parts(tuple(bind(eqn, pair)[0] for pair in pairs), dim)]
+
+
+@rule(Parts, "conv_general_dilated")
+def _convolution(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
+    """Make the channels of each part, of all channels, or each of its own (depthwise)."""
+    numbers, groups = eqn.params["dimension_numbers"], eqn.params["feature_group_count"]
+    image, kernel = values
+    channels, filters = numbers.lhs_spec[1], numbers.rhs_spec[0]
+    depthwise = groups == _shape(eqn.invars[0])[channels] == _shape(eqn.invars[1])[filters]
+    if groups == 1 and isinstance(kernel, Parts) and kernel.dim == filters:
+        pairs = [(whole_array(image), array) for array in kernel.arrays]
+    elif depthwise and isinstance(image, Parts) and image.dim == channels:
+        pairs = list(zip(image.arrays, _cut_like(image, kernel, filters), strict=True))
+    elif depthwise and isinstance(kernel, Parts) and kernel.dim == filters:
+        pairs = list(zip(_cut_like(kernel, image, channels), kernel.arrays, strict=True))
+    else:
+        return None
+    arrays = (
+        bind(eqn, pair, feature_group_count=pair[1].shape[filters] if depthwise else 1)[0]
+        for pair in pairs
+    )
+    return [Parts(tuple(arrays), numbers.out_spec[1])]
+
+
+def _shape(atom: Any) -> tuple[int, ...]:
+    """Return the shape of a variable or a literal, which jax types as the base of all values."""
+    shape: tuple[int, ...] = atom.aval.shape
+    return shape
+
+
+def _parts(value: Operand) -> Parts:
+    """Return the input of a rule that has a single one, or one of a kind: it is Parts."""
+    assert isinstance(value, Parts)
+    return value
+
+
+def _unless_one(arrays: Sequence[jax.Array], dim: int) -> Operand:
+    """Return Parts, but a single part as an array like any other."""
+    return Parts(tuple(arrays), dim) if len(arrays) > 1 else arrays[0]
+
+
+def _cut(value: Parts, start: int, stop: int) -> Operand:
+    """Return a range, not empty, of the dim of the parts: what of each is in it."""
+    arrays, offset = [], 0
+    for array, size in zip(value.arrays, value.sizes, strict=True):
+        low, high = max(start - offset, 0), min(stop - offset, size)
+        if high - low == size:
+            arrays.append(array)
+        elif low < high:
+            arrays.append(jax.lax.slice_in_dim(array, low, high, axis=value.dim))
+        offset += size
+    return _unless_one(arrays, value.dim)
+
+
+def _cut_like(first: Parts, value: Operand, dim: int | None = None) -> Sequence[jax.Array]:
+    """Return what goes with each part of `first`: of a dim of `value`, the same one by default.
+
+    An array that has one element there, or no dims, goes with all of them.
+    """
+    dim = first.dim if dim is None else dim
+    if isinstance(value, Parts) and (value.dim, value.sizes) == (dim, first.sizes):
+        return value.arrays
+    array = whole_array(value)
+    if not jnp.ndim(array) or array.shape[dim] == 1:
+        return [array] * len(first.arrays)
+    stops = list(accumulate(first.sizes))
+    pairs = zip([0, *stops], stops, strict=False)
+    return [jax.lax.slice_in_dim(array, start, stop, axis=dim) for start, stop in pairs]

@@ -9,6 +9,7 @@ import redco_new.sharding
 
 FOLDER = Path(redco_new.sharding.__file__).parent
 PACKAGE = "redco_new.sharding"
+FOLDERS = {"apart", "rules"}
 
 
 def imports(path):
@@ -35,17 +36,23 @@ def test_the_engine_imports_jax_and_numpy_only():
 
 def test_the_readme_has_every_file():
     files = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
-    assert sorted(stages()) == sorted(files | {"rules"})
+    assert sorted(stages()) == sorted(files | FOLDERS)
 
 
 def test_a_file_imports_from_earlier_stages_only():
     order = {name: i for i, name in enumerate(stages())}
     for name, place in order.items():
-        own = [FOLDER / f"{name}.py"] if name != "rules" else (FOLDER / "rules").glob("*.py")
+        own = (FOLDER / name).glob("*.py") if name in FOLDERS else [FOLDER / f"{name}.py"]
         for path in own:
             for module, _ in imports(path):
                 if module.startswith(f"{PACKAGE}.") and (other := module.split(".")[2]) != name:
                     assert order[other] < place, (name, other)
+
+
+def test_what_is_printed_into_projects_needs_nothing_else():
+    modules = {m for path in (FOLDER / "apart").glob("*.py") for m, _ in imports(path)}
+    rest = [m for m in modules if m.split(".")[0] not in {"jax", *sys.stdlib_module_names}]
+    assert all(module.startswith(f"{PACKAGE}.apart.") for module in rest)
 
 
 def test_the_generator_imports_from_the_face_only():

@@ -108,7 +108,7 @@ def path_name(path: tuple[Any, ...]) -> str:
 
 @rule(Parts, *ELEMENTWISE, "convert_element_type", "name", "sharding_constraint")
 def _elementwise(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
-    """Compute each part with the same part of the other inputs."""
+    """Take each part with the same part of the other inputs."""
     first = next(value for value in values if isinstance(value, Parts))
     if any(isinstance(v, Parts) and (v.dim, v.sizes) != (first.dim, first.sizes) for v in values):
         return None
@@ -147,7 +147,7 @@ def _squeeze(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
 
 @rule(Parts, "reshape")
 def _reshape(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
-    """Reshape each part, where a dim of the output begins with that of the parts.
+    """Change the shape of each part, where a dim of the output begins with that of the parts.
 
     (B, S, 3 * F) to (B * S, 3 * F), to (B, S, 3, F), or to (B, S, 3 * N, H) of 3 * N heads.
     """

@@ -1,7 +1,7 @@
 """What the runtime asks of a project's own modules: config.py, pipeline.py, weights.py, steps.py."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -10,7 +10,7 @@ from flax import nnx
 from jax.sharding import NamedSharding
 
 from redco_runtime.state import ModelState, PyTree, TrainState
-from redco_runtime.weights import Tensor
+from redco_runtime.weights import Apart, Tensor
 
 Example = Any  # an element of what examples() gives: only the pipeline looks into it
 Arrays = dict[str, np.ndarray]  # a batch on the host; the first dim of all is B
@@ -120,3 +120,4 @@ class Steps:
     # (model, batch, valid_B) -> (sum of losses * weights, sum of weights)
     evaluate: Callable[[ModelState, PyTree, jax.Array], tuple[jax.Array, jax.Array]]
     predict: Callable[[ModelState, PyTree, jax.Array], PyTree]  # (model, batch, key)
+    apart: Apart = field(default_factory=dict)  # parameters of the model that are stored as several

@@ -15,7 +15,7 @@ from jax.experimental import multihost_utils
 from redco_runtime.errors import UserError, writing
 from redco_runtime.state import PyTree, flatten
 from redco_runtime.stored import INDEX, ONE
-from redco_runtime.weights import Tensor, own_names, wholes
+from redco_runtime.weights import Apart, Tensor, own_names, wholes
 
 # Bytes of a file with more than one tensor, at most: as save_pretrained of transformers has it.
 FILE_BYTES = 5_000_000_000
@@ -29,6 +29,7 @@ def export(
     config: Mapping[str, Any],
     *,
     table: Mapping[str, Tensor] | None = None,
+    apart: Apart | None = None,
     shapes: PyTree = None,
     variables: PyTree = None,
     tokenizer: Any = None,  # of transformers, which is not typed
@@ -40,8 +41,10 @@ def export(
     params, variables: arrays, sharded or not, all of which are written.
     shapes: those of the parameters without padding.
     table: path -> Tensor; without it a tensor is named by its path, joined by ".".
+    apart: without a table, the parameters that are parts of a tensor.
     """
     sizes = flatten(params if shapes is None else shapes) | flatten(variables)
+    table = own_names(sizes, apart or {}) if table is None else table
     tensors = Tensors(flatten(params) | flatten(variables), sizes, table)
     with new_folder(directory) as folder:
         files = split(tensors.heads)
@@ -61,11 +64,11 @@ class Tensors:
         self,
         leaves: Mapping[str, jax.Array],
         shapes: Mapping[str, Any],
-        table: Mapping[str, Tensor] | None,
+        table: Mapping[str, Tensor],
     ) -> None:
         self._leaves = leaves
         self._shapes = {path: np.shape(leaf) for path, leaf in shapes.items()}
-        self._table = own_names(self._shapes) if table is None else table
+        self._table = table
         if unlike := ", ".join(sorted(self._shapes.keys() ^ self._table.keys())):
             raise UserError(
                 f"tensors() in weights.py does not fit the model: {unlike}: add there what it lacks, "

@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from redco_runtime.state import PyTree
+from redco_runtime.state import ModelState, PyTree
 
-# (params, variables, batch, key) -> (what a pipeline's loss returns, variables after it)
-Loss = Callable[[PyTree, PyTree, PyTree, jax.Array], tuple[Any, PyTree]]
+# (model, batch, key) -> (what a pipeline's loss returns, variables after it)
+Loss = Callable[[ModelState, PyTree, jax.Array], tuple[Any, PyTree]]
 
 
 def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
@@ -30,7 +30,7 @@ def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Arr
 
 
 def mean_and_gradients(
-    loss: Loss, params: PyTree, variables: PyTree, batch: PyTree, key: jax.Array, micro_batches: int
+    loss: Loss, model: ModelState, batch: PyTree, key: jax.Array, micro_batches: int
 ) -> tuple[jax.Array, PyTree, PyTree]:
     """Return (mean loss, its gradients, variables after it), whatever the number of micro-batches.
 
@@ -42,17 +42,17 @@ def mean_and_gradients(
         sums, variables = carry
 
         def compute(params: PyTree) -> tuple[jax.Array, PyTree]:
-            result, changed = loss(params, variables, *part)
+            result, changed = loss(ModelState(params, variables), *part)
             value, weight = weighted_sum(result)
             return value, (weight, changed)
 
-        (value, (weight, changed)), grads = jax.value_and_grad(compute, has_aux=True)(params)
+        (value, (weight, changed)), grads = jax.value_and_grad(compute, has_aux=True)(model.params)
         return (jax.tree.map(jnp.add, sums, (value, weight, grads)), changed), None
 
-    zeros = (jnp.zeros(()), jnp.zeros(()), jax.tree.map(jnp.zeros_like, params))
+    zeros = (jnp.zeros(()), jnp.zeros(()), jax.tree.map(jnp.zeros_like, model.params))
     rows = jax.tree.map(lambda x: split_rows(x, micro_batches), batch)
     parts = (rows, jax.random.split(key, micro_batches))
-    ((value, weight, grads), variables), _ = jax.lax.scan(add, (zeros, variables), parts)
+    ((value, weight, grads), variables), _ = jax.lax.scan(add, (zeros, model.variables), parts)
     scale = 1 / jnp.where(weight > 0, weight, 1)
     grads = jax.tree.map(lambda g: g * scale.astype(g.dtype), grads)
     return value * scale, grads, variables

@@ -38,7 +38,7 @@ def load(
     shapes = {path: leaf.shape for path, leaf in flatten(steps.shapes).items()}
     if weights:
         stored.check_config(weights.hf_config(config.model))
-    table = weights.tensors(config.model) if weights else own_names(shapes)
+    table = weights.tensors(config.model) if weights else own_names(shapes, steps.apart)
     table = {p: t for p, t in table.items() if not t.optional or t.name in stored.shapes}
     names = match(stored, table, shapes, weights)
     random = [path for path in like if path not in table]

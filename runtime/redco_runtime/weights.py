@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 Shape = tuple[int, ...]
+Apart = Mapping[str, tuple[int, Shape]]  # path of a parameter -> (dim, size of each part)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,18 @@ def wholes(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> dict[str
     return tensors
 
 
-def own_names(paths: Iterable[str]) -> dict[str, Tensor]:
-    """Return the table of a model that has no weights.py: names are paths, joined by "."."""
-    return {path: Tensor(path.replace("/", ".")) for path in paths}
+def own_names(paths: Iterable[str], apart: Apart) -> dict[str, Tensor]:
+    """Return the table of a model that has no weights.py: names are its own paths, joined by ".".
+
+    apart: of the parameters that are stored as several, whose paths end in their numbers.
+    """
+
+    def tensor(path: str) -> Tensor:
+        whole, _, number = path.rpartition("/")
+        if whole not in apart:
+            return Tensor(path.replace("/", "."))
+        dim, sizes = apart[whole]
+        stop = sum(sizes[: int(number) + 1])
+        return Tensor(whole.replace("/", "."), part=(dim, stop - sizes[int(number)], stop))
+
+    return {path: tensor(path) for path in paths}

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from redco_runtime.gradients import mean_and_gradients, split_rows, weighted_sum
+from redco_runtime.state import ModelState
 
 KEY = jax.random.key(0)
 
 
-def loss(params, variables, batch, key):
+def loss(model, batch, key):
     """Squared errors, of which each row counts as often as its weight says."""
-    losses = (batch["x"] @ params["w"] - batch["y"]) ** 2
-    return (losses, batch["weight"]), variables
+    losses = (batch["x"] @ model.params["w"] - batch["y"]) ** 2
+    return (losses, batch["weight"]), model.variables
 
 
 @pytest.fixture
@@ -32,12 +33,12 @@ def test_micro_batches_of_uneven_weights_give_the_mean_of_the_whole_batch(proble
     params, batch = problem
 
     def mean(params):
-        (losses, weights), _ = loss(params, {}, batch, KEY)
+        (losses, weights), _ = loss(ModelState(params, {}), batch, KEY)
         return jnp.sum(losses * weights) / jnp.sum(weights)
 
     expected = jax.value_and_grad(mean)(params)
     found = jax.jit(partial(mean_and_gradients, loss, micro_batches=micro_batches))(
-        params, {}, batch, KEY
+        ModelState(params, {}), batch, KEY
     )
     assert found[2] == {}
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found[:2], expected)
@@ -46,17 +47,17 @@ def test_micro_batches_of_uneven_weights_give_the_mean_of_the_whole_batch(proble
 def test_a_batch_that_weighs_nothing_has_no_loss_and_no_gradient(problem):
     params, batch = problem
     batch["weight"] = jnp.zeros(8)
-    value, grads, _ = mean_and_gradients(loss, params, {}, batch, KEY, 2)
+    value, grads, _ = mean_and_gradients(loss, ModelState(params, {}), batch, KEY, 2)
     assert value == 0 and not grads["w"].any()
 
 
 def test_a_scalar_is_one_value_of_weight_one(problem):
     params, batch = problem
 
-    def scalar(params, variables, batch, key):
-        return jnp.sum(params["w"] ** 2) + 0 * batch["x"].sum(), variables
+    def scalar(model, batch, key):
+        return jnp.sum(model.params["w"] ** 2) + 0 * batch["x"].sum(), model.variables
 
-    value, grads, _ = mean_and_gradients(scalar, params, {}, batch, KEY, 4)
+    value, grads, _ = mean_and_gradients(scalar, ModelState(params, {}), batch, KEY, 4)
     np.testing.assert_allclose(value, 3.0)
     np.testing.assert_allclose(grads["w"], 2.0)
 

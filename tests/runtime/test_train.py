@@ -125,8 +125,8 @@ def steps():
         def train(state, batch):
             traced.append(1)
             value, grads, _ = mean_and_gradients(
-                lambda params, variables, *part: (loss(ModelState(params, {}), *part), variables),
-                *(*state.model, batch, jax.random.key(0), 1),
+                lambda model, *part: (loss(model, *part), model.variables),
+                *(state.model, batch, jax.random.key(0), 1),
             )
             params = jax.tree.map(lambda p, g: p - 0.1 * g, state.params, grads)
             values = {"loss": value, "learning_rate": 0.1, "grad_norm": jnp.abs(grads["w"]).sum()}

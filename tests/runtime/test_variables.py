@@ -7,6 +7,7 @@ import pytest
 from flax import nnx
 
 from redco_runtime.gradients import mean_and_gradients, split_rows
+from redco_runtime.state import ModelState
 from redco_runtime.variables import streams, variables_of
 
 
@@ -45,8 +46,8 @@ def merged(parts, params, variables, key):
 
 @pytest.fixture(scope="module")
 def loss(parts):
-    def loss(params, variables, batch, key):
-        model = merged(parts, params, variables, key)
+    def loss(model, batch, key):
+        model = merged(parts, *model, key)
         model.train()
         losses = jnp.square(model(batch["x"])[0])
         return (losses, jnp.ones_like(losses)), variables_of(model)
@@ -58,12 +59,14 @@ def loss(parts):
 def test_variables_go_from_one_micro_batch_to_the_next(model, parts, loss, batch, micro_batches):
     params, variables = nnx.to_pure_dict(parts[1]), variables_of(model)
     key = jax.random.key(3)
-    value, grads, found = mean_and_gradients(loss, params, variables, batch, key, micro_batches)
+    value, grads, found = mean_and_gradients(
+        loss, ModelState(params, variables), batch, key, micro_batches
+    )
     expected, sums = variables, []
     rows = jax.tree.map(lambda x: split_rows(x, micro_batches), batch)
     for i, each in enumerate(jax.random.split(key, micro_batches)):
         part = jax.tree.map(lambda x, i=i: x[i], rows)
-        (losses, _), expected = loss(params, expected, part, each)
+        (losses, _), expected = loss(ModelState(params, expected), part, each)
         sums.append(losses.mean())
     np.testing.assert_allclose(value, np.mean(sums), rtol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), found, expected)

@@ -58,6 +58,8 @@ class ProjectLayout:
     axes_legend, dims_legend: what each axis splits; what each letter of a dim means.
     batch_axes: those that split the batch.
     activations, specs, moments: of activations, parameters, what the optimizer keeps: name -> spec, as Python.
+        The activations of an own class are named by the parameter that they are computed with.
+    apart: path of a parameter that is stored as several -> its dim, and the size of each along it.
     reasons: path of a parameter -> its dims, and why it lies so: "L D N | columns: makes heads".
     padded: path -> the number that each dim is made a multiple of.
     divided: field of `Data` in config.py -> the axes whose devices must divide it.
@@ -72,6 +74,7 @@ class ProjectLayout:
     dims_legend: str
     batch_axes: tuple[str, ...]
     activations: Mapping[str, str]
+    apart: Mapping[str, tuple[int, tuple[int, ...]]]
     specs: Mapping[str, str]
     reasons: Mapping[str, str]
     moments: Mapping[str, str]

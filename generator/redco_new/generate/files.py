@@ -54,10 +54,22 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
         for path, text in template.print_project(context).items()
     }
     others = {**design.files, **_runtime_files()}
+    if context.model.own_class:
+        others |= _rewriting_files()
     if twice := sorted(printed.keys() & others.keys()):
         what = "the template writes a file that redco copies as it is"
         raise RedcoError(twice[0], what, "remove one of the two")
     return dict(sorted({**printed, **others}.items()))
+
+
+def _rewriting_files() -> dict[str, str]:
+    """Return the files of the engine that compute a model with its kernels apart, as of the runtime."""
+    folder = assets.rewriting()
+    package, copy = f"redco_new.sharding.{folder.name}", f"{VERBATIM}.{folder.name}"
+    return {
+        f"{VERBATIM}/{folder.name}/{path.name}": path.read_text("utf-8").replace(package, copy)
+        for path in sorted(folder.glob("*.py"))
+    }
 
 
 def _runtime_files() -> dict[str, str]:

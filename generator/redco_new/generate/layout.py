@@ -21,6 +21,7 @@ from redco_new.sharding import (
     ShardingError,
     inner_axes,
     plan_sharding,
+    row_constraints,
 )
 
 # Examples on each device: the bytes of collectives scale with their number, the layout does not.
@@ -45,6 +46,7 @@ def plan_program(request: Request, program: Program) -> Plan:
             program.batch,
             {axis: size for axis, size in mesh.items() if axis != EXPERT or size > 1},
             adapt=True,
+            apart=request.own is not None,
             sequence_parallel=request.sequence_parallel,
             zero=request.zero,
         )
@@ -74,7 +76,8 @@ def layout_context(request: Request, plan: Plan) -> ProjectLayout:
         axes_legend=_axes_legend(mesh),
         dims_legend=_dims_legend(plan),
         batch_axes=plan.batch_axes,
-        activations={name: repr_spec(axes) for name, axes in plan.activations.items()},
+        activations=_texts(row_constraints(plan) if request.own else plan.activations),
+        apart=plan.apart,
         specs=_by_path(plan, plan.partitions),
         reasons=_reasons(rows),
         moments=_by_path(plan, plan.moments) if request.zero else {},
@@ -106,6 +109,10 @@ def _dims_legend(plan: Plan) -> str:
     """Return `D embed, F mlp, ...`: the letters of the dims that parameters have."""
     labels = sorted({label for labels in plan.labels for label in labels})
     return ", ".join(f"{LETTERS.get(label, label)} {label}" for label in labels)
+
+
+def _texts(specs: Mapping[str, P]) -> dict[str, str]:
+    return {name: repr_spec(spec) for name, spec in specs.items()}
 
 
 def _by_path(plan: Plan, specs: Iterable[P]) -> dict[str, str]:

@@ -16,5 +16,10 @@ def runtime() -> Path:
     return _first(PACKAGE / "_runtime", CHECKOUT / "runtime")
 
 
+def rewriting() -> Path:
+    """Return the folder of the part of the engine that projects of own classes have too."""
+    return PACKAGE / "sharding" / "apart"
+
+
 def _first(installed: Path, checkout: Path) -> Path:
     return installed if installed.is_dir() else checkout

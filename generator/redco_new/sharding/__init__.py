@@ -10,7 +10,7 @@ from redco_new.sharding.collectives import (
     dim_letters,
     predict_collectives,
 )
-from redco_new.sharding.constraints import constrain
+from redco_new.sharding.constraints import constrain, row_constraints
 from redco_new.sharding.divide import (
     DATA,
     EXPERT,
@@ -49,5 +49,6 @@ __all__ = [
     "neighbouring_classes",
     "plan_sharding",
     "predict_collectives",
+    "row_constraints",
     "shard_shape",
 ]

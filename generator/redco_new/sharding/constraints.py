@@ -6,23 +6,22 @@ On as few as keep the compiler on track.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var, jaxpr_as_fun
 from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.activations import Layouts
+from redco_new.sharding.apart.rows import constraint, find_readers, last_sum
 from redco_new.sharding.classes import find_classes, label_by_layout
 from redco_new.sharding.divide import FSDP, axes_of_entry
 from redco_new.sharding.graph import Atom, Body, Value
 from redco_new.sharding.plan import Plan
 from redco_new.sharding.rules import build_graph
 from redco_new.sharding.trace import Forward, Program, Tree, trace
-
-Readers = Mapping[Var, list[JaxprEqn | None]]  # None: the jaxpr returns the variable
 
 
 def constrain(plan: Plan, forward: Forward) -> Forward:
@@ -44,6 +43,22 @@ def constrain(plan: Plan, forward: Forward) -> Forward:
         return jax.tree.unflatten(program.outputs, outputs)
 
     return constrained
+
+
+def row_constraints(plan: Plan) -> dict[str, P]:
+    """Return the layout of what is computed with a parameter, where the compiler must be told of it.
+
+    By the path of the model's own parameter, however it is stored. One that makes arrays of several
+    layouts is left out. So is the size of `fsdp`: a mesh may have another one than the plan.
+    """
+    mesh = plan.mesh | {FSDP: max(plan.mesh[FSDP], 2)}
+    constraints = Constraints(replace(plan.layouts, mesh=mesh), plan.partitions)
+    specs: dict[str, set[P]] = defaultdict(set)
+    for index, spec in constraints.by_parameter():
+        path = plan.parameters[index].path
+        whole = path.rpartition("/")[0]
+        specs[whole if whole in plan.apart else path].add(spec)
+    return {path: of.pop() for path, of in sorted(specs.items()) if len(of) == 1}
 
 
 def _layouts_of(plan: Plan, program: Program) -> Layouts:
@@ -87,16 +102,26 @@ class Constraints:
 
     def outputs(self, body: Body) -> dict[Var, P]:
         """Return the layouts of the variables of one pass that are constrained."""
-        readers = _readers(body)
-        specs = {}
+        return {var: self._spec(body.values[var]) for var, _ in self._results(body)}
+
+    def by_parameter(self) -> Iterator[tuple[int, P]]:
+        """Yield (index, layout) for each variable with a constraint, of the parameters that make it."""
+        equations = self.layouts.classes.graph.bodies[0].equations()
+        for body in {id(body): body for body, _, _ in equations}.values():
+            for var, eqn in self._results(body):
+                value, spec = body.values[eqn.outvars[0]], self._spec(body.values[var])
+                for kernel in filter(None, map(body.value, eqn.invars)):
+                    if kernel.parameter is not None and self._meet(kernel, kernel.parameter, value):
+                        yield kernel.parameter, spec
+
+    def _results(self, body: Body) -> Iterator[tuple[Var, JaxprEqn]]:
+        """Yield (variable to constrain, the equation that it is the output of, or the sum of)."""
+        readers = find_readers(body.jaxpr)
         for eqn, inner in zip(body.jaxpr.eqns, body.inner, strict=True):
-            if inner and not _has_own_gradient(eqn):
-                continue
-            for var in eqn.outvars:
-                if self._applies(body, eqn, body.values[var]):
-                    last = _last_sum(var, readers)
-                    specs[last] = self._spec(body.values[last])
-        return specs
+            if not inner or _has_own_gradient(eqn):
+                for var in eqn.outvars:
+                    if self._applies(body, eqn, body.values[var]):
+                        yield last_sum(var, readers), eqn
 
     def _applies(self, body: Body, eqn: JaxprEqn, value: Value) -> bool:
         """Return whether the compiler may lay out `value`, of `eqn`, in a way that it must not."""
@@ -136,28 +161,6 @@ def _over(entry: Any, axes: set[str]) -> bool:
     return isinstance(entry, str | tuple) and not axes.isdisjoint(axes_of_entry(entry))
 
 
-def _readers(body: Body) -> Readers:
-    """Return for each variable the equations that read it; None for what the jaxpr returns."""
-    readers: dict[Var, list[JaxprEqn | None]] = defaultdict(list)
-    uses: list[tuple[JaxprEqn | None, list[Atom]]] = [(eqn, eqn.invars) for eqn in body.jaxpr.eqns]
-    uses.append((None, body.jaxpr.outvars))
-    for eqn, atoms in uses:
-        for atom in atoms:
-            if not isinstance(atom, Literal):
-                readers[atom].append(eqn)
-    return readers
-
-
-def _last_sum(var: Var, readers: Readers) -> Var:
-    """Return the sum that a variable ends in, if it is of no other use; else itself."""
-    while len(eqns := readers.get(var, [])) == 1:
-        (eqn,) = eqns
-        if eqn is None or eqn.primitive.name != "add":
-            break
-        var = eqn.outvars[0]
-    return var
-
-
 @dataclass(frozen=True)
 class Rewriter:
     """The pass that writes constraints into a program."""
@@ -176,11 +179,11 @@ class Rewriter:
             invars = list(eqn.invars)
             for i, spec in self.constraints.operands(body, eqn).items():
                 if invars[i] not in renamed:
-                    eqns.append(_constraint(invars[i], spec).replace(invars=[invars[i]]))
+                    eqns.append(constraint(invars[i], spec).replace(invars=[invars[i]]))
                     renamed[invars[i]] = eqns[-1].outvars[0]
                 invars[i] = renamed[invars[i]]
             after = {
-                i: _constraint(var, outputs[var]).replace(outvars=[var])
+                i: constraint(var, outputs[var]).replace(outvars=[var])
                 for i, var in enumerate(eqn.outvars)
                 if var in outputs
             }
@@ -206,9 +209,3 @@ class Rewriter:
             return self.rewrite(body)
 
         return eqn.replace(params={name: new(value) for name, value in eqn.params.items()})
-
-
-def _constraint(atom: Atom, spec: P) -> JaxprEqn:
-    """Return an equation that constrains an array like `atom` to a layout, on the mesh in place."""
-    jaxpr = jax.make_jaxpr(lambda x: jax.lax.with_sharding_constraint(x, spec))(atom.aval)
-    return jaxpr.jaxpr.eqns[0]

@@ -75,10 +75,11 @@ class Reasons:
 
     def _apart(self, index: int) -> str:
         """Say which part of one of the model's parameters it is, or ""."""
-        path, _, number = self.program.parameters[index].path.rpartition("/")
-        if path not in self.apart:
+        path, whole = self.program.parameters[index].path, self._path(index)
+        if path == whole:
             return ""
-        return f"; part {int(number) + 1} of {len(self.apart[path][1])}, stored apart"
+        number = int(path.rpartition("/")[2]) + 1
+        return f"; part {number} of {len(self.apart[whole][1])}, stored apart"
 
     def _adapted(self, node: Node) -> str:
         """Say what was done because a split class does not divide by the shards, or ""."""
@@ -136,9 +137,16 @@ class Reasons:
 
     def _names(self, index: int, others: list[int]) -> str:
         """Name other parameters in short: what their paths do not share with this one's."""
-        own = self.program.parameters[index].path.split("/")
-        names = [_short(own, self.program.parameters[i].path.split("/")) for i in others]
+        own = self._path(index).split("/")
+        paths = dict.fromkeys(map(self._path, others))
+        names = [_short(own, path.split("/")) for path in paths]
         return ", ".join(names[:NAMES]) + (" and others" if len(names) > NAMES else "")
+
+    def _path(self, index: int) -> str:
+        """Return the path of parameter `index`, or of the model's own that it is a part of."""
+        path = self.program.parameters[index].path
+        whole = path.rpartition("/")[0]
+        return whole if whole in self.apart else path
 
 
 def _short(own: list[str], other: list[str]) -> str:

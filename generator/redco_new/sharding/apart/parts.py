@@ -7,7 +7,7 @@ share of every part. Here the parts are arrays of their own, until something nee
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
-from redco_new.sharding.apart.forms import Form, Operand, bind, evaluate, in_form, rule, whole_array
+from redco_new.sharding.apart.forms import Form, Operand, bind, in_form, rule, whole_array
 
 Tree = Any  # of arrays
 Apart = Mapping[str, tuple[int, tuple[int, ...]]]  # path of a parameter -> (dim, size of each part)
@@ -87,15 +87,6 @@ def as_parts(stored: Tree, apart: Apart) -> Tree:
         return Parts(node, apart[path_name(path)][0]) if is_tuple(path, node) else node
 
     return jax.tree.map_with_path(join, stored, is_leaf=is_tuple, is_leaf_takes_path=True)
-
-
-def run_apart(function: Callable[..., Tree], stored: Tree, *rest: Tree, apart: Apart) -> Tree:
-    """Return `function(params, *rest)`, computed with the parts of `stored` parameters apart."""
-    own = jax.eval_shape(partial(put_together, apart=apart), stored)
-    jaxpr, outputs = jax.make_jaxpr(function, return_shape=True)(own, *rest)
-    inputs = jax.tree.leaves((as_parts(stored, apart), *rest), is_leaf=in_form)
-    results = evaluate(jaxpr.jaxpr, jaxpr.consts, inputs)
-    return jax.tree.unflatten(jax.tree.structure(outputs), map(whole_array, results))
 
 
 def path_name(path: tuple[Any, ...]) -> str:

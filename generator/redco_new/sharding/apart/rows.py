@@ -1,0 +1,162 @@
+"""A program with constraints on what it computes with some parameters: the rows of the batch stay.
+
+Devices that split the rows may split a dim of a parameter too. Where what is computed with it has
+both dims, the compiler may let go of the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import jax
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.sharding import PartitionSpec as P
+
+Atom = Var | Literal
+Readers = Mapping[Var, list[JaxprEqn | None]]  # None: the jaxpr returns the variable
+# What is known of a value: BATCH, that it depends on the batch; the layout of what is computed with
+# it, if it is a parameter or made of one; None otherwise.
+BATCH = "batch"
+Mark = str | P | None
+
+
+def constrain_rows(jaxpr: Jaxpr, marks: Sequence[Mark]) -> tuple[Jaxpr, list[Mark]]:
+    """Return a jaxpr that constrains what it computes of the batch and of parameters, and marks.
+
+    marks: of its inputs; those that are returned are of its outputs.
+    """
+    of: dict[Atom, Mark] = dict(zip(jaxpr.invars, marks, strict=True))
+    readers, eqns = find_readers(jaxpr), []
+    specs: dict[Var, P] = {}
+    for eqn in jaxpr.eqns:
+        inputs = [None if isinstance(atom, Literal) else of.get(atom) for atom in eqn.invars]
+        new, outputs = _enter(eqn, inputs) or (eqn, [_mark(inputs)] * len(eqn.outvars))
+        of.update(zip(eqn.outvars, outputs, strict=True))
+        eqns.append(new)
+        kernel = next((mark for mark in inputs if isinstance(mark, P)), None)
+        if new is eqn and kernel is not None and BATCH in inputs:
+            specs |= {last_sum(var, readers): kernel for var in eqn.outvars}
+    constrained = [part for eqn in eqns for part in _with_constraints(eqn, specs)]
+    returned = [None if isinstance(a, Literal) else of.get(a) for a in jaxpr.outvars]
+    return jaxpr.replace(eqns=constrained), returned
+
+
+def find_readers(jaxpr: Jaxpr) -> Readers:
+    """Return for each variable the equations that read it; None for what the jaxpr returns."""
+    readers: dict[Var, list[JaxprEqn | None]] = defaultdict(list)
+    uses: list[tuple[JaxprEqn | None, list[Atom]]] = [(eqn, eqn.invars) for eqn in jaxpr.eqns]
+    uses.append((None, jaxpr.outvars))
+    for eqn, atoms in uses:
+        for atom in atoms:
+            if not isinstance(atom, Literal):
+                readers[atom].append(eqn)
+    return readers
+
+
+def last_sum(var: Var, readers: Readers) -> Var:
+    """Return the sum that a variable ends in, if it is of no other use; else itself.
+
+    Devices can add the parts of a sum up at once, so that its parts had better have no constraint.
+    """
+    while len(eqns := readers.get(var, [])) == 1:
+        (eqn,) = eqns
+        if eqn is None or eqn.primitive.name != "add":
+            break
+        var = eqn.outvars[0]
+    return var
+
+
+def constraint(atom: Atom, spec: P) -> JaxprEqn:
+    """Return an equation that constrains an array like `atom` to a layout, on the mesh in place."""
+    jaxpr = jax.make_jaxpr(lambda x: jax.lax.with_sharding_constraint(x, spec))(atom.aval)
+    return jaxpr.jaxpr.eqns[0]
+
+
+def _mark(inputs: Sequence[Mark]) -> Mark:
+    """Return the mark of what is made of inputs with these marks."""
+    return BATCH if BATCH in inputs else next((mark for mark in inputs if mark is not None), None)
+
+
+def _with_constraints(eqn: JaxprEqn, specs: Mapping[Var, P]) -> Iterator[JaxprEqn]:
+    """Yield an equation, and a constraint on each of its outputs that has a spec of its rank."""
+    outvars, after = list(eqn.outvars), []
+    for i, var in enumerate(eqn.outvars):
+        spec, aval = specs.get(var), cast(ShapedArray, var.aval)
+        if spec is not None and len(spec) == len(aval.shape):
+            added = constraint(var, _fitting(spec, aval.shape))
+            outvars[i] = cast(Var, added.invars[0])
+            after.append(added.replace(outvars=[var]))
+    yield eqn.replace(outvars=outvars) if after else eqn
+    yield from after
+
+
+def _fitting(spec: P, shape: tuple[int, ...]) -> P:
+    """Return a spec, but UNCONSTRAINED where its axes do not divide the dim."""
+    sizes = jax.sharding.get_abstract_mesh().shape
+
+    def parts(entry: Any) -> int:
+        axes = (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
+        return math.prod(sizes[axis] for axis in axes)
+
+    pairs = zip(shape, spec, strict=True)
+    return P(*(P.UNCONSTRAINED if size % parts(entry) else entry for size, entry in pairs))
+
+
+def _enter(eqn: JaxprEqn, marks: list[Mark]) -> tuple[JaxprEqn, list[Mark]] | None:
+    """Return an equation with constraints in the jaxprs that it holds, and marks of its outputs.
+
+    None where it has no use for parameters, or its gradient is not that of a jaxpr that it holds.
+    """
+    if eqn.primitive.name not in INNER or not any(isinstance(mark, P) for mark in marks):
+        return None
+    inputs = INNER[eqn.primitive.name](eqn, marks)
+    outputs: list[Mark] = []
+
+    def new(old: Any) -> Any:
+        if isinstance(old, tuple):
+            return tuple(map(new, old))
+        if isinstance(old, ClosedJaxpr):
+            return old.replace(jaxpr=new(old.jaxpr))
+        jaxpr, outputs[:] = constrain_rows(old, inputs)
+        return jaxpr
+
+    name = next(name for name in BODIES if name in eqn.params)
+    return eqn.replace(params={**eqn.params, name: new(eqn.params[name])}), outputs
+
+
+def _of_call(eqn: JaxprEqn, marks: list[Mark]) -> list[Mark]:
+    """Return the marks of the inputs of what is called."""
+    return marks
+
+
+def _of_scan(eqn: JaxprEqn, marks: list[Mark]) -> list[Mark]:
+    """Return the marks of the inputs of one step: any of them may end up in the carry."""
+    start = eqn.params["num_consts"]
+    end = start + eqn.params["num_carry"]
+    return [*marks[:start], *[_mark(marks)] * (end - start), *marks[end:]]
+
+
+def _of_while(eqn: JaxprEqn, marks: list[Mark]) -> list[Mark]:
+    """Return the marks of the inputs of one step: any of them may end up in the carry."""
+    start = eqn.params["cond_nconsts"]
+    end = start + eqn.params["body_nconsts"]
+    return [*marks[start:end], *[_mark(marks)] * (len(marks) - end)]
+
+
+def _of_cond(eqn: JaxprEqn, marks: list[Mark]) -> list[Mark]:
+    """Return the marks of the inputs of each branch."""
+    return marks[1:]
+
+
+# What holds jaxprs -> the marks of the inputs of these; where an equation has them.
+INNER: dict[str, Callable[[JaxprEqn, list[Mark]], list[Mark]]] = {
+    **dict.fromkeys(("jit", "pjit", "closed_call", "remat", "remat2", "checkpoint"), _of_call),
+    "scan": _of_scan,
+    "while": _of_while,
+    "cond": _of_cond,
+}
+BODIES = ("jaxpr", "call_jaxpr", "body_jaxpr", "branches")

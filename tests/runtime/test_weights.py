@@ -119,7 +119,7 @@ def steps(model=MODEL, specs=SPECS, stored_shapes=None):
         params = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 7.0), like)
         return SimpleNamespace(params=params)
 
-    return SimpleNamespace(state=SimpleNamespace(params=like), shapes=shapes, init=init)
+    return SimpleNamespace(state=SimpleNamespace(params=like), shapes=shapes, init=init, apart={})
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What Hugging Face calls parameters, and how it lays them out."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,18 +67,28 @@ def wholes(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> dict[str
     return tensors
 
 
-def own_names(paths: Iterable[str], apart: Apart) -> dict[str, Tensor]:
-    """Return the table of a model that has no weights.py: names are its own paths, joined by ".".
+def part_tensors(table: Mapping[str, Tensor], apart: Apart) -> dict[str, Tensor]:
+    """Return the table of parameters as they are stored, from that of the model's own.
 
-    apart: of the parameters that are stored as several, whose paths end in their numbers.
+    apart: of those that are stored as several, whose paths end in the numbers of the parts.
     """
+    parts: dict[str, Tensor] = {}
+    for path, tensor in table.items():
+        if path not in apart:
+            parts[path] = tensor
+            continue
+        dim, sizes = apart[path]
+        dim -= tensor.depth
+        dim = tensor.order[dim] if tensor.order else dim
+        start = tensor.part[1] if tensor.part else 0
+        for number, size in enumerate(sizes):
+            parts[f"{path}/{number}"] = replace(tensor, part=(dim, start, start + size))
+            start += size
+    return parts
 
-    def tensor(path: str) -> Tensor:
-        whole, _, number = path.rpartition("/")
-        if whole not in apart:
-            return Tensor(path.replace("/", "."))
-        dim, sizes = apart[whole]
-        stop = sum(sizes[: int(number) + 1])
-        return Tensor(whole.replace("/", "."), part=(dim, stop - sizes[int(number)], stop))
 
-    return {path: tensor(path) for path in paths}
+def own_names(paths: Collection[str], apart: Apart) -> dict[str, Tensor]:
+    """Return the table of a model that has no weights.py: names are its own paths, joined by "."."""
+    wholes = (path.rpartition("/")[0] for path in paths)
+    own = [whole if whole in apart else path for whole, path in zip(wholes, paths, strict=True)]
+    return part_tensors({path: Tensor(path.replace("/", ".")) for path in own}, apart)

@@ -18,7 +18,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.load import load, make_buffer
 from redco_runtime.mesh import make_mesh
 from redco_runtime.state import flatten
-from redco_runtime.weights import Tensor
+from redco_runtime.weights import Tensor, part_tensors
 
 MODEL = {
     "embed": {"embedding": (6, 4)},
@@ -289,3 +289,16 @@ def test_two_processes_read_their_own_shards(tmp_path, run_processes):
 
 if __name__ == "__main__":
     worker(*sys.argv[1:])
+
+
+def test_parts_of_a_tensor_are_ranges_of_its_stored_dim():
+    table = {"w": Tensor("w", order=(1, 0)), "layers/b": Tensor("h.{}.b"), "o": Tensor("o")}
+    apart = {"w": (1, (4, 2, 2)), "layers/b": (1, (3, 5))}
+    assert part_tensors(table, apart) == {
+        "w/0": Tensor("w", (1, 0), (0, 0, 4)),
+        "w/1": Tensor("w", (1, 0), (0, 4, 6)),
+        "w/2": Tensor("w", (1, 0), (0, 6, 8)),
+        "layers/b/0": Tensor("h.{}.b", part=(0, 0, 3)),
+        "layers/b/1": Tensor("h.{}.b", part=(0, 3, 8)),
+        "o": Tensor("o"),
+    }

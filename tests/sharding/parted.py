@@ -66,7 +66,9 @@ def layouts(plan: Plan) -> tuple[Any, NamedSharding]:
 def run(program: Any, params: Any, batch: Any, plan: Plan) -> tuple[Any, Any]:
     """(loss, gradients) of a compiled program of `plan`; the padding of gradients is cut off."""
     loss, gradients = program(*jax.device_put((plan.store(params), batch), layouts(plan)))
-    return loss, jax.tree.map(lambda g, own: cut_to(g, own.shape), gradients, params)
+    leaves, treedef = jax.tree.flatten(gradients)
+    pairs = zip(leaves, plan.parameters, strict=True)
+    return loss, jax.tree.unflatten(treedef, [cut_to(g, own.shape) for g, own in pairs])
 
 
 def results(

@@ -154,13 +154,3 @@ def test_the_parameters_may_come_in_another_dtype():
     np.testing.assert_allclose(
         *(x.astype(jnp.float32) for x in (out, expected)), rtol=0.1, atol=0.1
     )
-
-
-def test_parts_of_several_sizes_stay_in_one_kernel():
-    def forward(p, batch):
-        h = p["t"][batch["ids"]] @ p["w"]
-        return h[..., :F] @ p["o"] + h[..., F:] @ p["o"][: F // 2]
-
-    params = shapes(t=(V, D), w=(D, F + F // 2), o=(F, D))
-    plan = plan_sharding(forward, params, IDS, MESH, apart=True)
-    assert apart(plan) == {} and plan.parameters[2].shape == (D, F + F // 2)

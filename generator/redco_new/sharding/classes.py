@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from redco_new.sharding.graph import Dot, Graph, Node, Value
@@ -110,9 +110,9 @@ def _label_by_use(classes: Classes) -> None:
 
     layers: a loop runs over it.
     window: a convolution's window slides over it.
-    heads: a batch dim of a product of two activations.
+    heads: a batch dim of a product of two activations, which sums over another.
     kv_heads: repeated, to be as many as the heads.
-    experts: a batch dim of a product with a parameter.
+    experts: a batch dim of a product with a parameter, or what a router chooses.
     vocab: the table that the batch looks up, and the columns that are as many.
     head_dim: contracted by a product of two activations, or together with heads.
     positions: another table, or one that is added to the batch.
@@ -124,7 +124,7 @@ def _label_by_use(classes: Classes) -> None:
     products = [dot for dot in dots if not _weights_of(dot)]
     columns = {find(n) for dot in weighted for n in dot.out.dims}
     contracted = {find(n) for dot in weighted for n in dot.contracted}
-    heads = {find(n) for dot in products for n in dot.batch} - inputs
+    heads = {find(n) for dot in products if dot.contracted for n in dot.batch} - inputs
     summed = [set(map(find, dot.contracted)) for dot in weighted]
     tables, apart = _tables(classes), classes.graph.used("part")
     ends = (columns - contracted) & counts.keys() - apart
@@ -135,7 +135,7 @@ def _label_by_use(classes: Classes) -> None:
         "window": classes.windows,
         "heads": heads,
         "kv_heads": classes.graph.used("repeat"),
-        "experts": {find(n) for dot in weighted for n in dot.batch} - inputs,
+        "experts": _experts(classes, weighted) - inputs,
         "vocab": {n for n in tables.keys() | ends if longest[n] == vocab},
         "head_dim": {find(n) for dot in products for n in dot.contracted} - inputs - contracted
         | {n for nodes in summed if nodes & heads for n in nodes},
@@ -213,9 +213,45 @@ def _tables(classes: Classes) -> dict[Node, bool]:
     return {node: data for node, data in by_batch.items() if node in own}
 
 
+def _experts(classes: Classes, weighted: Sequence[Dot]) -> set[Node]:
+    """Return the classes along which parameters are kernels of experts.
+
+    A router has a column for each. Its experts are one array of three dims or more: all of them are
+    multiplied at once, or each is taken out of it.
+    """
+    graph, find = classes.graph, classes.graph.find
+    chosen = {find(n) for dot in weighted for n in dot.batch}
+    free = [_free_columns(classes, dot) for dot in weighted]
+    routed = {n for columns in free if len(columns) == 1 for n in columns}
+    counts = {max(classes.sizes[n]) for n in routed}
+    beside = {n for columns in free if len(columns) > 1 for n in columns}
+    summed = [{find(n) for n in dot.contracted} for dot in weighted]
+    together = {n for nodes in summed if len(nodes) > 1 for n in nodes}
+    single = Counter(find(whole) for whole, _, part in graph.runs if graph.sizes[part] == 1)
+    stacks = {n for dims in classes.parameter_dims if len(dims) > 2 for n in dims}
+    indexed = {n for n in stacks if single[n] >= max(classes.sizes[n]) in counts}
+    return chosen | routed & beside & together | indexed
+
+
+def _free_columns(classes: Classes, dot: Dot) -> set[Node]:
+    """Return the classes that a parameter brings into a product, which does not sum over them."""
+    find = classes.graph.find
+    operands = [v for v in (dot.lhs, dot.rhs) if v.parameter is not None]
+    real = {find(n) for v in operands for n in v.dims if classes.graph.sizes[n] > 1}
+    return real - {find(n) for n in dot.contracted} - classes.windows
+
+
 def _kernel_classes(classes: Classes) -> set[Node]:
-    """Return the classes of parameters that are operands of a product, and those of products."""
+    """Return the classes of parameters that are operands of a product, and those of products.
+
+    Those of parts of what a product makes are among them: the channels of Mamba2's convolution.
+    """
     find, dots = classes.graph.find, classes.graph.dots
     indices = {index for dot in dots for index in _weights_of(dot)}
     computed = {find(n) for dot in dots for n in dot.out.dims if find(n) not in classes.inputs}
-    return computed | {n for index in indices for n in classes.parameter_dims[index]}
+    for new, old in classes.graph.origins:  # in the order of the program
+        if find(old) in computed:
+            computed.add(find(new))
+    return computed - classes.inputs | {
+        n for index in indices for n in classes.parameter_dims[index]
+    }

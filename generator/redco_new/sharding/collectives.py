@@ -80,7 +80,7 @@ def _of_activations(plan: Plan) -> Iterator[Collective]:
         groups[alike].append(cause)
     for causes in groups.values():
         one = causes[0]
-        count = all_causes.flow.summed({cause.value.key for cause in causes})
+        count = len(all_causes.flow.groups({cause.value.key for cause in causes}))
         dims = _dims_text(plan, letters, one.value)
         yield Collective(
             kind=one.kind,

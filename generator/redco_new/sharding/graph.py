@@ -139,7 +139,10 @@ class Graph:
     copies: dims along which all elements are the same.
     copy_classes: the representatives of classes of nothing but such dims.
     origins: (new, old) where a dim has some of an old one's elements, in another number.
-    pieces: (dim, size) where a part of that size is cut out of it.
+    runs: (whole, start, part) where the elements of a dim from `start` on are those of another, by a
+        cut or a join.
+    folds: (whole, major) where a dim is folded into its parts, and these are taken apart.
+    merges: the dims that are merged into one, together.
     group_dims: (channels, line) of grouped convolutions.
     unknown_primitives: primitive without a rule -> its line.
     bodies: passes through the jaxprs that the walk has just been through; at the end, the first
@@ -160,7 +163,9 @@ class Graph:
     copies: set[Node] = field(default_factory=set)
     copy_classes: set[Node] = field(default_factory=set)
     origins: list[tuple[Node, Node]] = field(default_factory=list)
-    pieces: list[tuple[Node, int]] = field(default_factory=list)
+    runs: list[tuple[Node, int, Node]] = field(default_factory=list)
+    folds: list[tuple[Node, Node]] = field(default_factory=list)
+    merges: list[tuple[Node, ...]] = field(default_factory=list)
     group_dims: list[tuple[Node, str]] = field(default_factory=list)
     unknown_primitives: dict[str, str] = field(default_factory=dict)
     bodies: list[Body] = field(default_factory=list)

@@ -30,7 +30,7 @@ from redco_new.sharding.divide import (
     shard_shape,
 )
 from redco_new.sharding.explain import Reasons, layout_warnings
-from redco_new.sharding.fused import find_fused
+from redco_new.sharding.fused import find_fused, merges_rows
 from redco_new.sharding.graph import Node
 from redco_new.sharding.apart import Apart, run_apart, take_apart
 from redco_new.sharding.rules import build_graph
@@ -169,8 +169,9 @@ def plan_sharding(
     adapt: a dim that does not divide by `model` is not left whole if it can be padded, or be
         split over a part of `model`; then `stored` and `mesh` of the plan are not the model's own
         shapes and the argument `mesh`.
-    apart: a kernel that is fused of equal parts (q, k and v; gate and up) is stored as a tuple of
-        them, so that each device has its share of every part.
+    apart: a kernel that is fused of several (q, k and v; gate and up) is stored as a tuple of them,
+        so that each device has its share of every one, and heads that the model merges with the rows
+        of the batch are computed apart from these.
     sequence_parallel: between the products that `model` splits, it splits the sequence.
     zero: 1 to split what the optimizer keeps of a parameter over `data` too.
 
@@ -178,11 +179,28 @@ def plan_sharding(
     """
     sizes = {DATA: 1, FSDP: 1, MODEL: 1, **mesh}
     options = Options(sizes, adapt, sequence_parallel, zero)
-    plan = _derive(forward, params, batch, options, {})
-    if apart and (fused := find_fused(plan.classes, plan.parameters)):
+    plan = whole = _derive(forward, params, batch, options, {})
+    if not apart:
+        return plan
+    fused, merged = find_fused(plan.classes, plan.parameters), merges_rows(plan.classes)
+    while fused or merged:
         parts = jax.eval_shape(partial(take_apart, apart=fused), params)
         plan = _derive(partial(run_apart, forward, apart=fused), parts, batch, options, fused)
-    return plan
+        if (split := _split_apart(plan)) == fused:
+            return plan
+        fused = split
+    return whole
+
+
+def _split_apart(plan: Plan) -> Apart:
+    """Return the parameters taken apart of which a part is split over more devices than one."""
+    dims = zip(plan.parameters, plan.classes.parameter_dims, strict=True)
+    by_path = {parameter.path: nodes for parameter, nodes in dims}
+    return {
+        path: (dim, sizes)
+        for path, (dim, sizes) in plan.apart.items()
+        if any(by_path[f"{path}/{i}"][dim] in plan.axes for i in range(len(sizes)))
+    }
 
 
 @dataclass(frozen=True)

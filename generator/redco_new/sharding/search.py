@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from redco_new.sharding.classes import Classes
-from redco_new.sharding.graph import Node
+from redco_new.sharding.flow import Flow
+from redco_new.sharding.graph import Dot, Node
 from redco_new.sharding.trace import Program
 
 Conflicts = dict[Node, frozenset[Node]]
@@ -68,15 +69,17 @@ class Transfer:
 def _transfers(classes: Classes) -> Iterator[Transfer]:
     """Yield each collective that splitting a class causes, in one forward and backward pass.
 
-    A product sums partial results over its contracted dims; going backward, the gradient of an
-    operand is summed over the other operand's free dims, once for all products of that operand.
+    A product sums partial results over its contracted dims, once for all products that are added
+    up; going backward, the gradient of an operand is summed over the other operand's free dims, once
+    for all products of that operand.
     Heads of keys and values in fewer parts than those that read them are summed with these.
     """
     find, repeated = classes.graph.find, classes.graph.used("repeat")
     seen: set[tuple[int, Node]] = set()
+    for nodes, dot in _sums(classes):
+        for node in nodes:
+            yield Transfer(node, dot.out.bytes // len(nodes), dot.times, "forward")
     for dot in classes.graph.dots:
-        for node in {find(n) for n in dot.contracted}:
-            yield Transfer(node, dot.out.bytes, dot.times, "forward")
         for operand, other in ((dot.lhs, dot.rhs), (dot.rhs, dot.lhs)):
             free = {find(n) for n in other.dims} - {find(n) for n in (*dot.contracted, *dot.batch)}
             for node in free - {find(n) for n in operand.dims} - repeated:
@@ -86,6 +89,18 @@ def _transfers(classes: Classes) -> Iterator[Transfer]:
     for use in classes.graph.uses:
         for node in {find(n) for n in use.nodes}:
             yield Transfer(node, use.value.bytes, use.times, use.kind)
+
+
+def _sums(classes: Classes) -> Iterator[tuple[frozenset[Node], Dot]]:
+    """Yield the classes that the products of a sum contract, and one of these products.
+
+    Each of the classes has its share of the collective, as all of them are split or none.
+    """
+    dots = {dot.out.key: dot for dot in classes.graph.dots}
+    for group in Flow.of(classes.graph).groups(dots.keys()):
+        find = classes.graph.find
+        nodes = frozenset(find(n) for key in group for n in dots[key].contracted)
+        yield nodes, dots[min(group)]
 
 
 @dataclass(frozen=True)

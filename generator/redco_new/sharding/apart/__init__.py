@@ -1,14 +1,17 @@
-"""Programs computed with fused arrays taken apart, and with the rows of the batch where they are.
+"""Programs computed in another form: fused arrays in parts, heads apart from the rows of the batch.
 
 The engine plans them so; a project of a user's own class has these files too.
 """
 
 from redco_new.sharding.apart.follow import follow, run_apart
-from redco_new.sharding.apart.parts import ELEMENTWISE, Apart, path_name, put_together, take_apart
+from redco_new.sharding.apart.merged import Merged
+from redco_new.sharding.apart.parts import ELEMENTWISE
+from redco_new.sharding.apart.stored import Apart, path_name, put_together, take_apart
 
 __all__ = [
     "ELEMENTWISE",
     "Apart",
+    "Merged",
     "follow",
     "path_name",
     "put_together",

@@ -10,8 +10,8 @@ import jax
 from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.apart.forms import evaluate, in_form, whole_array
-from redco_new.sharding.apart.parts import Apart, Tree, as_parts, path_name, put_together
 from redco_new.sharding.apart.rows import BATCH, constrain_rows
+from redco_new.sharding.apart.stored import Apart, Tree, as_parts, path_name, put_together
 
 Function = Callable[..., Any]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
 import jax
+import jax.numpy as jnp
 from jax._src import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
@@ -80,21 +81,59 @@ def in_form(value: Any) -> TypeGuard[Form]:
     return isinstance(value, Form)
 
 
-@rule(Form, "jit", "pjit", "closed_call")
+def shape_of(atom: Any) -> tuple[int, ...]:
+    """Return the shape of a variable or a literal, which jax types as the base of all values."""
+    shape: tuple[int, ...] = atom.aval.shape
+    return shape
+
+
+@rule(object, "jit", "pjit", "closed_call")
 def _call(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     """Evaluate the body, inlined."""
     body = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
     return evaluate(body.jaxpr, body.consts, values) if isinstance(body, ClosedJaxpr) else None
 
 
-@rule(Form, "remat", "remat2", "checkpoint")
+@rule(object, "remat", "remat2", "checkpoint")
 def _remat(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
     """Evaluate the body, under a checkpoint of the same policy."""
     body, options = eqn.params["jaxpr"], {k: eqn.params[k] for k in ("policy", "prevent_cse")}
     return jax.checkpoint(lambda *inputs: evaluate(body, (), inputs), **options)(*values)
 
 
-@rule(Form, "cond")
+@rule(Form, "custom_jvp_call")
+def _custom_derivative(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
+    """Evaluate the body, and its derivative as the user has written it."""
+    if not all(jnp.issubdtype(jnp.result_type(atom.aval), jnp.inexact) for atom in eqn.invars):
+        return None
+    body = eqn.params["call_jaxpr"]
+
+    def own(*arrays: jax.Array) -> list[jax.Array]:
+        return bind(eqn, arrays)
+
+    def derivative(*arrays: jax.Array) -> list[jax.Array]:
+        primals, tangents = arrays[: len(values)], arrays[len(values) :]
+        outputs, changes = jax.jvp(own, primals, tangents)
+        return [*outputs, *changes]
+
+    @jax.custom_jvp
+    def run(*inputs: Operand) -> list[Operand]:
+        return evaluate(body.jaxpr, body.consts, inputs)
+
+    @run.defjvp
+    def _(primals: Sequence[Operand], tangents: Sequence[Operand]) -> Any:
+        shapes = [
+            jax.typeof(atom) if isinstance(atom, Literal) else atom.aval for atom in eqn.invars
+        ]
+        jaxpr = jax.make_jaxpr(derivative)(*shapes, *shapes)
+        outputs = evaluate(jaxpr.jaxpr, jaxpr.consts, [*primals, *tangents])
+        count = len(outputs) // 2
+        return outputs[:count], outputs[count:]
+
+    return run(*values)
+
+
+@rule(object, "cond")
 def _cond(eqn: JaxprEqn, values: list[Operand]) -> list[jax.Array]:
     """Evaluate the branch that is chosen."""
 
@@ -105,7 +144,7 @@ def _cond(eqn: JaxprEqn, values: list[Operand]) -> list[jax.Array]:
     return jax.lax.switch(whole_array(index), [*map(branch, eqn.params["branches"])], *inputs)
 
 
-@rule(Form, "scan")
+@rule(object, "scan")
 def _scan(eqn: JaxprEqn, values: list[Operand]) -> list[jax.Array]:
     """Loop with what is the same in each step in its form, and the layers that it runs over."""
     body, n_consts, n_carry = (eqn.params[k] for k in ("jaxpr", "num_consts", "num_carry"))

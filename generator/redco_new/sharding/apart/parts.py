@@ -7,20 +7,16 @@ share of every part. Here the parts are arrays of their own, until something nee
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
-from redco_new.sharding.apart.forms import Form, Operand, bind, in_form, rule, whole_array
-
-Tree = Any  # of arrays
-Apart = Mapping[str, tuple[int, tuple[int, ...]]]  # path of a parameter -> (dim, size of each part)
+from redco_new.sharding.apart.forms import Form, Operand, bind, rule, shape_of, whole_array
 
 ELEMENTWISE = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
@@ -55,46 +51,31 @@ class Parts(Form):
         return Parts(self.arrays, self.dim - 1) if self.dim else None
 
 
-def take_apart(params: Tree, apart: Apart) -> Tree:
-    """Return parameters as they are stored: those that `apart` names as tuples of their parts."""
+@partial(jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["dim"])
+@dataclass(frozen=True)
+class Piece(Form):
+    """An array that was cut out of Parts along `dim`: like any other, until it meets its like."""
 
-    def cut(path: Any, leaf: jax.Array) -> jax.Array | tuple[jax.Array, ...]:
-        if (name := path_name(path)) not in apart:
-            return leaf
-        dim, sizes = apart[name]
-        stops = list(accumulate(sizes))
-        if leaf.shape[dim] != stops[-1]:
-            raise ValueError(f"{name}: parts of {sizes} do not make dim {dim} of {leaf.shape}")
-        before = (slice(None),) * dim
-        pairs = zip([0, *stops], stops, strict=False)
-        return tuple(leaf[*before, start:stop] for start, stop in pairs)
+    array: jax.Array
+    dim: int
 
-    return jax.tree.map_with_path(cut, params)
+    def whole(self) -> jax.Array:
+        """Return the array."""
+        return self.array
 
-
-def put_together(stored: Tree, apart: Apart) -> Tree:
-    """Return parameters in their own shapes, from what `take_apart` made of them."""
-    return jax.tree.map(whole_array, as_parts(stored, apart), is_leaf=in_form)
+    def of_layer(self) -> Piece | None:
+        """Return the piece of each array that this one is a stack of; None if that is its dim."""
+        return Piece(self.array, self.dim - 1) if self.dim else None
 
 
-def as_parts(stored: Tree, apart: Apart) -> Tree:
-    """Return stored parameters with Parts in the place of tuples of parts."""
-
-    def is_tuple(path: Any, node: Any) -> bool:
-        return isinstance(node, tuple) and path_name(path) in apart
-
-    def join(path: Any, node: Any) -> Any:
-        return Parts(node, apart[path_name(path)][0]) if is_tuple(path, node) else node
-
-    return jax.tree.map_with_path(join, stored, is_leaf=is_tuple, is_leaf_takes_path=True)
-
-
-def path_name(path: tuple[Any, ...]) -> str:
-    """Return a key path as text: `layers/attn/q/kernel`, without the `.value` of NNX variables."""
-    names = [jax.tree_util.keystr((key,), simple=True) for key in path]
-    if len(names) > 1 and isinstance(path[-1], jax.tree_util.GetAttrKey) and names[-1] == "value":
-        names.pop()
-    return "/".join(names)
+@rule(Piece, "concatenate")
+def _concatenate(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
+    """Return the parts of pieces that come together again, in whatever order."""
+    dim = eqn.params["dimension"]
+    if not all(isinstance(v, Parts | Piece) and v.dim == dim for v in values):
+        return None
+    runs = (v.arrays if isinstance(v, Parts) else (whole_array(v),) for v in values)
+    return [Parts(tuple(array for run in runs for array in run), dim)]
 
 
 @rule(Parts, *ELEMENTWISE, "convert_element_type", "name", "sharding_constraint")
@@ -204,7 +185,7 @@ def _dot_general(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     if value.dim in paired[side]:
         return None
     free = [
-        [dim for dim in range(len(_shape(atom))) if dim not in dims]
+        [dim for dim in range(len(shape_of(atom))) if dim not in dims]
         for atom, dims in zip(eqn.invars, paired, strict=True)
     ]
     dim = len(batch[0]) + free[side].index(value.dim) + (len(free[0]) if side else 0)
@@ -225,7 +206,7 @@ def _convolution(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     numbers, groups = eqn.params["dimension_numbers"], eqn.params["feature_group_count"]
     image, kernel = values
     channels, filters = numbers.lhs_spec[1], numbers.rhs_spec[0]
-    depthwise = groups == _shape(eqn.invars[0])[channels] == _shape(eqn.invars[1])[filters]
+    depthwise = groups == shape_of(eqn.invars[0])[channels] == shape_of(eqn.invars[1])[filters]
     if groups == 1 and isinstance(kernel, Parts) and kernel.dim == filters:
         pairs = [(whole_array(image), array) for array in kernel.arrays]
     elif depthwise and isinstance(image, Parts) and image.dim == channels:
@@ -241,12 +222,6 @@ def _convolution(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     return [Parts(tuple(arrays), numbers.out_spec[1])]
 
 
-def _shape(atom: Any) -> tuple[int, ...]:
-    """Return the shape of a variable or a literal, which jax types as the base of all values."""
-    shape: tuple[int, ...] = atom.aval.shape
-    return shape
-
-
 def _parts(value: Operand) -> Parts:
     """Return the input of a rule that has a single one, or one of a kind: it is Parts."""
     assert isinstance(value, Parts)
@@ -254,8 +229,8 @@ def _parts(value: Operand) -> Parts:
 
 
 def _unless_one(arrays: Sequence[jax.Array], dim: int) -> Operand:
-    """Return Parts, but a single part as an array like any other."""
-    return Parts(tuple(arrays), dim) if len(arrays) > 1 else arrays[0]
+    """Return Parts, but a single part as a piece."""
+    return Parts(tuple(arrays), dim) if len(arrays) > 1 else Piece(arrays[0], dim)
 
 
 def _cut(value: Parts, start: int, stop: int) -> Operand:

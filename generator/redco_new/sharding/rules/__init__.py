@@ -51,7 +51,7 @@ def _unite_ties(graph: Graph, parts: Callable[[int], int]) -> None:
         chunks = loops if tie.otherwise.value.data else set()
         differ = graph.find(tie.b) in apart | chunks
         if differ:
-            graph.pieces.append((tie.a, graph.sizes[tie.a] // graph.sizes[tie.b]))
+            graph.folds.append((tie.a, tie.b))
         _resolve(graph, tie, differ)
     for tie in _ties_of_kind(graph, "repeat"):
         _resolve(graph, tie, parts(graph.sizes[tie.a]) < parts(graph.sizes[tie.b]))

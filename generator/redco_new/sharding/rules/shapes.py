@@ -64,15 +64,23 @@ def _broadcast_in_dim(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[
 
 @rule("reshape")
 def _reshape(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
-    """Tie the major factor of a merge or a split to the whole: splitting one splits the other."""
+    """Tie the major factor of a merge or a split to the whole: splitting one splits the other.
+
+    Dims made of one along which all elements are the same are such dims too.
+    """
     out = graph.value(eqn.outvars[0], view=inputs[0])
     for before, after in _reshape_groups(graph, inputs[0].dims, out.dims):
+        if len(before) == 1 < len(after) and graph.are_copies(before):
+            graph.copy(set(after))
+            continue
         if len(before) == 1 < len(after):
             graph.tie(before[0], after[0], "part", inputs[0])
         elif len(after) == 1 < len(before) and graph.are_copies(before[1:]):
             graph.tie(before[0], after[0], "repeat", inputs[0])
         else:
             graph.unite(before[0], after[0])
+        if len(after) == 1 < len(before):
+            graph.merges.append(tuple(before))
         graph.use("fold", before[1:], inputs[0])
         graph.use("fold", after[1:], out)
     return [out]

@@ -25,14 +25,17 @@ def _resized(graph: Graph, value: Value, shape: Sequence[int]) -> list[Node]:
     return dims
 
 
-def _piece(graph: Graph, atom: Atom, value: Value) -> Value:
-    """Return a part of `value`: where the size changes, the part is a new dim, and it moves."""
+def _piece(graph: Graph, atom: Atom, value: Value, starts: Sequence[int] = ()) -> Value:
+    """Return a part of `value`: where the size changes, the part is a new dim, and it moves.
+
+    starts: the first element of each dim, if they are known.
+    """
     pairs = list(zip(value.dims, shape_of(atom), strict=True))
     dims = [n if graph.sizes[n] == size else graph.node_from(n, size) for n, size in pairs]
     out = graph.value(atom, dims, part=value)
-    changes = [(n, size) for n, size in pairs if graph.sizes[n] != size]
-    graph.use("part", [n for n, _ in changes], out)
-    graph.pieces += changes
+    graph.use("part", [n for n, size in pairs if graph.sizes[n] != size], out)
+    runs = zip(value.dims, starts or (), dims, strict=bool(starts))
+    graph.runs += [(whole, start, part) for whole, start, part in runs if whole != part]
     return out
 
 
@@ -47,7 +50,8 @@ def _cut(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
             whole[i] = graph.node(count)
             graph.unite(shape[i], whole[i])
     strided = replace(inputs[0], dims=tuple(whole), key=0)
-    return [_piece(graph, eqn.outvars[0], strided)]
+    starts = () if any(n > 1 for n in strides) else eqn.params["start_indices"]
+    return [_piece(graph, eqn.outvars[0], strided, starts)]
 
 
 @rule("dynamic_slice")
@@ -66,7 +70,12 @@ def _pad(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
 @rule("split")
 def _split(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
     """Cut a dim into runs of elements."""
-    return [_piece(graph, var, inputs[0]) for var in eqn.outvars]
+    axis, starts = eqn.params["axis"], [0] * len(inputs[0].dims)
+    outputs = []
+    for var in eqn.outvars:
+        outputs.append(_piece(graph, var, inputs[0], tuple(starts)))
+        starts[axis] += shape_of(var)[axis]
+    return outputs
 
 
 @rule("dynamic_update_slice")
@@ -86,9 +95,11 @@ def _concatenate(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value
     """Bring all parts of the dim that is joined together, on every device."""
     axis, shape = eqn.params["dimension"], shape_of(eqn.outvars[0])
     dims = [graph.node(n) if i == axis else inputs[0].dims[i] for i, n in enumerate(shape)]
-    out = graph.value(eqn.outvars[0], dims)
+    out, start = graph.value(eqn.outvars[0], dims), 0
     for value in inputs:
         graph.use("cut", [value.dims[axis]], out)
+        graph.runs.append((dims[axis], start, value.dims[axis]))
+        start += graph.sizes[value.dims[axis]]
         graph.origins.append((dims[axis], value.dims[axis]))
         for i, (node, other) in enumerate(zip(dims, value.dims, strict=True)):
             if i != axis:
@@ -163,7 +174,9 @@ def _stack(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
 def _unstack(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
     """Take an array apart along a dim."""
     dims = list(inputs[0].dims)
-    graph.use("part", [dims.pop(eqn.params["axis"])], inputs[0])
+    whole = dims.pop(eqn.params["axis"])
+    graph.use("part", [whole], inputs[0])
+    graph.runs += [(whole, i, graph.node(1)) for i in range(len(eqn.outvars))]
     return [graph.value(var, dims, part=inputs[0]) for var in eqn.outvars]
 
 

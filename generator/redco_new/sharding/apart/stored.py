@@ -1,0 +1,57 @@
+"""Parameters as they are stored, the fused ones as tuples of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any
+
+import jax
+
+from redco_new.sharding.apart.forms import in_form, whole_array
+from redco_new.sharding.apart.parts import Parts
+
+Tree = Any  # of arrays
+Apart = Mapping[str, tuple[int, tuple[int, ...]]]  # path of a parameter -> (dim, size of each part)
+
+
+def take_apart(params: Tree, apart: Apart) -> Tree:
+    """Return parameters as they are stored: those that `apart` names as tuples of their parts."""
+
+    def cut(path: Any, leaf: jax.Array) -> jax.Array | tuple[jax.Array, ...]:
+        if (name := path_name(path)) not in apart:
+            return leaf
+        dim, sizes = apart[name]
+        stops = list(accumulate(sizes))
+        if leaf.shape[dim] != stops[-1]:
+            raise ValueError(f"{name}: parts of {sizes} do not make dim {dim} of {leaf.shape}")
+        before = (slice(None),) * dim
+        pairs = zip([0, *stops], stops, strict=False)
+        return tuple(leaf[*before, start:stop] for start, stop in pairs)
+
+    return jax.tree.map_with_path(cut, params)
+
+
+def put_together(stored: Tree, apart: Apart) -> Tree:
+    """Return parameters in their own shapes, from what `take_apart` made of them."""
+    return jax.tree.map(whole_array, as_parts(stored, apart), is_leaf=in_form)
+
+
+def as_parts(stored: Tree, apart: Apart) -> Tree:
+    """Return stored parameters with Parts in the place of tuples of parts."""
+
+    def is_tuple(path: Any, node: Any) -> bool:
+        return isinstance(node, tuple) and path_name(path) in apart
+
+    def join(path: Any, node: Any) -> Any:
+        return Parts(node, apart[path_name(path)][0]) if is_tuple(path, node) else node
+
+    return jax.tree.map_with_path(join, stored, is_leaf=is_tuple, is_leaf_takes_path=True)
+
+
+def path_name(path: tuple[Any, ...]) -> str:
+    """Return a key path as text: `layers/attn/q/kernel`, without the `.value` of NNX variables."""
+    names = [jax.tree_util.keystr((key,), simple=True) for key in path]
+    if len(names) > 1 and isinstance(path[-1], jax.tree_util.GetAttrKey) and names[-1] == "value":
+        names.pop()
+    return "/".join(names)

@@ -1,0 +1,92 @@
+"""Models whose layouts need a program of its own: heads among the rows, unequal parts."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+from sharding.parted import UNOPTIMISED, results, values
+from sharding.zoo import V
+from sharding.zoo_apart import INNER, STATE, WRITTEN
+
+from redco_new.sharding import plan_sharding, predict_collectives
+
+MESH = {"model": 4}
+COLUMNS, ROWS, WHOLE, CHANNELS = P("fsdp", "model"), P("model", "fsdp"), P("fsdp", None), P("model")
+LAYOUTS = {
+    "merged": {"q": COLUMNS, "k": COLUMNS, "v": COLUMNS, "o": ROWS},
+    "grouped": {"qkv/0": COLUMNS, "qkv/1": COLUMNS, "qkv/2": COLUMNS, "o": ROWS},
+    "mamba2": {
+        **{"in/0": COLUMNS, "in/1": COLUMNS, "in/2": WHOLE, "in/3": WHOLE, "in/4": COLUMNS},
+        **{"c/0": P(None, None, "model"), "c/1": P(None, None, "fsdp"), "cb/0": CHANNELS},
+        **{"cb/1": P(None), "a": CHANNELS, "n2": CHANNELS, "out": ROWS},
+    },
+}
+LAYOUTS["mamba2_joined"] = LAYOUTS["mamba2"]
+
+
+@functools.cache
+def plan_of(name):
+    return plan_sharding(*WRITTEN[name][0], MESH, apart=True)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_layout_is_an_experts(name):
+    plan = plan_of(name)
+    specs = dict(zip((p.path for p in plan.parameters), plan.partitions, strict=True))
+    assert {path: specs[f"l/0/{path}"] for path in LAYOUTS[name]} == LAYOUTS[name]
+
+
+def sent(plan):
+    """Bytes and times of the collectives of activations."""
+    found = [one for one in predict_collectives(plan) if one.classes]
+    return sorted((one.kind, one.phase, one.bytes * one.times) for one in found)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_it_sends_what_the_model_sends_that_the_expert_writes(name):
+    assert sent(plan_of(name)) == sent(plan_sharding(*WRITTEN[name][1], MESH))
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_numbers_are_the_models(name):
+    forward, params, batch = WRITTEN[name][0]
+    plan = plan_of(name)
+    params, batch = values(params, V), values(batch, V, 1)
+    assert plan.own_forward is not forward
+    found, expected = (
+        jax.jit(function).lower(stored, batch).compile(UNOPTIMISED)(stored, batch)
+        for function, stored in ((plan.forward, plan.store(params)), (forward, params))
+    )
+    np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["merged", "mamba2"])
+def test_sharded_equals_unsharded(name):
+    """Loss and gradients, those of the parts beside each other."""
+    forward, params, batch = WRITTEN[name][0]
+    plan = plan_of(name)
+    params = values(params, V)
+    (loss, wanted), (found, gradients) = results(forward, params, values(batch, V, 1), plan)
+    np.testing.assert_allclose(found, loss, 1e-5)
+    stored = plan.store(wanted)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-4, 1e-5), gradients, stored)
+
+
+def test_a_model_that_needs_no_other_program_has_its_own():
+    forward, params, batch = WRITTEN["merged"][1]
+    plan = plan_sharding(forward, params, batch, MESH, apart=True)
+    assert plan.own_forward is forward
+
+
+def test_small_parts_are_whole_and_large_ones_split():
+    dim, sizes = plan_of("mamba2").apart["l/1/in"]
+    assert dim == 1 and sizes[:4] == (INNER, INNER, STATE, STATE)
+
+
+def test_chunks_of_positions_come_together_again():
+    plan = plan_of("mamba2")
+    arrays = {one.array for one in predict_collectives(plan) if "heads" in one.classes}
+    assert "B S D" in arrays

@@ -33,9 +33,20 @@ def lay_out(x: jax.Array, name: str) -> jax.Array:
     Raises UserError if the table does not have the name. The name is one of
     `jax.checkpoint_policies` too.
     """
-    x, table = checkpoint_name(x, name), _TABLE.get()
-    if table is None:
+    x = checkpoint_name(x, name)
+    if _TABLE.get() is None:
         return x
+    return jax.lax.with_sharding_constraint(x, spec_of(x.shape, name))
+
+
+def spec_of(shape: tuple[int, ...], name: str) -> P:
+    """Return the spec of an activation in the table in place; all whole where there is no table.
+
+    A dim that its axes do not divide is whole. Raises UserError if the table does not have the name.
+    """
+    table = _TABLE.get()
+    if table is None:
+        return P(*(None for _ in shape))
     if name not in table:
         raise UserError(f"sharding.py: the activation {name} has no spec in ACTIVATIONS: add it")
     sizes = jax.sharding.get_abstract_mesh().shape
@@ -43,5 +54,4 @@ def lay_out(x: jax.Array, name: str) -> jax.Array:
     def fitting(size: int, entry: Any) -> Any:
         return None if size % math.prod(sizes[axis] for axis in axes_of(entry)) else entry
 
-    spec = P(*(fitting(*pair) for pair in zip(x.shape, table[name], strict=True)))
-    return jax.lax.with_sharding_constraint(x, spec)
+    return P(*(fitting(*pair) for pair in zip(shape, table[name], strict=True)))

@@ -1,0 +1,133 @@
+"""Attention, by the kernel of the devices that a program is traced for: those of the mesh in place.
+
+cuDNN's on NVIDIA's GPUs and splash attention on TPUs, forward and backward; elsewhere XLA's, from the
+formula written out. XLA's too for what a kernel cannot do, which is said once, and for few queries
+against a cache.
+
+Shape letters: B batch, S queries, T keys, N heads, K key/value heads, G heads of a key/value head,
+H head dim, C blocks of P queries.
+"""
+
+import functools
+import sys
+
+import jax
+import jax.numpy as jnp
+
+from redco_runtime.kernels import KERNELS, Arrays, Rule, run_kernel
+
+# Queries at a time of XLA's on an accelerator: S x T scores never lie in its memory at once.
+# As many as the TPU's kernel takes.
+BLOCK = 512
+
+
+def attention(
+    q_BSNH: jax.Array,
+    k_BTKH: jax.Array,
+    v_BTKH: jax.Array,
+    *,
+    causal: bool = False,
+    start: jax.Array | int | None = None,
+    window: int | None = None,
+    windowed: jax.Array | None = None,
+    mask_BT: jax.Array | None = None,
+    segments_BS: jax.Array | None = None,
+    bias_1NST: jax.Array | None = None,
+    cap: float | None = None,
+    scale: float | None = None,
+    layout: str = "heads_BSNH",
+) -> jax.Array:
+    """Return o_BSNH, in the dtype of the queries; scores are float32. K divides N.
+
+    causal: a query sees its own key and those before it, the last `window` of them if there is one.
+    start: the key of the first query, in a cache. windowed: a bool; where it is false, `window` does
+    not hold. mask_BT: the keys that are seen, on either side of padding; what a query gets that
+    sees none is undefined. segments_BS: ids of the texts packed in a row, which do not see each
+    other (S = T). bias_1NST: is added to the scores. cap: they are bent to stay below it. scale: of
+    the scores, 1 / sqrt(H) by default. layout: what `lay_out` calls the queries.
+    """
+    rule = Rule(causal, window, cap, q_BSNH.shape[-1] ** -0.5 if scale is None else scale)
+    options = {"mask_BT": mask_BT, "segments_BS": segments_BS, "windowed": windowed}
+    arrays = {name: x for name, x in options.items() if x is not None}
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    kernel = KERNELS.get(device.platform) if device else None
+    if kernel and start is None:
+        try:
+            if bias_1NST is not None:
+                raise NotImplementedError("a bias of scores")
+            return run_kernel(kernel, layout, rule, q_BSNH, k_BTKH, v_BTKH, arrays)
+        except NotImplementedError as limit:
+            _say(f"attention: XLA's, slower than {kernel.title}, which does not do this: {limit}")
+    start = 0 if start is None else start
+    size = BLOCK if kernel else q_BSNH.shape[1]
+    return _in_blocks(size, rule, q_BSNH, k_BTKH, v_BTKH, start, bias_1NST, arrays)
+
+
+@functools.cache
+def _say(line: str) -> None:
+    """Print a line to stderr, once a process."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _in_blocks(size, rule, q_BSNH, k_BTKH, v_BTKH, start, bias_1NST, arrays: Arrays) -> jax.Array:
+    """Return o_BSNH by the formula, for at most `size` queries at a time, and again going backward."""
+    S = q_BSNH.shape[1]
+    blocks = -(-S // size)
+    ids_BS = arrays.get("segments_BS")
+    if blocks == 1:
+        return _formula(rule, start, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays)
+    size = -(-S // blocks)  # equal blocks: less padding than full ones and a rest
+
+    def cut(x, dim):
+        """Bring the blocks of the queries, a dim of x, to the front; zeros fill up the last."""
+        if x is None:
+            return None
+        x = jnp.pad(x, [(0, blocks * size - S if i == dim else 0) for i in range(x.ndim)])
+        return jnp.moveaxis(x.reshape(*x.shape[:dim], blocks, size, *x.shape[dim + 1 :]), dim, 0)
+
+    def block(parts):
+        first, q_BPNH, ids_BP, bias_1NPT = parts
+        return _formula(rule, first, q_BPNH, k_BTKH, v_BTKH, ids_BP, bias_1NPT, arrays)
+
+    first_C = start + size * jnp.arange(blocks)
+    parts = (first_C, cut(q_BSNH, 1), cut(ids_BS, 1), cut(bias_1NST, 2))
+    o_CBPNH = jax.lax.map(jax.checkpoint(block, prevent_cse=False), parts)
+    return jnp.moveaxis(o_CBPNH, 0, 1).reshape(-1, blocks * size, *q_BSNH.shape[2:])[:, :S]
+
+
+def _formula(rule, start, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays: Arrays) -> jax.Array:
+    """Return o_BSNH, every score written out."""
+    mask_B1ST = _seen(rule, start, q_BSNH.shape[1], k_BTKH.shape[1], ids_BS, arrays)
+    if rule.cap is None:
+        return jax.nn.dot_product_attention(
+            q_BSNH, k_BTKH, v_BTKH, bias=bias_1NST, mask=mask_B1ST, scale=rule.scale
+        )
+    if bias_1NST is not None:
+        raise NotImplementedError("attention: a cap and a bias at once: no model has both")
+    q_BSKGH = q_BSNH.reshape(*q_BSNH.shape[:2], k_BTKH.shape[2], -1, q_BSNH.shape[3])
+    scores_BKGST = jnp.einsum(
+        "bskgh,btkh->bkgst", q_BSKGH, k_BTKH, preferred_element_type=jnp.float32
+    )
+    scores_BKGST = rule.cap * jnp.tanh(scores_BKGST * (rule.scale / rule.cap))
+    if mask_B1ST is not None:
+        lowest = jnp.finfo(jnp.float32).min
+        scores_BKGST = jnp.where(mask_B1ST[:, None], scores_BKGST, lowest)
+    weights_BKGST = jax.nn.softmax(scores_BKGST).astype(v_BTKH.dtype)
+    return jnp.einsum("bkgst,btkh->bskgh", weights_BKGST, v_BTKH).reshape(q_BSNH.shape)
+
+
+def _seen(rule: Rule, start, S: int, T: int, ids_BS, arrays: Arrays) -> jax.Array | None:
+    """Return which keys each query sees, where dims of size 1 are all alike: (B, 1, S, T), bool."""
+    masks = []
+    if rule.causal:
+        ago_ST = (start + jnp.arange(S))[:, None] - jnp.arange(T)[None, :]
+        seen_ST = ago_ST >= 0
+        if rule.window is not None:
+            near_ST = ago_ST < rule.window
+            seen_ST &= near_ST | ~arrays["windowed"] if "windowed" in arrays else near_ST
+        masks.append(seen_ST[None, None])
+    if "mask_BT" in arrays:
+        masks.append(arrays["mask_BT"][:, None, None, :])
+    if ids_BS is not None:
+        masks.append(ids_BS[:, None, :, None] == arrays["segments_BS"][:, None, None, :])
+    return functools.reduce(jnp.logical_and, masks) if masks else None

@@ -1,0 +1,223 @@
+"""Attention by each kernel, and by XLA whole and in blocks, beside the formula."""
+
+import functools
+from dataclasses import replace
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.pallas.ops.tpu import splash_attention
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime import attention as module
+from redco_runtime.activations import layouts
+from redco_runtime.attention import attention
+from redco_runtime.kernels import KERNELS, Kernel, Rule
+from redco_runtime.mesh import make_mesh
+
+B, N, K, H = 2, 4, 2, 16
+TABLE = {"heads_BSNH": P("data", None, "model", None)}
+TOLERANCE = {"float32": 2e-5, "bfloat16": 4e-2}
+
+
+def arrays(S, T, dtype, heads=K):
+    """Queries, keys and values, and the weights that make a loss of the output."""
+    shapes = [(B, S, N, H), (B, T, heads, H), (B, T, heads, H), (B, S, N, H)]
+    rng = np.random.default_rng(0)
+    return [jnp.asarray(rng.normal(size=shape), dtype) for shape in shapes]
+
+
+def formula(q, k, v, *, causal=False, start=0, window=None, windowed=True, mask_BT=None,
+            segments_BS=None, bias_1NST=None, cap=None, scale=None):  # fmt: skip
+    """Attention as it is defined, in numpy's manner: one einsum, one mask, one softmax."""
+    k, v = (jnp.repeat(x, q.shape[2] // x.shape[2], axis=2) for x in (k, v))
+    scores = jnp.einsum("bsnh,btnh->bnst", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = scores if bias_1NST is None else scores + bias_1NST
+    scores = scores if cap is None else cap * jnp.tanh(scores / cap)
+    ago = start + np.arange(q.shape[1])[:, None] - np.arange(k.shape[1])[None, :]
+    seen = (ago >= 0) | (not causal)
+    if window is not None and windowed:
+        seen &= ago < window
+    seen = jnp.broadcast_to(seen[None, None], scores.shape)
+    if mask_BT is not None:
+        seen &= mask_BT[:, None, None, :]
+    if segments_BS is not None:
+        seen &= (segments_BS[:, :, None] == segments_BS[:, None, :])[:, None]
+    weights = jax.nn.softmax(jnp.where(seen, scores, -1e30), axis=-1)
+    return jnp.einsum("bnst,btnh->bsnh", weights, v)
+
+
+def sides(T):
+    """Padding on the right of one row, on the left of the other."""
+    return jnp.stack([jnp.arange(T) < T - 30, jnp.arange(T) >= 41])
+
+
+def texts(S):
+    return jnp.stack([jnp.arange(S) // 50, jnp.arange(S) // 77]).astype(jnp.int32)
+
+
+VARIANTS = {
+    "causal": (200, 200, {"causal": True}),
+    "whole": (128, 128, {}),
+    "window": (256, 256, {"causal": True, "window": 40}),
+    "windowed": (256, 256, {"causal": True, "window": 40, "windowed": jnp.array(True)}),
+    "not windowed": (256, 256, {"causal": True, "window": 40, "windowed": jnp.array(False)}),
+    "padding": (130, 130, {"mask_BT": sides(130)}),
+    "cross": (50, 150, {"mask_BT": sides(150), "scale": 1.0}),
+    "causal padding": (128, 128, {"causal": True, "mask_BT": sides(128)}),
+    "texts": (192, 192, {"causal": True, "segments_BS": texts(192)}),
+    "cap": (128, 128, {"causal": True, "cap": 2.0}),
+    "bias": (128, 128, {"bias_1NST": jnp.sin(jnp.arange(N * 128 * 128.0)).reshape(1, N, 128, 128)}),
+}
+CUDNN = ("causal", "whole", "window", "windowed", "not windowed", "padding", "cross")
+
+
+def shown(options, S):
+    """Where the output is defined: queries that see a key."""
+    if not options.get("causal") or "mask_BT" not in options:
+        return jnp.ones((B, S), bool)
+    return jnp.cumsum(options["mask_BT"], axis=1) > 0
+
+
+def check(variant, dtype, attend=attention):
+    """Value, and the gradient of each array, against the formula on the same numbers in float32."""
+    S, T, options = VARIANTS[variant]
+    *qkv, weights = arrays(S, T, dtype)
+    weights = jnp.where(shown(options, S)[:, :, None, None], weights, 0)
+
+    def loss(attend, *qkv):
+        o = attend(*qkv, **options).astype(jnp.float32) * weights.astype(jnp.float32)
+        return o.sum(), o
+
+    ours = jax.jit(jax.grad(functools.partial(loss, attend), (0, 1, 2), has_aux=True))(*qkv)
+    exact = [x.astype(jnp.float32) for x in qkv]
+    theirs = jax.jit(jax.grad(functools.partial(loss, formula), (0, 1, 2), has_aux=True))(*exact)
+    assert ours[1].dtype == jnp.float32
+    for one, two in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        size = float(jnp.abs(two).max())
+        np.testing.assert_allclose(
+            np.asarray(one, np.float32), two, atol=TOLERANCE[dtype] * max(size, 1.0)
+        )
+
+
+@pytest.fixture(autouse=True)
+def mesh():
+    """data 2 x model 2, by which TABLE splits rows and heads."""
+    with jax.set_mesh(make_mesh({"data": 2, "model": 2})), layouts(TABLE):
+        yield
+
+
+@pytest.fixture
+def route(monkeypatch):
+    """route(name): attention goes that way on the CPUs in place."""
+
+    def formula_alone():
+        pass
+
+    def blocks():
+        monkeypatch.setattr(module, "KERNELS", {"cpu": Kernel("none", None, refuse)})
+        monkeypatch.setattr(module, "BLOCK", 48)
+
+    def tpu():
+        make = functools.partial(splash_attention.make_splash_mha, interpret=True)
+        monkeypatch.setattr(splash_attention, "make_splash_mha", make)
+        monkeypatch.setattr(module, "KERNELS", {"cpu": KERNELS["tpu"]})
+
+    def cudnn():
+        """What is asked of cuDNN, XLA does."""
+        real = jax.nn.dot_product_attention
+
+        def stand_in(*args, implementation, mask=None, bias=None, **options):
+            assert (implementation, mask, bias) == ("cudnn", None, None)
+            return real(*args, **options)
+
+        kernel = replace(KERNELS["gpu"], check=lambda *_: None)
+        monkeypatch.setattr(module, "KERNELS", {"cpu": kernel})
+        monkeypatch.setattr(jax.nn, "dot_product_attention", stand_in)
+
+    return lambda name: {"xla": formula_alone, "blocks": blocks, "tpu": tpu, "cudnn": cudnn}[name]()
+
+
+def refuse(*_):
+    raise NotImplementedError("anything")
+
+
+QUICK = [("blocks", "texts"), ("tpu", "padding"), ("cudnn", "cross"), ("xla", "window")]
+ROUTES = {"xla": VARIANTS, "blocks": VARIANTS, "cudnn": CUDNN, "tpu": set(VARIANTS) - {"bias"}}
+ALL = [(route, variant) for route, variants in ROUTES.items() for variant in sorted(variants)]
+
+
+@pytest.mark.parametrize(("name", "variant"), QUICK)
+def test_each_way_computes_attention(route, name, variant):
+    route(name)
+    check(variant, "float32")
+
+
+@pytest.mark.slow  # each of them compiles twice
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("name", "variant"), ALL)
+def test_each_variant_on_each_way(route, name, variant, dtype):
+    route(name)
+    check(variant, dtype)
+
+
+def test_what_a_kernel_does_not_do_is_said_once(route, capsys):
+    route("tpu")
+    q, k, v, _ = arrays(8, 8, "float32")
+    bias = jnp.zeros((1, N, 8, 8))
+    for _ in range(2):
+        jax.eval_shape(lambda *qkv: attention(*qkv, bias_1NST=bias), q, k, v)
+    line = "attention: XLA's, slower than the TPU's, which does not do this: a bias of scores\n"
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize(
+    ("variant", "dtype", "limit"),
+    [
+        ("cap", "bfloat16", "a cap on scores"),
+        ("texts", "bfloat16", "texts packed in a row"),
+        ("causal padding", "bfloat16", "padding in a causal order"),
+        ("causal", "float32", "float32, only bfloat16 and float16"),
+    ],
+)
+def test_what_cudnn_does_not_do(variant, dtype, limit):
+    *_, options = VARIANTS[variant]
+    rule = Rule(options["causal"], None, options.get("cap"), 1.0)
+    with pytest.raises(NotImplementedError, match=limit):
+        KERNELS["gpu"].check(rule, options, jnp.dtype(dtype))
+
+
+@pytest.mark.parametrize(("capability", "good"), [("7.5", False), ("gfx942", False), ("9.0", True)])
+def test_cudnn_needs_ampere(monkeypatch, capability, good):
+    device = SimpleNamespace(device_kind="cpu", compute_capability=capability)
+    monkeypatch.setattr(jax, "local_devices", lambda: [device])
+    check = functools.partial(KERNELS["gpu"].check, Rule(True, None, None, 1.0), {}, jnp.bfloat16)
+    if good:
+        check()
+    else:
+        with pytest.raises(NotImplementedError, match="cpu"):
+            check()
+
+
+def test_gradients_are_not_added_up_over_axes_that_split_nothing(route):
+    route("tpu")
+    q, k, v, _ = arrays(128, 128, "float32")
+
+    def loss(q, k, v):
+        return attention(q, k, v, causal=True).sum()
+
+    with layouts({"heads_BSNH": P("data", None, None, None)}):
+        jaxpr = jax.make_jaxpr(jax.grad(loss, (0, 1, 2)))(q, k, v)
+    assert "psum" not in str(jaxpr) and "shard_map" in str(jaxpr)
+
+
+def test_heads_that_devices_share(route):
+    route("cudnn")
+    S, T, options = VARIANTS["causal"]
+    *qkv, _ = arrays(S, T, "float32", heads=1)
+    ours, theirs = (
+        jax.jit(lambda *qkv, f=f: f(*qkv, **options))(*qkv) for f in (attention, formula)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)

@@ -1,10 +1,12 @@
 """A project of GPT-J, run as its users run it, command by command of its README; and other layouts of it."""
 
 import json
+import shutil
 import sys
 
 import pytest
 from generated import make, metrics, run, shell_commands
+from update.journeys import QUICK
 
 from redco_new.request import Request
 
@@ -113,6 +115,28 @@ def test_a_project_needs_nothing_of_the_generator(my_project):
     program = hidden.format(argv) + "runpy.run_module('my_project.train', run_name='__main__')"
     code, out, err = run(f'{sys.executable} -c "{program}"', my_project)
     assert code == 0, out + err
+
+
+COUNTED = """
+import collections, runpy, sys, jax
+events = collections.Counter()
+jax.monitoring.register_event_listener(lambda name, **_: events.update([name.split("/")[-1]]))
+sys.argv = ["train", *sys.argv[1:]]
+runpy.run_module("my_project.train", run_name="__main__")
+print("COMPILED", events["compile_requests_use_cache"] - events["cache_hits"])
+"""
+
+
+@pytest.mark.slow
+def test_a_restart_compiles_nothing(my_project):
+    options = "--preset tiny --steps 2 --save-every 1 --virtual-devices 4 --workdir runs/cached"
+    program = f"env -u JAX_COMPILATION_CACHE_DIR {sys.executable} -c '{COUNTED}' {options}"
+    code, out, err = run(program, my_project, **QUICK)
+    assert code == 0 and "COMPILED 0" not in out, out + err
+    shutil.rmtree(my_project / "runs/cached/checkpoints/2")  # as if stopped before it was written
+    code, out, err = run(program, my_project, **QUICK)
+    assert code == 0 and "resuming from step 1" in out and "COMPILED 0" in out, out + err
+    assert "warning" not in err.lower()
 
 
 LAYOUTS = {

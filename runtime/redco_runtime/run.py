@@ -42,6 +42,11 @@ class Run:
         """The folder with a folder for each score, of the checkpoint that is the best by it."""
         return self.workdir / "checkpoints-best"
 
+    @property
+    def cache(self) -> Path:
+        """The folder of what JAX has compiled for it."""
+        return self.workdir / "compiled"
+
     def checkpoints_by(self, score: str | None) -> Path:
         """Return the folder of the best checkpoint by a score, or that of the last ones."""
         return self.best / score if score else self.checkpoints

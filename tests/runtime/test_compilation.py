@@ -1,0 +1,89 @@
+import os
+import warnings
+from pathlib import Path
+
+import jax
+import pytest
+
+from redco_runtime import compilation
+
+FLAGS = (compilation.FOLDER, compilation.SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def jax_as_before(monkeypatch):
+    """No cache that the user chose; afterwards, all that a test changes is as it was."""
+    before = {name: getattr(jax.config, name) for name in FLAGS}
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    for name in FLAGS:
+        monkeypatch.delenv(name.upper())
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_every_program_is_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    compilation.keep_programs(Path("compiled"))
+    assert [getattr(jax.config, name) for name in FLAGS] == [str(tmp_path / "compiled"), 0]
+    assert not os.listdir(tmp_path)  # a run that is refused leaves nothing
+
+
+def test_what_the_user_chose_holds(tmp_path, monkeypatch):
+    jax.config.update("jax_compilation_cache_dir", "mine")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 3)
+    compilation.keep_programs(tmp_path)
+    assert [getattr(jax.config, name) for name in FLAGS] == ["mine", 3]
+    jax.config.update("jax_compilation_cache_dir", None)
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "3")
+    compilation.keep_programs(tmp_path)
+    assert [getattr(jax.config, name) for name in FLAGS] == [str(tmp_path), 3]
+
+
+def fault(act, name, why="OSError: [Errno 28] No space left\non device"):
+    """JAX's words, of 0.10 (jax/_src/compiler.py)."""
+    return UserWarning(f"Error {act} persistent compilation cache entry for '{name}': {why}")
+
+
+def test_a_disk_that_refuses_is_one_line(tmp_path, capsys):
+    compilation.keep_programs(tmp_path)
+    for name in ("jit_train", "jit_init"):
+        warnings.showwarning(fault("writing", name), UserWarning, "compiler.py", 1)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"note: {tmp_path}: writing jit_train: OSError: ")
+    assert line.endswith("No space left on device; it is compiled, and the run goes on")
+
+
+def test_a_damaged_entry_goes_and_is_named(tmp_path, capsys):
+    compilation.keep_programs(tmp_path)
+    for name in ("jit_train-0a-cache", "jit_train_all-0b-cache", "jit_init-0c-cache"):
+        (tmp_path / name).touch()
+    warnings.showwarning(fault("reading", "jit_train"), UserWarning, "compiler.py", 1)
+    assert sorted(os.listdir(tmp_path)) == ["jit_init-0c-cache", "jit_train_all-0b-cache"]
+    assert "reading jit_train" in capsys.readouterr().err
+
+
+def test_jax_still_warns_so(tmp_path, capsys):
+    """A cache that cannot be: its folder is a file. The program is compiled, and computes."""
+    from jax.experimental.compilation_cache import compilation_cache
+
+    (tmp_path / "compiled").touch()
+    compilation_cache.reset_cache()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            compilation.keep_programs(tmp_path / "compiled")
+            assert jax.jit(lambda x: x * 3.25)(2.0) == 6.5
+    finally:
+        compilation_cache.reset_cache()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "FileExistsError" in line
+
+
+def test_other_warnings_are_shown_as_before(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(warnings, "showwarning", lambda *args: seen.append(args))
+    compilation.keep_programs(tmp_path)
+    warnings.showwarning("deprecated", DeprecationWarning, "a.py", 7)
+    assert seen == [("deprecated", DeprecationWarning, "a.py", 7)]

@@ -17,7 +17,7 @@ from redco_new.project.create import create_project
 from redco_new.request import Request
 
 HERE = Path(__file__).parent
-# name: (class, recipe, what --config holds)
+# name: (class, recipe, what --config holds, or the function of --example)
 PROJECTS = {
     "mixer": (
         "nets_linen.py:Mixer",
@@ -55,6 +55,7 @@ PROJECTS = {
         '[inputs]\nsource = {shape = ["B", 6], dtype = "int32"}\n'
         'target = {shape = ["B", 7], dtype = "int32"}\n',
     ),
+    "turned": ("nets_text.py:Turned", "lm", "nets_text.py:turned"),
 }
 COMMANDS = {
     "tests": "-m pytest -q tests/test_sharding.py tests/test_resume.py",
@@ -69,22 +70,26 @@ RUN = ("mixer",)  # whose programs are run too; the tests of all train two steps
 def folder(tmp_path_factory):
     """Where the classes are; the projects are made there."""
     path = tmp_path_factory.mktemp("own")
-    for name in ("nets_linen.py", "nets_nnx.py", "example.py"):
+    for name in ("nets_linen.py", "nets_nnx.py", "nets_text.py", "example.py"):
         shutil.copy(HERE / name, path)
     return path
 
 
 def make(folder, name):
     """The folder of the project of that name."""
-    model, recipe, config = PROJECTS[name]
-    (folder / f"{name}.toml").write_text(config)
+    model, recipe, said = PROJECTS[name]
+    if said.endswith(".py:" + name):
+        says = {"example": str(folder / said)}
+    else:
+        (folder / f"{name}.toml").write_text(said)
+        says = {"config": str(folder / f"{name}.toml")}
     request = Request.from_flags(
         name,
         str(folder / model),
         mesh="data=2,model=2",
         recipe=recipe,
-        config=str(folder / f"{name}.toml"),
         folder=folder / name,
+        **says,
     )
     return create_project(request, folder)
 
@@ -120,7 +125,7 @@ def results(folder):
         yield {name: pool.submit(work, name) for name in PROJECTS}
 
 
-pytestmark = pytest.mark.slow  # whole projects of seven classes, three minutes
+pytestmark = pytest.mark.slow  # whole projects of eight classes, three minutes
 
 
 @pytest.mark.parametrize("name", PROJECTS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,13 +12,17 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 from jax.extend.core import Jaxpr, jaxprs_in_params
+from jax.tree_util import GetAttrKey, KeyEntry, tree_leaves_with_path
 
 from redco_new.errors import RedcoError
 from redco_new.request.own_class import Input
 from redco_new.sharding import error_advice, error_location, error_message
 from redco_new.own.find import Reference
 from redco_new.own.signature import MODES, check_arguments, check_inputs
+from redco_new.own.flows import Use
+from redco_new.own.uses import find_uses
 
+Path = tuple[KeyEntry, ...]  # of an array, in what a call gives
 T = TypeVar("T")
 # Rows of the batch that is traced, by which an output with B is recognized: more than the one row
 # that broadcasts, and few, since a number that is also the first dim of another array misleads.
@@ -36,7 +41,8 @@ class AbstractModel:
     inputs: of its call, by name
     takes_rngs: whether the constructor takes rngs
     mode: the argument of the call that tells training from evaluation, or ""
-    outputs: what a call gives, a tree of ShapeDtypeStructs with ROWS rows
+    outputs: what a call gives, path -> array with ROWS rows
+    uses: of the inputs, what a call does with them
     random: whether a call draws random numbers
     collections: of Linen, that a call changes
     stateful: whether it has more than parameters, or computes otherwise in training
@@ -48,7 +54,8 @@ class AbstractModel:
     inputs: Mapping[str, Input]
     takes_rngs: bool
     mode: str
-    outputs: Any
+    outputs: Mapping[Path, jax.ShapeDtypeStruct]
+    uses: Mapping[str, Use]
     random: bool
     collections: tuple[str, ...]
     stateful: bool
@@ -79,12 +86,12 @@ def build_abstract(
 
     model = call_user_code(name, lambda: nnx.eval_shape(build))
     collections = _find_collections(reference, arguments, inputs, mode) if is_linen else ()
-    jaxpr, outputs = _trace_call(name, model, inputs, mode, collections)
+    program, outputs, uses = _trace_call(name, model, inputs, mode, collections)
     _, *states = nnx.split(model, nnx.Param, nnx.RngState, ...)
     params, streams, rest = states
     if not jax.tree.leaves(params):
         raise RedcoError("--model", f"{name} has no parameters", "there is nothing to train")
-    random = _draws_random(jaxpr) if is_linen else bool(jax.tree.leaves(streams))
+    random = _draws_random(program) if is_linen else bool(jax.tree.leaves(streams))
     return AbstractModel(
         reference=reference,
         linen=is_linen,
@@ -93,6 +100,7 @@ def build_abstract(
         takes_rngs=takes_rngs,
         mode=mode,
         outputs=outputs,
+        uses=uses,
         random=random,
         collections=collections,
         stateful=random or bool(mode) or bool(jax.tree.leaves(rest)),
@@ -143,19 +151,38 @@ def _trace_call(
     inputs: Mapping[str, Input],
     mode: str,
     collections: tuple[str, ...],
-) -> tuple[Jaxpr, Any]:
-    """Return (program, outputs) of a call of an abstract model in training. Raises RedcoError."""
-    graph, state = nnx.split(model)
+) -> tuple[Jaxpr, dict[Path, jax.ShapeDtypeStruct], dict[str, Use]]:
+    """Return (program, outputs, uses of inputs) of a call in training. Raises RedcoError."""
+    graph, *(params, rest) = nnx.split(model, nnx.Param, ...)
+    batch = abstract_batch(inputs, ROWS)
     mutable = {"mutable": list(collections)} if collections else {}
+    paths: list[Path] = []
 
-    def forward(state: Any, batch: Any) -> Any:
-        model = nnx.merge(graph, state)
+    def forward(params: Any, rest: Any, batch: Any) -> list[jax.Array]:
+        model = nnx.merge(graph, params, rest)
         model.train()
-        return model(**batch, **_mode_argument(mode, True), **mutable)
+        outputs = dict(read_arrays(model(**batch, **_mode_argument(mode, True), **mutable)))
+        paths.extend(outputs)
+        return list(outputs.values())
 
     trace = jax.make_jaxpr(forward, return_shape=True)
-    jaxpr, outputs = call_user_code(name, lambda: trace(state, abstract_batch(inputs, ROWS)))
-    return jaxpr.jaxpr, outputs
+    program, outputs = call_user_code(name, lambda: trace(params, rest, batch))
+    sizes = [len(jax.tree.leaves(tree)) for tree in (params, rest)]
+    names = [""] * sum(sizes) + sorted(batch)  # a dict is flattened in the order of its keys
+    parameters = [index < sizes[0] for index in range(len(names))]
+    uses = find_uses(program, names, parameters)
+    return program.jaxpr, dict(zip(paths, outputs, strict=True)), uses
+
+
+def read_arrays(value: Any, path: Path = ()) -> Iterator[tuple[Path, jax.Array]]:
+    """Yield (path, array) of what a call gives: in trees of JAX, and in dataclasses."""
+    for keys, leaf in tree_leaves_with_path(value):
+        if isinstance(leaf, jax.Array):
+            yield path + keys, leaf
+        elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            for field in dataclasses.fields(leaf):
+                part = getattr(leaf, field.name, None)
+                yield from read_arrays(part, (*path, *keys, GetAttrKey(field.name)))
 
 
 def _mode_argument(mode: str, training: bool) -> dict[str, bool]:

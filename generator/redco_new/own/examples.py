@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from redco_new.request.own_class import Input
+from redco_new.own.contents import Content, dtype_source
+from redco_new.own.find import Reference
 
-Kind = Literal["ids", "mask", "numbers"]  # how the array of an input is made up
-
-# Statements that put the array of an input into `example`. Nothing is padded in made-up examples,
-# so that all masks are ones.
-MASK = "example[{name!r}] = np.ones({shape}, bool)"
+# Statements that put the array of an input into `example`, by the kind of its content.
+SAME = "example[{name!r}] = {array}"
 # Arrays that the target does not depend on.
-UNRELATED: Mapping[Kind, str] = {
-    "numbers": "example[{name!r}] = rng.normal(size={shape}).astype({dtype})",
-    "ids": "example[{name!r}] = np.zeros({shape}, {dtype})",
-    "mask": MASK,
-}
+UNRELATED = {"numbers": "example[{name!r}] = rng.normal(size={shape}).astype({dtype})"}
 # Arrays that have a pattern of their class. Noise is as large as the pattern of numbers, and half of
 # the ids are random: with less a class would be learned at once, more would need more examples.
-OF_CLASS: Mapping[Kind, str] = {
+OF_CLASS = {
     "numbers": """\
 noise = rng.normal(size={shape})
 example[{name!r}] = (level + pattern.normal(size={shape}) + noise).astype({dtype})""",
@@ -29,12 +23,11 @@ ids = pattern.integers({below}, size={shape})
 other = rng.integers({below}, size={shape})
 ids = np.where(rng.random({shape}) < 0.5, ids, other)
 example[{name!r}] = ids.astype({dtype})""",
-    "mask": MASK,
 }
 # Arrays about a level, a standard normal number, which is the target. The logistic function brings
 # the level into the range of ids. The noise is a trade: with none, copying one number would be the
 # best answer; with much, an input of few numbers would not tell the level.
-OF_LEVEL: Mapping[Kind, str] = {
+OF_LEVEL = {
     "numbers": """\
 noise = rng.normal(size={shape})
 example[{name!r}] = (level + 0.3 * noise).astype({dtype})""",
@@ -42,29 +35,38 @@ example[{name!r}] = (level + 0.3 * noise).astype({dtype})""",
 middle = {below} / (1 + np.exp(-level))
 ids = np.floor(middle + rng.uniform(-2, 2, size={shape}))
 example[{name!r}] = np.clip(ids, 0, {last}).astype({dtype})""",
-    "mask": MASK,
 }
 
 
 def array_statements(
-    statements: Mapping[Kind, str], inputs: Mapping[str, Input], without: tuple[str, ...] = ()
+    statements: Mapping[str, str],
+    inputs: Mapping[str, Input],
+    contents: Mapping[str, Content],
+    without: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """Return the statements that put each input but for `without` into `example`, in their order."""
     return tuple(
-        statements[input_kind(x)].format(
-            name=name, shape=x.shape, dtype=dtype_source(x), below=x.below, last=(x.below or 1) - 1
-        )
+        _statement(statements, name, x, contents[name])
         for name, x in inputs.items()
         if name not in without
     )
 
 
-def input_kind(x: Input) -> Kind:
-    """Return how the array of an input is made up."""
-    return "ids" if x.below else "mask" if x.dtype == "bool" else "numbers"
+def _statement(statements: Mapping[str, str], name: str, x: Input, content: Content) -> str:
+    """Return the statement that puts one input into `example`."""
+    if content.kind == "same":
+        return SAME.format(name=name, array=content.array or f"shown[{name!r}][0]")
+    last = content.below - 1
+    dtype = dtype_source(x)
+    return statements[content.kind].format(
+        name=name, shape=x.shape, dtype=dtype, below=content.below, last=last
+    )
 
 
-def dtype_source(x: Input) -> str:
-    """Return the dtype of an input as Python, which numpy alone lacks for bfloat16."""
-    names = {"bfloat16": "jnp.bfloat16", "bool": "np.bool_"}
-    return names.get(x.dtype, f"np.{x.dtype}")
+def setup_statements(
+    contents: Mapping[str, Content], package: str, function: Reference | None
+) -> tuple[str, ...]:
+    """Return the statements that bring the user's own arrays to `shown`; none where all are printed."""
+    if function is None or all(x.array or x.kind != "same" for x in contents.values()):
+        return ()
+    return (f"from {package}.model import {function.name} as show", "", "_, shown = show()")

@@ -12,18 +12,15 @@ import jax
 import numpy as np
 
 from redco_new.errors import RedcoError
+from redco_new.request.names import package_name
 from redco_new.request.own_class import BATCH, DTYPES, Input, OwnClass
 from redco_new.own.build import AbstractModel, abstract_batch, build_abstract, call_user_code
 from redco_new.own.find import Reference, check_callable, find_reference
-from redco_new.own.pipeline import PipelineSource, pipeline_source
-from redco_new.own.recipes import (
-    OwnRecipe,
-    Output,
-    count_ids,
-    find_output,
-    find_recipe,
-    name_target,
-)
+from redco_new.own.contents import Content, find_contents
+from redco_new.own.examples import setup_statements
+from redco_new.own.outputs import Output, find_output
+from redco_new.own.pipeline import Examples, PipelineSource, pipeline_source
+from redco_new.own.recipes import OwnRecipe, find_recipe, name_target
 from redco_new.own.source import ModelSource, model_source
 
 
@@ -34,15 +31,17 @@ class OwnModel:
     abstract: the class, and what follows from its trace
     recipe: how it is trained
     output: the one of its outputs that is trained
-    inputs: of its call, with the number of ids of those that hold ids
+    contents: what made-up examples have in each of its inputs
     example: the function that gives its arguments, if there is one
+    package: the import name of the project
     """
 
     abstract: AbstractModel
     recipe: OwnRecipe
     output: Output
-    inputs: Mapping[str, Input]
+    contents: Mapping[str, Content]
     example: Reference | None
+    package: str
 
     @property
     def name(self) -> str:
@@ -53,6 +52,11 @@ class OwnModel:
     def references(self) -> list[Reference]:
         """What model.py of the project imports of the user's."""
         return [self.abstract.reference, *([self.example] if self.example else [])]
+
+    @property
+    def inputs(self) -> Mapping[str, Input]:
+        """The inputs of its call."""
+        return self.abstract.inputs
 
     @property
     def stateful(self) -> bool:
@@ -67,7 +71,10 @@ class OwnModel:
     @cached_property
     def pipeline(self) -> PipelineSource:
         """What pipeline.py of the project prints."""
-        return pipeline_source(self.recipe, self.inputs, self.output)
+        target, shape = name_target(self.recipe, self.inputs), self.output.shape[1:]
+        setup = setup_statements(self.contents, self.package, self.example)
+        examples = Examples(self.inputs, self.contents, target, shape, setup)
+        return pipeline_source(self.recipe, examples)
 
     def batch(self, rows: int) -> dict[str, jax.ShapeDtypeStruct]:
         """Return an abstract batch of `rows` rows, as the pipeline of the project makes them."""
@@ -97,7 +104,8 @@ def find_own(model: str, recipe: str, own: OwnClass, project: str, folder: Path)
         arguments, inputs = _call_example(where, example)
     abstract = build_abstract(reference, where, arguments, inputs)
     output = find_output(own_recipe, abstract, own.output)
-    return OwnModel(abstract, own_recipe, output, count_ids(own_recipe, abstract, output), example)
+    contents = find_contents(own_recipe, abstract, output, where)
+    return OwnModel(abstract, own_recipe, output, contents, example, package_name(project))
 
 
 def _call_example(where: str, example: Reference) -> tuple[dict[str, Any], dict[str, Input]]:
@@ -116,5 +124,5 @@ def _read_input(where: str, name: str, x: Any) -> Input:
     if not shape or dtype not in DTYPES:
         what = f"the input {name} is no array with a first dim {BATCH}, of {', '.join(DTYPES)}"
         raise RedcoError(where, what, "give a numpy array")
-    whole = isinstance(x, np.ndarray | jax.Array) and np.issubdtype(dtype, np.integer)
-    return Input(tuple(shape[1:]), dtype, int(x.max()) + 1 if whole and dtype != "uint8" else None)
+    is_array = isinstance(x, np.ndarray | jax.Array) and len(x)
+    return Input(tuple(shape[1:]), dtype, value=np.asarray(x[0]) if is_array else None)

@@ -6,15 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from redco_new.request.own_class import Input
-from redco_new.own.examples import (
-    OF_CLASS,
-    OF_LEVEL,
-    UNRELATED,
-    array_statements,
-    dtype_source,
-    input_kind,
-)
-from redco_new.own.recipes import OwnRecipe, Output, name_target
+from redco_new.own.contents import Content, dtype_source
+from redco_new.own.examples import OF_CLASS, OF_LEVEL, UNRELATED, array_statements
+from redco_new.own.recipes import OwnRecipe
 
 
 @dataclass(frozen=True)
@@ -25,6 +19,7 @@ class ClassifySource:
     target: the key of the labels in a batch
     call: of the model, with a batch
     has_level: whether examples need a level of their class, which arrays of numbers have
+    setup: statements before examples are made
     arrays: for each input, the statements that put its array into an example
     """
 
@@ -32,6 +27,7 @@ class ClassifySource:
     target: str
     call: str
     has_level: bool
+    setup: tuple[str, ...]
     arrays: tuple[str, ...]
 
 
@@ -42,12 +38,14 @@ class RegressSource:
     target: the key of the target in a batch
     shape: of the target of one example
     call: of the model, with a batch
+    setup: statements before examples are made
     arrays: for each input, the statements that put its array into an example
     """
 
     target: str
     shape: tuple[int, ...]
     call: str
+    setup: tuple[str, ...]
     arrays: tuple[str, ...]
 
 
@@ -55,7 +53,7 @@ class RegressSource:
 class LmSource:
     """What templates/own/lm/pipeline.py.jinja prints.
 
-    vocab_size: how many ids the logits are of
+    words: how many ids examples have
     length: of a sequence
     prompt_length: how many ids of an example predict() continues
     ids: the input that is continued
@@ -64,10 +62,11 @@ class LmSource:
     id_count: an expression: how many ids of a batch on the host count
     call: of the model, with a batch
     next_call: of a copy of the model, with `ids_BS` for the ids
+    setup: statements before examples are made
     arrays: for each other input, the statements that put its array into an example
     """
 
-    vocab_size: int
+    words: int
     length: int
     prompt_length: int
     ids: str
@@ -76,6 +75,7 @@ class LmSource:
     id_count: str
     call: str
     next_call: str
+    setup: tuple[str, ...]
     arrays: tuple[str, ...]
 
 
@@ -83,7 +83,7 @@ class LmSource:
 class Seq2seqSource:
     """What templates/own/seq2seq/pipeline.py.jinja prints.
 
-    vocab_size: how many ids examples have
+    words: how many ids examples have
     source: the input that is read
     source_length: how many ids it has
     source_dtype: its dtype, as Python
@@ -92,10 +92,11 @@ class Seq2seqSource:
     target_dtype: its dtype, as Python
     call: of the model, with a batch
     next_call: of a copy of the model, with `ids_BT` for the target
+    setup: statements before examples are made
     arrays: for each other input, the statements that put its array into an example
     """
 
-    vocab_size: int
+    words: int
     source: str
     source_length: int
     source_dtype: str
@@ -104,96 +105,127 @@ class Seq2seqSource:
     target_dtype: str
     call: str
     next_call: str
+    setup: tuple[str, ...]
     arrays: tuple[str, ...]
 
 
 PipelineSource = ClassifySource | RegressSource | LmSource | Seq2seqSource
 
 
-def pipeline_source(
-    recipe: OwnRecipe, inputs: Mapping[str, Input], output: Output
-) -> PipelineSource:
+@dataclass(frozen=True)
+class Examples:
+    """What a pipeline makes up, and learns.
+
+    inputs: of a call
+    contents: what examples have in each input
+    target: the key of the target in a batch; "" if there is none
+    shape: of the output of one example
+    setup: the statements that bring the arrays of the user's function, if some are not printed
+    """
+
+    inputs: Mapping[str, Input]
+    contents: Mapping[str, Content]
+    target: str
+    shape: tuple[int, ...]
+    setup: tuple[str, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The inputs that have ids which vary: in a recipe of texts, those that are learned."""
+        return tuple(name for name, content in self.contents.items() if content.kind == "ids")
+
+    def statements(
+        self, by_kind: Mapping[str, str], without: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
+        """Return the statements that put each input but for `without` into an example."""
+        return array_statements(by_kind, self.inputs, self.contents, without)
+
+    def call(self, model: str = "model", replaced: Mapping[str, str] | None = None) -> str:
+        """Return a call of `model` with the inputs of `batch`, some `replaced`: input -> Python."""
+        values = {name: f'batch["{name}"]' for name in self.inputs} | dict(replaced or {})
+        return f"{model}({', '.join(f'{name}={value}' for name, value in values.items())})"
+
+
+def pipeline_source(recipe: OwnRecipe, examples: Examples) -> PipelineSource:
     """Return what the template of a recipe's pipeline prints."""
-    return SOURCES[recipe.name](name_target(recipe, inputs), inputs, output.shape[1:])
+    return SOURCES[recipe.name](examples)
 
 
-def _classify_source(
-    target: str, inputs: Mapping[str, Input], shape: tuple[int, ...]
-) -> ClassifySource:
-    """Return what pipeline.py of a classifier prints; `shape` is (classes,)."""
+def _classify_source(examples: Examples) -> ClassifySource:
+    """Return what pipeline.py of a classifier prints; the output is (classes,)."""
     return ClassifySource(
-        classes=shape[0],
-        target=target,
-        call=_model_call(inputs),
-        has_level=any(input_kind(x) == "numbers" for x in inputs.values()),
-        arrays=array_statements(OF_CLASS, inputs),
+        classes=examples.shape[0],
+        target=examples.target,
+        call=examples.call(),
+        setup=examples.setup,
+        has_level=any(content.kind == "numbers" for content in examples.contents.values()),
+        arrays=examples.statements(OF_CLASS),
     )
 
 
-def _regress_source(
-    target: str, inputs: Mapping[str, Input], shape: tuple[int, ...]
-) -> RegressSource:
-    """Return what pipeline.py of a regression prints; `shape` is that of the target."""
+def _regress_source(examples: Examples) -> RegressSource:
+    """Return what pipeline.py of a regression prints; the output is of the target's shape."""
     return RegressSource(
-        target=target,
-        shape=shape,
-        call=_model_call(inputs),
-        arrays=array_statements(OF_LEVEL, inputs),
+        target=examples.target,
+        shape=examples.shape,
+        call=examples.call(),
+        setup=examples.setup,
+        arrays=examples.statements(OF_LEVEL),
     )
 
 
-def _lm_source(_: str, inputs: Mapping[str, Input], shape: tuple[int, ...]) -> LmSource:
-    """Return what pipeline.py of a language model prints; `shape` is (S, vocabulary)."""
-    ids = _id_inputs(inputs)[0]
-    masks = [k for k, x in inputs.items() if input_kind(x) == "mask" and len(x.shape) == 1]
-    rolled = f'jnp.roll(batch["{masks[0]}"], -1, axis=1).astype(jnp.float32)' if masks else ""
+def _lm_source(examples: Examples) -> LmSource:
+    """Return what pipeline.py of a language model prints; the output is (S, vocabulary)."""
+    (ids,) = examples.texts
+    weights, id_count = _counting(examples, ids)
     return LmSource(
-        vocab_size=shape[-1],
-        length=shape[0],
-        prompt_length=max(1, shape[0] // 2),  # as much to read as to write
+        words=examples.contents[ids].below,
+        length=examples.shape[0],
+        prompt_length=max(1, examples.shape[0] // 2),  # as much to read as to write
         ids=ids,
-        ids_dtype=dtype_source(inputs[ids]),
-        weights=rolled or "jnp.ones(labels_BS.shape)",
-        id_count=f'batch["{masks[0]}"].sum()' if masks else f'batch["{ids}"].size',
-        call=_model_call(inputs),
-        next_call=_model_call(inputs, model="copy", replaced={ids: "ids_BS"}),
-        arrays=array_statements(UNRELATED, inputs, without=(ids,)),
+        ids_dtype=dtype_source(examples.inputs[ids]),
+        weights=weights,
+        id_count=id_count,
+        call=examples.call(),
+        next_call=examples.call(model="copy", replaced={ids: "ids_BS"}),
+        setup=examples.setup,
+        arrays=examples.statements(UNRELATED, without=(ids,)),
     )
 
 
-def _seq2seq_source(_: str, inputs: Mapping[str, Input], shape: tuple[int, ...]) -> Seq2seqSource:
-    """Return what pipeline.py of an encoder and decoder prints; `shape` is (T, vocabulary)."""
-    source, target = _id_inputs(inputs)[:2]
+def _counting(examples: Examples, ids: str) -> tuple[str, str]:
+    """Return Python for which ids count, of labels_BS, and how many of a batch do."""
+    masks = [(name, x.counts) for name, x in examples.contents.items() if x.counts]
+    if not masks:
+        return "jnp.ones(labels_BS.shape)", f'batch["{ids}"].size'
+    name, counts = masks[0]
+    rolled = f'jnp.roll(batch["{name}"], -1, axis=1)'
+    if counts == "zeros":
+        return f"({rolled} == 0).astype(jnp.float32)", f'(batch["{name}"] == 0).sum()'
+    return f"{rolled}.astype(jnp.float32)", f'batch["{name}"].sum()'
+
+
+def _seq2seq_source(examples: Examples) -> Seq2seqSource:
+    """Return what pipeline.py of an encoder and decoder prints; the output is (T, vocabulary)."""
+    source, target = examples.texts
     return Seq2seqSource(
-        vocab_size=min(shape[-1], inputs[source].below or shape[-1]),
+        words=min(examples.contents[name].below for name in examples.texts),
         source=source,
-        source_length=inputs[source].shape[0],
-        source_dtype=dtype_source(inputs[source]),
+        source_length=examples.inputs[source].shape[0],
+        source_dtype=dtype_source(examples.inputs[source]),
         target=target,
-        target_length=inputs[target].shape[0],
-        target_dtype=dtype_source(inputs[target]),
-        call=_model_call(inputs),
-        next_call=_model_call(inputs, model="copy", replaced={target: "ids_BT"}),
-        arrays=array_statements(UNRELATED, inputs, without=(source, target)),
+        target_length=examples.inputs[target].shape[0],
+        target_dtype=dtype_source(examples.inputs[target]),
+        call=examples.call(),
+        next_call=examples.call(model="copy", replaced={target: "ids_BT"}),
+        setup=examples.setup,
+        arrays=examples.statements(UNRELATED, without=(source, target)),
     )
 
 
-SOURCES: Mapping[str, Callable[[str, Mapping[str, Input], tuple[int, ...]], PipelineSource]] = {
+SOURCES: Mapping[str, Callable[[Examples], PipelineSource]] = {
     "classify": _classify_source,
     "regress": _regress_source,
     "lm": _lm_source,
     "seq2seq": _seq2seq_source,
 }
-
-
-def _model_call(
-    inputs: Mapping[str, Input], model: str = "model", replaced: Mapping[str, str] | None = None
-) -> str:
-    """Return a call of `model` with the inputs of `batch`, some of them `replaced`: input -> Python."""
-    values = {name: f'batch["{name}"]' for name in inputs} | dict(replaced or {})
-    return f"{model}({', '.join(f'{name}={value}' for name, value in values.items())})"
-
-
-def _id_inputs(inputs: Mapping[str, Input]) -> list[str]:
-    """Return the names of the inputs that are ids (B, S), in their order."""
-    return [name for name, x in inputs.items() if x.below and len(x.shape) == 1]

@@ -9,7 +9,7 @@ from typing import Any
 from redco_new.request.own_class import Input
 from redco_new.own.build import AbstractModel
 from redco_new.own.find import Reference
-from redco_new.own.recipes import Output
+from redco_new.own.outputs import Output
 from redco_new.own.signature import MODES
 
 # Flags of train.py, which an argument of the constructor cannot have too.

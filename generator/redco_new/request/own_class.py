@@ -26,12 +26,14 @@ class Input:
     """An input of a model.
 
     shape: of one example, without B.
-    below: ids are less than this; None for what is no id.
+    below: ids are less than this; None where the user does not say so.
+    value: the array of one example, a numpy array of the user's function; None where only its shape is clear.
     """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     below: int | None = None
+    value: Any = field(default=None, compare=False)
 
     def to_toml(self) -> str:
         """Return it as an inline table; `parse` gives an equal Input back."""

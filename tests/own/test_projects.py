@@ -48,6 +48,16 @@ PROJECTS = {
         "classify",
         '[model]\nfeatures = [8, 16]\n[inputs]\nimage = {shape = ["B", 8, 8, 1]}\n',
     ),
+    "boxed": (
+        "nets_sharded.py:Boxed",
+        "classify",
+        '[model]\nwidth = 16\n[inputs]\nx = {shape = ["B", 12]}\n',
+    ),
+    "placed": (
+        "nets_sharded.py:Placed",
+        "classify",
+        '[model]\nwidth = 16\n[inputs]\nx = {shape = ["B", 12]}\n',
+    ),
     "translator": (
         "nets_linen.py:Translator",
         "seq2seq",
@@ -70,7 +80,7 @@ RUN = ("mixer",)  # whose programs are run too; the tests of all train two steps
 def folder(tmp_path_factory):
     """Where the classes are; the projects are made there."""
     path = tmp_path_factory.mktemp("own")
-    for name in ("nets_linen.py", "nets_nnx.py", "nets_text.py", "example.py"):
+    for name in ("nets_linen.py", "nets_nnx.py", "nets_sharded.py", "nets_text.py", "example.py"):
         shutil.copy(HERE / name, path)
     return path
 
@@ -125,7 +135,7 @@ def results(folder):
         yield {name: pool.submit(work, name) for name in PROJECTS}
 
 
-pytestmark = pytest.mark.slow  # whole projects of eight classes, three minutes
+pytestmark = pytest.mark.slow  # whole projects of ten classes, four minutes
 
 
 @pytest.mark.parametrize("name", PROJECTS)

@@ -61,8 +61,11 @@ def new(
     if model is None:
         raise RedcoError("command line", "Missing option '--model'", "see redco-new --help")
     request = Request.from_flags(name, folder=parent / name, **flags)
+    notes: list[str] = []
     with status() as progress:
-        target = create_project(request, parent, source, progress)
+        target = create_project(request, parent, source, progress, notes.append)
+    for note in notes:
+        print(f"note: {note}")
     print(f"Created {target}. What to do next:\n")
     for command in next_commands(request, target):
         print(f"  {command}")

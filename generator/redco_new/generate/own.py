@@ -65,6 +65,7 @@ def read_own_class(request: Request, template: Template) -> Design:
         lambda: _program(request, model, files),
         stateful=model.stateful,
         packages=find_requirements(model.references),
+        notes=model.notes,
     )
 
 

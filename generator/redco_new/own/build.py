@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,10 @@ from jax.extend.core import Jaxpr, jaxprs_in_params
 from jax.tree_util import GetAttrKey, KeyEntry, tree_leaves_with_path
 
 from redco_new.errors import RedcoError
+from redco_new.render.execute import use_runtime
 from redco_new.request.own_class import Input
 from redco_new.sharding import error_advice, error_location, error_message
+from redco_new.own.annotations import MESH, names_in_variables, places_arrays
 from redco_new.own.find import Reference
 from redco_new.own.signature import MODES, check_arguments, check_inputs
 from redco_new.own.flows import Use
@@ -29,6 +31,16 @@ T = TypeVar("T")
 ROWS = 8
 # The primitives of JAX that draw: those of keys of jax.random (threefry and rbg), and of gamma.
 RANDOM_PRIMITIVES = {"random_bits", "random_gamma", "threefry2x32", "rng_bit_generator"}
+
+
+class _Trace(NamedTuple):
+    """A class made, with its collections of Linen, and a call: its program, outputs, uses of inputs."""
+
+    model: nnx.Module
+    collections: tuple[str, ...]
+    program: Jaxpr
+    outputs: dict[Path, jax.ShapeDtypeStruct]
+    uses: dict[str, Use]
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,7 @@ class AbstractModel:
     random: whether a call draws random numbers
     collections: of Linen, that a call changes
     stateful: whether it has more than parameters, or computes otherwise in training
+    shardings: its sharding annotations, in words, which a project ignores; "" if it has none
     """
 
     reference: Reference
@@ -59,6 +72,7 @@ class AbstractModel:
     random: bool
     collections: tuple[str, ...]
     stateful: bool
+    shardings: str
 
 
 def build_abstract(
@@ -84,14 +98,17 @@ def build_abstract(
             return _build_linen(cls, arguments, inputs, mode)
         return cls(**arguments, **({"rngs": nnx.Rngs(0)} if takes_rngs else {}))
 
-    model = call_user_code(name, lambda: nnx.eval_shape(build))
-    collections = _find_collections(reference, arguments, inputs, mode) if is_linen else ()
-    program, outputs, uses = _trace_call(name, model, inputs, mode, collections)
-    _, *states = nnx.split(model, nnx.Param, nnx.RngState, ...)
+    def trace(build: Callable[[], nnx.Module]) -> _Trace:
+        model = nnx.eval_shape(build)
+        collections = _find_collections(reference, arguments, inputs, mode) if is_linen else ()
+        return _Trace(model, collections, *_trace_call(model, inputs, mode, collections))
+
+    traced, shardings = _trace_or_ignore_shardings(name, build, trace)
+    _, *states = nnx.split(traced.model, nnx.Param, nnx.RngState, ...)
     params, streams, rest = states
     if not jax.tree.leaves(params):
         raise RedcoError("--model", f"{name} has no parameters", "there is nothing to train")
-    random = _draws_random(program) if is_linen else bool(jax.tree.leaves(streams))
+    random = _draws_random(traced.program) if is_linen else bool(jax.tree.leaves(streams))
     return AbstractModel(
         reference=reference,
         linen=is_linen,
@@ -99,11 +116,12 @@ def build_abstract(
         inputs=inputs,
         takes_rngs=takes_rngs,
         mode=mode,
-        outputs=outputs,
-        uses=uses,
+        outputs=traced.outputs,
+        uses=traced.uses,
         random=random,
-        collections=collections,
+        collections=traced.collections,
         stateful=random or bool(mode) or bool(jax.tree.leaves(rest)),
+        shardings=shardings,
     )
 
 
@@ -130,6 +148,39 @@ def _build_linen(
     return net.lazy_init(**zeros, **_mode_argument(mode, False))
 
 
+def _trace_or_ignore_shardings(
+    name: str, build: Callable[[], nnx.Module], trace: Callable[[Callable[[], nnx.Module]], _Trace]
+) -> tuple[_Trace, str]:
+    """Return (trace(build), ""); or what it is without the class's shardings, and which those are.
+
+    Raises RedcoError with the user's line.
+    """
+    use_runtime()
+    from redco_runtime.unsharded import forget_shardings, ignore_shardings
+
+    try:
+        with jax.sharding.use_abstract_mesh(MESH):
+            traced = trace(build)
+        if not names_in_variables(traced.model) and not places_arrays(traced.program):
+            return traced, ""
+    except Exception:  # what is wrong for another reason is raised again
+        pass
+    names: set[str] = set()
+
+    def build_unsharded() -> nnx.Module:
+        model = build()
+        names.update(names_in_variables(model))
+        forget_shardings(model)
+        return model
+
+    def trace_unsharded() -> _Trace:
+        with ignore_shardings():
+            return trace(build_unsharded)
+
+    traced = call_user_code(name, trace_unsharded)
+    return traced, f"axes {', '.join(sorted(names))}" if names else "in its code"
+
+
 def _find_collections(
     reference: Reference, arguments: Mapping[str, Any], inputs: Mapping[str, Input], mode: str
 ) -> tuple[str, ...]:
@@ -139,20 +190,17 @@ def _find_collections(
         net, key = reference.value(**arguments), jax.random.key(0)
         return net.init(key, **batch, **_mode_argument(mode, False))
 
-    variables = call_user_code(
-        reference.name, lambda: jax.eval_shape(init, abstract_batch(inputs, 1))
-    )
+    variables = jax.eval_shape(init, abstract_batch(inputs, 1))
     return tuple(name for name in variables if name != "params")
 
 
 def _trace_call(
-    name: str,
     model: nnx.Module,
     inputs: Mapping[str, Input],
     mode: str,
     collections: tuple[str, ...],
 ) -> tuple[Jaxpr, dict[Path, jax.ShapeDtypeStruct], dict[str, Use]]:
-    """Return (program, outputs, uses of inputs) of a call in training. Raises RedcoError."""
+    """Return (program, outputs, uses of inputs) of a call in training."""
     graph, *(params, rest) = nnx.split(model, nnx.Param, ...)
     batch = abstract_batch(inputs, ROWS)
     mutable = {"mutable": list(collections)} if collections else {}
@@ -166,7 +214,7 @@ def _trace_call(
         return list(outputs.values())
 
     trace = jax.make_jaxpr(forward, return_shape=True)
-    program, outputs = call_user_code(name, lambda: trace(params, rest, batch))
+    program, outputs = trace(params, rest, batch)
     sizes = [len(jax.tree.leaves(tree)) for tree in (params, rest)]
     names = [""] * sum(sizes) + sorted(batch)  # a dict is flattened in the order of its keys
     parameters = [index < sizes[0] for index in range(len(names))]

@@ -63,6 +63,16 @@ class OwnModel:
         """Whether it has more than parameters, or computes otherwise in training."""
         return self.abstract.stateful
 
+    @property
+    def notes(self) -> list[str]:
+        """What its user should know."""
+        shardings = self.abstract.shardings
+        if not shardings:
+            return []
+        return [
+            f"ignored: the sharding annotations of {self.name} ({shardings}); the layout is redco's"
+        ]
+
     @cached_property
     def source(self) -> ModelSource:
         """What model.py of the project prints."""

@@ -28,6 +28,7 @@ class ModelSource:
     name: of the user's class
     flax: "Flax Linen" or "Flax NNX"
     imports: the lines of all imports, of which the user's come last
+    decorators: of the class of model.py
     model_class: the class of model.py, which wraps the user's
     config_class: the dataclass of its settings
     config_docstring: what the settings are
@@ -41,6 +42,7 @@ class ModelSource:
     name: str
     flax: str
     imports: tuple[str, ...]
+    decorators: tuple[str, ...]
     model_class: str
     config_class: str
     config_docstring: str
@@ -81,6 +83,7 @@ def model_source(
         name=name,
         flax="Flax Linen" if model.linen else "Flax NNX",
         imports=_imports(model, example),
+        decorators=("@unsharded  # sharding.py has the layout",) if model.shardings else (),
         model_class=f"{name}Model",
         config_class=f"{name}Config",
         config_docstring=_config_docstring(name, settings, example),
@@ -104,6 +107,8 @@ def _imports(model: AbstractModel, example: Reference | None) -> tuple[str, ...]
     lines += ["", "import jax"]
     lines += ["import jax.numpy as jnp"] if model.linen else []
     lines += ["from flax import nnx", ""]
+    if model.shardings:
+        lines += ["from redco_runtime.unsharded import unsharded", ""]
     for (folder, module), together in names.items():
         line = f"from {module} import {', '.join(together)}"
         if folder:

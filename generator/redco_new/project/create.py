@@ -17,11 +17,13 @@ def create_project(
     parent: Path,
     source: Path | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Write the project that `request` asks for to `parent`/name and return that path.
 
     source: a fork of redco's template, or None for redco's own.
     progress: called with what is done next.
+    note: called with what the user should know of the model.
     Raises RedcoError, and leaves nothing behind, if the place is taken or cannot be written to.
     """
     target = parent / request.name
@@ -40,6 +42,8 @@ def create_project(
         progress("rendering")
         files = print_files(template, model, project_context(model, program, plan))
     progress(f"writing {target}")
+    for text in model.notes:
+        note(text)
     fork = source is not None
     write_project(target, {**files, **records(request, files, fork, model.record)})
     return target

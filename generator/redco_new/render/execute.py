@@ -10,14 +10,19 @@ from redco_new.render import assets
 from redco_new.errors import RedcoError
 
 
+def use_runtime() -> None:
+    """Make redco_runtime importable, as the generator has it."""
+    runtime = str(assets.runtime())
+    if runtime not in sys.path:
+        sys.path.append(runtime)
+
+
 def load_text(path: str, text: str) -> ModuleType:
     """Return `text` imported as a module, which tracebacks call `path`; it may import redco_runtime.
 
     Raises RedcoError where it fails to import.
     """
-    runtime = str(assets.runtime())
-    if runtime not in sys.path:
-        sys.path.append(runtime)
+    use_runtime()
     module = ModuleType(f"redco_written_{path.replace('/', '_').removesuffix('.py')}")
     module.__file__ = path
     sys.modules[module.__name__] = module  # dataclasses look their module up

@@ -76,7 +76,7 @@ def test_what_needs_transformers_5_says_so(version, tmp_path, monkeypatch):
 def test_a_class_of_a_package_requires_it_and_a_file_does_not(tmp_path):
     (tmp_path / "written.py").write_text("class Net: ...\n")
     classes = ("transformers:PretrainedConfig", "jax:Array", "written.py:Net", "json:JSONDecoder")
-    found = find_requirements(find_reference("--model", x, tmp_path, "my-project") for x in classes)
+    found = find_requirements(find_reference("--model", x, tmp_path) for x in classes)
     assert found == ("jax<1", "transformers>=5,<6")
 
 

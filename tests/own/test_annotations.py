@@ -33,7 +33,7 @@ def test_what_is_ignored(model, axes):
 
 
 def test_a_mesh_is_neither_seen_nor_lost():
-    placed = find_reference("--model", "nets_sharded.py:Placed", HERE, "my-project").value
+    placed = find_reference("--model", "nets_sharded.py:Placed", HERE).value
 
     @unsharded
     class Net(nnx.Module):

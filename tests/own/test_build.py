@@ -30,7 +30,7 @@ def own(model, recipe, arguments, inputs, **told):
 def written(tmp_path, text):
     """A reference to the class Net of a file with that text, from its folder."""
     (tmp_path / "written.py").write_text(text)
-    return find_reference("--model", "written.py:Net", tmp_path, "my-project")
+    return find_reference("--model", "written.py:Net", tmp_path)
 
 
 def test_a_linen_class():
@@ -119,7 +119,7 @@ def test_an_output_that_is_not_there():
     ("text", "message"),
     [
         ("class Net:\n    x = 1 +\n", "written.py:2: invalid syntax: `x = 1 +`; mend that line"),
-        ("import absent_module\n", "written.py:1 in <module>: `import absent_module`: it cannot"),
+        ("import absent_module\n", "'absent_module'; pip install absent_module where redco-new is"),
         ("exit(3)\n", "written.py:1 in <module>: `exit(3)`: it cannot be imported: SystemExit: 3"),
         ("from . import other\n", "written.py:1 in <module>: `from . import other`"),
         ("class Nets:\n    pass\n", "--model: written.py has no Net; did you mean Nets?"),
@@ -131,17 +131,12 @@ def test_files_that_cannot_be_used(tmp_path, text, message):
         written(tmp_path, text)
 
 
-def test_a_file_that_hides_a_module(tmp_path):
-    for name in ("optax.py", "json.py", "my_project.py"):
-        shutil.copy(HERE / "nets_nnx.py", tmp_path / name)
-        with refused(f"{name} would hide the module"):
-            find_reference("--model", f"{name}:Noisy", tmp_path, "my-project")
-
-
 def test_modules():
-    assert find_reference("--model", "flax.nnx:Linear", HERE, "a").folder == ""
-    with refused("--model: no module absent_module; install it where redco-new is"):
-        find_reference("--model", "absent_module.nets:Net", HERE, "a")
+    assert find_reference("--model", "flax.nnx:Linear", HERE).file == ""
+    with refused(
+        "--model: no module absent_module; pip install absent_module where redco-new is; or give a file"
+    ):
+        find_reference("--model", "absent_module.nets:Net", HERE)
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,8 @@ def test_what_a_model_holds_is_trained_and_exported(results, folder):
 def test_the_class_is_imported_and_not_copied(folder, results):
     for path in (folder / "mixer").rglob("*.py"):
         assert "class Mixer(" not in path.read_text(), path
-    assert "from nets_linen import Mixer" in (folder / "mixer" / "mixer" / "model.py").read_text()
+    model = (folder / "mixer" / "mixer" / "model.py").read_text()
+    assert 'import_file(Path(__file__).parents[1] / "../nets_linen.py").Mixer' in model
 
 
 def test_redco_toml_gives_the_request_back(folder, results):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
 import inspect
 import sys
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from redco_new.errors import RedcoError
-from redco_new.request.names import TAKEN, package_name
+from redco_new.render.execute import use_runtime
 from redco_new.request.own_class import is_file
-from redco_new.sharding import error_location, error_message
+from redco_new.sharding import error_location, error_message, install_advice
 
 # How similar a name must be to be suggested, of 1: looser than difflib's 0.6, since only a few
 # names of one module compete, so that a far guess helps more than a list of all.
@@ -29,33 +28,32 @@ class Reference:
     value: the class or function itself
     name: its name in its module
     module: the module that it is in
-    folder: where the module's file lies, relative to the project; "" for an installed module
+    file: the module's file, relative to the project; "" for an installed module
     """
 
     value: Any
     name: str
     module: str
-    folder: str
+    file: str
 
 
-def find_reference(where: str, reference: str, folder: Path, project: str) -> Reference:
+def find_reference(where: str, reference: str, folder: Path) -> Reference:
     """Import what `reference` names, FILE.py:NAME or MODULE:NAME.
 
     where: the flag that `reference` was given with
     folder: of the project, which the path of a file is relative to
-    project: the project's name, which no file of the user's may have
 
     Raises RedcoError where there is no such file, module or name, or it cannot be imported.
     """
     source, _, name = reference.rpartition(":")
-    if is_file(reference):
-        module = _import_file(where, (folder / source).resolve(), project)  # it may not exist yet
-        beside = Path(source).parent.as_posix()
+    in_file = is_file(reference)
+    if in_file:
+        module = _import_file(where, (folder / source).resolve())  # the folder may not exist yet
     else:
-        module, beside = _import_module(where, source), ""
+        module = _import_module(where, source)
     if not hasattr(module, name):
         raise _missing_name(where, name, source, module)
-    return Reference(getattr(module, name), name, module.__name__, beside)
+    return Reference(getattr(module, name), name, module.__name__, source if in_file else "")
 
 
 def _missing_name(where: str, name: str, source: str, module: ModuleType) -> RedcoError:
@@ -72,30 +70,25 @@ def _missing_name(where: str, name: str, source: str, module: ModuleType) -> Red
     return RedcoError(where, f"{shown} has no {name}", todo)
 
 
-def _import_file(where: str, path: Path, project: str) -> ModuleType:
-    """Import a file as the module of its stem. Raises RedcoError if that fails."""
-    name = path.stem
+def _import_file(where: str, path: Path) -> ModuleType:
+    """Import a file as the project does, anew each time. Raises RedcoError if that fails."""
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")])
         todo = f"did you mean {' or '.join(near)}?" if near else "check the path"
         raise RedcoError(where, f"no file {_relative_path(path)}", todo)
-    if name in TAKEN or name in sys.stdlib_module_names or name == package_name(project):
-        what = f"{path.name} would hide the module {name}, which the project needs"
-        raise RedcoError(where, what, "rename the file")
-    sys.path.insert(0, str(path.parent))  # the file may import what lies beside it
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec and spec.loader  # a path that ends in .py always has both
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # the project's model.py imports it by this name
+    use_runtime()
+    from redco_runtime.importing import import_file
+
+    for name, module in list(sys.modules.items()):
+        if getattr(module, "__file__", None) == str(path):
+            del sys.modules[name]
     wrote, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing in the user's folder
     try:
-        spec.loader.exec_module(module)
+        return import_file(path)
     except (Exception, SystemExit) as error:  # the user's own code may raise anything
-        del sys.modules[name]
         raise _import_failure(path.name, error) from error
     finally:
         sys.dont_write_bytecode = wrote
-    return module
 
 
 def _import_module(where: str, name: str) -> ModuleType:
@@ -104,7 +97,7 @@ def _import_module(where: str, name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            todo = "install it where redco-new is, or give a file: --model path/to/file.py:NAME"
+            todo = f"{install_advice(error)}; or give a file: --model path/to/file.py:NAME"
             raise RedcoError(where, f"no module {error.name}", todo) from error
         raise _import_failure(name, error) from error
     except (Exception, SystemExit) as error:
@@ -121,7 +114,7 @@ def _import_failure(name: str, error: BaseException) -> RedcoError:
     return RedcoError(
         error_location(error, name),
         f"it cannot be imported: {error_message(error)}",
-        "mend that line",
+        install_advice(error) if isinstance(error, ModuleNotFoundError) else "mend that line",
     )
 
 

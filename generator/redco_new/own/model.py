@@ -106,11 +106,11 @@ def find_own(model: str, recipe: str, own: OwnClass, project: str, folder: Path)
     Raises RedcoError where there is no such class or recipe, or they do not fit each other.
     """
     own_recipe = find_recipe(recipe)
-    reference = find_reference("--model", model, folder, project)
+    reference = find_reference("--model", model, folder)
     arguments, inputs, where, example = own.arguments, own.inputs, "--config", None
     if own.example:
         where = f"--example {own.example}"
-        example = find_reference("--example", own.example, folder, project)
+        example = find_reference("--example", own.example, folder)
         arguments, inputs = _call_example(where, example)
     abstract = build_abstract(reference, where, arguments, inputs)
     output = find_output(own_recipe, abstract, own.output)

@@ -16,7 +16,7 @@ def find_requirements(references: Iterable[Reference]) -> tuple[str, ...]:
     Of one major version, that which is here: the next may not have the class any more, as
     transformers 5 has no Flax.
     """
-    modules = {x.module.partition(".")[0] for x in references if not x.folder}
+    modules = {x.module.partition(".")[0] for x in references if not x.file}
     owners = metadata.packages_distributions() if modules else {}
     names = {name for module in modules for name in owners.get(module, ())}
     return tuple(f"{name}{_same_major(metadata.version(name))}" for name in sorted(names))

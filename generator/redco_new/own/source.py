@@ -97,25 +97,21 @@ def model_source(
 
 def _imports(model: AbstractModel, example: Reference | None) -> tuple[str, ...]:
     """Return the lines of the imports of model.py."""
-    names: dict[tuple[str, str], list[str]] = {}
-    for reference in filter(None, (model.reference, example)):
-        names.setdefault((reference.folder, reference.module), []).append(reference.name)
-    in_files = any(folder for folder, _ in names)
-    lines = ["import sys"] if in_files else []
-    lines += ["from dataclasses import dataclass"]
+    references = [model.reference, *([example] if example else [])]
+    in_files = [reference for reference in references if reference.file]
+    lines = ["from dataclasses import dataclass"]
     lines += ["from pathlib import Path"] if in_files else []
     lines += ["", "import jax"]
     lines += ["import jax.numpy as jnp"] if model.linen else []
-    lines += ["from flax import nnx", ""]
-    if model.shardings:
-        lines += ["from redco_runtime.unsharded import unsharded", ""]
-    for (folder, module), together in names.items():
-        line = f"from {module} import {', '.join(together)}"
-        if folder:
-            path = f"str(Path(__file__).parents[1] / {folder!r})"
-            lines.append(f"sys.path.insert(0, {path})  # where {module}.py is")
-            line += "  # noqa: E402"
-        lines.append(line)
+    lines += ["from flax import nnx"]
+    lines += [f"from {x.module} import {x.name}" for x in references if not x.file]
+    lines += [""] if in_files or model.shardings else []
+    lines += ["from redco_runtime.importing import import_file"] if in_files else []
+    lines += ["from redco_runtime.unsharded import unsharded"] if model.shardings else []
+    lines += [""] if in_files else []
+    for x in in_files:
+        path = f"Path(__file__).parents[1] / {x.file!r}"
+        lines.append(f"{x.name} = import_file({path}).{x.name}")
     return tuple(lines)
 
 

@@ -24,7 +24,13 @@ from redco_new.sharding.divide import (
 )
 from redco_new.sharding.graph import Node
 from redco_new.sharding.plan import Plan, plan_sharding
-from redco_new.sharding.trace import ShardingError, error_advice, error_location, error_message
+from redco_new.sharding.trace import (
+    ShardingError,
+    error_advice,
+    error_location,
+    error_message,
+    install_advice,
+)
 
 __all__ = [
     "DATA",
@@ -46,6 +52,7 @@ __all__ = [
     "error_message",
     "find_ways",
     "inner_axes",
+    "install_advice",
     "neighbouring_classes",
     "plan_sharding",
     "predict_collectives",

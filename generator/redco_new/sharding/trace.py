@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import linecache
-import site
-import sysconfig
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,15 +14,10 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from redco_new.sharding.apart import path_name
+from redco_new.sharding.frames import owner_of
 
 Tree = Any  # of arrays or ShapeDtypeStructs
 Forward = Callable[[Tree, Tree], Tree]  # (params, batch) -> outputs
-
-# A frame of a traceback is the user's own if its file lies in neither of these.
-INSTALLED = tuple(
-    {*site.getsitepackages(), *map(sysconfig.get_path, ("purelib", "platlib", "stdlib"))}
-)
-GENERATOR = f"{Path(__file__).parents[1]}/"
 
 # The first entry that an error is an instance of says what to do about it.
 ADVICE: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
@@ -126,6 +119,8 @@ def _untraceable(error: Exception) -> str:
 
 def error_advice(error: Exception) -> str:
     """Return what to do about a model that raises `error` while it is traced."""
+    if isinstance(error, ModuleNotFoundError):
+        return install_advice(error)
     return next((text for kinds, text in ADVICE if isinstance(error, kinds)), OTHER_ADVICE)
 
 
@@ -134,15 +129,27 @@ def error_message(error: BaseException) -> str:
     return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
 
 
+def install_advice(error: ModuleNotFoundError) -> str:
+    """Return what to do about a module that is missing."""
+    package = (error.name or "").partition(".")[0]
+    if not package or package in sys.modules:  # it is here, and lacks that part
+        return "mend that line, or install the version of it that has that"
+    return f"pip install {package} where redco-new is"
+
+
 def error_location(error: BaseException, nowhere: str = "the model") -> str:
     """Return `file:line in function: source` of the last line of the user's own code.
 
-    nowhere: what to return if no line of the traceback is the user's.
+    Where that called a package that has the class, or part of it, the last line of that comes first.
+
+    nowhere: what to return if no line of the traceback is of either.
     """
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not f.filename.startswith((*INSTALLED, GENERATOR, "<"))]
-    if not own:
-        return nowhere
-    frame = own[-1]
-    text = linecache.getline(frame.filename, frame.lineno or 0).strip()
-    return f"{frame.filename}:{frame.lineno} in {frame.name}: `{text}`"
+    last: dict[str, str] = {}
+    for frame in traceback.extract_tb(error.__traceback__):
+        owner = owner_of(frame.filename)
+        text = linecache.getline(frame.filename, frame.lineno or 0).strip()
+        if owner == "user":
+            last.pop("package", None)  # it has called back
+        last[owner] = f"{frame.filename}:{frame.lineno} in {frame.name}: `{text}`"
+    lines = [last[owner] for owner in ("package", "user") if owner in last]
+    return ", from ".join(lines) or nowhere

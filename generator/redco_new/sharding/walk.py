@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sysconfig
 from collections.abc import Callable, Sequence
 
 from jax._src import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
+from redco_new.sharding.frames import owner_of
 from redco_new.sharding.graph import Atom, Body, Graph, Value
 
 Rule = Callable[[Graph, JaxprEqn, list[Value]], list[Value]]
 RULES: dict[str, Rule] = {}  # primitive -> (graph, equation, inputs) -> outputs
-
-# Lines in them are not the user's: _source_line goes on to the line that called them.
-LIBRARIES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 
 def rule(*primitives: str) -> Callable[[Rule], Rule]:
@@ -61,12 +58,12 @@ def _without_rule(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Valu
 
 
 def _source_line(eqn: JaxprEqn) -> str:
-    """Return `file.py:12 (function)` of the user's line that made an equation, or "".
+    """Return `file.py:12 (function)` of the line of the model that made an equation, or "".
 
-    Where an installed library made it (a layer of Flax), it is the line that called the library.
+    Where a library made it (a layer of Flax), it is the line that called the library.
     """
     frames = list(source_info_util.user_frames(eqn.source_info.traceback))
-    own = (frame for frame in frames if not frame.file_name.startswith(LIBRARIES))
+    own = (frame for frame in frames if owner_of(frame.file_name) != "library")
     frame = next(own, frames[0] if frames else None)
     if frame is None:
         return ""

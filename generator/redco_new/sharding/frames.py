@@ -1,0 +1,28 @@
+"""Whose line it is: of the user, of a package that models are in, or of what models are made with."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+from typing import Literal
+
+Owner = Literal["user", "package", "library"]
+
+INSTALLED = {"site-packages", "dist-packages"}  # folders that pip and Debian install into
+# Packages that models call, and that no model is in.
+LIBRARIES = {"beartype", "chex", "distrax", "einops", "flax", "jax", "jaxlib", "jaxtyping"} | {
+    *("numpy", "optax", "redco_new", "redco_runtime")
+}
+STDLIB = f"{sysconfig.get_path('stdlib')}/"
+GENERATOR = f"{Path(__file__).parents[1]}/"
+
+
+def owner_of(file: str) -> Owner:
+    """Return whose file it is; code of no file, such as that of dataclasses, is a library's."""
+    parts = Path(file).parts
+    inside = [i for i, part in enumerate(parts) if part in INSTALLED]
+    if inside:
+        package = parts[inside[-1] + 1].removesuffix(".py")
+        return "library" if package in LIBRARIES else "package"
+    own = file.startswith((STDLIB, GENERATOR, "<")) or "redco_runtime" in parts
+    return "library" if own else "user"

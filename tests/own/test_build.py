@@ -143,7 +143,10 @@ def test_modules():
     ("body", "message"),
     [
         ("return 3", "example() gives no pair of dicts"),
-        ("return {}, {'x': 3}", "the input x is no array with a first dim B"),
+        (
+            "return {'dims': {'in': 3, 'hidden': 3, 'out': 3}}, {'x': 3}",
+            "no array of the call of Pair",
+        ),
         ("return {}[0]", "`return {}[0]`: example cannot be traced: KeyError: 0"),
     ],
 )

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,16 +16,16 @@ from jax.tree_util import GetAttrKey, KeyEntry, tree_leaves_with_path
 
 from redco_new.errors import RedcoError
 from redco_new.render.execute import use_runtime
-from redco_new.request.own_class import Input
-from redco_new.sharding import error_advice, error_location, error_message
+from redco_new.request.own_class import BATCH, Input
 from redco_new.own.annotations import MESH, names_in_variables, places_arrays
+from redco_new.own.call import Call
 from redco_new.own.find import Reference
-from redco_new.own.signature import MODES, check_arguments, check_inputs
+from redco_new.own.maker import call_user_code, read_maker
+from redco_new.own.signature import MODES, check_inputs
 from redco_new.own.flows import Use
 from redco_new.own.uses import find_uses
 
 Path = tuple[KeyEntry, ...]  # of an array, in what a call gives
-T = TypeVar("T")
 # Rows of the batch that is traced, by which an output with B is recognized: more than the one row
 # that broadcasts, and few, since a number that is also the first dim of another array misleads.
 ROWS = 8
@@ -47,10 +47,11 @@ class _Trace(NamedTuple):
 class AbstractModel:
     """A class of the user's own, how it is made and called, and what follows from a trace of its call.
 
-    reference: the class
+    reference: the class, or what makes or is a module
+    name: of the class
     linen: whether it is of Flax Linen; it is of NNX otherwise
     arguments: of its constructor, by name
-    inputs: of its call, by name
+    call: what its call gets
     takes_rngs: whether the constructor takes rngs
     mode: the argument of the call that tells training from evaluation, or ""
     outputs: what a call gives, path -> array with ROWS rows
@@ -62,9 +63,10 @@ class AbstractModel:
     """
 
     reference: Reference
+    name: str
     linen: bool
     arguments: Mapping[str, Any]
-    inputs: Mapping[str, Input]
+    call: Call
     takes_rngs: bool
     mode: str
     outputs: Mapping[Path, jax.ShapeDtypeStruct]
@@ -74,34 +76,40 @@ class AbstractModel:
     stateful: bool
     shardings: str
 
+    @property
+    def inputs(self) -> dict[str, Input]:
+        """The arrays with B that its call gets, by name."""
+        return self.call.inputs
+
 
 def build_abstract(
-    reference: Reference, where: str, arguments: Mapping[str, Any], inputs: Mapping[str, Input]
+    reference: Reference, where: str, arguments: Mapping[str, Any], call: Call
 ) -> AbstractModel:
-    """Make and call the class `reference` with abstract arrays.
+    """Make and call what `reference` names with abstract arrays: a class, or what makes a module of it.
 
-    where: what gave the arguments and inputs
+    where: what gave the arguments, of the constructor and of the call
 
     Raises RedcoError for what is no Flax module, for arguments that it does not take or that it
     lacks, and for what cannot be traced, with the user's line.
     """
-    cls, name = reference.value, reference.name
-    if not (isinstance(cls, type) and issubclass(cls, linen.Module | nnx.Module)):
-        what = f"{name} is not a Flax module, of flax.nnx or flax.linen"
-        raise RedcoError("--model", what, "derive the class from nnx.Module or nn.Module")
-    takes_rngs = check_arguments(where, name, inspect.signature(cls.__init__), arguments)
-    mode = check_inputs(where, name, inspect.signature(cls.__call__), inputs)
-    is_linen = issubclass(cls, linen.Module)
+    maker = read_maker(reference, where, arguments)
+    cls = maker.module_class
+    name, is_linen = cls.__name__, issubclass(cls, linen.Module)
+    if not callable(getattr(cls, call.method, None)):
+        raise RedcoError(f"{where}: method", f"{name} has no {call.method}", "give one that it has")
+    mode = check_inputs(where, name, inspect.signature(getattr(cls, call.method)), call.arguments)
+    if not call.inputs:
+        what = f"no array of the call of {name} has a first dim {BATCH}"
+        raise RedcoError(f"{where}: [inputs]", what, "give the arrays that examples have")
 
     def build() -> nnx.Module:
-        if issubclass(cls, linen.Module):
-            return _build_linen(cls, arguments, inputs, mode)
-        return cls(**arguments, **({"rngs": nnx.Rngs(0)} if takes_rngs else {}))
+        module = maker.make()
+        return _initialize(module, call, mode) if isinstance(module, linen.Module) else module
 
     def trace(build: Callable[[], nnx.Module]) -> _Trace:
         model = nnx.eval_shape(build)
-        collections = _find_collections(reference, arguments, inputs, mode) if is_linen else ()
-        return _Trace(model, collections, *_trace_call(model, inputs, mode, collections))
+        collections = _find_collections(maker.make, call, mode) if is_linen else ()
+        return _Trace(model, collections, *_trace_call(model, call, mode, collections))
 
     traced, shardings = _trace_or_ignore_shardings(name, build, trace)
     _, *states = nnx.split(traced.model, nnx.Param, nnx.RngState, ...)
@@ -111,10 +119,11 @@ def build_abstract(
     random = _draws_random(traced.program) if is_linen else bool(jax.tree.leaves(streams))
     return AbstractModel(
         reference=reference,
+        name=name,
         linen=is_linen,
         arguments=arguments,
-        inputs=inputs,
-        takes_rngs=takes_rngs,
+        call=call,
+        takes_rngs=maker.takes_rngs,
         mode=mode,
         outputs=traced.outputs,
         uses=traced.uses,
@@ -125,27 +134,16 @@ def build_abstract(
     )
 
 
-def call_user_code(name: str, function: Callable[[], T]) -> T:
-    """Return function(), which runs the user's `name`. Raises RedcoError with the user's line."""
-    try:
-        return function()
-    except Exception as error:  # the user's own code may raise anything
-        what = f"{name} cannot be traced: {error_message(error).rstrip('.')}"
-        raise RedcoError(error_location(error, name), what, error_advice(error)) from error
-
-
 def abstract_batch(inputs: Mapping[str, Input], rows: int) -> dict[str, jax.ShapeDtypeStruct]:
     """Return a batch of `rows` rows, input -> ShapeDtypeStruct (rows, *shape)."""
     return {k: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for k, x in inputs.items()}
 
 
-def _build_linen(
-    cls: type[linen.Module], arguments: Mapping[str, Any], inputs: Mapping[str, Input], mode: str
-) -> nnx.Module:
-    """Return a Linen class as an NNX module, as model.py of a project has it."""
-    zeros = {name: jnp.zeros((1, *x.shape), x.dtype) for name, x in inputs.items()}
-    net = nnx.bridge.ToNNX(cls(**arguments), rngs=nnx.Rngs(0))
-    return net.lazy_init(**zeros, **_mode_argument(mode, False))
+def _initialize(module: linen.Module, call: Call, mode: str) -> nnx.Module:
+    """Return a Linen module as an NNX module, as model.py of a project has it."""
+    zeros = {name: jnp.zeros((1, *x.shape), x.dtype) for name, x in call.inputs.items()}
+    arguments = call.fill(zeros) | _mode_argument(mode, False)
+    return nnx.bridge.ToNNX(module, rngs=nnx.Rngs(0)).lazy_init(**arguments, method=call.method)
 
 
 def _trace_or_ignore_shardings(
@@ -181,35 +179,31 @@ def _trace_or_ignore_shardings(
     return traced, f"axes {', '.join(sorted(names))}" if names else "in its code"
 
 
-def _find_collections(
-    reference: Reference, arguments: Mapping[str, Any], inputs: Mapping[str, Input], mode: str
-) -> tuple[str, ...]:
+def _find_collections(make: Callable[[], Any], call: Call, mode: str) -> tuple[str, ...]:
     """Return the collections of a Linen module besides its parameters."""
 
     def init(batch: Any) -> Any:
-        net, key = reference.value(**arguments), jax.random.key(0)
-        return net.init(key, **batch, **_mode_argument(mode, False))
+        arguments = call.fill(batch) | _mode_argument(mode, False)
+        return make().init(jax.random.key(0), **arguments, method=call.method)
 
-    variables = jax.eval_shape(init, abstract_batch(inputs, 1))
+    variables = jax.eval_shape(init, abstract_batch(call.inputs, 1))
     return tuple(name for name in variables if name != "params")
 
 
 def _trace_call(
-    model: nnx.Module,
-    inputs: Mapping[str, Input],
-    mode: str,
-    collections: tuple[str, ...],
+    model: nnx.Module, call: Call, mode: str, collections: tuple[str, ...]
 ) -> tuple[Jaxpr, dict[Path, jax.ShapeDtypeStruct], dict[str, Use]]:
     """Return (program, outputs, uses of inputs) of a call in training."""
     graph, *(params, rest) = nnx.split(model, nnx.Param, ...)
-    batch = abstract_batch(inputs, ROWS)
+    batch = abstract_batch(call.inputs, ROWS)
     mutable = {"mutable": list(collections)} if collections else {}
     paths: list[Path] = []
 
     def forward(params: Any, rest: Any, batch: Any) -> list[jax.Array]:
         model = nnx.merge(graph, params, rest)
         model.train()
-        outputs = dict(read_arrays(model(**batch, **_mode_argument(mode, True), **mutable)))
+        arguments = call.fill(batch) | _mode_argument(mode, True) | mutable
+        outputs = dict(read_arrays(getattr(model, call.method)(**arguments)))
         paths.extend(outputs)
         return list(outputs.values())
 

@@ -67,7 +67,7 @@ def _check_texts(recipe: OwnRecipe, model: AbstractModel, output: Output, texts:
     """Raise RedcoError where a recipe of texts has too few inputs, or logits of other positions."""
     where = f"--recipe {recipe.name}"
     if len(texts) < recipe.ids:
-        what = f"{model.reference.name} has {len(texts)} inputs of ids, of shape (B, S) and int32"
+        what = f"{model.name} has {len(texts)} inputs of ids, of shape (B, S) and int32"
         raise RedcoError(where, what, f"it needs {recipe.ids}; choose another recipe")
     if texts and output.shape[1] != model.inputs[texts[-1]].shape[0]:
         what = f"the logits {output.shape} are not of the positions of {texts[-1]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from redco_new.request.own_class import Input
+from redco_new.own.call import Call, join_path, leaves, subscripts
 from redco_new.own.contents import Content, dtype_source
 from redco_new.own.find import Reference
 
@@ -64,9 +65,19 @@ def _statement(statements: Mapping[str, str], name: str, x: Input, content: Cont
 
 
 def setup_statements(
-    contents: Mapping[str, Content], package: str, function: Reference | None
+    contents: Mapping[str, Content], call: Call, package: str, function: Reference | None
 ) -> tuple[str, ...]:
     """Return the statements that bring the user's own arrays to `shown`; none where all are printed."""
     if function is None or all(x.array or x.kind != "same" for x in contents.values()):
         return ()
-    return (f"from {package}.model import {function.name} as show", "", "_, shown = show()")
+    nested = (
+        f"shown[{join_path(path)!r}] = shown{subscripts(path)}"
+        for path, x in leaves(call.arguments)
+        if isinstance(x, Input) and len(path) > 1
+    )
+    return (
+        f"from {package}.model import {function.name} as show",
+        "",
+        "_, shown = show()",
+        *nested,
+    )

@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from redco_new.errors import RedcoError
 from redco_new.request.names import package_name
-from redco_new.request.own_class import BATCH, DTYPES, Input, OwnClass
-from redco_new.own.build import AbstractModel, abstract_batch, build_abstract, call_user_code
+from redco_new.request.own_class import Input, OwnClass
+from redco_new.own.build import AbstractModel, abstract_batch, build_abstract
+from redco_new.own.call import Call, check_names, read_arguments
 from redco_new.own.find import Reference, check_callable, find_reference
 from redco_new.own.contents import Content, find_contents
 from redco_new.own.examples import setup_statements
 from redco_new.own.outputs import Output, find_output
 from redco_new.own.pipeline import Examples, PipelineSource, pipeline_source
 from redco_new.own.recipes import OwnRecipe, find_recipe, name_target
+from redco_new.own.maker import call_user_code
 from redco_new.own.source import ModelSource, model_source
+from redco_new.own.wrapper import print_wrapper
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class OwnModel:
     @property
     def name(self) -> str:
         """The name of the class."""
-        return self.abstract.reference.name
+        return self.abstract.name
 
     @property
     def references(self) -> list[Reference]:
@@ -76,13 +78,13 @@ class OwnModel:
     @cached_property
     def source(self) -> ModelSource:
         """What model.py of the project prints."""
-        return model_source(self.abstract, self.inputs, self.output, self.example)
+        return model_source(self.abstract, self.output, self.example)
 
     @cached_property
     def pipeline(self) -> PipelineSource:
         """What pipeline.py of the project prints."""
         target, shape = name_target(self.recipe, self.inputs), self.output.shape[1:]
-        setup = setup_statements(self.contents, self.package, self.example)
+        setup = setup_statements(self.contents, self.abstract.call, self.package, self.example)
         examples = Examples(self.inputs, self.contents, target, shape, setup)
         return pipeline_source(self.recipe, examples)
 
@@ -107,32 +109,30 @@ def find_own(model: str, recipe: str, own: OwnClass, project: str, folder: Path)
     """
     own_recipe = find_recipe(recipe)
     reference = find_reference("--model", model, folder)
+    method = own.method or "__call__"
     arguments, inputs, where, example = own.arguments, own.inputs, "--config", None
     if own.example:
         where = f"--example {own.example}"
         example = find_reference("--example", own.example, folder)
-        arguments, inputs = _call_example(where, example)
-    abstract = build_abstract(reference, where, arguments, inputs)
+        arguments, inputs = _call_example(where, reference, method, example)
+    check_names(where, inputs)
+    abstract = build_abstract(reference, where, arguments, Call(inputs, method))
     output = find_output(own_recipe, abstract, own.output)
     contents = find_contents(own_recipe, abstract, output, where)
     return OwnModel(abstract, own_recipe, output, contents, example, package_name(project))
 
 
-def _call_example(where: str, example: Reference) -> tuple[dict[str, Any], dict[str, Input]]:
-    """Return (arguments, inputs) that the user's function gives. Raises RedcoError."""
+def _call_example(
+    where: str, model: Reference, method: str, example: Reference
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (arguments, arguments of the call) that the user's function gives. Raises RedcoError."""
     check_callable(where, example)
     pair = call_user_code(example.name, example.value)
     if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(x, dict) for x in pair)):
         what = f"{example.name}() gives no pair of dicts"
         raise RedcoError(where, what, "return (arguments of the constructor, {name: array})")
-    return pair[0], {name: _read_input(where, name, x) for name, x in pair[1].items()}
-
-
-def _read_input(where: str, name: str, x: Any) -> Input:
-    """Return the shape and dtype of an array, or of a ShapeDtypeStruct, whose first dim is B."""
-    shape, dtype = getattr(x, "shape", ()), str(getattr(x, "dtype", ""))
-    if not shape or dtype not in DTYPES:
-        what = f"the input {name} is no array with a first dim {BATCH}, of {', '.join(DTYPES)}"
-        raise RedcoError(where, what, "give a numpy array")
-    is_array = isinstance(x, np.ndarray | jax.Array) and len(x)
-    return Input(tuple(shape[1:]), dtype, value=np.asarray(x[0]) if is_array else None)
+    arguments, inputs = pair
+    arrays = [name for name, x in inputs.items() if hasattr(x, "shape")]
+    return arguments, read_arguments(
+        where, inputs, lambda: print_wrapper(model, method, arguments, arrays)
+    )

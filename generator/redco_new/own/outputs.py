@@ -38,7 +38,7 @@ def find_output(recipe: OwnRecipe, model: AbstractModel, wanted: str) -> Output:
     """
     outputs, shape = model.outputs, _needed_shape(recipe, model)
     fitting = [path for path, leaf in outputs.items() if _fits_recipe(recipe, model, leaf)]
-    makes = f"of {ROWS} rows, {model.reference.name} makes {_listing(outputs)}"
+    makes = f"of {ROWS} rows, {model.name} makes {_listing(outputs)}"
     if wanted:
         chosen = [path for path in fitting if _label(path) == wanted]
         if not chosen:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from redco_new.errors import RedcoError
-from redco_new.request.own_class import Input
 
 OF_FLAX = {"self", "parent", "name", "rngs"}  # arguments that the user does not give
 # What classes call the argument of their call that tells training from evaluation, and its value in
@@ -58,6 +57,12 @@ class _Parameters:
                 raise RedcoError(where, f"{refusal} {name}", todo)
 
 
+def maker_signature(value: Any) -> inspect.Signature:
+    """Return what a class, function or partial takes. nnx.Module hides it behind its metaclass."""
+    is_class = isinstance(value, type)
+    return inspect.signature(value.__init__ if is_class else value)
+
+
 def check_arguments(
     where: str, name: str, signature: inspect.Signature, arguments: Mapping[str, Any]
 ) -> bool:
@@ -78,7 +83,7 @@ def check_arguments(
 
 
 def check_inputs(
-    where: str, name: str, signature: inspect.Signature, inputs: Mapping[str, Input]
+    where: str, name: str, signature: inspect.Signature, inputs: Mapping[str, Any]
 ) -> str:
     """Return the argument of a call that tells training from evaluation, or "".
 
@@ -98,5 +103,6 @@ def check_inputs(
         )
     if lacking:
         what = f"a call of {name} needs {', '.join(lacking)}"
-        raise RedcoError(f"{where}: [inputs]", what, f"add the shape and dtype of {lacking[0]}")
+        todo = f"add {lacking[0]}: its shape and dtype, or what it is in all calls, such as None"
+        raise RedcoError(f"{where}: [inputs]", what, todo)
     return mode

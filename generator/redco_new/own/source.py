@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from redco_new.request.own_class import Input
+import numpy as np
+from flax import linen
+
+from redco_new.request.own_class import Constant, Input
 from redco_new.own.build import AbstractModel
+from redco_new.own.call import Leaf, Path, constant_value, join_path, subscripts
+from redco_new.own.contents import print_array
 from redco_new.own.find import Reference
 from redco_new.own.outputs import Output
 from redco_new.own.signature import MODES
@@ -35,7 +40,7 @@ class ModelSource:
     config_fields: a line for each setting
     construct: the statements of __init__
     parameters: of __call__, with their types
-    call: the arguments that __call__ gives to the user's class
+    call: that __call__ makes of the user's class
     output: what takes the output that is trained out of what the call gives, or ""
     """
 
@@ -67,42 +72,39 @@ class _Setting:
     value: Any
 
 
-def model_source(
-    model: AbstractModel,
-    inputs: Mapping[str, Input],
-    output: Output,
-    example: Reference | None,
-) -> ModelSource:
+def model_source(model: AbstractModel, output: Output, example: Reference | None) -> ModelSource:
     """Return what model.py of a project of `model` prints.
 
     example: the function that gives the constructor's arguments, if there is one
     """
-    name = model.reference.name
+    name = model.name
     settings = {} if example else _settings(model.arguments)
+    call = _call_source(model, example)
     return ModelSource(
         name=name,
         flax="Flax Linen" if model.linen else "Flax NNX",
-        imports=_imports(model, example),
+        imports=_imports(model, example, call),
         decorators=("@unsharded  # sharding.py has the layout",) if model.shardings else (),
         model_class=f"{name}Model",
         config_class=f"{name}Config",
         config_docstring=_config_docstring(name, settings, example),
         config_fields=tuple(f"{s.field}: {s.annotation} = {s.value!r}" for s in settings.values()),
-        construct=_construct_statements(model, inputs, settings, example),
-        parameters=", ".join(f"{name}: jax.Array" for name in inputs),
-        call=_call_arguments(model, inputs),
+        construct=_construct_statements(model, settings, example),
+        parameters=", ".join(f"{name}: jax.Array" for name in model.inputs),
+        call=call,
         output=output.source,
     )
 
 
-def _imports(model: AbstractModel, example: Reference | None) -> tuple[str, ...]:
-    """Return the lines of the imports of model.py."""
+def _imports(model: AbstractModel, example: Reference | None, call: str) -> tuple[str, ...]:
+    """Return the lines of the imports of model.py, which makes the call `call`."""
     references = [model.reference, *([example] if example else [])]
     in_files = [reference for reference in references if reference.file]
     lines = ["from dataclasses import dataclass"]
     lines += ["from pathlib import Path"] if in_files else []
     lines += ["", "import jax"]
-    lines += ["import jax.numpy as jnp"] if model.linen else []
+    lines += ["import jax.numpy as jnp"] if model.linen or "jnp." in call else []
+    lines += ["import numpy as np"] if "np." in call.replace("jnp.", "") else []
     lines += ["from flax import nnx"]
     lines += [f"from {x.module} import {x.name}" for x in references if not x.file]
     lines += [""] if in_files or model.shardings else []
@@ -141,13 +143,11 @@ def _config_docstring(
 
 
 def _construct_statements(
-    model: AbstractModel,
-    inputs: Mapping[str, Input],
-    settings: Mapping[str, _Setting],
-    example: Reference | None,
+    model: AbstractModel, settings: Mapping[str, _Setting], example: Reference | None
 ) -> tuple[str, ...]:
     """Return the statements that make `self.net`."""
-    statements = [f"arguments, _ = {example.name}()"] if example else []
+    is_made = isinstance(model.reference.value, linen.Module)
+    statements = [f"arguments, _ = {example.name}()"] if example and not is_made else []
     if model.mode:
         statements.append("self.deterministic = False  # train() and eval() set it")
     instance = _construct_call(model, settings, example)
@@ -157,7 +157,7 @@ def _construct_statements(
     return (
         *statements,
         f"self.net = nnx.bridge.ToNNX({instance}{rngs})",
-        f"self.net.lazy_init({_init_arguments(model, inputs)})",
+        f"self.net.lazy_init({_init_arguments(model, example)})",
     )
 
 
@@ -165,6 +165,8 @@ def _construct_call(
     model: AbstractModel, settings: Mapping[str, _Setting], example: Reference | None
 ) -> str:
     """Return the call of the user's constructor."""
+    if isinstance(model.reference.value, linen.Module):
+        return model.reference.name
     if example:
         arguments = ["**arguments"]
     else:
@@ -175,21 +177,47 @@ def _construct_call(
     return f"{model.reference.name}({', '.join(arguments)})"
 
 
-def _init_arguments(model: AbstractModel, inputs: Mapping[str, Input]) -> str:
+def _init_arguments(model: AbstractModel, example: Reference | None) -> str:
     """Return the arguments of the first call of a Linen module, which makes its variables."""
-    arguments = [f'{k}=jnp.zeros({(1, *x.shape)}, "{x.dtype}")' for k, x in inputs.items()]
+
+    def source(path: Path, leaf: Leaf) -> str:
+        if isinstance(leaf, Input):
+            return f'jnp.zeros({(1, *leaf.shape)}, "{leaf.dtype}")'
+        return _constant_source(path, leaf, example)
+
+    arguments = model.call.print(source)
     if model.mode:
         arguments.append(f"{model.mode}={not MODES[model.mode]}")
+    if model.call.method != "__call__":
+        arguments.append(f'method="{model.call.method}"')
     if not model.random:
         arguments.append("rngs=rngs")
     return ", ".join(arguments)
 
 
-def _call_arguments(model: AbstractModel, inputs: Mapping[str, Input]) -> str:
-    """Return the arguments of a call of `self.net`."""
-    arguments = [f"{name}={name}" for name in inputs]
+def _call_source(model: AbstractModel, example: Reference | None) -> str:
+    """Return the call of `self.net`."""
+
+    def source(path: Path, leaf: Leaf) -> str:
+        if isinstance(leaf, Input):
+            return join_path(path)
+        return _constant_source(path, leaf, example)
+
+    arguments = model.call.print(source)
     if model.mode:
         arguments.append(f"{model.mode}={'not ' if MODES[model.mode] else ''}self.deterministic")
     if model.collections:
         arguments.append(f"mutable={list(model.collections)}")
-    return ", ".join(arguments)
+    method = "" if model.call.method == "__call__" else f".{model.call.method}"
+    return f"self.net{method}({', '.join(arguments)})"
+
+
+def _constant_source(path: Path, constant: Constant, example: Reference | None) -> str:
+    """Return a constant as Python; a large array without a pattern is that of the user's function."""
+    value = constant_value(constant)
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    printed = print_array(value)
+    if printed or not example:
+        return printed
+    return f"{example.name}()[1]{subscripts(path)}"

@@ -16,7 +16,8 @@ from redco_new.request.toml import key_text, value_text
 DTYPES = ("float32", "bfloat16", "float16", "int32", "uint8", "bool")
 BATCH = "B"
 CLASS = "class"  # in [model], among the arguments: no argument can have the name of a keyword
-TABLES = ("model", "inputs", "output")
+TABLES = ("model", "inputs", "output", "method")
+NONE = "None"  # in [inputs], since TOML has none
 REFERENCE = re.compile(r"(?P<place>[^:]+):(?P<name>[^:]+)")
 SHAPE = 'give it as {shape = ["B", 28, 28, 1], dtype = "float32"}'
 
@@ -35,26 +36,49 @@ class Input:
     below: int | None = None
     value: Any = field(default=None, compare=False)
 
-    def to_toml(self) -> str:
-        """Return it as an inline table; `parse` gives an equal Input back."""
+    @property
+    def data(self) -> dict[str, Any]:
+        """The input as plain data; `check_input` gives an equal Input back."""
         table = {"shape": [BATCH, *self.shape], "dtype": self.dtype}
-        return value_text(table if self.below is None else table | {"below": self.below})
+        return table if self.below is None else table | {"below": self.below}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An argument of a call that is the same for all examples.
+
+    value: None, plain data, or the number that fills an array.
+    shape: of the array; None for what is no array.
+    """
+
+    value: Any
+    shape: tuple[int, ...] | None = None
+    dtype: str = ""
+
+    @property
+    def data(self) -> Any:
+        """The constant as plain data; `check_argument` gives an equal Constant back."""
+        if self.shape is None:
+            return NONE if self.value is None else self.value
+        return {"shape": [*self.shape], "dtype": self.dtype, "value": self.value}
 
 
 @dataclass(frozen=True)
 class OwnClass:
-    """What a user says of their class: `[model]`, `[inputs]` and `output` of redco.toml.
+    """What a user says of their class: `[model]`, `[inputs]`, `output` and `method` of redco.toml.
 
     arguments: of the constructor, plain data.
-    inputs: by the names that the call has for them.
+    inputs: by the names that the call has for them; Inputs, Constants, dicts and tuples of them.
     example: a function that gives both, or "".
     output: which of its results is the model's, or "".
+    method: that is called, or "" for the class itself.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    inputs: Mapping[str, Input] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     example: str = ""
     output: str = ""
+    method: str = ""
 
 
 def is_own(model: str) -> bool:
@@ -145,11 +169,15 @@ def parse(where: str, table: Mapping[str, Any], example: str) -> OwnClass:
     output = table.get("output", "")
     if not isinstance(output, str | int) or isinstance(output, bool):
         raise RedcoError(f"{where}: output", f"{output!r} is no key or index", "give one of them")
+    method = table.get("method", "")
+    if not isinstance(method, str) or method and not method.isidentifier():
+        raise RedcoError(f"{where}: method", f"{method!r} is no name of a method", "give one")
     return OwnClass(
         {k: check_plain(f"{where}: [model] {k}", v) for k, v in arguments.items() if k != CLASS},
-        {name: check_input(f"{where}: [inputs] {name}", v) for name, v in inputs.items()},
+        {name: check_argument(f"{where}: [inputs] {name}", v) for name, v in inputs.items()},
         example,
         str(output),
+        method,
     )
 
 
@@ -169,20 +197,51 @@ def check_plain(where: str, value: Any) -> Any:
     return value
 
 
-def check_input(where: str, value: Any) -> Input:
-    """Return an entry of [inputs]. Raises RedcoError if it is no shape and dtype."""
-    if not isinstance(value, dict) or value.keys() - {"shape", "dtype", "below"}:
+def check_argument(where: str, value: Any) -> Any:
+    """Return an entry of [inputs]: an Input, a Constant, a dict or tuple of them. Raises RedcoError."""
+    if isinstance(value, dict) and not value.keys() & {"shape", "dtype", "below", "value"}:
+        return {key: check_argument(f"{where}.{key}", item) for key, item in value.items()}
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return tuple(check_argument(where, item) for item in value)
+    if isinstance(value, dict):
+        return check_input(where, value)
+    return Constant(None if value == NONE else check_plain(where, value))
+
+
+def check_input(where: str, value: dict[str, Any]) -> Input | Constant:
+    """Return an array of [inputs]. Raises RedcoError if it is no shape and dtype."""
+    if value.keys() - {"shape", "dtype", "below", "value"}:
         raise RedcoError(where, f"{value!r} is not a shape and a dtype", SHAPE)
     shape, dtype, below = value.get("shape"), value.get("dtype", "float32"), value.get("below")
-    if not isinstance(shape, list) or shape[:1] != [BATCH]:
-        raise RedcoError(where, f"the shape {shape!r} does not begin with {BATCH!r}", SHAPE)
-    if any(type(size) is not int or size < 1 for size in shape[1:]):
+    without = isinstance(shape, list) and shape[:1] != [BATCH] and "value" in value
+    if not isinstance(shape, list) or not without and shape[:1] != [BATCH]:
+        todo = (
+            f"{SHAPE}; or if it is the same for all examples, add value = 0, say: all its numbers"
+        )
+        raise RedcoError(where, f"the shape {shape!r} does not begin with {BATCH!r}", todo)
+    sizes = shape if without else shape[1:]
+    if any(type(size) is not int or size < 1 for size in sizes):
         raise RedcoError(where, f"the shape {shape!r} has what is no size", SHAPE)
     if dtype not in DTYPES:
         raise RedcoError(where, f"unknown dtype {dtype!r}", f"choose one of {', '.join(DTYPES)}")
     if below is not None and (type(below) is not int or below < 1):
         raise RedcoError(where, f"below = {below!r} is no number of ids", "give 1 or more")
-    return Input(tuple(shape[1:]), dtype, below)
+    if not without:
+        return Input(tuple(sizes), dtype, below)
+    if not isinstance(value["value"], bool | int | float):
+        raise RedcoError(
+            where, f"value = {value['value']!r} is no number", "give one, true or false"
+        )
+    return Constant(value["value"], tuple(sizes), dtype)
+
+
+def argument_data(entry: Any) -> Any:
+    """Return an entry of [inputs] as plain data; `check_argument` gives an equal entry back."""
+    if isinstance(entry, Mapping):
+        return {key: argument_data(x) for key, x in entry.items()}
+    if isinstance(entry, tuple):
+        return [argument_data(x) for x in entry]
+    return entry.data
 
 
 def to_toml(model: str, own: OwnClass) -> str:
@@ -191,5 +250,5 @@ def to_toml(model: str, own: OwnClass) -> str:
     lines += [f"{key_text(k)} = {value_text(value)}" for k, value in own.arguments.items()]
     if own.inputs:
         lines += ["", "[inputs]"]
-        lines += [f"{key_text(name)} = {value.to_toml()}" for name, value in own.inputs.items()]
+        lines += [f"{key_text(k)} = {value_text(argument_data(x))}" for k, x in own.inputs.items()]
     return "\n".join(lines)

@@ -161,7 +161,7 @@ class Request:
         own, tables = values.pop("own"), []
         if own:
             del values["model"], values["dtype"]  # an own class computes in what its code says
-            values |= {"example": own.example, "output": own.output}
+            values |= {"example": own.example, "output": own.output, "method": own.method}
             tables = [own_class.to_toml(self.model, own), ""]
         lines = [f"{k} = {value_text(v)}" for k, v in values.items() if v != ""]
         sizes = [f"{axis} = {self.mesh[axis]}" for axis in AXES]

@@ -119,6 +119,16 @@ def test_inputs_that_do_not_fit(tmp_path, argument, given, message):
         written(tmp_path, NET.format(argument), f"return {{'width': 4}}, {given}")
 
 
+def test_an_output_without_rows_in_front_needs_a_wrapper(tmp_path):
+    text = NET.format("y=0").replace("return self.up(x)", "return self.up(x).T[..., None]")
+    with pytest.raises(RedcoError) as caught:
+        written(tmp_path, text, "return {'width': 4}, {'x': np.ones((1, 4), 'f')}")
+    assert "of 8 rows, Net makes an array (2, 8, 1), and no numbers; give a class" in str(
+        caught.value
+    )
+    assert "return self.net(x=x)" in str(caught.value)
+
+
 def test_a_wrapper_that_is_ready_to_paste(tmp_path):
     with pytest.raises(RedcoError) as caught:
         written(
@@ -130,7 +140,7 @@ def test_a_wrapper_that_is_ready_to_paste(tmp_path):
     assert "self.net(x=x, y=...)" in code
     assert len(code.splitlines()) <= 9
     (tmp_path / "wrapped.py").write_text(code)
-    told = OwnClass({}, {"x": Input((4,))})
+    told = OwnClass({"width": 4}, {"x": Input((4,))})
     model = find_own("wrapped.py:Wrapped", "regress", told, "my-project", tmp_path)
     assert model.output.shape[1:] == (2,)
     assert np.prod(model.output.shape) > 0

@@ -141,13 +141,15 @@ def _read_leaf(where: str, x: Any, rows: int, wrapper: Callable[[], str]) -> Lea
             f"a {type(x).__name__} is no array, number or text, nor a dict, list or tuple of them"
         )
         raise RedcoError(where, what, wrapper())
-    dtype = str(x.dtype)
-    if dtype not in DTYPES:
+    dtype, of_rows = str(x.dtype), x.shape and x.shape[0] == rows
+    if dtype.startswith("key<"):
+        raise RedcoError(where, "a random key would be the same in all steps", wrapper())
+    if of_rows and dtype not in DTYPES:
         what = f"an array of {dtype}"
         todo = f"give {NARROWER[dtype]}" if dtype in NARROWER else f"give {', '.join(DTYPES)}"
         raise RedcoError(where, what, todo)
     is_array = isinstance(x, np.ndarray | np.generic | jax.Array)
-    if x.shape and x.shape[0] == rows:
+    if of_rows:
         return Input(tuple(x.shape[1:]), dtype, value=np.asarray(x[0]) if is_array else None)
     if not is_array:
         what = f"the shape {x.shape} has no first dim {BATCH}, of {rows} examples"

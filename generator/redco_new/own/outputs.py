@@ -13,6 +13,7 @@ from redco_new.errors import RedcoError
 from redco_new.own.build import ROWS, AbstractModel, Path
 from redco_new.own.recipes import OwnRecipe
 from redco_new.own.roles import id_sequences
+from redco_new.own.wrapper import print_wrapper
 
 LOGITS = "logits"  # what classes call them, among outputs that have names
 # How many outputs a message lists: a cache has two for each layer.
@@ -48,7 +49,11 @@ def find_output(recipe: OwnRecipe, model: AbstractModel, wanted: str) -> Output:
         chosen = _likeliest(recipe, model, fitting)
     where = f"--recipe {recipe.name}"
     if not chosen:
-        raise RedcoError(where, f"{makes}, and no {shape}", "choose another recipe")
+        todo = "choose another recipe"
+        if not any(leaf.shape[:1] == (ROWS,) for leaf in outputs.values()):
+            call = model.call
+            todo = print_wrapper(model.reference, call.method, model.arguments, [*call.arguments])
+        raise RedcoError(where, f"{makes}, and no {shape}", todo)
     if len(chosen) > 1:
         labels = " or ".join(f'"{_label(path)}"' for path in chosen)
         what = f"{makes}, and more than one of them can be {shape}"

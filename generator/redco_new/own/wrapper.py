@@ -16,11 +16,11 @@ from flax import nnx
 from {module} import {name}
 
 class Wrapped(nnx.Module):
-    def __init__(self{rngs}):
+    def __init__(self{parameters}):
         self.net = {made}
 
     def __call__(self, {inputs}):
-        return self.net{method}({call})  # fill in what it needs, and what of it you train"""
+        return self.net{method}({call})  # fill in the rest"""
 LINEN = """\
 from flax import linen as nn
 from {module} import {name}
@@ -29,7 +29,7 @@ class Wrapped(nn.Module):
     @nn.compact
     def __call__(self, {inputs}):
         net = {made}
-        return net{method}({call})  # fill in what it needs, and what of it you train"""
+        return net{method}({call})  # fill in the rest"""
 
 
 def print_wrapper(
@@ -44,11 +44,13 @@ def print_wrapper(
     is_made = isinstance(value, linen.Module)
     is_linen = is_made or (isinstance(value, type) and issubclass(value, linen.Module))
     takes_rngs = not is_linen and "rngs" in maker_signature(value).parameters
-    passed = [f"{k}={v!r}" for k, v in arguments.items()] + ["rngs=rngs"] * takes_rngs
+    passed = [f"{k}={_plain_source(v)}" for k, v in arguments.items()]
+    if not is_linen:
+        passed = ["**arguments", *(["rngs=rngs"] if takes_rngs else [])]
     text = (LINEN if is_linen else NNX).format(
         module=reference.module,
         name=name,
-        rngs=", *, rngs" if takes_rngs else "",
+        parameters=f"{', *, rngs' if takes_rngs else ''}, **arguments",
         made=name if is_made else f"{name}({', '.join(passed)})",
         inputs=", ".join(inputs) or "x",
         method="" if method == "__call__" else f".{method}",
@@ -56,6 +58,11 @@ def print_wrapper(
     )
     lines = "\n".join(f"    {line}".rstrip() for line in text.splitlines())
     return f"give a class around it, --model wrapped.py:Wrapped, say:\n\n{lines}\n"
+
+
+def _plain_source(value: Any) -> str:
+    """Return plain data as Python, `...` for what is none."""
+    return repr(value) if isinstance(value, bool | int | float | str | tuple) else "..."
 
 
 def _arguments(method: Any, inputs: Collection[str]) -> list[str]:

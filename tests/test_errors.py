@@ -35,6 +35,7 @@ CASES = [
     "own-class-missing",
     "own-file-missing",
     "own-import-error",
+    "own-module-missing",
     "own-name-not-a-name",
     "own-no-recipe",
     "own-not-flax",

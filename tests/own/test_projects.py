@@ -48,10 +48,13 @@ PROJECTS = {
         "classify",
         '[model]\nfeatures = [8, 16]\n[inputs]\nimage = {shape = ["B", 8, 8, 1]}\n',
     ),
-    "boxed": (
-        "nets_sharded.py:Boxed",
-        "classify",
-        '[model]\nwidth = 16\n[inputs]\nx = {shape = ["B", 12]}\n',
+    "encoder": (
+        "nets_calls.py:Encoder",
+        "lm",
+        '[model]\nwords = 32\nwidth = 16\n[inputs]\ncache = "None"\nscales = {low = 0.5}\n'
+        'text = {ids = {shape = ["B", 12], dtype = "int32"}, pair = [{shape = ["B", 12]}]}\n'
+        'mask = {shape = [12], dtype = "bool", value = true}\n'
+        'step = {shape = [], dtype = "int32", value = 3}\n',
     ),
     "placed": (
         "nets_sharded.py:Placed",
@@ -80,7 +83,14 @@ RUN = ("mixer",)  # whose programs are run too; the tests of all train two steps
 def folder(tmp_path_factory):
     """Where the classes are; the projects are made there."""
     path = tmp_path_factory.mktemp("own")
-    for name in ("nets_linen.py", "nets_nnx.py", "nets_sharded.py", "nets_text.py", "example.py"):
+    for name in (
+        "nets_calls.py",
+        "nets_linen.py",
+        "nets_nnx.py",
+        "nets_sharded.py",
+        "nets_text.py",
+        "example.py",
+    ):
         shutil.copy(HERE / name, path)
     return path
 

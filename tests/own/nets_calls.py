@@ -51,6 +51,21 @@ def make_encoder(words: int, *, rngs: nnx.Rngs):
     return Encoder(words, 16, rngs=rngs)
 
 
+class Named(nn.Module):
+    """A classifier with a part that the bridge to NNX has too."""
+
+    module: nn.Module
+
+    @nn.compact
+    def __call__(self, x):
+        return self.module(x)
+
+
+def make_named() -> Named:
+    """A function that makes a module with one in it."""
+    return Named(nn.Dense(3))
+
+
 narrow = functools.partial(Head, 8)
 made = Head(8)
 

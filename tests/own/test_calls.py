@@ -119,6 +119,28 @@ def test_inputs_that_do_not_fit(tmp_path, argument, given, message):
         written(tmp_path, NET.format(argument), f"return {{'width': 4}}, {given}")
 
 
+def test_a_part_with_a_name_of_the_bridge_needs_a_wrapper(tmp_path):
+    text = '[inputs]\nx = {shape = ["B", 4]}\n'
+    with pytest.raises(
+        RedcoError, match="Named has a part 'module', which nnx.bridge.ToNNX"
+    ) as error:
+        found(asked(tmp_path, text, "nets_calls.py:make_named", "classify"))
+    code = str(error.value).split("say:\n\n")[1].replace("\n    ", "\n").removeprefix("    ")
+    (tmp_path / "wrapped.py").write_text(code)
+    (tmp_path / "nets_calls.py").write_text((HERE / "nets_calls.py").read_text())
+    told = OwnClass({}, {"x": Input((4,))})
+    assert find_own("wrapped.py:Wrapped", "classify", told, "my-project", tmp_path).abstract.linen
+
+
+def test_an_output_beside_an_example(tmp_path):
+    path = str(HERE / "nets_calls.py")
+    (tmp_path / "net.toml").write_text('output = "logits"\nmethod = "encode"\n')
+    config = str(tmp_path / "net.toml")
+    request = Request.from_flags("a", f"{path}:Encoder", config=config, example=f"{path}:example")
+    assert Request.from_toml(request.to_toml()).own == request.own
+    assert (request.own.output, request.own.method) == ("logits", "encode")
+
+
 def test_an_output_without_rows_in_front_needs_a_wrapper(tmp_path):
     text = NET.format("y=0").replace("return self.up(x)", "return self.up(x).T[..., None]")
     with pytest.raises(RedcoError) as caught:

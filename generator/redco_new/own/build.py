@@ -24,6 +24,7 @@ from redco_new.own.maker import call_user_code, read_maker
 from redco_new.own.signature import MODES, check_inputs
 from redco_new.own.flows import Use
 from redco_new.own.uses import find_uses
+from redco_new.own.wrapper import print_wrapper
 
 Path = tuple[KeyEntry, ...]  # of an array, in what a call gives
 # Rows of the batch that is traced, by which an output with B is recognized: more than the one row
@@ -107,8 +108,10 @@ def build_abstract(
         return _initialize(module, call, mode) if isinstance(module, linen.Module) else module
 
     def trace(build: Callable[[], nnx.Module]) -> _Trace:
+        variables = _find_variables(maker.make, call, mode) if is_linen else {}
+        _check_names(reference, name, arguments, call, variables)
+        collections = tuple(key for key in variables if key != "params")
         model = nnx.eval_shape(build)
-        collections = _find_collections(maker.make, call, mode) if is_linen else ()
         return _Trace(model, collections, *_trace_call(model, call, mode, collections))
 
     traced, shardings = _trace_or_ignore_shardings(name, build, trace)
@@ -179,15 +182,30 @@ def _trace_or_ignore_shardings(
     return traced, f"axes {', '.join(sorted(names))}" if names else "in its code"
 
 
-def _find_collections(make: Callable[[], Any], call: Call, mode: str) -> tuple[str, ...]:
-    """Return the collections of a Linen module besides its parameters."""
+def _find_variables(make: Callable[[], Any], call: Call, mode: str) -> Mapping[str, Any]:
+    """Return the abstract variables of a Linen module, by collection."""
 
     def init(batch: Any) -> Any:
         arguments = call.fill(batch) | _mode_argument(mode, False)
         return make().init(jax.random.key(0), **arguments, method=call.method)
 
-    variables = jax.eval_shape(init, abstract_batch(call.inputs, 1))
-    return tuple(name for name in variables if name != "params")
+    return jax.eval_shape(init, abstract_batch(call.inputs, 1))
+
+
+def _check_names(
+    reference: Reference,
+    name: str,
+    arguments: Mapping[str, Any],
+    call: Call,
+    variables: Mapping[str, Any],
+) -> None:
+    """Raise RedcoError where a part of a Linen module has the name of an attribute of nnx.bridge.ToNNX."""
+    names = {part for collection in variables.values() for part in collection}
+    if both := sorted(names & {*dir(nnx.bridge.ToNNX)}):
+        what = f"{name} has a part {both[0]!r}, which nnx.bridge.ToNNX, its bridge, has too"
+        inputs = [*call.arguments]
+        todo = print_wrapper(reference, call.method, arguments, inputs, is_linen=True)
+        raise RedcoError("--model", what, todo)
 
 
 def _trace_call(

@@ -82,6 +82,8 @@ def call_user_code(name: str, function: Callable[[], T]) -> T:
     """Return function(), which runs the user's `name`. Raises RedcoError with the user's line."""
     try:
         return function()
+    except RedcoError:
+        raise
     except Exception as error:  # the user's own code may raise anything
         what = f"{name} cannot be traced: {error_message(error).rstrip('.')}"
         raise RedcoError(error_location(error, name), what, error_advice(error)) from error

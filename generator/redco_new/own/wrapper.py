@@ -33,16 +33,24 @@ class Wrapped(nn.Module):
 
 
 def print_wrapper(
-    reference: Reference, method: str, arguments: Mapping[str, Any], inputs: Collection[str]
+    reference: Reference,
+    method: str,
+    arguments: Mapping[str, Any],
+    inputs: Collection[str],
+    *,
+    is_linen: bool = False,
 ) -> str:
     """Return what to do where a project cannot call a class: a class around it, in eight lines.
 
     arguments: of its constructor
     inputs: arguments of its call that a wrapper can have too
+    is_linen: whether a function makes a module of Linen; it is clear of a class
     """
     value, name = reference.value, reference.name
     is_made = isinstance(value, linen.Module)
-    is_linen = is_made or (isinstance(value, type) and issubclass(value, linen.Module))
+    is_class = isinstance(value, type)
+    is_linen = is_linen or is_made or (is_class and issubclass(value, linen.Module))
+    called = getattr(value, method, None) if is_made or is_class else None
     takes_rngs = not is_linen and "rngs" in maker_signature(value).parameters
     passed = [f"{k}={_plain_source(v)}" for k, v in arguments.items()]
     if not is_linen:
@@ -54,7 +62,7 @@ def print_wrapper(
         made=name if is_made else f"{name}({', '.join(passed)})",
         inputs=", ".join(inputs) or "x",
         method="" if method == "__call__" else f".{method}",
-        call=", ".join(_arguments(getattr(value, method, None), inputs)),
+        call=", ".join(_arguments(called, inputs)),
     )
     lines = "\n".join(f"    {line}".rstrip() for line in text.splitlines())
     return f"give a class around it, --model wrapped.py:Wrapped, say:\n\n{lines}\n"
@@ -68,7 +76,7 @@ def _plain_source(value: Any) -> str:
 def _arguments(method: Any, inputs: Collection[str]) -> list[str]:
     """Return the arguments that a method needs, as Python: `...` for what is none of `inputs`."""
     if method is None:
-        return [*inputs]
+        return [f"{name}={name}" for name in inputs]
     parameters = [p for p in inspect.signature(method).parameters.values() if p.name != "self"]
     arguments = []
     for p in parameters:

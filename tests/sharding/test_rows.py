@@ -1,0 +1,76 @@
+"""Constraints by the parameter that something is computed with, as a project of an own class has them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
+from sharding.parted import values
+from sharding.zoo import D, F, IDS, V, shapes
+
+from redco_new.sharding import plan_sharding, row_constraints
+from redco_new.sharding.apart import run_apart
+
+FREE = P.UNCONSTRAINED
+ROWS = P(("data", "fsdp"), FREE, FREE)
+PARAMS = shapes(t=(V, D), up=(D, F), b=(F,), down=(F, D))
+
+
+def block(p, x):
+    """x and what an MLP makes of it: the sum is what is left of its second product."""
+    return x + jax.nn.gelu(x @ p["up"] + p["b"]) @ p["down"]
+
+
+def scanned(p, x):
+    return jax.lax.scan(lambda x, _: (block(p, x), None), x, None, 2)[0]
+
+
+WAYS = {
+    "as it is": block,
+    "in a call": jax.jit(block),
+    "computed twice": jax.checkpoint(block),
+    "in a loop": scanned,
+    "in a loop of unknown length": lambda p, x: jax.lax.fori_loop(
+        0, jnp.int32(2), lambda _, x: block(p, x), x
+    ),
+    "in a branch": lambda p, x: jax.lax.cond(x.sum() > 0, block, lambda p, x: x, p, x),
+    "views": lambda p, x: block(p | {"down": p["down"].T.astype("float32").T}, x),
+}
+
+
+def forward(way):
+    return lambda p, batch: WAYS[way](p, p["t"][batch["ids"]])
+
+
+def constraints(way, params, batch):
+    """The shapes that the program constrains, and what it computes."""
+    run = jax.jit(
+        lambda p, b: run_apart(forward(way), p, b, apart={}, activations={"down": ROWS, "t": ROWS})
+    )
+    mesh = jax.make_mesh((1, 2, 1), ("data", "fsdp", "model"), (AxisType.Auto,) * 3)
+    with jax.set_mesh(mesh):
+        return str(run.trace(params, batch).jaxpr).count("sharding_constraint"), run(params, batch)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_computed_with_a_parameter_is_constrained_wherever_it_is(way):
+    params, batch = values(PARAMS, V), values(IDS, V, 1)
+    count, found = constraints(way, params, batch)
+    assert count == 2  # of the table, and of the sum
+    np.testing.assert_allclose(found, forward(way)(params, batch), 1e-5, 1e-5)
+
+
+def test_rows_that_do_not_divide_are_free():
+    params, batch = values(PARAMS, V), values(IDS, V, 1)
+    one = jax.tree.map(lambda x: x[:1], batch)
+    _, found = constraints("as it is", params, one)
+    np.testing.assert_allclose(found, forward("as it is")(params, one), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("fsdp", [1, 2])
+def test_a_plan_has_them_where_fsdp_splits_a_dim_that_stays(fsdp):
+    """Whatever the size of fsdp in the plan: a mesh may have another."""
+    plan = plan_sharding(forward("in a loop"), PARAMS, IDS, {"fsdp": fsdp, "model": 2})
+    assert row_constraints(plan) == {"down": ROWS, "t": ROWS}
+    assert plan.specs["up"] == P("fsdp", "model")  # summed over: the rows stay by themselves

@@ -18,7 +18,7 @@ from redco_new.render import assets
 GOLDENS = sorted((assets.CHECKOUT / "golden").glob("*/project"))
 NAMES = {"orbax": "orbax-checkpoint"}  # of modules that are called otherwise
 CODE = ("my_project", "redco_runtime", "tests")  # launch/ runs elsewhere
-OPTIONAL = {"PIL"}  # image files need it, and say so
+OPTIONAL = {"PIL", "tensorstore"}  # image files need the one, and say so; Orbax brings the other
 OF_FAMILIES = "transformers"  # the runtime has it for what a family's weights.py asks
 
 

@@ -69,7 +69,7 @@ def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[s
     """
     parser, names = program_parser(doc), list(presets)
     parser.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
-    weights = "what a new run starts from: the folder of a run, or safetensors, by folder or id of the hub"
+    weights = "what a new run starts from: the folder of a run, or weights, by their path or id of the hub"
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights)
     for section, field, kind in settings(type(presets[names[0]])):
         sequence = typing.get_origin(kind) is tuple

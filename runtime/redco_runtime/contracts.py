@@ -1,7 +1,7 @@
 """What the runtime asks of a project's own modules: config.py, pipeline.py, weights.py, steps.py."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -10,7 +10,7 @@ from flax import nnx
 from jax.sharding import NamedSharding
 
 from redco_runtime.state import ModelState, PyTree, TrainState
-from redco_runtime.weights import Apart, Tensor
+from redco_runtime.weights import Tensor
 
 Example = Any  # an element of what examples() gives: only the pipeline looks into it
 Arrays = dict[str, np.ndarray]  # a batch on the host; the first dim of all is B
@@ -96,13 +96,20 @@ class Counted(Protocol):
 
 
 class Weights(Protocol):
-    """The module weights.py: what Hugging Face calls the parameters."""
+    """The module weights.py of a family: what Hugging Face calls the parameters."""
 
     PREFIX: str
     IGNORED: Sequence[str]
 
     def hf_config(self, config: Any, /) -> dict[str, Any]: ...
     def tensors(self, config: Any, /) -> Mapping[str, Tensor]: ...
+
+
+@runtime_checkable
+class OwnWeights(Protocol):
+    """The module weights.py of a class of the user's own: it reads files itself."""
+
+    def load(self, source: str, steps: "Steps", config: Any, /) -> tuple[TrainState, list[str]]: ...
 
 
 @dataclass(frozen=True)
@@ -120,4 +127,3 @@ class Steps:
     # (model, batch, valid_B) -> (sum of losses * weights, sum of weights)
     evaluate: Callable[[ModelState, PyTree, jax.Array], tuple[jax.Array, jax.Array]]
     predict: Callable[[ModelState, PyTree, jax.Array], PyTree]  # (model, batch, key)
-    apart: Apart = field(default_factory=dict)  # parameters of the model that are stored as several

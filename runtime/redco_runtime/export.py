@@ -15,11 +15,13 @@ from jax.experimental import multihost_utils
 from redco_runtime.errors import UserError, writing
 from redco_runtime.state import PyTree, flatten
 from redco_runtime.stored import INDEX, ONE
-from redco_runtime.weights import Apart, Tensor, own_names, wholes
+from redco_runtime.weights import Tensor, wholes
 
 # Bytes of a file with more than one tensor, at most: as save_pretrained of transformers has it.
 FILE_BYTES = 5_000_000_000
-DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "float64": "F64", "int32": "I32"}
+KINDS = {"float": "F", "int": "I", "uint": "U"}
+DTYPES = {f"{kind}{n}": f"{KINDS[kind]}{n}" for kind in KINDS for n in (8, 16, 32, 64)}
+DTYPES |= {"bool": "BOOL", "bfloat16": "BF16"}
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
@@ -28,8 +30,7 @@ def export(
     directory: Path,
     config: Mapping[str, Any],
     *,
-    table: Mapping[str, Tensor] | None = None,
-    apart: Apart | None = None,
+    table: Mapping[str, Tensor],
     shapes: PyTree = None,
     variables: PyTree = None,
     tokenizer: Any = None,  # of transformers, which is not typed
@@ -40,11 +41,9 @@ def export(
     then one tensor of it. Dtypes stay as they are. Raises UserError.
     params, variables: arrays, sharded or not, all of which are written.
     shapes: those of the parameters without padding.
-    table: path -> Tensor; without it a tensor is named by its path, joined by ".".
-    apart: without a table, the parameters that are parts of a tensor.
+    table: path of each of them -> the tensor that it becomes.
     """
     sizes = flatten(params if shapes is None else shapes) | flatten(variables)
-    table = own_names(sizes, apart or {}) if table is None else table
     tensors = Tensors(flatten(params) | flatten(variables), sizes, table)
     with new_folder(directory) as folder:
         files = split(tensors.heads)

@@ -13,10 +13,10 @@ from tqdm import tqdm
 
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.contracts import Config, Steps, Weights
-from redco_runtime.errors import UserError, first, listed
-from redco_runtime.state import PyTree, TrainState, flatten, rebuild
-from redco_runtime.stored import Stored
-from redco_runtime.weights import Shape, Tensor, own_names, wholes
+from redco_runtime.errors import MOST_LINES, UserError, first, listed
+from redco_runtime.state import TrainState, flatten, rebuild
+from redco_runtime.stored import Stored, check_config, find, open_tensors
+from redco_runtime.weights import Shape, Tensor, wholes
 
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor
 # What old checkpoints, converted from TensorFlow, call the parameters of a norm: transformers renames
@@ -25,24 +25,43 @@ LEGACY = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bi
 
 
 def load(
-    source: str, steps: Steps, config: Config, weights: Weights | None
-) -> tuple[PyTree, list[str]]:
-    """Return (params, paths of those that the checkpoint `source` has not and `init` makes).
+    source: str, steps: Steps, config: Config, weights: Weights
+) -> tuple[TrainState, list[str]]:
+    """Return the state of a new run, as `start_from`, of the checkpoint `source` of Hugging Face.
 
-    weights: the project's weights.py; without it, tensors are named as the project's own export
-    does. Each process reads what its devices hold, shard by shard. Beside what is on devices, its
-    memory has room for the largest shard, and the part of one stored tensor that goes into a shard.
+    source: a folder, or an id of the hub.
+    weights: the project's weights.py.
+    """
+    folder = find(source)
+    stored = Stored(folder, open_tensors(folder))
+    check_config(folder, weights.hf_config(config.model))
+    table = weights.tensors(config.model)
+    table = {p: t for p, t in table.items() if not t.optional or t.name in stored.shapes}
+    return start_from(stored, table, steps, config, weights.PREFIX, weights.IGNORED)
+
+
+def start_from(
+    stored: Stored,
+    table: Mapping[str, Tensor],
+    steps: Steps,
+    config: Config,
+    prefix: str,
+    ignored: Sequence[str],
+) -> tuple[TrainState, list[str]]:
+    """Return (state of a new run, paths of what `table` has not and `init` makes).
+
+    table: path of a parameter or a variable -> where it is.
+    prefix, ignored: PREFIX and IGNORED of weights.py.
+    Each process reads what its devices hold, shard by shard. Beside what is on devices, its memory
+    has room for the largest shard, and the part of one stored tensor that goes into a shard.
     Raises UserError that names what does not fit.
     """
-    stored, like = Stored(source), flatten(steps.state.params)
-    shapes = {path: leaf.shape for path, leaf in flatten(steps.shapes).items()}
-    if weights:
-        stored.check_config(weights.hf_config(config.model))
-    table = weights.tensors(config.model) if weights else own_names(shapes, steps.apart)
-    table = {p: t for p, t in table.items() if not t.optional or t.name in stored.shapes}
-    names = match(stored, table, shapes, weights)
+    variables = flatten(steps.state.variables)
+    like = flatten(steps.state.params) | variables
+    shapes = {path: leaf.shape for path, leaf in (like | flatten(steps.shapes)).items()}
+    names = match(stored, table, shapes, prefix, ignored)
     random = [path for path in like if path not in table]
-    params = initial(steps, random, config.train.seed)
+    arrays = initial(steps, random, config.train.seed)
     buffer = make_buffer(max(map(shard_bytes, like.values())))
 
     def fetch(name: str, index: tuple[slice, ...]) -> np.ndarray:
@@ -50,8 +69,10 @@ def load(
 
     hidden = None if jax.process_index() == 0 else True  # None: where stderr is no terminal
     for path, tensor in tqdm(table.items(), "reading", unit="parameters", disable=hidden):
-        params[path] = read(tensor, shapes[path], like[path], fetch, buffer)
-    return rebuild(steps.state.params, params), random
+        arrays[path] = read(tensor, shapes[path], like[path], fetch, buffer)
+    others = {f"variables/{path}": arrays[path] for path in variables}
+    state = steps.start(rebuild(steps.state.params, arrays))
+    return with_variables(state, others), random
 
 
 def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, list[str], list[str]]:
@@ -64,26 +85,34 @@ def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, li
     random = [path for path in flatten(steps.state.params) if f"params/{path}" not in leaves]
     params = {path.removeprefix("params/"): leaf for path, leaf in leaves.items()}
     params |= initial(steps, random, config.train.seed)
-    state = steps.start(rebuild(steps.state.params, params))
     variables = {path: leaf for path, leaf in leaves.items() if path.startswith("variables/")}
-    state = rebuild(state, flatten(state) | variables)
+    state = with_variables(steps.start(rebuild(steps.state.params, params)), variables)
     return state, random, [path.removeprefix("params/") for path in unused]
+
+
+def with_variables(state: TrainState, variables: Mapping[str, jax.Array]) -> TrainState:
+    """Return a state with other variables, by the names that they have in it."""
+    return rebuild(state, {**flatten(state), **variables}) if variables else state
 
 
 def match(
     stored: Stored,
     table: Mapping[str, Tensor],
     shapes: Mapping[str, Shape],
-    weights: Weights | None,
+    prefix: str,
+    ignored: Sequence[str],
 ) -> dict[str, str]:
     """Return the name of each tensor in the table -> its name in the checkpoint.
 
     Raises UserError, as `load`.
     """
-    unknown = [path for path in table if path not in shapes]
-    faults = [f"{path}: in tensors() of weights.py, and no parameter" for path in unknown]
+    unknown = [
+        f"{path}: in tensors() of weights.py, and no parameter"
+        for path in table
+        if path not in shapes
+    ]
+    surplus, missing, other = list[str](), list[str](), list[str]()
     expected = wholes({p: t for p, t in table.items() if p in shapes}, shapes)
-    prefix, ignored = (weights.PREFIX, weights.IGNORED) if weights else ("", ())
     names: dict[str, str] = {}
     for there in stored.shapes:
         names_here = spellings(there, prefix)
@@ -91,35 +120,38 @@ def match(
         if here is not None:
             names[here] = there
         elif not any(fnmatchcase(name, pattern) for name in names_here for pattern in ignored):
-            faults.append(f"{there}: there, and no parameter is made of it")
+            surplus.append(f"{there}: there, and no parameter is made of it")
     for name, whole in expected.items():
         of = ", ".join(path for path, _ in whole.pieces)
         if name not in names:
-            faults.append(f"{name}: missing, for {of}")
+            missing.append(f"{name}: missing, for {of}")
         elif (shape := stored.shapes[names[name]]) != whole.shape:
-            faults.append(f"{names[name]}: {shape} there, {whole.shape} here, for {of}")
-    if faults:
-        title = f"--init: the tensors of {stored.folder} do not fit the model:"
-        todo = "Choose a checkpoint of this model; weights.py says what belongs where."
-        raise UserError(listed(title, first(faults), todo))
+            other.append(f"{names[name]}: {shape} there, {whole.shape} here, for {of}")
+    if kinds := [kind for kind in (unknown, surplus, missing, other) if kind]:
+        title = f"--init: the tensors of {stored.path} do not fit the model:"
+        todo = "Choose a checkpoint of this model, or say in weights.py what belongs where."
+        lines = [line for kind in kinds for line in first(kind, MOST_LINES // len(kinds))]
+        raise UserError(listed(title, lines, todo))
     return names
 
 
 def spellings(name: str, prefix: str) -> list[str]:
     """Return what a tensor of a checkpoint may be called here: with or without the prefix."""
+    modern = name
     for old, new in LEGACY.items():
-        name = name.replace(old, new)
-    return [name, prefix + name, name.removeprefix(prefix)]
+        modern = modern.replace(old, new)
+    return [form for x in (name, modern) for form in (x, prefix + x, x.removeprefix(prefix))]
 
 
 def initial(steps: Steps, paths: Sequence[str], seed: int) -> dict[str, jax.Array]:
-    """Return path -> what `steps.init` gives that parameter; the others are not computed."""
+    """Return path -> what `steps.init` gives that parameter or variable; no others are computed."""
 
     def make(key: jax.Array) -> dict[str, jax.Array]:
-        params = flatten(steps.init(key).params)
-        return {path: params[path] for path in paths}
+        state = steps.init(key)
+        arrays = flatten(state.params) | flatten(state.variables)
+        return {path: arrays[path] for path in paths}
 
-    like = flatten(steps.state.params)
+    like = flatten(steps.state.params) | flatten(steps.state.variables)
     places = {path: like[path].sharding for path in paths}
     return jax.jit(make, out_shardings=places)(jax.random.key(seed)) if paths else {}
 

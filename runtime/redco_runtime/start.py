@@ -4,9 +4,17 @@ from pathlib import Path
 
 import jax
 
-from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.checkpoint import CHECKSUMS, Checkpoints
 from redco_runtime.cli import print_once
-from redco_runtime.contracts import Pipeline, Scored, ScoredSettings, Steps, TrainSettings, Weights
+from redco_runtime.contracts import (
+    OwnWeights,
+    Pipeline,
+    Scored,
+    ScoredSettings,
+    Steps,
+    TrainSettings,
+    Weights,
+)
 from redco_runtime.errors import UserError
 from redco_runtime.load import adopt, load
 from redco_runtime.mesh import count_parts
@@ -34,11 +42,11 @@ def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) ->
 
 
 def start_or_resume(
-    checkpoints: Checkpoints, steps: Steps, run: Run, weights: Weights | None = None
+    checkpoints: Checkpoints, steps: Steps, run: Run, weights: Weights | OwnWeights
 ) -> TrainState:
     """Return the state of the last checkpoint, or that of a new run, and record the run.
 
-    weights: the module that says what other checkpoints call the parameters, if there is one.
+    weights: the module that says what other checkpoints call the parameters.
     """
     restored = checkpoints.restore(steps.state)
     if restored:
@@ -57,20 +65,21 @@ def nothing_to_train(checkpoints: Checkpoints, state: TrainState, settings: Trai
     print_once(f"step {step} of {settings.steps} is done: give more --steps to train on")
 
 
-def new_run(steps: Steps, run: Run, weights: Weights | None) -> TrainState:
+def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState:
     """Return the state of a new run: of the checkpoint that it names, or random."""
     if run.init is None:
         return steps.init(jax.random.key(run.config.train.seed))
     unused: list[str] = []
     folders = [Path(run.init) / "checkpoints", Path(run.init)]
-    folders = [folder for folder in folders if Checkpoints(folder).latest() is not None]
+    folders = [folder for folder in folders if any(folder.glob(f"*/{CHECKSUMS}"))]
     if folders:
         state, random, unused = adopt(folders[0], steps, run.config)
+    elif isinstance(weights, OwnWeights):
+        state, random = weights.load(run.init, steps, run.config)
     else:
-        params, random = load(run.init, steps, run.config, weights)
-        state = steps.start(params)
+        state, random = load(run.init, steps, run.config, weights)
     if random:
-        print_once(f"random, since {run.init} does not have them: {', '.join(random)}")
+        print_once(f"as in a new model, since {run.init} does not have them: {', '.join(random)}")
     if unused:
         print_once(f"left out, since the model does not have them: {', '.join(unused)}")
     print_once(f"starting from the weights of {run.init}")

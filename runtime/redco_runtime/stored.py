@@ -1,8 +1,9 @@
-"""A checkpoint of safetensors, as Hugging Face lays one out: found, opened, compared."""
+"""Arrays in files, read a slice at a time; a checkpoint of safetensors, as Hugging Face lays one out."""
 
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -23,44 +24,71 @@ DERIVED = ("n_inner", "head_dim")  # null: from other sizes, as the shapes of te
 
 
 class Stored:
-    """The checkpoint `source`, a folder or an id of Hugging Face. Of its files, the heads are read.
+    """Arrays in the file or folder `path`.
 
-    shapes: name of a tensor -> its shape. Raises UserError where it is not there or not whole.
+    arrays: name -> what has a shape, and reads a slice when it is indexed.
+    shapes: name -> shape.
     """
 
-    def __init__(self, source: str) -> None:
-        self.folder = find(source)
-        self._files: dict[str, Any] = {}
-        for path in tensor_files(self.folder):
-            try:
-                file = safe_open(path, framework="np")
-            except (OSError, SafetensorError) as error:
-                raise UserError(f"--init: {path} is damaged or missing: {error}") from None
-            self._files |= dict.fromkeys(file.keys(), file)
-        self.shapes = {
-            name: tuple(file.get_slice(name).get_shape()) for name, file in self._files.items()
-        }
+    def __init__(self, path: Path, arrays: Mapping[str, Any]) -> None:
+        self.path, self._arrays = path, arrays
+        self.shapes = {name: tuple(array.shape) for name, array in arrays.items()}
 
     def read(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
-        """Return a slice of a tensor, in its stored dtype; no more of the file is read."""
-        return self._files[name].get_slice(name)[index]
+        """Return a slice of an array, in its stored dtype. Raises UserError where it is damaged."""
+        try:
+            return np.asarray(self._arrays[name][index])
+        except (OSError, ValueError, SafetensorError) as error:
+            raise UserError(f"--init: {name} of {self.path} is damaged: {error}") from None
 
-    def check_config(self, ours: Mapping[str, Any]) -> None:
-        """Raise UserError that names each key of config.json whose value changes the model."""
-        theirs = read_json(self.folder / "config.json")
-        if theirs.get("model_type") == ours["model_type"]:
-            ours, theirs = complete(ours, "weights.py"), complete(theirs, self.folder)
-        else:
-            ours = {"model_type": ours["model_type"]}
-        faults = [
-            f"{key}: there {theirs.get(key)}, here {here}"
-            for key, here in ours.items()
-            if here != theirs.get(key) and not (key in DERIVED and None in (here, theirs.get(key)))
-        ]
-        if faults:
-            title = f"--init: {self.folder} is not the model of config.py:"
-            todo = "Choose the --preset and sizes that it has, or another checkpoint."
-            raise UserError(listed(title, faults, todo))
+
+@dataclass(frozen=True)
+class Slices:
+    """A tensor in a safetensors file, of which no more is read than the slices that are asked for."""
+
+    file: Any
+    name: str
+
+    @property
+    def shape(self) -> list[int]:
+        """The sizes of its dims."""
+        return self.file.get_slice(self.name).get_shape()
+
+    def __getitem__(self, index: tuple[slice, ...]) -> np.ndarray:
+        return self.file.get_slice(self.name)[index] if index else self.file.get_tensor(self.name)
+
+
+def open_tensors(path: Path) -> dict[str, Slices]:
+    """Return name -> tensor of a safetensors file, or of a folder of them. Reads their heads.
+
+    Raises UserError where they are not there or not whole.
+    """
+    tensors: dict[str, Slices] = {}
+    for one in tensor_files(path):
+        try:
+            file = safe_open(one, framework="np")
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"--init: {one} is damaged or missing: {error}") from None
+        tensors |= {name: Slices(file, name) for name in file.keys()}
+    return tensors
+
+
+def check_config(folder: Path, ours: Mapping[str, Any]) -> None:
+    """Raise UserError that names each key of a folder's config.json whose value changes the model."""
+    theirs = read_json(folder / "config.json")
+    if theirs.get("model_type") == ours["model_type"]:
+        ours, theirs = complete(ours, "weights.py"), complete(theirs, folder)
+    else:
+        ours = {"model_type": ours["model_type"]}
+    faults = [
+        f"{key}: there {theirs.get(key)}, here {here}"
+        for key, here in ours.items()
+        if here != theirs.get(key) and not (key in DERIVED and None in (here, theirs.get(key)))
+    ]
+    if faults:
+        title = f"--init: {folder} is not the model of config.py:"
+        todo = "Choose the --preset and sizes that it has, or another checkpoint."
+        raise UserError(listed(title, faults, todo))
 
 
 def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:
@@ -81,8 +109,8 @@ def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:
 
 
 def find(source: str) -> Path:
-    """Return the folder `source`, or a copy of what Hugging Face has under that id."""
-    if Path(source).is_dir():
+    """Return the file or folder `source`, or a copy of what Hugging Face has under that id."""
+    if Path(source).exists():
         return Path(source)
     import huggingface_hub  # late: it takes a while
 
@@ -91,13 +119,15 @@ def find(source: str) -> Path:
     except (OSError, ValueError) as error:  # HTTP errors and ids that cannot be are of these too
         why = str(error).strip().splitlines()[0]
         raise UserError(
-            f"--init: {source} is no folder, and Hugging Face does not give it: {why}; check the "
+            f"--init: {source} is not there, and Hugging Face does not give it: {why}; check the "
             "name and the network; a gated model needs `hf auth login`"
         ) from error
 
 
 def tensor_files(folder: Path) -> list[Path]:
     """Return the safetensors files of a checkpoint. Raises UserError where there are none."""
+    if folder.is_file():
+        return [folder]
     if (folder / INDEX).exists():
         names = dict(read_json(folder / INDEX).get("weight_map", ())).values()
         return [folder / name for name in dict.fromkeys(names)]

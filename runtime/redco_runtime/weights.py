@@ -1,6 +1,6 @@
-"""What Hugging Face calls parameters, and how it lays them out."""
+"""What files call parameters, and how they lay them out."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,10 +85,3 @@ def part_tensors(table: Mapping[str, Tensor], apart: Apart) -> dict[str, Tensor]
             parts[f"{path}/{number}"] = replace(tensor, part=(dim, start, start + size))
             start += size
     return parts
-
-
-def own_names(paths: Collection[str], apart: Apart) -> dict[str, Tensor]:
-    """Return the table of a model that has no weights.py: names are its own paths, joined by "."."""
-    wholes = (path.rpartition("/")[0] for path in paths)
-    own = [whole if whole in apart else path for whole, path in zip(wholes, paths, strict=True)]
-    return part_tensors({path: Tensor(path.replace("/", ".")) for path in own}, apart)

@@ -75,6 +75,8 @@ COMMANDS = {
     "train": "-m {0}.train --preset tiny --steps 2 --micro-batches 2 --virtual-devices 4 --workdir runs/a",
     "predict": "-m {0}.predict --workdir runs/a --prompt 0 --prompt 1",
     "export": "-m {0}.export --workdir runs/a --out exported",
+    "init": "-m {0}.train --preset tiny --steps 0 --init exported --virtual-devices 4 --workdir runs/b",
+    "again": "-m {0}.export --workdir runs/b --out again",
 }
 RUN = ("mixer",)  # whose programs are run too; the tests of all train two steps and more
 
@@ -173,9 +175,15 @@ def test_its_programs_show_examples(results, name):
 def test_what_a_model_holds_is_trained_and_exported(results, folder):
     results["mixer"].result()
     tensors = load_file(folder / "mixer" / "exported" / "model.safetensors")
-    assert tensors["net.calls"] == 4  # two steps of two micro-batches
-    assert abs(tensors["net.BatchNorm_0.mean"]).max() > 0
+    assert tensors["counts.calls"] == 4  # two steps of two micro-batches
+    assert abs(tensors["batch_stats.BatchNorm_0.mean"]).max() > 0
     assert json.loads((folder / "mixer" / "exported" / "config.json").read_text())["width"] == 16
+
+
+def test_another_run_starts_from_the_export_with_all_that_the_model_holds(results, folder):
+    results["mixer"].result()
+    first, second = (folder / "mixer" / x / "model.safetensors" for x in ("exported", "again"))
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_the_class_is_imported_and_not_copied(folder, results):

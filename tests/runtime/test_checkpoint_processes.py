@@ -15,6 +15,7 @@ from safetensors.numpy import load_file
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.errors import UserError
 from redco_runtime.export import export
+from redco_runtime.weights import Tensor
 from states import abstract, assert_same, flip_byte, make_state, save_steps
 
 KILLED = """
@@ -84,10 +85,11 @@ def worker(port: str, process: str, folder: str) -> None:
         step, _ = checkpoints.restore(abstract(make_state(other)))
         assert step == 1
     exported = Path(folder) / "exported"
-    export(state.params, exported, {})
+    table = {path: Tensor(path.replace("/", ".")) for path in ("layers/q/kernel", "scale")}
+    export(state.params, exported, {}, table=table)
     assert (exported / "model.safetensors").exists()
     with pytest.raises(UserError, match="exported is there already"):  # in both
-        export(state.params, exported, {})
+        export(state.params, exported, {}, table=table)
 
 
 def test_two_processes_save_what_one_restores(tmp_path, mesh, run_processes):

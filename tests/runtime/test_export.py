@@ -38,8 +38,14 @@ def params(mesh):
     }
 
 
+OWN = {
+    x: Tensor(x.replace("/", "."))
+    for x in ("embed/embedding", "layers/q/kernel", "head/kernel", "scale")
+}
+
+
 def test_tensors_and_config_come_back(tmp_path, params):
-    export(params, tmp_path / "out" / "model", {"model_dim": 4, "dtype": "bfloat16"})
+    export(params, tmp_path / "out" / "model", {"model_dim": 4, "dtype": "bfloat16"}, table=OWN)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["model"]
     found = load_file(tmp_path / "out" / "model" / "model.safetensors")
     expected = {
@@ -58,7 +64,7 @@ def test_tensors_and_config_come_back(tmp_path, params):
 
 def test_torch_reads_it(tmp_path, params):
     torch = pytest.importorskip("safetensors.torch")
-    export(params, tmp_path / "model", {})
+    export(params, tmp_path / "model", {}, table=OWN)
     found = torch.load_file(tmp_path / "model" / "model.safetensors")
     assert str(found["layers.q.kernel"].dtype) == "torch.bfloat16"
     assert found["embed.embedding"].tolist() == np.arange(32.0).reshape(8, 4).tolist()
@@ -68,24 +74,24 @@ def test_it_does_not_write_over_a_folder(tmp_path, params):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine").write_text("")
     with pytest.raises(UserError, match="model is there already"):
-        export(params, tmp_path / "model", {})
+        export(params, tmp_path / "model", {}, table=OWN)
     assert [path.name for path in tmp_path.rglob("*")] == ["model", "mine"]
 
 
 def test_a_failure_leaves_nothing(tmp_path, params):
     with pytest.raises(TypeError):
-        export(params, tmp_path / "model", {"not": object()})
+        export(params, tmp_path / "model", {"not": object()}, table=OWN)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path, params):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write .*model: File exists. .* another --out"):
-        export(params, tmp_path / "file" / "model", {})
+        export(params, tmp_path / "file" / "model", {}, table=OWN)
 
 
 def test_others_may_read_it(tmp_path, params):
-    export(params, tmp_path / "model", {})
+    export(params, tmp_path / "model", {}, table=OWN)
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "file").write_text("")
 

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from redco_runtime.errors import UserError
-from redco_runtime.stored import Stored
+from redco_runtime.stored import Stored, check_config, find, open_tensors
 
 GPT_J = {
     "model_type": "gptj",
@@ -34,21 +34,26 @@ def write(folder, config=GPT_J):
     return folder
 
 
+def opened(source):
+    path = find(str(source))
+    return Stored(path, open_tensors(path))
+
+
 def fault(source):
     with pytest.raises(UserError) as caught:
-        Stored(str(source))
+        opened(source)
     return str(caught.value)
 
 
 def test_it_reads_a_slice(tmp_path):
-    stored = Stored(str(write(tmp_path)))
+    stored = opened(write(tmp_path))
     assert stored.shapes == {"a": (4, 6)}
     assert stored.read("a", (slice(1, 2), slice(2, 4))).tolist() == [[8, 9]]
 
 
 def test_a_folder_that_is_not_there(tmp_path):
     found = fault(tmp_path / "none")
-    assert found.startswith(f"--init: {tmp_path}/none is no folder, and Hugging Face does not")
+    assert found.startswith(f"--init: {tmp_path}/none is not there, and Hugging Face does not")
     assert "\n" not in found
 
 
@@ -66,7 +71,7 @@ def test_an_id_is_downloaded_as_far_as_it_is_read(tmp_path, monkeypatch):
         return str(write(tmp_path))
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    assert Stored("org/name").folder == tmp_path
+    assert find("org/name") == tmp_path
 
 
 def test_pickles_are_refused_by_name(tmp_path):
@@ -102,7 +107,7 @@ def test_an_index_that_is_none(text, tmp_path):
 def differences(tmp_path, theirs, ours):
     """The lines that say what config.json has otherwise."""
     with pytest.raises(UserError) as caught:
-        Stored(str(write(tmp_path, theirs))).check_config(ours)
+        check_config(write(tmp_path, theirs), ours)
     lines = str(caught.value).splitlines()
     assert lines[0] == f"--init: {tmp_path} is not the model of config.py:"
     assert lines[-1].startswith("Choose the --preset")
@@ -119,13 +124,13 @@ def differences(tmp_path, theirs, ours):
     ],
 )
 def test_the_config_of_the_same_model(theirs, tmp_path, capsys):
-    Stored(str(write(tmp_path, theirs))).check_config(GPT_J)
+    check_config(write(tmp_path, theirs), GPT_J)
     assert capsys.readouterr().err == ""
 
 
 def test_old_keys_are_read_as_transformers_reads_them(tmp_path):
     old = {k: v for k, v in LLAMA.items() if k != "rope_parameters"} | {"rope_theta": 500000.0}
-    Stored(str(write(tmp_path, old))).check_config(LLAMA)
+    check_config(write(tmp_path, old), LLAMA)
     wrong = differences(tmp_path, old | {"rope_theta": 10000.0}, LLAMA)
     assert len(wrong) == 1 and wrong[0].startswith("  rope_parameters: there {")
 
@@ -151,10 +156,10 @@ def test_a_config_that_is_none(text, tmp_path):
     if text is not None:
         path.write_text(text)
     with pytest.raises(UserError, match="config.json cannot be read"):
-        Stored(str(tmp_path)).check_config(GPT_J)
+        check_config(tmp_path, GPT_J)
 
 
 def test_a_config_that_transformers_refuses(tmp_path):
-    stored = Stored(str(write(tmp_path, GPT_J | {"n_layer": "three"})))
+    folder = write(tmp_path, GPT_J | {"n_layer": "three"})
     with pytest.raises(UserError, match=f"transformers cannot read the config of {tmp_path}: .*"):
-        stored.check_config(GPT_J)
+        check_config(folder, GPT_J)

@@ -56,7 +56,7 @@ def module(table=TABLE, **settings):
 
 @pytest.fixture(autouse=True)
 def no_config(monkeypatch):
-    monkeypatch.setattr("redco_runtime.stored.Stored.check_config", lambda *_: None)
+    monkeypatch.setattr("redco_runtime.load.check_config", lambda *_: None)
 
 
 def random(shape, dtype=np.float32):
@@ -117,9 +117,10 @@ def steps(model=MODEL, specs=SPECS, stored_shapes=None):
 
     def init(key):
         params = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 7.0), like)
-        return SimpleNamespace(params=params)
+        return SimpleNamespace(params=params, variables={})
 
-    return SimpleNamespace(state=SimpleNamespace(params=like), shapes=shapes, init=init, apart={})
+    state = SimpleNamespace(params=like, variables={})
+    return SimpleNamespace(state=state, shapes=shapes, init=init, start=lambda params: params)
 
 
 @pytest.fixture
@@ -205,13 +206,6 @@ def test_parameters_that_the_table_does_not_name_keep_their_initial_values(tmp_p
     assert (np.asarray(params["adapter"]["kernel"]) == 7).all()
 
 
-def test_without_a_table_the_names_are_the_projects_own(tmp_path, meshed):
-    tensors = {path.replace("/", "."): x for path, x in expected(stored()).items()}
-    tensors = {name: np.ascontiguousarray(x) for name, x in tensors.items()}
-    folder = write(tmp_path / "c", tensors)
-    check(load(str(folder), steps(), CONFIG, None)[0], stored())
-
-
 def test_missing_extra_and_misshapen_tensors_are_named_together(tmp_path, meshed):
     tensors = stored() | {"net.0.extra": random((2,)), "net.1.qk.weight": random((6, 5))}
     del tensors["net.embed.weight"]
@@ -225,7 +219,7 @@ def test_missing_extra_and_misshapen_tensors_are_named_together(tmp_path, meshed
         "  net.0.extra: there, and no parameter is made of it",
         "  net.embed.weight: missing, for embed/embedding",
         "  net.1.qk.weight: (6, 5) there, (6, 4) here, for layers/q/kernel, layers/k/kernel",
-        "Choose a checkpoint of this model; weights.py says what belongs where.",
+        "Choose a checkpoint of this model, or say in weights.py what belongs where.",
     ]
 
 
@@ -244,9 +238,10 @@ def test_a_host_holds_one_shard_at_a_time(tmp_path, meshed):
     folder = write(tmp_path / "c", {name: random((rows, 512)) for name in names}, files=4)
     model = {name: (rows, 512) for name in names}
     made = steps(model, dict.fromkeys(names, P("model", None)))
-    load(str(folder), made, CONFIG, None)  # what imports and caches take
+    named = module({name: Tensor(name) for name in names})
+    load(str(folder), made, CONFIG, named)  # what imports and caches take
     tracemalloc.start()
-    params, _ = load(str(folder), made, CONFIG, None)
+    params, _ = load(str(folder), made, CONFIG, named)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     shard = rows // 2 * 512 * 4
@@ -270,10 +265,10 @@ def test_a_shard_is_read_once_for_all_devices_that_hold_it(tmp_path, meshed, mon
 
 def worker(port: str, process: str, folder: str) -> None:
     """Loads on four devices of two processes, each of which reads half of what is split over data."""
-    from redco_runtime.stored import Stored
+    from redco_runtime import load as loading
 
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
-    Stored.check_config = lambda *_: None
+    loading.check_config = lambda *_: None
     with jax.set_mesh(make_mesh(MESH)):
         params, _ = load(folder, steps(), CONFIG, module())
         whole = expected(stored())

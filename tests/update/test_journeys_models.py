@@ -67,7 +67,7 @@ def test_it_trains_as_llama_from_what_fits(life, llama):
         "mlp/gate/kernel",
     ), "left out, since the model does not"
     names = ", ".join(f"layers/{name}" for name in new)
-    assert f"random, since runs/a does not have them: {names}\n" in llama.said
+    assert f"as in a new model, since runs/a does not have them: {names}\n" in llama.said
     assert f"{gone} have them: head/bias, layers/ln/bias, " in llama.said
     assert life.losses("runs/b")[2] < life.losses("runs/a")[1]
 

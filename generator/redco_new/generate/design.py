@@ -8,7 +8,7 @@ from typing import Any
 
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.models.program import Program
-from redco_new.render.owners import YOURS, with_header
+from redco_new.render.owners import owner, with_header
 from redco_new.request import Request
 
 
@@ -38,7 +38,8 @@ class Design:
 
 
 def package_files(request: Request, texts: Mapping[str, str]) -> dict[str, str]:
-    """Return {path: text, with its header} of files of the user's in the package, from {name: text}."""
+    """Return {path: text, with its header} of files in the package, from {name: text}."""
+    paths = {f"{request.package}/{name}": text for name, text in texts.items()}
     return {
-        f"{request.package}/{name}": with_header(name, text, YOURS) for name, text in texts.items()
+        path: with_header(path, text, owner(path, request.package)) for path, text in paths.items()
     }

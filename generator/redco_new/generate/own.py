@@ -16,6 +16,7 @@ from redco_new.models.recipes import Words
 from redco_new.own.model import OwnModel, find_own
 from redco_new.own.recipes import TINY
 from redco_new.own.requirements import find_requirements
+from redco_new.own.weights import weights_source
 from redco_new.render.execute import load_text
 from redco_new.render.python import print_call
 from redco_new.render.template import Template
@@ -43,6 +44,8 @@ def read_own_class(request: Request, template: Template) -> Design:
         raise RedcoError("--sequence-parallel", what, "leave it out")
     source = model.source
     texts = template.print_folder("own/model", source)
+    weights = weights_source(request.package, source, model.abstract.linen)
+    texts |= template.print_folder("own/weights", weights)
     texts |= template.print_folder(f"own/{model.recipe.name}", model.pipeline)
     data_class = texts.pop("data.py")
     files = package_files(request, texts)

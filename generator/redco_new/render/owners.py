@@ -19,6 +19,7 @@ OWNERS = (
     ("{package}/pipeline.py", YOURS),
     ("{package}/model.py", YOURS),
     ("{package}/weights.py", YOURS),
+    ("{package}/formats.py", GENERATED),
     ("{package}/config.py", YOURS),
     ("{package}/train.py", YOURS),
     ("{package}/predict.py", YOURS),

@@ -1,0 +1,156 @@
+"""Weights of a project of Noisy or Mixer out, and in from each format; prints what is said of what does not fit.
+
+python check_weights.py noisy|mixer, in the folder of the project.
+"""
+
+import importlib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from flax import nnx, serialization, traverse_util
+from safetensors.numpy import load_file, save_file
+
+from redco_runtime.errors import UserError
+from redco_runtime.export import export
+from redco_runtime.mesh import make_mesh
+from redco_runtime.state import flatten
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 4)
+name = sys.argv[1]
+sys.path.insert(0, ".")
+config, sharding, steps_module, weights = (
+    importlib.import_module(f"{name}.{part}") for part in ("config", "sharding", "steps", "weights")
+)
+folder = Path("files").absolute()
+shutil.rmtree(folder, ignore_errors=True)
+folder.mkdir()
+with jax.set_mesh(make_mesh(sharding.AXES)):
+    steps = steps_module.build(config.TINY)
+    state = steps.init(jax.random.key(7))
+    variables = jax.tree.map(lambda x: x + 3, state.variables)  # other than those of a new model
+    table = weights.tensors(config.TINY.model)
+    options = {"table": table, "variables": variables, "shapes": steps.shapes}
+    export(state.params, folder / "exported", {}, **options)
+exported = load_file(folder / "exported" / "model.safetensors")
+tree = traverse_util.unflatten_dict(exported, sep=".")
+print("exported:", *sorted(exported))
+
+
+def write(path, content):
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def orbax(path, tree):
+    with ocp.StandardCheckpointer() as writer:
+        writer.save(path, tree)
+    return path
+
+
+def manager(path, **items):
+    with ocp.CheckpointManager(path) as writer:
+        for step in (9, 10):
+            arguments = {k: ocp.args.StandardSave(v) for k, v in items.items()}
+            writer.save(step, args=ocp.args.Composite(**arguments))
+    return path
+
+
+def turned():
+    """The file of someone whose kernels are the other way round, and called weights."""
+    return {
+        f"model.{k}".replace("kernel", "weight"): v.T.copy() if k.endswith("kernel") else v
+        for k, v in exported.items()
+    }
+
+
+params = tree.get("params", tree)
+sources = {
+    "msgpack": write(folder / "net.msgpack", serialization.to_bytes(tree)),
+    "sharded msgpack": write(
+        folder / "two" / "a.msgpack", serialization.to_bytes(dict([*tree.items()][:1]))
+    ).parent,
+    "orbax": orbax(folder / "orbax", tree),
+    "a TrainState": orbax(
+        folder / "state", {"step": 3, "params": tree, "opt_state": [{"mu": params}, None]}
+    ),
+    "a manager": manager(folder / "manager", **tree if "params" in tree else {"params": tree}),
+}
+write(folder / "two" / "b.msgpack", serialization.to_bytes(dict([*tree.items()][1:])))
+if name == "noisy":
+    model = nnx.state(steps_module.NoisyModel(config.TINY.model, rngs=nnx.Rngs(0)))["net"]
+    values = {path: exported[".".join(path)] for path in traverse_util.flatten_dict(tree)}
+    nnx.replace_by_pure_dict(model, traverse_util.unflatten_dict(values))
+    sources["an nnx.State"] = orbax(folder / "nnx", model)
+save_file(exported, folder / "one.safetensors")
+sources["one file"] = folder / "one.safetensors"
+
+with jax.set_mesh(make_mesh(sharding.AXES)):
+
+    def load(source):
+        return weights.load(str(source), steps, config.TINY)
+
+    def check(source):
+        """Loads it, and compares each array with that of the export, bit for bit."""
+        state, absent = load(source)
+        assert not absent, absent
+        found = flatten(state.params) | flatten(state.variables)
+        for path, own in weights.own_paths(config.TINY.model).items():
+            shape = exported[own.replace("/", ".")].shape
+            array = np.asarray(found[path])[tuple(map(slice, shape))]
+            np.testing.assert_array_equal(array, exported[own.replace("/", ".")])
+            assert array.dtype == exported[own.replace("/", ".")].dtype
+
+    for source in sources.values():
+        check(source)
+
+    # Parameters alone, without the word "params" before them, as HF's Flax classes are saved.
+    write(folder / "params.msgpack", serialization.to_bytes(params))
+    state, absent = load(folder / "params.msgpack")
+    print("absent:", *absent)
+
+    save_file(turned(), folder / "turned.safetensors")
+    own = weights.renamed
+
+    def renamed(path):
+        kernel = path.endswith("kernel")
+        there = f"model/{path}".replace("kernel", "weight")
+        return weights.Tensor(there, order=(1, 0) if kernel else ())
+
+    weights.renamed = renamed
+    check(folder / "turned.safetensors")
+    check(folder / "exported")  # which needs no renaming
+    weights.renamed = own
+
+    def refuse(label, source):
+        try:
+            load(source)
+        except UserError as error:
+            print(f"== {label}\n{error}".replace(str(folder), "files"))
+        else:
+            raise AssertionError(f"{label} was loaded")
+
+    refuse("other names", folder / "turned.safetensors")
+    first = next(k for k in exported if k.endswith("kernel"))
+    save_file(exported | {first: exported[first][:-1]}, folder / "shape.safetensors")
+    refuse("another shape", folder / "shape.safetensors")
+    save_file({k: v for k, v in exported.items() if k != first}, folder / "less.safetensors")
+    refuse("a missing key", folder / "less.safetensors")
+    message = (folder / "net.msgpack").read_bytes()
+    refuse("a damaged msgpack", write(folder / "short.msgpack", message[: len(message) // 2]))
+    refuse("a pickle", write(folder / "net.pt", b"\x80\x04\x95\x00."))
+    content = (folder / "one.safetensors").read_bytes()
+    refuse("a damaged file", write(folder / "short.safetensors", content[: len(content) // 2]))
+    for path in (folder / "orbax").rglob("d/*"):
+        path.write_bytes(b"")
+    refuse("a damaged tree", folder / "orbax")
+    (folder / "empty").mkdir()
+    refuse("an empty folder", folder / "empty")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    refuse("no file", "nowhere.msgpack")

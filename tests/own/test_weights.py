@@ -17,23 +17,30 @@ PROJECTS = {
         "classify",
         '[model]\nwidth = 16\n[inputs]\nx = {shape = ["B", 12]}\n',
     ),
-    "noisy": (
-        "nets_nnx.py:Noisy",
-        "lm",
-        "[model]\nwords = 31\nwidth = 16\nseed = 3\n"  # padded in memory
-        '[inputs]\nids = {shape = ["B", 12], dtype = "int32"}\n',
+    "patches": (  # whose kernels are stored apart, and one is padded
+        "nets_fused.py:Patches",
+        "classify",
+        "[model]\nwidth = 32\nheads = 4\nlayers = 2\nclasses = 11\n"
+        '[inputs]\nimage = {shape = ["B", 16, 16, 3]}\n',
     ),
 }
 OWN = {
     "mixer": "batch_stats.BatchNorm_0.mean batch_stats.BatchNorm_0.var counts.calls "
     "params.BatchNorm_0.bias params.BatchNorm_0.scale params.Dense_0.bias params.Dense_0.kernel "
     "params.Dense_1.bias params.Dense_1.kernel params.Dense_2.bias params.Dense_2.kernel",
-    "noisy": "down.bias down.kernel embed.embedding norm.bias norm.mean norm.scale norm.var up.bias "
-    "up.kernel",
+    "patches": "blocks.down.kernel blocks.norm.scale blocks.out.kernel blocks.qkv.bias "
+    "blocks.qkv.kernel blocks.up.kernel first.bias first.kernel head.bias head.kernel stats.bias "
+    "stats.mean stats.scale stats.var",
 }
-ABSENT = {"mixer": "net/BatchNorm_0/mean net/BatchNorm_0/var net/calls", "noisy": ""}
-KERNEL = {"mixer": "params/Dense_0/kernel", "noisy": "down/kernel"}  # the first of the export
-SHAPES = {"mixer": "(11, 16) there, (12, 16) here", "noisy": "(63, 16) there, (64, 16) here"}
+ABSENT = {"mixer": "net/BatchNorm_0/mean net/BatchNorm_0/var net/calls", "patches": ""}
+KERNEL = {
+    "mixer": "params/Dense_0/kernel",
+    "patches": "blocks/down/kernel",
+}  # the first of the export
+SHAPES = {
+    "mixer": "(11, 16) there, (12, 16) here",
+    "patches": "(1, 128, 32) there, (2, 128, 32) here",
+}
 
 pytestmark = pytest.mark.slow  # a project each, with its steps compiled
 
@@ -43,7 +50,7 @@ def said(request, tmp_path_factory):
     """(name of the project, what check_weights.py prints in it)."""
     name, folder = request.param, tmp_path_factory.mktemp("weights")
     model, recipe, config = PROJECTS[name]
-    for file in ("nets_linen.py", "nets_nnx.py"):
+    for file in ("nets_linen.py", "nets_fused.py"):
         shutil.copy(HERE / file, folder)
     (folder / "net.toml").write_text(config)
     asked = {"mesh": "data=2,model=2", "recipe": recipe, "config": str(folder / "net.toml")}

@@ -1,5 +1,6 @@
 """Weights of projects of own classes: out by the class's own paths, in from each format, and what does not fit."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -57,7 +58,8 @@ def said(request, tmp_path_factory):
     request = Request.from_flags(name, str(folder / model), **asked, folder=folder / name)
     place = create_project(request, folder)
     command = [sys.executable, str(HERE / "check_weights.py"), name]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+    env = os.environ | {"PYTHONPATH": ".:.."}  # the project, and its class
+    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return name, done.stdout
 

@@ -29,6 +29,7 @@ REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it af
 SAVE_TIMEOUT = 3600
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
 MODEL = ("params/", "variables/")  # of the names in a state, those of the model
+AVERAGE = ("ema/", "variables/")  # and those of its moving average
 
 State = TypeVar("State")  # a pytree, such as a TrainState
 Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
@@ -80,11 +81,13 @@ class Checkpoints(AbstractContextManager):
         abstract: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh.
         parts: how the names of the tensors begin that it has; of the checkpoint, the rest is ignored.
         """
-        if (folder := self._newest()) is None:
-            return None
+        folder = self._newest()
+        return None if folder is None else (int(folder.name), self._fill(folder, abstract, parts))
+
+    def _fill(self, folder: Path, abstract: State, parts: tuple[str, ...]) -> State:
         wanted = flatten(abstract)
         self._check_fit(folder, wanted, *_heads(folder, parts))
-        return int(folder.name), rebuild(abstract, _read(folder, wanted))
+        return rebuild(abstract, _read(folder, wanted))
 
     def restore_common(self, model: ModelState) -> tuple[Flat, list[str]]:
         """Return (what it has of an abstract model, by name; names of what that model has not).
@@ -100,10 +103,17 @@ class Checkpoints(AbstractContextManager):
         return _read(folder, wanted), sorted(stored.keys() - wanted.keys())
 
     def restore_model(self, abstract: ModelState) -> tuple[int, ModelState]:
-        """Return (step, model) as `restore` does. Raises UserError where there is no checkpoint."""
-        if (restored := self.restore(abstract, MODEL)) is None:
+        """Return (step, model) as `restore` does. Raises UserError where there is no checkpoint.
+
+        Its parameters are the moving average of those of the run, where it has one.
+        """
+        if (folder := self._newest()) is None:
             raise self._absent()
-        return restored
+        if not _heads(folder, AVERAGE[:1])[0]:
+            return int(folder.name), self._fill(folder, abstract, MODEL)
+        named = {"ema": abstract.params, "variables": abstract.variables}
+        average = self._fill(folder, named, AVERAGE)
+        return int(folder.name), ModelState(average["ema"], average["variables"])
 
     def _absent(self) -> UserError:
         return UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")

@@ -15,7 +15,7 @@ import jax
 from redco_runtime.contracts import Config, Scored
 from redco_runtime.errors import UserError
 from redco_runtime.mesh import parse_axes
-from redco_runtime.run import Run, decode, load_run
+from redco_runtime.run import Run, choices_of, decode, load_run
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
@@ -72,13 +72,13 @@ def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[s
     weights = "what a new run starts from: the folder of a run, or weights, by their path or id of the hub"
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights)
     for section, field, kind in settings(type(presets[names[0]])):
-        sequence = typing.get_origin(kind) is tuple
-        item = typing.get_args(kind)[0] if sequence else kind
+        sequence, choices = typing.get_origin(kind) is tuple, choices_of(kind)
+        item = typing.get_args(kind)[0] if sequence else type(choices[0]) if choices else kind
         parser.add_argument(
             "--" + field.replace("_", "-"),
             type=truth if item is bool else item,
             nargs="*" if sequence else None,
-            metavar=field.upper(),
+            metavar=f"{{{','.join(choices)}}}" if choices else field.upper(),
             help=f"{section}.{field} of config.py",
         )
     args = parser.parse_args()
@@ -105,7 +105,7 @@ def override(config: Any, values: Mapping[str, Any]) -> Any:
     try:
         return decode(type(config), record)
     except ValueError as error:
-        raise UserError(f"{', '.join(flags)}: {error}") from None
+        raise UserError(f"{', '.join(flags) or 'config.py'}: {error}") from None
 
 
 def recorded_run(args: argparse.Namespace, config_type: type[Any], axes: Mapping[str, int]) -> Run:

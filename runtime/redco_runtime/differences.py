@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_runtime.errors import MOST_LINES, first
-from redco_runtime.state import owner
+from redco_runtime.state import dims_of, owner
 
 ABSENT = "absent"
 Tensors = Mapping[str, str]  # name in a state, such as params/head/kernel -> dtype and shape
@@ -19,9 +19,11 @@ def describe(leaves: Mapping[str, Any], shapes: Mapping[str, Any]) -> Tensors:
     """
     tensors = {}
     for path, leaf in leaves.items():
-        own = owner(path, shapes)
-        padded = own and leaf.shape == getattr(leaves.get(f"params/{own}"), "shape", None)
-        tensors[path] = f"{np.dtype(leaf.dtype).name}{list(shapes[own] if padded else leaf.shape)}"
+        own, shape = owner(path, shapes), leaf.shape
+        whole = leaves.get(f"params/{own}", leaves.get(f"ema/{own}"))
+        if own and whole is not None and (dims := dims_of(shape, whole.shape)):
+            shape = tuple(shapes[own][dim] for dim in dims)
+        tensors[path] = f"{np.dtype(leaf.dtype).name}{list(shape)}"
     return tensors
 
 
@@ -34,7 +36,7 @@ def differences(there: Tensors, here: Tensors) -> list[str]:
     differing = [path for path in every if there.get(path) != here.get(path)]
     params = {path.removeprefix("params/") for path in every if path.startswith("params/")}
     for path in differing:
-        parameter = path.startswith("opt_state/") and owner(path, params)
+        parameter = path.startswith(("opt_state/", "ema/")) and owner(path, params)
         name, sides = path.removeprefix("params/"), [x.get(path, ABSENT) for x in (there, here)]
         if parameter:
             name = path.removesuffix(parameter) + "*"

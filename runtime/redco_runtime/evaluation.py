@@ -29,13 +29,13 @@ class Evaluation:
         """
         config, pipeline, best = self.run.config, self.pipeline, self.run.best
         inference = Inference(self.steps, pipeline, config)
-        loss, scores = inference.mean_loss(state.model, self.examples), dict[str, float]()
+        loss, scores = inference.mean_loss(state.predictor, self.examples), dict[str, float]()
         samples = config.data.sample_prompts
-        texts = inference.predict(state.model, pipeline.prompts(config, list(samples)))
+        texts = inference.predict(state.predictor, pipeline.prompts(config, list(samples)))
         settings = config.train if isinstance(config.train, ScoredSettings) else None
         if self.examples and settings and isinstance(pipeline, Scored):
             some = self.examples[: settings.eval_examples]
-            scores = inference.score(state.model, some, pipeline)
+            scores = inference.score(state.predictor, some, pipeline)
         self.metrics.evaluated(step, loss, scores)
         for prompt, text in zip(samples, texts, strict=True):
             self.metrics.say(f"  {prompt!r} -> {text!r}")

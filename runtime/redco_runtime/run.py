@@ -124,7 +124,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def decode(kind: type[Section], values: dict[str, Any]) -> Section:
-    """Return a frozen dataclass, and those in its fields, from what dataclasses.asdict made of it."""
+    """Return a frozen dataclass, and those in its fields, from what dataclasses.asdict made of it.
+
+    Raises ValueError for a value that is none of the choices of its field.
+    """
     types = typing.get_type_hints(kind)
     fields: dict[str, Any] = {}
     for name, value in values.items():
@@ -132,5 +135,13 @@ def decode(kind: type[Section], values: dict[str, Any]) -> Section:
             continue
         if dataclasses.is_dataclass(types.get(name)):
             value = decode(types[name], value)
+        choices = choices_of(types.get(name))
+        if choices and value not in choices:
+            raise ValueError(f"{name} {value!r} is none of {', '.join(choices)}")
         fields[name] = tuple(value) if isinstance(value, list) else value
     return kind(**fields)
+
+
+def choices_of(kind: Any) -> tuple[Any, ...]:
+    """Return what a setting of this type can be, if it is a Literal; else ()."""
+    return typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()

@@ -9,7 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from redco_runtime.errors import UserError, listed
 from redco_runtime.mesh import axes_of
-from redco_runtime.state import PyTree, TrainState, flatten, owner, rebuild
+from redco_runtime.state import PyTree, TrainState, dims_of, flatten, owner, rebuild
 
 
 def parameter_specs(params: PyTree, table: Mapping[str, P]) -> PyTree:
@@ -54,8 +54,9 @@ def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
 def state_specs(state: TrainState, specs: PyTree, moments: Mapping[str, P]) -> TrainState:
     """Return the specs of a whole state.
 
-    An array of the optimizer belongs to the parameter of its shape whose path its own path ends
-    with; others, such as counts, are whole, and so are the variables.
+    An array of the optimizer belongs to the parameter whose path its own path ends with: it is split
+    in the dims that it has of that parameter, all, or some where it is a mean over the others, as in
+    Adafactor. What else there is, such as counts, is whole, and so are the variables.
     state: of ShapeDtypeStructs.
     specs: those of its parameters.
     moments: table of what the optimizer keeps of each parameter; {} where it lies as they do.
@@ -65,10 +66,11 @@ def state_specs(state: TrainState, specs: PyTree, moments: Mapping[str, P]) -> T
 
     def choose(path: str, leaf: jax.Array) -> P:
         part, _, rest = path.partition("/")
-        if part == "params":
+        if part in ("params", "ema"):
             return parameters[rest]
         name = owner(rest, shapes) if part == "opt_state" else ""
-        return moment_specs[name] if name and shapes[name].shape == leaf.shape else P()
+        dims = dims_of(leaf.shape, shapes[name].shape) if name else None
+        return P(*(moment_specs[name][dim] for dim in dims)) if dims else P()
 
     return rebuild(state, {path: choose(path, leaf) for path, leaf in flatten(state).items()})
 

@@ -1,6 +1,7 @@
 """What a step carries to the next one, and the names of the arrays in it."""
 
-from collections.abc import Container, Mapping
+import itertools
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,22 +28,29 @@ class TrainState:
     params: PyTree
     opt_state: PyTree  # that of optax
     variables: PyTree  # as in ModelState
+    ema: PyTree  # moving average of the parameters; {} where none is wanted
 
     @property
     def model(self) -> ModelState:
-        """The part that predictions are computed with."""
+        """The part that a step trains."""
         return ModelState(self.params, self.variables)
+
+    @property
+    def predictor(self) -> ModelState:
+        """The part that is evaluated, predicted with and exported: of the average, if there is one."""
+        return ModelState(self.ema or self.params, self.variables)
 
 
 def new_state(
-    model: ModelState, optimizer: optax.GradientTransformation, step: int = 0
+    model: ModelState, optimizer: optax.GradientTransformation, step: int = 0, average: bool = False
 ) -> TrainState:
-    """Return the state of a run that starts from `model`."""
+    """Return the state of a run that starts from `model`; with `average`, so does that of parameters."""
     return TrainState(
         step=jnp.asarray(step, jnp.int32),
         params=model.params,
         opt_state=optimizer.init(model.params),
         variables=model.variables,
+        ema=jax.tree.map(jnp.copy, model.params) if average else {},
     )
 
 
@@ -57,6 +65,16 @@ def flatten(tree: PyTree, prefix: str = "") -> dict[str, Any]:
 def rebuild(tree: PyTree, leaves: Mapping[str, Any]) -> PyTree:
     """Return a pytree like `tree`, of `leaves`, which have the names that `flatten` gives."""
     return jax.tree.unflatten(jax.tree.structure(tree), [leaves[path] for path in flatten(tree)])
+
+
+def dims_of(shape: Sequence[int], whole: Sequence[int]) -> tuple[int, ...] | None:
+    """Return which dims of `whole` an array has that is that, or a mean over its other dims.
+
+    None where it is neither. Where equal sizes leave a choice, the first.
+    """
+    choices = itertools.combinations(range(len(whole)), len(shape))
+    same = (dims for dims in choices if tuple(whole[dim] for dim in dims) == tuple(shape))
+    return next(same, None)
 
 
 def owner(path: str, params: Container[str]) -> str:

@@ -19,8 +19,29 @@ from redco_new.own.signature import MODES
 
 # Flags of train.py, which an argument of the constructor cannot have too.
 FLAGS = frozenset(
-    {"batch_size", "beta1", "beta2", "clip_norm", "eval_every", "held_out", "help", "init", "keep"}
-    | {"learning_rate", "log_every", "mesh", "micro_batches", "num_examples", "preset"}
+    {
+        "algorithm",
+        "batch_size",
+        "beta1",
+        "beta2",
+        "clip_norm",
+        "ema_decay",
+        "eval_every",
+        "held_out",
+        "help",
+        "init",
+        "keep",
+    }
+    | {
+        "learning_rate",
+        "learning_rate_decay",
+        "log_every",
+        "mesh",
+        "micro_batches",
+        "moment_dtype",
+        "num_examples",
+        "preset",
+    }
     | {"sample_prompts", "save_every", "seed", "steps", "virtual_devices", "warmup_steps"}
     | {"weight_decay", "workdir"}
 )

@@ -151,3 +151,16 @@ def test_a_checkpoint_of_a_time_without_variables_is_restored(tmp_path, mesh):
     assert_same(Checkpoints(tmp_path).restore(abstract(state))[1], state)
     _, model = Checkpoints(tmp_path).restore_model(abstract(state).model)
     assert_same(model, state.model)
+
+
+def test_the_model_of_a_run_with_a_moving_average_is_that_average(tmp_path, mesh):
+    state = make_state(mesh)
+    average = jax.tree.map(lambda x: x + 1, state.params)
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, replace(state, ema=average))
+        _, model = checkpoints.restore_model(abstract(state).predictor)
+    assert_same(model.params, average)
+    assert faults(tmp_path, abstract(state)) == [
+        "  ema/*: float32 there, absent in the model",
+        "  ema/*: bfloat16 there, absent in the model",
+    ]

@@ -2,6 +2,7 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import pytest
 
@@ -30,6 +31,7 @@ class Data:
     held_out: float = 0.5
     tokenizer: str = "bytes"
     shuffle: bool = True
+    order: Literal["random", "sorted"] = "random"
     sizes: tuple[int, ...] = (1,)
 
 
@@ -60,7 +62,7 @@ def test_every_setting_is_a_flag_of_its_type(parse):
         *("--preset tiny --virtual-devices 2 --mesh data=2 --width 6 --held-out 0.1".split()),
         *("--tokenizer other --files a b --shuffle false --sizes 2 3".split()),
     )
-    assert run.config == Config(Model(6), Data(("a", "b"), 0.1, "other", False, (2, 3)))
+    assert run.config == Config(Model(6), Data(("a", "b"), 0.1, "other", False, sizes=(2, 3)))
     assert run.mesh == {"data": 2, "fsdp": 1, "model": 1}
     assert run.virtual_devices == 2
 
@@ -68,6 +70,15 @@ def test_every_setting_is_a_flag_of_its_type(parse):
 def test_a_setting_that_the_config_refuses_is_named_by_its_flag(parse):
     with pytest.raises(UserError, match="--width: width 0 is not above 0"):
         parse("--width", "0")
+
+
+def test_a_setting_is_one_of_its_choices(parse, monkeypatch):
+    assert parse("--order", "sorted").config.data.order == "sorted"
+    with pytest.raises(UserError, match="--order: order 'odd' is none of random, sorted"):
+        parse("--order", "odd")
+    monkeypatch.setitem(PRESETS, "full", Config(data=Data(order="none")))
+    with pytest.raises(UserError, match="config.py: order 'none' is none of random, sorted"):
+        parse()
 
 
 def test_settings_that_fit_only_together_are_taken_together(parse):

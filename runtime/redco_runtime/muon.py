@@ -69,8 +69,9 @@ def kind_of(shape: tuple[int, ...], spec: P) -> tuple[Kind, bool]:
     """
     *stack, above, across = map(axes_of, spec)
     stack_axes = tuple(axis for axes in stack for axis in axes)
-    as_it_is = Kind(*shape[-2:], above, across, stack_axes)
-    transposed = Kind(*shape[:-3:-1], across, above, stack_axes)
+    rows, columns = shape[-2:]
+    as_it_is = Kind(rows, columns, above, across, stack_axes)
+    transposed = Kind(columns, rows, across, above, stack_axes)
     return min((as_it_is, False), (transposed, True))
 
 

@@ -55,9 +55,7 @@ def project(request, tmp_path_factory):
     (folder / "net.toml").write_text(config)
     flags = {"mesh": mesh, "recipe": recipe, "config": str(folder / "net.toml")}
     model = f"{folder / 'nets_fused.py'}:{cls}"
-    return create_project(
-        Request.from_flags(name, model, folder=folder / name, **flags), folder / name
-    )
+    return create_project(Request.from_flags(name, model, folder=folder / name, **flags), folder)
 
 
 def test_it_computes_what_its_class_does_on_one_device_and_on_four(project):

@@ -15,14 +15,16 @@ from redco_runtime.state import PyTree, TrainState, dims_of, flatten, owner, reb
 def parameter_specs(params: PyTree, table: Mapping[str, P]) -> PyTree:
     """Return one spec a parameter, in the structure of `params`, ShapeDtypeStructs in nested dicts.
 
-    table: path, its keys joined by "/" -> spec. Raises UserError that names each parameter without
-    a spec, each spec without a parameter, and each that does not fit the mesh in place or a shape.
+    table: path, its keys joined by "/" -> spec. Specs of layers that a smaller model has not are left
+    out. Raises UserError that names each parameter without a spec, with the specs that may be meant
+    for it, and each that does not fit the mesh in place or a shape.
     """
     mesh = jax.sharding.get_mesh()
     shapes = {path: leaf.shape for path, leaf in flatten(params).items()}
     faults = [f"{path}: a parameter without a spec" for path in shapes if path not in table]
-    faults += [f"{path}: a spec without a parameter" for path in table if path not in shapes]
     changed = bool(faults)
+    if changed:
+        faults += [f"{path}: a spec without a parameter" for path in table if path not in shapes]
     for path, shape in shapes.items():
         if path in table:
             faults += [f"{path}: {fault}" for fault in misfits(shape, table[path], mesh)]

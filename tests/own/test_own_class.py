@@ -48,6 +48,16 @@ def test_toml_gives_the_request_back(tmp_path):
     assert "dtype" not in request.to_dict()  # its own code says
 
 
+def test_the_preset_tiny(tmp_path):
+    text = "[model]\nwidth = 512\n[model.tiny]\nwidth = 16\n"
+    request = asked(tmp_path, text)
+    assert (request.own.arguments, request.own.tiny) == ({"width": 512}, {"width": 16})
+    assert Request.from_toml(request.to_toml()) == request
+    assert asked(tmp_path, "[model]\ntiny = true\n").own.arguments == {"tiny": True}
+    with refused("[model.tiny] width: inf is not a number"):
+        asked(tmp_path, "[model.tiny]\nwidth = inf\n")
+
+
 def test_paths_are_relative_to_the_project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     request = asked(tmp_path, "", "src/nets.py:Net", folder=Path("made/my-project"))

@@ -69,6 +69,7 @@ PROJECTS = {
         'target = {shape = ["B", 7], dtype = "int32"}\n',
     ),
     "turned": ("nets_text.py:Turned", "lm", "nets_text.py:turned"),
+    "fused": ("nets_large.py:Fused", "lm", "nets_large.py:fused"),
 }
 COMMANDS = {
     "tests": "-m pytest -q tests/test_sharding.py tests/test_resume.py",
@@ -87,6 +88,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("own")
     for name in (
         "nets_calls.py",
+        "nets_large.py",
         "nets_linen.py",
         "nets_nnx.py",
         "nets_sharded.py",
@@ -147,7 +149,7 @@ def results(folder):
         yield {name: pool.submit(work, name) for name in PROJECTS}
 
 
-pytestmark = pytest.mark.slow  # whole projects of ten classes, four minutes
+pytestmark = pytest.mark.slow  # whole projects of eleven classes, four minutes
 
 
 @pytest.mark.parametrize("name", PROJECTS)

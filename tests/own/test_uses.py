@@ -16,7 +16,7 @@ CONSTANT = jnp.ones((32, D))
 def use_of(function, x):
     """What `function` of a table (V, D), of data (B, S, D) and of x does with x."""
     program = jax.make_jaxpr(function)(jnp.zeros((V, D)), jnp.zeros((B, S, D)), x)
-    return find_uses(program, ["", "data", "x"], [True, False, False])["x"]
+    return find_uses(program, ["", "data", "x"], [True, False, False]).uses()["x"]
 
 
 def scores(data):

@@ -27,7 +27,7 @@ def test_specs_take_the_structure_of_the_parameters():
     ("table", "fault"),
     [
         ({}, "up/kernel: a parameter without a spec"),
-        ({**SPECS, "down/kernel": P()}, "down/kernel: a spec without a parameter"),
+        ({"down/kernel": P()}, "down/kernel: a spec without a parameter"),
         ({"up/kernel": P("model")}, "up/kernel: .* has 1 entries for the 2 dims of"),
         (
             {"up/kernel": P(None, "modle")},
@@ -38,6 +38,10 @@ def test_specs_take_the_structure_of_the_parameters():
 def test_a_table_that_does_not_fit_is_refused_by_name(table, fault):
     with pytest.raises(UserError, match=fault):
         parameter_specs(PARAMS, table)
+
+
+def test_a_smaller_model_has_specs_to_spare():
+    assert parameter_specs(PARAMS, {**SPECS, "down/kernel": P()}) == parameter_specs(PARAMS, SPECS)
 
 
 def test_a_dim_that_does_not_divide_is_named():

@@ -60,6 +60,7 @@ class ProjectLayout:
     activations, specs, moments: of activations, parameters, what the optimizer keeps: name -> spec, as Python.
         The activations of an own class are named by the parameter that they are computed with.
     apart: path of a parameter that is stored as several -> its dim, and the size of each along it.
+    tiny_apart: the same of the preset tiny; None where its sizes are no others.
     reasons: path of a parameter -> its dims, and why it lies so: "L D N | columns: makes heads".
     padded: path -> the number that each dim is made a multiple of.
     divided: field of `Data` in config.py -> the axes whose devices must divide it.
@@ -75,6 +76,7 @@ class ProjectLayout:
     batch_axes: tuple[str, ...]
     activations: Mapping[str, str]
     apart: Mapping[str, tuple[int, tuple[int, ...]]]
+    tiny_apart: Mapping[str, tuple[int, tuple[int, ...]]] | None
     specs: Mapping[str, str]
     reasons: Mapping[str, str]
     moments: Mapping[str, str]
@@ -90,6 +92,7 @@ class ProjectContext:
 
     package: its import name, which paths have too.
     stateful: whether its model holds more than parameters: random streams, running means.
+    notes: what its user should know.
     requirements: the packages that its code imports, as pip has them.
     """
 
@@ -99,4 +102,5 @@ class ProjectContext:
     recipe: ProjectRecipe
     layout: ProjectLayout
     stateful: bool
+    notes: tuple[str, ...]
     requirements: tuple[str, ...]

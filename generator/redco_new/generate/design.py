@@ -24,6 +24,7 @@ class Design:
     stateful: whether a call may change or draw more than its parameters.
     packages: what its code imports besides the packages of every project, as pip has them.
     notes: what its user should know.
+    tiny: makes the loss of the preset tiny of an own class, if its sizes are others.
     """
 
     request: Request
@@ -35,6 +36,7 @@ class Design:
     stateful: bool = False
     packages: Sequence[str] = ()
     notes: Sequence[str] = ()
+    tiny: Callable[[], Program] | None = None
 
 
 def package_files(request: Request, texts: Mapping[str, str]) -> dict[str, str]:

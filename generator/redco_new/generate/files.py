@@ -5,7 +5,7 @@ from __future__ import annotations
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectContext
 from redco_new.generate.design import Design
-from redco_new.generate.layout import layout_context
+from redco_new.generate.layout import layout_context, plan_program, tiny_notes
 from redco_new.models.program import Program
 from redco_new.render import assets
 from redco_new.render.owners import VERBATIM, owner, with_header
@@ -32,13 +32,19 @@ def project_context(design: Design, program: Program, plan: Plan) -> ProjectCont
 
     program: the loss of its model, which its user may have changed since `design` was printed.
     """
+    tiny, notes = None, list(design.notes)
+    if design.tiny:
+        small = design.tiny()
+        tiny = small, plan_program(design.request, small)
+        notes += tiny_notes(plan, tiny[1])
     return ProjectContext(
         package=design.request.package,
         request=design.request,
         model=design.model,
         recipe=design.recipe,
-        layout=layout_context(design.request, plan),
+        layout=layout_context(design.request, plan, tiny),
         stateful=design.stateful or program.stateful,
+        notes=tuple(notes),
         requirements=tuple(sorted({*REQUIREMENTS, *design.packages})),
     )
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import jax
 from jax.sharding import PartitionSpec as P
 
 from redco_new.errors import RedcoError
@@ -26,6 +27,7 @@ from redco_new.sharding import (
 
 # Examples on each device: the bytes of collectives scale with their number, the layout does not.
 TRACED_BATCH = 8
+NAMED = 3  # parameters that a note names
 # At most this many virtual devices in a project's own tests: a laptop compiles for 8 in seconds.
 TEST_DEVICES = 8
 
@@ -34,6 +36,42 @@ def traced_rows(request: Request) -> int:
     """Return how many examples are traced: TRACED_BATCH for each device that has its own."""
     mesh = _sizes(request)
     return TRACED_BATCH * math.prod(mesh.values()) // mesh[MODEL]
+
+
+def most_parts(request: Request) -> int:
+    """Return the most parts that a dim of a parameter is split into."""
+    mesh = _sizes(request)
+    return math.prod(mesh.values()) // mesh["data"]
+
+
+def tiny_notes(plan: Plan, tiny: Plan) -> list[str]:
+    """Return what the user should know of the preset tiny, which is laid out as `plan` of the full one.
+
+    tiny: its own layout.
+    """
+    specs = _by_path(plan, plan.partitions)
+    others = [p for p, spec in _by_path(tiny, tiny.partitions).items() if specs.get(p) != spec]
+    if not others:
+        return []
+    named = ", ".join(others[:NAMED]) + (", ..." if len(others) > NAMED else "")
+    return [
+        f"the preset tiny has the layout of the full model; by itself {len(others)} of its"
+        f" {len(tiny.parameters)} parameters would lie otherwise: {named}"
+    ]
+
+
+def _tiny_parts(plan: Plan, program: Program, tiny: Plan) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """Return the parts of fused parameters in the preset tiny: its own, or in the same proportions."""
+    leaves = jax.tree.leaves_with_path(program.params)
+    shapes = {jax.tree_util.keystr(path, simple=True, separator="/"): x.shape for path, x in leaves}
+    parts = {}
+    for path, (dim, sizes) in plan.apart.items():
+        own = tiny.apart.get(path)
+        if own and (own[0], len(own[1])) == (dim, len(sizes)):
+            parts[path] = own
+        elif path in shapes:
+            parts[path] = (dim, tuple(n * shapes[path][dim] // sum(sizes) for n in sizes))
+    return parts
 
 
 def plan_program(request: Request, program: Program) -> Plan:
@@ -63,8 +101,13 @@ def _sizes(request: Request) -> dict[str, int]:
     return {axis: max(size, 1) for axis, size in request.mesh.items()}
 
 
-def layout_context(request: Request, plan: Plan) -> ProjectLayout:
-    """Return what the templates of a project print of a plan."""
+def layout_context(
+    request: Request, plan: Plan, tiny: tuple[Program, Plan] | None = None
+) -> ProjectLayout:
+    """Return what the templates of a project print of a plan.
+
+    tiny: the preset tiny of an own class, and its own plan, if its sizes are others.
+    """
     mesh = plan.mesh | {"data": request.mesh["data"]}
     test_mesh = _small_mesh(mesh)
     rows = plan.rows()
@@ -78,6 +121,7 @@ def layout_context(request: Request, plan: Plan) -> ProjectLayout:
         batch_axes=plan.batch_axes,
         activations=_texts(row_constraints(plan) if request.own else plan.activations),
         apart=plan.apart,
+        tiny_apart=_tiny_parts(plan, *tiny) if tiny else None,
         specs=_by_path(plan, plan.partitions),
         reasons=_reasons(rows),
         moments=_by_path(plan, plan.moments) if request.zero else {},

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 from flax import nnx
 
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
-from redco_new.generate.layout import traced_rows
+from redco_new.generate.layout import most_parts, traced_rows
 from redco_new.models.program import Program
 from redco_new.models.recipes import Words
 from redco_new.own.model import OwnModel, find_own
 from redco_new.own.recipes import TINY
 from redco_new.own.requirements import find_requirements
+from redco_new.own.source import ModelSource
 from redco_new.own.weights import weights_source
 from redco_new.render.execute import load_text
 from redco_new.render.python import print_call
@@ -35,7 +37,8 @@ WORDS = Words(
 def read_own_class(request: Request, template: Template) -> Design:
     """Return the class that `request` names. Raises RedcoError if it cannot be made and called."""
     assert request.own
-    model = find_own(request.model, request.recipe, request.own, request.name, request.folder)
+    name, folder, parts = request.name, request.folder, most_parts(request)
+    model = find_own(request.model, request.recipe, request.own, name, folder, parts)
     if request.size:
         what = f"{model.name} has the size that its arguments say"
         raise RedcoError("--size", what, "leave it out")
@@ -62,18 +65,27 @@ def read_own_class(request: Request, template: Template) -> Design:
             name=model.recipe.name,
             words=WORDS,
             data_class=data_class,
-            tiny={name: print_call(name.capitalize(), fields) for name, fields in TINY.items()},
+            tiny=_tiny_preset(source),
         ),
         files,
-        lambda: _program(request, model, files),
+        lambda: _program(request, model, files, {}),
         stateful=model.stateful,
         packages=find_requirements(model.references),
         notes=model.notes,
+        tiny=(lambda: _program(request, model, files, source.tiny)) if source.tiny else None,
     )
 
 
-def _program(request: Request, model: OwnModel, files: Mapping[str, str]) -> Program:
-    """Return the loss of the class, by the code that the project has."""
+def _tiny_preset(source: ModelSource) -> dict[str, str]:
+    """Return section of config.py -> its value in the preset tiny, as Python."""
+    model = {"model": print_call(source.config_class, source.tiny)} if source.tiny else {}
+    return model | {name: print_call(name.capitalize(), fields) for name, fields in TINY.items()}
+
+
+def _program(
+    request: Request, model: OwnModel, files: Mapping[str, str], settings: Mapping[str, Any]
+) -> Program:
+    """Return the loss of the class with `settings` of its config, by the code that the project has."""
 
     def load(file: str) -> ModuleType:
         path = f"{request.package}/{file}"
@@ -85,4 +97,4 @@ def _program(request: Request, model: OwnModel, files: Mapping[str, str]) -> Pro
     build = getattr(module, model.source.model_class)
     loss = load("pipeline.py").loss
     batch = model.batch(traced_rows(request))
-    return Program(lambda: build(config(), rngs=nnx.Rngs(0)), loss, batch)
+    return Program(lambda: build(config(**settings), rngs=nnx.Rngs(0)), loss, batch)

@@ -22,7 +22,7 @@ from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.maker import call_user_code, read_maker
 from redco_new.own.signature import MODES, check_inputs
-from redco_new.own.flows import Use
+from redco_new.own.flows import Notes, Use
 from redco_new.own.uses import find_uses
 from redco_new.own.wrapper import print_wrapper
 
@@ -35,13 +35,13 @@ RANDOM_PRIMITIVES = {"random_bits", "random_gamma", "threefry2x32", "rng_bit_gen
 
 
 class _Trace(NamedTuple):
-    """A class made, with its collections of Linen, and a call: its program, outputs, uses of inputs."""
+    """A class made, with its collections of Linen, and a call: its program, outputs, notes of inputs."""
 
     model: nnx.Module
     collections: tuple[str, ...]
     program: Jaxpr
     outputs: dict[Path, jax.ShapeDtypeStruct]
-    uses: dict[str, Use]
+    notes: Notes
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class AbstractModel:
     mode: the argument of the call that tells training from evaluation, or ""
     outputs: what a call gives, path -> array with ROWS rows
     uses: of the inputs, what a call does with them
+    indexes_within: whether no table is shorter than a range that indexes it
+    shapes: of its parameters
     random: whether a call draws random numbers
     collections: of Linen, that a call changes
     stateful: whether it has more than parameters, or computes otherwise in training
@@ -72,6 +74,8 @@ class AbstractModel:
     mode: str
     outputs: Mapping[Path, jax.ShapeDtypeStruct]
     uses: Mapping[str, Use]
+    indexes_within: bool
+    shapes: tuple[tuple[int, ...], ...]
     random: bool
     collections: tuple[str, ...]
     stateful: bool
@@ -129,7 +133,9 @@ def build_abstract(
         takes_rngs=maker.takes_rngs,
         mode=mode,
         outputs=traced.outputs,
-        uses=traced.uses,
+        uses=traced.notes.uses(),
+        indexes_within=traced.notes.within,
+        shapes=tuple(leaf.shape for leaf in jax.tree.leaves(params)),
         random=random,
         collections=traced.collections,
         stateful=random or bool(mode) or bool(jax.tree.leaves(rest)),
@@ -210,8 +216,8 @@ def _check_names(
 
 def _trace_call(
     model: nnx.Module, call: Call, mode: str, collections: tuple[str, ...]
-) -> tuple[Jaxpr, dict[Path, jax.ShapeDtypeStruct], dict[str, Use]]:
-    """Return (program, outputs, uses of inputs) of a call in training."""
+) -> tuple[Jaxpr, dict[Path, jax.ShapeDtypeStruct], Notes]:
+    """Return (program, outputs, notes of its inputs) of a call in training."""
     graph, *(params, rest) = nnx.split(model, nnx.Param, ...)
     batch = abstract_batch(call.inputs, ROWS)
     mutable = {"mutable": list(collections)} if collections else {}
@@ -230,8 +236,8 @@ def _trace_call(
     sizes = [len(jax.tree.leaves(tree)) for tree in (params, rest)]
     names = [""] * sum(sizes) + sorted(batch)  # a dict is flattened in the order of its keys
     parameters = [index < sizes[0] for index in range(len(names))]
-    uses = find_uses(program, names, parameters)
-    return program.jaxpr, dict(zip(paths, outputs, strict=True)), uses
+    notes = find_uses(program, names, parameters)
+    return program.jaxpr, dict(zip(paths, outputs, strict=True)), notes
 
 
 def read_arrays(value: Any, path: Path = ()) -> Iterator[tuple[Path, jax.Array]]:

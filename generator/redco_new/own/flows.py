@@ -112,6 +112,7 @@ class Notes:
 
     def __init__(self, names: Iterable[str]):
         self.evidence = {name: _Evidence() for name in names}
+        self.within = True  # whether ranges end where the tables do that they index, or before
 
     def note(self, flow: Flow, **changes: Any) -> None:
         """Record that the input of `flow` is used so."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import jax
 
 from redco_new.errors import RedcoError
 from redco_new.request.names import package_name
-from redco_new.request.own_class import Input, OwnClass
+from redco_new.request.own_class import TINY, Input, OwnClass
 from redco_new.own.build import AbstractModel, abstract_batch, build_abstract
 from redco_new.own.call import Call, check_names, read_arguments
 from redco_new.own.find import Reference, check_callable, find_reference
@@ -22,6 +22,15 @@ from redco_new.own.outputs import Output, find_output
 from redco_new.own.pipeline import Examples, PipelineSource, pipeline_source
 from redco_new.own.recipes import OwnRecipe, find_recipe, name_target
 from redco_new.own.maker import call_user_code
+from redco_new.own.smaller import (
+    Candidate,
+    Tiny,
+    add_defaults,
+    change_arguments,
+    find_difference,
+    make_smaller,
+    takes_tiny,
+)
 from redco_new.own.source import ModelSource, model_source
 from redco_new.own.wrapper import print_wrapper
 
@@ -36,6 +45,7 @@ class OwnModel:
     contents: what made-up examples have in each of its inputs
     example: the function that gives its arguments, if there is one
     package: the import name of the project
+    tiny: its preset of that name
     """
 
     abstract: AbstractModel
@@ -44,6 +54,7 @@ class OwnModel:
     contents: Mapping[str, Content]
     example: Reference | None
     package: str
+    tiny: Tiny
 
     @property
     def name(self) -> str:
@@ -78,7 +89,7 @@ class OwnModel:
     @cached_property
     def source(self) -> ModelSource:
         """What model.py of the project prints."""
-        return model_source(self.abstract, self.output, self.example)
+        return model_source(self.abstract, self.output, self.example, self.tiny)
 
     @cached_property
     def pipeline(self) -> PipelineSource:
@@ -99,11 +110,14 @@ class OwnModel:
         return batch
 
 
-def find_own(model: str, recipe: str, own: OwnClass, project: str, folder: Path) -> OwnModel:
+def find_own(
+    model: str, recipe: str, own: OwnClass, project: str, folder: Path, shards: int = 1
+) -> OwnModel:
     """Return the class that `model` names, as `own` says and `recipe` trains it.
 
     project: the project's name
     folder: of the project, which paths are relative to
+    shards: the most parts that a dim is split into
 
     Raises RedcoError where there is no such class or recipe, or they do not fit each other.
     """
@@ -116,18 +130,62 @@ def find_own(model: str, recipe: str, own: OwnClass, project: str, folder: Path)
         example = find_reference("--example", own.example, folder)
         arguments, inputs = _call_example(where, reference, method, example)
     check_names(where, inputs)
-    abstract = build_abstract(reference, where, arguments, Call(inputs, method))
-    output = find_output(own_recipe, abstract, own.output)
-    contents = find_contents(own_recipe, abstract, output, where)
-    return OwnModel(abstract, own_recipe, output, contents, example, package_name(project))
+
+    def make(arguments: Mapping[str, Any], where: str = where) -> Candidate:
+        abstract = build_abstract(reference, where, arguments, Call(inputs, method))
+        output = find_output(own_recipe, abstract, own.output)
+        contents = find_contents(own_recipe, abstract, output, where)
+        return Candidate(abstract, output, contents)
+
+    full = make(arguments)
+    tiny, contents = _find_tiny(full, make, own, example, shards, bool(own_recipe.ids))
+    package, abstract = package_name(project), full.abstract
+    if not example:  # sizes that are the defaults become settings where the preset has others
+        arguments = add_defaults(reference.value, arguments, tiny.changes)
+        abstract = replace(abstract, arguments=arguments)
+    return OwnModel(abstract, own_recipe, full.output, contents, example, package, tiny)
+
+
+def _find_tiny(
+    full: Candidate,
+    make: Callable[..., Candidate],
+    own: OwnClass,
+    example: Reference | None,
+    shards: int,
+    texts: bool,
+) -> tuple[Tiny, dict[str, Content]]:
+    """Return the preset tiny, and contents of inputs that are good for it and for the full model."""
+    cls, arguments = full.abstract.reference.value, full.abstract.arguments
+    where, changes = "[model.tiny]", dict(own.tiny)
+    by_function = example is not None and takes_tiny(example)
+    if example and by_function:
+        where = f"--example {own.example}: tiny=True"
+        call = full.abstract.call
+        smaller, inputs = _call_example(where, full.abstract.reference, call.method, example, True)
+        if Call(inputs, call.method).inputs != call.inputs:
+            raise RedcoError(where, "its inputs have other shapes", "give those of the full model")
+    else:
+        changes = changes or make_smaller(full, make, shards, texts)
+        smaller = change_arguments(cls, arguments, changes)
+    if not (by_function or changes):
+        return Tiny({}), dict(full.contents)
+    tiny = make(smaller, where)
+    if difference := find_difference(full, tiny, texts):
+        raise RedcoError(where, f"{full.abstract.name} {difference}", "change other sizes")
+    contents = {
+        name: replace(content, below=min(content.below, tiny.contents[name].below))
+        for name, content in full.contents.items()
+    }
+    return Tiny(changes, by_function), contents
 
 
 def _call_example(
-    where: str, model: Reference, method: str, example: Reference
+    where: str, model: Reference, method: str, example: Reference, tiny: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (arguments, arguments of the call) that the user's function gives. Raises RedcoError."""
+    settings = {TINY: True} if tiny else {}
     check_callable(where, example)
-    pair = call_user_code(example.name, example.value)
+    pair = call_user_code(example.name, lambda: example.value(**settings))
     if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(x, dict) for x in pair)):
         what = f"{example.name}() gives no pair of dicts"
         raise RedcoError(where, what, "return (arguments of the constructor, {name: array})")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
 from flax import linen
 
-from redco_new.request.own_class import Constant, Input
+from redco_new.request.own_class import TINY, Constant, Input
 from redco_new.own.build import AbstractModel
 from redco_new.own.call import Leaf, Path, constant_value, join_path, subscripts
 from redco_new.own.contents import print_array
 from redco_new.own.find import Reference
 from redco_new.own.outputs import Output
 from redco_new.own.signature import MODES
+from redco_new.own.smaller import Tiny, change_value
 
 # Flags of train.py, which an argument of the constructor cannot have too.
 FLAGS = frozenset(
@@ -61,6 +62,7 @@ class ModelSource:
     config_fields: a line for each setting
     construct: the statements of __init__
     parameters: of __call__, with their types
+    tiny: settings of the preset tiny that are not the defaults
     call: that __call__ makes of the user's class
     output: what takes the output that is trained out of what the call gives, or ""
     """
@@ -74,6 +76,7 @@ class ModelSource:
     config_docstring: str
     config_fields: tuple[str, ...]
     construct: tuple[str, ...]
+    tiny: Mapping[str, Any]
     parameters: str
     call: str
     output: str
@@ -93,35 +96,46 @@ class _Setting:
     value: Any
 
 
-def model_source(model: AbstractModel, output: Output, example: Reference | None) -> ModelSource:
+def model_source(
+    model: AbstractModel, output: Output, example: Reference | None, tiny: Tiny
+) -> ModelSource:
     """Return what model.py of a project of `model` prints.
 
     example: the function that gives the constructor's arguments, if there is one
     """
     name = model.name
     settings = {} if example else _settings(model.arguments)
+    fields = [f"{s.field}: {s.annotation} = {s.value!r}" for s in settings.values()]
+    preset = {settings[k].field: v for k, v in tiny.changes.items() if k in settings}
+    if tiny.by_function or tiny.changes.keys() - settings.keys():
+        fields.append(f"{TINY}: bool = False  # whether it is made small, for tests and a laptop")
+        preset[TINY] = True
     call = _call_source(model, example)
     return ModelSource(
         name=name,
         flax="Flax Linen" if model.linen else "Flax NNX",
-        imports=_imports(model, example, call),
+        imports=_imports(model, example, call, tiny),
         decorators=("@unsharded  # sharding.py has the layout",) if model.shardings else (),
         model_class=f"{name}Model",
         config_class=f"{name}Config",
         config_docstring=_config_docstring(name, settings, example),
-        config_fields=tuple(f"{s.field}: {s.annotation} = {s.value!r}" for s in settings.values()),
-        construct=_construct_statements(model, settings, example),
+        config_fields=tuple(fields),
+        construct=_construct_statements(model, settings, example, tiny),
+        tiny=preset,
         parameters=", ".join(f"{name}: jax.Array" for name in model.inputs),
         call=call,
         output=output.source,
     )
 
 
-def _imports(model: AbstractModel, example: Reference | None, call: str) -> tuple[str, ...]:
+def _imports(
+    model: AbstractModel, example: Reference | None, call: str, tiny: Tiny
+) -> tuple[str, ...]:
     """Return the lines of the imports of model.py, which makes the call `call`."""
     references = [model.reference, *([example] if example else [])]
     in_files = [reference for reference in references if reference.file]
-    lines = ["from dataclasses import dataclass"]
+    replaces = example and any(is_dataclass(model.arguments.get(name)) for name in tiny.changes)
+    lines = [f"from dataclasses import dataclass{', replace' if replaces else ''}"]
     lines += ["from pathlib import Path"] if in_files else []
     lines += ["", "import jax"]
     lines += ["import jax.numpy as jnp"] if model.linen or "jnp." in call else []
@@ -147,7 +161,7 @@ def _settings(arguments: Mapping[str, Any]) -> dict[str, _Setting]:
             annotation = types.pop().__name__
             if isinstance(value, tuple):
                 annotation = f"tuple[{annotation}, ...]"
-            field = f"model_{name}" if name in FLAGS else name
+            field = f"model_{name}" if name in FLAGS or name == TINY else name
             settings[name] = _Setting(field, annotation, value)
     return settings
 
@@ -157,21 +171,26 @@ def _config_docstring(
 ) -> str:
     """Return what the config of model.py says of its settings, or of why there are none."""
     if example:
-        return f"No settings: {example.name}() gives the arguments of {name}."
+        return f"{example.name}() gives the arguments of {name}."
     if settings:
         return f"Arguments of {name}."
     return f"No settings: {name} takes no others than those in the code."
 
 
 def _construct_statements(
-    model: AbstractModel, settings: Mapping[str, _Setting], example: Reference | None
+    model: AbstractModel,
+    settings: Mapping[str, _Setting],
+    example: Reference | None,
+    tiny: Tiny,
 ) -> tuple[str, ...]:
     """Return the statements that make `self.net`."""
     is_made = isinstance(model.reference.value, linen.Module)
-    statements = [f"arguments, _ = {example.name}()"] if example and not is_made else []
+    statements = []
+    if example and not is_made:
+        statements += _argument_statements(example, model.arguments, tiny)
     if model.mode:
         statements.append("self.deterministic = False  # train() and eval() set it")
-    instance = _construct_call(model, settings, example)
+    instance = _construct_call(model, settings, example, tiny)
     if not model.linen:
         return (*statements, f"self.net = {instance}")
     rngs = ", rngs=rngs" if model.random else ""
@@ -182,8 +201,30 @@ def _construct_statements(
     )
 
 
+def _argument_statements(example: Reference, arguments: Mapping[str, Any], tiny: Tiny) -> list[str]:
+    """Return the statements that put what the user's function gives into `arguments`."""
+    if tiny.by_function:
+        return [f"arguments, _ = {example.name}({TINY}=config.{TINY})"]
+    statements = [f"arguments, _ = {example.name}()"]
+    if tiny.changes:
+        statements.append(f"if config.{TINY}:")
+    for name, change in tiny.changes.items():
+        item = f"arguments[{name!r}]"
+        if not isinstance(change, Mapping):
+            statements.append(f"    {item} = {change!r}")
+        elif is_dataclass(arguments[name]):
+            fields = ", ".join(f"{key}={value!r}" for key, value in change.items())
+            statements.append(f"    {item} = replace({item}, {fields})")
+        else:
+            statements.append(f"    {item} = {item} | {change!r}")
+    return statements
+
+
 def _construct_call(
-    model: AbstractModel, settings: Mapping[str, _Setting], example: Reference | None
+    model: AbstractModel,
+    settings: Mapping[str, _Setting],
+    example: Reference | None,
+    tiny: Tiny,
 ) -> str:
     """Return the call of the user's constructor."""
     if isinstance(model.reference.value, linen.Module):
@@ -192,7 +233,12 @@ def _construct_call(
         arguments = ["**arguments"]
     else:
         arguments = [f"{name}=config.{setting.field}" for name, setting in settings.items()]
-        arguments += [f"{k}={v!r}" for k, v in model.arguments.items() if k not in settings]
+        for name, value in model.arguments.items():
+            if name in tiny.changes and name not in settings:
+                small = change_value(value, tiny.changes[name])
+                arguments.append(f"{name}={small!r} if config.{TINY} else {value!r}")
+            elif name not in settings:
+                arguments.append(f"{name}={value!r}")
     if model.takes_rngs and "rngs" not in model.arguments:
         arguments.append("rngs=rngs")
     return f"{model.reference.name}({', '.join(arguments)})"

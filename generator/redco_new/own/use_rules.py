@@ -26,11 +26,12 @@ def _gather(notes: Notes, eqn: JaxprEqn, operands: list[Value]) -> frozenset[Flo
     """Record what is indexed; what is taken out of an input are its numbers."""
     array, indices = operands[:2]
     dims, aval = eqn.params["dimension_numbers"].start_index_map, cast(Any, eqn.invars[0].aval)
+    rows = min((aval.shape[dim] for dim in dims), default=1)
+    notes.within &= indices.counts <= rows
     for flow in indices.flows:
         if array.constant:
             notes.note(flow, positions=True)
         if flow.offset is not None:
-            rows = min(aval.shape[dim] for dim in dims)
             table = Table(rows - max(int(flow.offset), 0), aval.size // rows, array.origin)
             notes.note_table(flow, table)
     return array.flows

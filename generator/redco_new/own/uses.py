@@ -8,7 +8,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxprs_in_params
 
-from redco_new.own.flows import Flow, Notes, Use, Value, constant_value, union
+from redco_new.own.flows import Flow, Notes, Value, constant_value, union
 from redco_new.own.use_rules import RULES
 
 # What has the numbers of its operands in it, each in some place.
@@ -17,9 +17,7 @@ MOVES = frozenset("""broadcast_in_dim clamp concatenate convert_element_type cop
     sharding_constraint slice split squeeze stop_gradient transpose""".split())
 
 
-def find_uses(
-    program: ClosedJaxpr, inputs: Sequence[str], parameters: Sequence[bool]
-) -> dict[str, Use]:
+def find_uses(program: ClosedJaxpr, inputs: Sequence[str], parameters: Sequence[bool]) -> Notes:
     """Return what a program does with each of its inputs, by name.
 
     inputs: for each argument of the program, the name of the input that it is, or ""
@@ -35,7 +33,7 @@ def find_uses(
         for index, (name, parameter) in enumerate(zip(inputs, parameters, strict=True))
     ]
     walk.run(program.jaxpr, arguments, [constant_value(x) for x in program.consts])
-    return walk.notes.uses()
+    return walk.notes
 
 
 class _Walk:
@@ -72,7 +70,9 @@ class _Walk:
         if name not in MOVES:
             rule = RULES.get(name)
             flows = rule(self.notes, eqn, operands) if rule else frozenset()
-            result = replace(result, flows=flows, number=None, counts=0)
+            # What is chosen is the first where indices below 0 are turned: ranges have none.
+            counts = operands[1].counts if name == "select_n" else 0
+            result = replace(result, flows=flows, number=None, counts=counts)
         return [result] * len(eqn.outvars)
 
     def _run_inner(self, eqn: JaxprEqn, operands: list[Value]) -> list[Value] | None:

@@ -16,6 +16,8 @@ class WeightsSource:
     model_class, config_class: of model.py
     example: a path in the user's class
     linen: whether it is of Flax Linen, whose paths begin with a collection
+    tiny: whether the preset tiny has other sizes
+    run_apart, model_apart: Python for what is stored as several, by the config of a run or of the class
     """
 
     package: str
@@ -24,10 +26,14 @@ class WeightsSource:
     config_class: str
     example: str
     linen: bool
+    tiny: bool
+    run_apart: str
+    model_apart: str
 
 
 def weights_source(package: str, source: ModelSource, linen: bool) -> WeightsSource:
     """Return what weights.py prints of a class, of Flax Linen or of NNX."""
+    choice = "TINY_APART if {} == TINY.model else APART" if source.tiny else "APART"
     return WeightsSource(
         package=package,
         name=source.name,
@@ -35,4 +41,7 @@ def weights_source(package: str, source: ModelSource, linen: bool) -> WeightsSou
         config_class=source.config_class,
         example="params/Dense_0/kernel" if linen else "layers/0/kernel",
         linen=linen,
+        tiny=bool(source.tiny),
+        run_apart=choice.format("config.model"),
+        model_apart=choice.format("config"),
     )

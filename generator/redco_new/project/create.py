@@ -40,9 +40,10 @@ def create_project(
         program = model.program()
         plan = plan_program(request, program)
         progress("rendering")
-        files = print_files(template, model, project_context(model, program, plan))
+        context = project_context(model, program, plan)
+        files = print_files(template, model, context)
     progress(f"writing {target}")
-    for text in model.notes:
+    for text in context.notes:
         note(text)
     fork = source is not None
     write_project(target, {**files, **records(request, files, fork, model.record)})

@@ -16,6 +16,7 @@ from redco_new.request.toml import key_text, value_text
 DTYPES = ("float32", "bfloat16", "float16", "int32", "uint8", "bool")
 BATCH = "B"
 CLASS = "class"  # in [model], among the arguments: no argument can have the name of a keyword
+TINY = "tiny"  # in [model], a table: the arguments that the preset of that name has instead
 TABLES = ("model", "inputs", "output", "method")
 NONE = "None"  # in [inputs], since TOML has none
 REFERENCE = re.compile(r"(?P<place>[^:]+):(?P<name>[^:]+)")
@@ -72,6 +73,7 @@ class OwnClass:
     example: a function that gives both, or "".
     output: which of its results is the model's, or "".
     method: that is called, or "" for the class itself.
+    tiny: the arguments that the preset tiny has instead.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -79,6 +81,7 @@ class OwnClass:
     example: str = ""
     output: str = ""
     method: str = ""
+    tiny: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_own(model: str) -> bool:
@@ -163,7 +166,7 @@ def parse(where: str, table: Mapping[str, Any], example: str) -> OwnClass:
     for key, value in (("model", arguments), ("inputs", inputs)):
         if not isinstance(value, dict):
             raise RedcoError(f"{where}: {key}", f"{value!r} is not a table", f"write [{key}]")
-        if example and value.keys() - {CLASS}:
+        if example and value.keys() - {CLASS, TINY}:
             what = f"[{key}] and a function {example} both say what it is"
             raise RedcoError(f"{where}: {key}", what, "leave one of them out")
     output = table.get("output", "")
@@ -172,12 +175,15 @@ def parse(where: str, table: Mapping[str, Any], example: str) -> OwnClass:
     method = table.get("method", "")
     if not isinstance(method, str) or method and not method.isidentifier():
         raise RedcoError(f"{where}: method", f"{method!r} is no name of a method", "give one")
+    tiny = arguments.get(TINY) if isinstance(arguments.get(TINY), dict) else {}
+    full = {k: v for k, v in arguments.items() if k != CLASS and v is not tiny}
     return OwnClass(
-        {k: check_plain(f"{where}: [model] {k}", v) for k, v in arguments.items() if k != CLASS},
+        {k: check_plain(f"{where}: [model] {k}", v) for k, v in full.items()},
         {name: check_argument(f"{where}: [inputs] {name}", v) for name, v in inputs.items()},
         example,
         str(output),
         method,
+        {k: check_plain(f"{where}: [model.{TINY}] {k}", v) for k, v in tiny.items()},
     )
 
 
@@ -248,6 +254,9 @@ def to_toml(model: str, own: OwnClass) -> str:
     """Return [model] and [inputs]; `parse` gives an equal OwnClass back."""
     lines = ["[model]", f"{CLASS} = {value_text(model)}"]
     lines += [f"{key_text(k)} = {value_text(value)}" for k, value in own.arguments.items()]
+    if own.tiny:
+        lines += ["", f"[model.{TINY}]"]
+        lines += [f"{key_text(k)} = {value_text(value)}" for k, value in own.tiny.items()]
     if own.inputs:
         lines += ["", "[inputs]"]
         lines += [f"{key_text(k)} = {value_text(argument_data(x))}" for k, x in own.inputs.items()]

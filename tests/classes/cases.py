@@ -1,11 +1,9 @@
-"""The classes: where each comes from, what it learns, and how an expert would split it by hand."""
+"""The classes: where each comes from, and what it learns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-
-from compiled.hand import dims
 
 EXAMPLES = Path(__file__).with_name("examples")
 
@@ -18,7 +16,6 @@ class Case:
     package: on the registry
     cls: as --model takes it
     recipe: as --recipe takes it
-    hand: end of a parameter's path -> the dim that tensor parallelism splits by hand
     reason: why it does not hold what it should, "" if it does
     """
 
@@ -26,7 +23,6 @@ class Case:
     package: str
     cls: str
     recipe: str
-    hand: dict[str, int] = field(default_factory=dict)
     reason: str = ""
 
     @property
@@ -41,89 +37,39 @@ class Case:
         return sum(bool(line.strip()) for line in written.splitlines()) - 1
 
 
-# Kernels of Flax are (in, out): the second dim is that of columns. Those of attention in Flax's own
-# MultiHeadAttention are (D, N, H) for q, k and v, (N, H, D) for the output.
-ATTENTION = dims(
-    second="query/kernel key/kernel value/kernel",
-    first="query/bias key/bias value/bias out/kernel",
-)
-BART = dims(
-    first="shared/embedding out_proj/kernel fc2/kernel q_proj/bias k_proj/bias v_proj/bias fc1/bias",
-    second="q_proj/kernel k_proj/kernel v_proj/kernel fc1/kernel",
-)
-BERT = dims(
-    first="word_embeddings/embedding attention/output/dense/kernel output/dense/kernel "
-    "query/bias key/bias value/bias intermediate/dense/bias",
-    second="query/kernel key/kernel value/kernel intermediate/dense/kernel",
-)
-GEMMA = dims(
-    first="input_embedding q_einsum/w attn_vec_einsum/w down_proj/kernel",
-    second="gate_proj/kernel up_proj/kernel",
-)
-GPT2 = dims(
-    first="wte/embedding attn/c_proj/kernel c_fc/bias mlp/c_proj/kernel c_attn/bias",
-    second="c_attn/kernel c_fc/kernel",
-)
-LLAMA = dims(
-    first="embed_tokens/embedding o_proj/kernel down_proj/kernel",
-    second="q_proj/kernel k_proj/kernel v_proj/kernel gate_proj/kernel up_proj/kernel lm_head/kernel",
-)
-QWEN3 = dims(
-    first="input_embedding o_proj/w down_proj/kernel",
-    second="q_proj/w k_proj/w v_proj/w gate_proj/kernel up_proj/kernel lm_head/w",
-)
-UNET = dims(
-    first="to_out_0/kernel net_2/kernel",
-    second="to_q/kernel to_k/kernel to_v/kernel net_0/proj/kernel",
-)
+HUGGING_FACE = "transformers.models.{0}.modeling_flax_{0}:Flax{1}"
 
 CASES = (
-    Case(
-        "gpt2",
-        "transformers",
-        "transformers.models.gpt2.modeling_flax_gpt2:FlaxGPT2LMHeadModule",
-        "lm",
-        GPT2,
-    ),
+    Case("gpt2", "transformers", HUGGING_FACE.format("gpt2", "GPT2LMHeadModule"), "lm"),
+    Case("llama", "transformers", HUGGING_FACE.format("llama", "LlamaForCausalLMModule"), "lm"),
     Case(
         "bart",
         "transformers",
-        "transformers.models.bart.modeling_flax_bart:FlaxBartForConditionalGenerationModule",
+        HUGGING_FACE.format("bart", "BartForConditionalGenerationModule"),
         "seq2seq",
-        BART,
     ),
     Case(
         "bert",
         "transformers",
-        "transformers.models.bert.modeling_flax_bert:FlaxBertForSequenceClassificationModule",
+        HUGGING_FACE.format("bert", "BertForSequenceClassificationModule"),
         "classify",
-        BERT,
-    ),
-    Case(
-        "llama",
-        "transformers",
-        "transformers.models.llama.modeling_flax_llama:FlaxLlamaForCausalLMModule",
-        "lm",
-        LLAMA,
     ),
     Case(
         "vit",
         "transformers",
-        "transformers.models.vit.modeling_flax_vit:FlaxViTForImageClassificationModule",
+        HUGGING_FACE.format("vit", "ViTForImageClassificationModule"),
         "classify",
-        BERT,
     ),
     Case(
         "unet",
         "diffusers",
         "diffusers.models.unets.unet_2d_condition_flax:FlaxUNet2DConditionModel",
         "regress",
-        UNET,
     ),
     Case("vae", "diffusers", "diffusers.models.vae_flax:FlaxAutoencoderKL", "regress"),
-    Case("qwen3", "google-tunix", "tunix.models.qwen3.model:Qwen3", "lm", QWEN3),
-    Case("qwen3_moe", "google-tunix", "tunix.models.qwen3.model:Qwen3", "lm", QWEN3),
-    Case("gemma", "google-tunix", "tunix.models.gemma.model:Gemma", "lm", GEMMA),
+    Case("qwen3", "google-tunix", "tunix.models.qwen3.model:Qwen3", "lm"),
+    Case("qwen3_moe", "google-tunix", "tunix.models.qwen3.model:Qwen3", "lm"),
+    Case("gemma", "google-tunix", "tunix.models.gemma.model:Gemma", "lm"),
     Case("griffin", "recurrentgemma", "recurrentgemma.jax.griffin:Griffin", "lm"),
     Case("dit", "flaxdiff", "flaxdiff.models.simple_dit:SimpleDiT", "regress"),
     Case("unet_simple", "flaxdiff", "flaxdiff.models.simple_unet:Unet", "regress"),

@@ -24,6 +24,7 @@ from unittest import mock
 
 import jax
 from classes.cases import CASES, Case
+from classes.plans import HAND
 from compiled.hand import matches
 from compiled.hlo import KINDS, collectives
 from compiled.program import LEAST, REMAT, captured_stderr
@@ -35,7 +36,6 @@ from redco_new.project.create import create_project
 from redco_new.request import Request
 
 ROWS = 4  # of the batch that is compiled for: bytes scale with it, layouts do not
-MODEL = "model"
 
 
 def make(case: Case, folder: Path, name: str, shards: int) -> Path:
@@ -91,13 +91,14 @@ def held(params: Any) -> float:
 
 def hand_table(case: Case, table: dict[str, P]) -> dict[str, P]:
     """Return the specs of the plan by hand. Raises ValueError for a line that names no parameter."""
-    unused = set(case.hand)
+    plan = HAND[case.name]
+    unused = set(plan)
 
     def spec(path: str, whole: P) -> P:
-        for end, dim in case.hand.items():
+        for end, dim in plan.items():
             if matches("/".join(path.split("/")[-end.count("/") - 1 :]), end):
                 unused.discard(end)
-                return P(*(MODEL if k == dim else None for k in range(len(whole))))
+                return P(*("model" if k == dim else None for k in range(len(whole))))
         return P(*[None] * len(whole))
 
     specs = {path: spec(path, whole) for path, whole in table.items()}

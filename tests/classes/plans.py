@@ -1,8 +1,8 @@
 """How an expert splits each class by hand: Megatron's plan, as it is written for its parameters.
 
 A plan: the end of a parameter's path -> the dim that `model` splits; * stands for one part of a path, and what
-no line names is whole. Kernels of Flax are (in, out): `second` lists columns, `first` rows. Fused kernels
-are cut as they are, by PartitionSpecs alone.
+no line names is whole. Kernels of Flax are (in, out): `second` lists columns, `first` rows. The parts of a
+fused kernel are apart here, as Megatron stores them: a line that names the kernel means each of them.
 """
 
 from compiled.hand import dims

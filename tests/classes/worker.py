@@ -49,6 +49,8 @@ def steps_of(project: Path) -> tuple[ModuleType, Any]:
     """Import a project; return its module `steps`, and an abstract batch of ROWS rows."""
     sys.path.insert(0, str(project))
     importlib.invalidate_caches()
+    for name in [name for name in sys.modules if name.split(".")[0] == "redco_runtime"]:
+        del sys.modules[name]  # the generator's, or that of another project
     steps, pipeline, config = (
         importlib.import_module(f"{project.name}.{name}") for name in ("steps", "pipeline", "config")
     )
@@ -92,19 +94,24 @@ def held(params: Any) -> float:
 def hand_table(case: Case, table: dict[str, P]) -> dict[str, P]:
     """Return the specs of the plan by hand. Raises ValueError for a line that names no parameter."""
     plan = HAND[case.name]
-    unused = set(plan)
-
-    def spec(path: str, whole: P) -> P:
-        for end, dim in plan.items():
-            if matches("/".join(path.split("/")[-end.count("/") - 1 :]), end):
-                unused.discard(end)
-                return P(*("model" if k == dim else None for k in range(len(whole))))
-        return P(*[None] * len(whole))
-
-    specs = {path: spec(path, whole) for path, whole in table.items()}
-    if unused:
+    lines = {path: line_of(path, plan) for path in table}
+    if unused := {*plan} - {*lines.values()}:
         raise ValueError(f"{case.name}: these name no parameter: {unused}; there are {[*table]}")
-    return specs
+    return {
+        path: P(*("model" if dim == plan.get(lines[path]) else None for dim in range(len(whole))))
+        for path, whole in table.items()
+    }
+
+
+def line_of(path: str, plan: dict[str, int]) -> str:
+    """Return the line of a plan that names a parameter, or all parts of it, by its path's end; "" if none."""
+    parts = path.split("/")
+    whole = parts[:-1] if parts[-1].isdecimal() else parts
+    for ends in (parts, whole):
+        for end in plan:
+            if matches("/".join(ends[-end.count("/") - 1 :]), end):
+                return end
+    return ""
 
 
 def record(case: Case, folder: Path, mesh: Mesh) -> dict[str, Any]:

@@ -7,9 +7,10 @@ BIN := $(abspath $(VENV))/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := generator runtime templates tests golden
 COMPILERS := .compilers/.installed
+CLASSES := .classes/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-all golden golden-check collectives bench fmt lint
+.PHONY: help venv compilers demo test test-all test-classes golden golden-check collectives bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -48,6 +49,16 @@ golden-check: $(INSTALLED)  ## compare the goldens with what is generated now
 
 collectives: $(COMPILERS)  ## rewrite the table of what compiled programs send: half an hour
 	PYTHONPATH=tests $(BIN)/python -m compiled.report
+
+# Apart from the environment, and before it on the path: transformers 4.57 has Flax classes, 5 has none.
+$(CLASSES): tests/classes/requirements.txt $(INSTALLED)
+	rm -rf $(@D)
+	$(BIN)/pip install --quiet --no-deps --target $(@D) -r $<
+	touch $@
+
+test-classes: $(CLASSES) $(COMPILERS)  ## try classes of other people's packages, rewrite their table; BONSAI=folder: bonsai's too
+	$(BIN)/python -m pytest tests/classes
+	$(if $(BONSAI),PYTHONPATH=tests $(BIN)/python -m classes.bonsai_table $(BONSAI))
 
 bench: $(INSTALLED)  ## compare a project with Redco 0.4.23: step time, compile time, memory
 	mkdir -p .benchmarks && rm -rf .benchmarks/my-project

@@ -52,7 +52,11 @@ def densenet121_full():
 
 def dinov3():
     config = modeling("dinov3").ModelConfig(
-        hidden_size=64, intermediate_size=128, num_hidden_layers=1, num_attention_heads=4, image_size=32
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        image_size=32,
     )
     return {"config": config}, {"pixel_values": np.zeros((1, 3, 32, 32), np.float32)}
 
@@ -83,9 +87,7 @@ class Gemma3(nnx.Module):
         rows, length = input_ids.shape
         cache = modeling("gemma3").init_cache(self.cfg, rows, length, 0, jnp.float32)
         types = token_type_ids
-        return self.net(
-            input_ids, None, cache=cache, segment_ids=segment_ids, token_type_ids=types
-        )
+        return self.net(input_ids, None, cache=cache, segment_ids=segment_ids, token_type_ids=types)
 
 
 def gemma3(length=32, **sizes):

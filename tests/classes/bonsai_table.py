@@ -14,7 +14,6 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from classes.project import DEVICES, Result, run, train
 from classes.table import row
@@ -30,7 +29,9 @@ published size, and the share of them that each of 4 shards holds. *called by*: 
 *losses*: of three steps at a small size, on 4 virtual CPU devices.
 """
 COLUMNS = ("family", "class", "called by", "planned", "held", "losses", "what fails, and why")
-NO_CALL = "SAM2Base has no call: its predictor sets images and keeps features between Python functions"
+NO_CALL = (
+    "SAM2Base has no call: its predictor sets images and keeps features between Python functions"
+)
 
 
 @dataclass(frozen=True)

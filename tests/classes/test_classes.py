@@ -35,7 +35,7 @@ def measure(case, place, record):
     record["tests"] = f"{passed[1]} passed" if passed and not tested.code else "failed"
     if tested.code:
         return f"tests: {tested.last}"
-    (compiled,) = run_module("classes.worker", str(place), case.name, path=[folder()])
+    (compiled,) = run_module("classes.worker", str(place), case.name, path=str(folder()))
     if "error" in compiled:
         return compiled["error"]
     record["compiled"] = compiled
@@ -49,5 +49,9 @@ def test_a_class_trains_and_sends_no_more_than_the_plan_by_hand(case, records, t
     record["fault"] = measure(case, tmp_path, record)
     (records / f"{case.name}.json").write_text(json.dumps(record))
     if case.reason:
-        pytest.xfail(case.reason) if record["fault"] else pytest.fail("it holds: no reason is needed")
+        (
+            pytest.xfail(case.reason)
+            if record["fault"]
+            else pytest.fail("it holds: no reason is needed")
+        )
     assert not record["fault"]

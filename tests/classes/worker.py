@@ -52,7 +52,8 @@ def steps_of(project: Path) -> tuple[ModuleType, Any]:
     for name in [name for name in sys.modules if name.split(".")[0] == "redco_runtime"]:
         del sys.modules[name]  # the generator's, or that of another project
     steps, pipeline, config = (
-        importlib.import_module(f"{project.name}.{name}") for name in ("steps", "pipeline", "config")
+        importlib.import_module(f"{project.name}.{name}")
+        for name in ("steps", "pipeline", "config")
     )
     few = replace(config.TINY, data=replace(config.TINY.data, num_examples=2 * ROWS))
     examples, _ = pipeline.examples(few)

@@ -6,6 +6,7 @@ PYTHONPATH=tests python -m compiled.report      half an hour on two cores
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,16 +20,19 @@ from compiled.targets import TARGETS, environment
 TABLE = Path(__file__).with_name("collectives.md")
 
 
-def run_worker(target: str, *arguments: str, echo: bool = False) -> list[dict[str, Any]]:
-    """The records of a process of worker.py; `echo` prints them as they come.
+def run_module(module: str, *arguments: str, path: str = "", echo: bool = False) -> list[Any]:
+    """The records that a module prints, a line of JSON each; `echo` prints them as they come.
 
+    path: a folder of packages that it imports besides.
     Raises RuntimeError with the end of its stderr if it fails.
     """
-    command = [sys.executable, "-m", "compiled.worker", target, *arguments]
+    command = [sys.executable, "-m", module, *arguments]
+    env = environment()
+    env["PYTHONPATH"] += os.pathsep + path
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     records = []
     with (
-        subprocess.Popen(command, env=environment(), **pipes) as process,
+        subprocess.Popen(command, env=env, **pipes) as process,
         ThreadPoolExecutor(1) as reader,
     ):
         errors = reader.submit(process.stderr.read)
@@ -39,6 +43,11 @@ def run_worker(target: str, *arguments: str, echo: bool = False) -> list[dict[st
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{errors.result()[-4000:]}")
     return records
+
+
+def run_worker(target: str, *arguments: str, echo: bool = False) -> list[dict[str, Any]]:
+    """The records of a process of worker.py."""
+    return run_module("compiled.worker", target, *arguments, echo=echo)
 
 
 def run_workers(arguments: dict[str, Sequence[str]], echo: bool = False) -> list[dict[str, Any]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from classes.cases import CASES
 
+NOTE = 160
 TABLE = Path(__file__).with_name("classes.md")
 INTRODUCTION = """\
 # Classes of packages that were not written for this
@@ -38,11 +40,17 @@ def rows(records: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
             str(case.lines),
             "yes" if ".py:" in case.cls else "no",
             *cells(records[case.name]),
-            case.reason or records[case.name].get("fault", ""),
+            case.reason or brief(records[case.name].get("fault", "")),
         ]
         for case in CASES
         if case.name in records
     ]
+
+
+def brief(fault: str) -> str:
+    """Return what a fault says, in one cell: without the folders of paths, NOTE characters at most."""
+    said = re.sub(r"\S*/", "", " ".join(fault.split())).replace("|", "/")
+    return said if len(said) <= NOTE else said[:NOTE] + "..."
 
 
 def cells(record: Mapping[str, Any]) -> list[str]:

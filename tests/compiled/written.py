@@ -19,7 +19,7 @@ from sharding.zoo_apart import WRITTEN
 
 from redco_new.sharding import plan_sharding
 
-MODELS = ("merged", "grouped", "mamba2")
+MODELS = ("merged", "experts", "mamba2")
 ENDS = {0: "t", 1: "u"}
 
 

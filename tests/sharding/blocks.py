@@ -50,33 +50,36 @@ def rotated(x):
 
 
 FUSED = ("thirds", "by heads", "folded")
+UNEQUAL = ("unequal", "unequal heads")
 
 
 def attention(make: Maker, D: int) -> Block:
-    """Any number of heads; kernels flat, with dims for heads, or fused in three ways."""
+    """Any number of heads; kernels flat, with dims for heads, or fused in five ways."""
     N, H = make.pick(1, 2, 3, 4, 6, 8), make.pick(2, 4)
-    kind = make.pick("flat", "general", *FUSED)
+    kind = make.pick("flat", "general", *FUSED, *UNEQUAL)
     K = N if kind in FUSED else make.pick(*(k for k in range(1, N + 1) if N % k == 0))
-    grouped, rotary, causal, crossed = (make.pick(True, False) for _ in range(4))
+    attend = make.pick(attend_in_groups, attend_repeated, attend_in_rows)
+    rotary, causal, crossed = (make.pick(True, False) for _ in range(3))
     kernels = {
         "general": [(D, N, H), (D, K, H), (D, K, H)],
         "flat": [(D, N * H), (D, K * H), (D, K * H)],
+        **dict.fromkeys(UNEQUAL, [(D, (N + 2 * K) * H)]),
     }.get(kind, [(D, 3 * N * H)])
     indices = [make.weight(*shape) for shape in kernels]
     o = make.weight(N, H, D) if kind == "general" else make.weight(N * H, D)
 
     def run(w, x, memory):
         m = memory if crossed else x
-        q, k, v = project([w[i] for i in indices], (x, m, m), kind, N, H)
+        q, k, v = project([w[i] for i in indices], (x, m, m), kind, N, K, H)
         if rotary:
             q, k = rotated(q), rotated(k)
-        y = (attend_in_groups if grouped else attend_repeated)(q, k, v, causal)
+        y = attend(q, k, v, causal)
         return jnp.einsum("bqnh,nhd->bqd", y, w[o]) if kind == "general" else joined_heads(y) @ w[o]
 
     return run
 
 
-def project(kernels, inputs, kind, N, H):
+def project(kernels, inputs, kind, N, K, H):
     """q (B,S,N,H); k and v (B,S,K,H)."""
     if kind == "flat":
         return ((y @ w).reshape(B, S, -1, H) for w, y in zip(kernels, inputs, strict=True))
@@ -85,6 +88,11 @@ def project(kernels, inputs, kind, N, H):
     y = inputs[0] @ kernels[0]
     if kind == "thirds":
         return (part.reshape(B, S, N, H) for part in jnp.split(y, 3, -1))
+    if kind == "unequal":
+        return (part.reshape(B, S, -1, H) for part in jnp.split(y, [N * H, (N + K) * H], -1))
+    if kind == "unequal heads":
+        y = y.reshape(B, S, -1, H)
+        return y[:, :, :N], y[:, :, N : N + K], y[:, :, N + K :]
     if kind == "by heads":
         return jnp.moveaxis(y.reshape(B, S, N, 3, H), 3, 0)
     return y.reshape(B, S, 3, N, H).transpose(2, 0, 1, 3, 4)
@@ -105,6 +113,14 @@ def attend_in_groups(q, k, v, causal):
 def attend_repeated(q, k, v, causal):
     k, v = (jnp.repeat(y, q.shape[2] // k.shape[2], 2) for y in (k, v))
     return jnp.einsum("bnqt,btnh->bqnh", softmax(jnp.einsum("bqnh,btnh->bnqt", q, k), causal), v)
+
+
+def attend_in_rows(q, k, v, causal):
+    """The heads are merged with the rows of the batch."""
+    k, v = (jnp.repeat(y, q.shape[2] // k.shape[2], 2) for y in (k, v))
+    q, k, v = (y.transpose(0, 2, 1, 3).reshape(-1, S, y.shape[3]) for y in (q, k, v))
+    y = jnp.einsum("nqt,nth->nqh", softmax(jnp.einsum("nqh,nth->nqt", q, k), causal), v)
+    return y.reshape(B, -1, *y.shape[1:]).transpose(0, 2, 1, 3)
 
 
 def joined_heads(y):
@@ -166,26 +182,69 @@ def convolution(make: Maker, D: int) -> Block:
     }
     kernels = [make.weight(*shape) for shape in shapes[kind]]
 
-    def conv(x, kernel, groups=1):
-        return jax.lax.conv_general_dilated(
-            x,
-            kernel,
-            (1,),
-            "SAME",
-            dimension_numbers=("NWC", "WIO", "NWC"),
-            feature_group_count=groups,
-        )
-
     def run(w, x, _):
         for i in kernels:
-            x = jax.nn.relu(conv(x, w[i], D if kind == "depthwise" else 1))
+            x = jax.nn.relu(convolve(x, w[i], D if kind == "depthwise" else 1))
         return x
 
     return run
 
 
+def convolve(x, kernel, groups):
+    """(B,S,O) of (B,S,I) and a kernel of three places."""
+    numbers = {"dimension_numbers": ("NWC", "WIO", "NWC"), "feature_group_count": groups}
+    return jax.lax.conv_general_dilated(x, kernel, (1,), "SAME", **numbers)
+
+
+def channels(make: Maker, D: int) -> Block:
+    """Two large parts and a small one of one kernel; two of them through a convolution together."""
+    F, few, cut = make.pick(*INNER), make.pick(2, 3), make.pick(True, False)
+    sizes, width = [F, 2 * F, 2 * F + few], F + few
+    i, o, mix = make.weight(D, 2 * F + few), make.weight(F, D), make.weight(few, F)
+    kernel = make.weight(3, 1, width) if make.grouped else make.weight(width)
+
+    def run(w, x, _):
+        h = x @ w[i]
+        if cut:
+            a, b, c = (h[..., n:m] for n, m in zip([0, *sizes], sizes, strict=False))
+            both = jnp.concatenate([b, c], -1)
+        else:
+            a, both = h[..., :F], h[..., F:]
+        both = convolve(both, w[kernel], width) if make.grouped else both * w[kernel]
+        b, c = jnp.split(jax.nn.relu(both), [F], -1)
+        return (jnp.tanh(a) * b + c @ w[mix]) @ w[o]
+
+    return run
+
+
+def looped_experts(make: Maker, D: int) -> Block:
+    """One expert after the other, their kernels in one array or in many, weighted by a gate."""
+    E, F, biased, stacked = (
+        make.pick(2, 3, 4),
+        make.pick(*INNER),
+        *(make.pick(True, False) for _ in range(2)),
+    )
+    r = make.weight(D, E)
+    shapes = [(D, F), (F, D)] + ([(D,)] if biased else [])
+    if stacked:
+        stacks = [make.weight(E, *shape) for shape in shapes]
+    else:
+        single = [[make.weight(*shape) for shape in shapes] for _ in range(E)]
+
+    def run(w, x, _):
+        gate, out = jax.nn.softmax(x @ w[r]), jnp.zeros_like(x)
+        for e in range(E):
+            i, o, *bias = (w[n][e] for n in stacks) if stacked else (w[n] for n in single[e])
+            out += gate[..., e, None] * sum(bias, jax.nn.relu(x @ i) @ o)
+        return out
+
+    return run
+
+
 def experts(make: Maker, D: int) -> Block:
-    """Every expert on every token."""
+    """Every expert on every token, all at once or in a loop."""
+    if make.pick(True, False):
+        return looped_experts(make, D)
     E, F = make.pick(2, 3, 4, 8), make.pick(*INNER)
     r, i, o = make.weight(D, E), make.weight(E, D, F), make.weight(E, F, D)
 
@@ -196,4 +255,4 @@ def experts(make: Maker, D: int) -> Block:
     return run
 
 
-LEAVES = (mlp, attention, norm, linear, joined, mixer, convolution, experts)
+LEAVES = (mlp, attention, norm, linear, joined, mixer, convolution, channels, experts)

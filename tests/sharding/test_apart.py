@@ -3,12 +3,13 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 from sharding.parted import UNOPTIMISED, results, values
 from sharding.zoo import V
-from sharding.zoo_apart import INNER, STATE, WRITTEN
+from sharding.zoo_apart import INNER, STACK, STATE, WRITTEN, E, model
 
 from redco_new.sharding import plan_sharding, predict_collectives
 
@@ -17,6 +18,8 @@ COLUMNS, ROWS, WHOLE, CHANNELS = P("fsdp", "model"), P("model", "fsdp"), P("fsdp
 LAYOUTS = {
     "merged": {"q": COLUMNS, "k": COLUMNS, "v": COLUMNS, "o": ROWS},
     "grouped": {"qkv/0": COLUMNS, "qkv/1": COLUMNS, "qkv/2": COLUMNS, "o": ROWS},
+    "experts": {"i0": COLUMNS, "j0": ROWS, "i3": COLUMNS, "j3": ROWS},
+    "indexed": {"i": P(None, *COLUMNS), "j": P(None, *ROWS)},
     "mamba2": {
         **{"in/0": COLUMNS, "in/1": COLUMNS, "in/2": WHOLE, "in/3": WHOLE, "in/4": COLUMNS},
         **{"c/0": P(None, None, "model"), "c/1": P(None, None, "fsdp"), "cb/0": CHANNELS},
@@ -44,12 +47,12 @@ def sent(plan):
     return sorted((one.kind, one.phase, one.bytes * one.times) for one in found)
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", ["merged", "grouped", "mamba2", "mamba2_joined"])
 def test_it_sends_what_the_model_sends_that_the_expert_writes(name):
     assert sent(plan_of(name)) == sent(plan_sharding(*WRITTEN[name][1], MESH))
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", ["merged", "grouped", "mamba2_joined", "experts", "indexed"])
 def test_the_numbers_are_the_models(name):
     forward, params, batch = WRITTEN[name][0]
     plan = plan_of(name)
@@ -84,6 +87,44 @@ def test_a_model_that_needs_no_other_program_has_its_own():
 def test_small_parts_are_whole_and_large_ones_split():
     dim, sizes = plan_of("mamba2").apart["l/1/in"]
     assert dim == 1 and sizes[:4] == (INNER, INNER, STATE, STATE)
+
+
+@pytest.mark.parametrize("name", ["experts", "indexed"])
+def test_experts_of_a_loop_are_summed_once(name):
+    """Forward and backward, in each of two layers."""
+    forward, params, batch = WRITTEN[name][0]
+    residual = [one for one in predict_collectives(plan_of(name)) if one.array == "B S D"]
+    assert all(one.kind == "all-reduce" for one in residual)
+    assert sum(one.times for one in residual if "mlp" in one.classes) == 2 * 2
+    apart = [one.array for one in predict_collectives(plan_sharding(forward, params, batch, MESH))]
+    assert f"{E} of B S D" in apart
+
+
+STYLES = {
+    "all at once": "bsd,edf->bsef bsef,efd->bsd",
+    "gates last": "bsd,edf->ebsf ebsf,efd->ebsd",
+}
+
+
+@pytest.mark.parametrize("name", ["indexed", *STYLES])
+def test_stacks_that_a_router_chooses_from_are_experts(name):
+    """Whatever takes them apart, the axis `expert` splits them."""
+
+    def layer(w, x):
+        first, second = STYLES[name].split()
+        gate = jax.nn.softmax(x @ w["r"])
+        if name == "gates last":
+            y = jnp.einsum(second, jax.nn.relu(jnp.einsum(first, x, w["i"])), w["j"])
+            return jnp.einsum("ebsd,bse->bsd", y, gate)
+        return jnp.einsum(
+            second, gate[..., None] * jax.nn.relu(jnp.einsum(first, x, w["i"])), w["j"]
+        )
+
+    forward, params, batch = WRITTEN["indexed"][0] if name == "indexed" else model(layer, **STACK)
+    plan = plan_sharding(forward, params, batch, {"expert": 4})
+    dims, specs = plan.dims["l"][0], plan.specs["l"][0]
+    assert dims["i"][0] == dims["j"][0] == "experts"
+    assert specs["i"] == P("expert", "fsdp", "model") and specs["j"][0] == "expert"
 
 
 def test_chunks_of_positions_come_together_again():

@@ -15,6 +15,7 @@ from sharding.parted import results, values, worst
 from sharding.programs import by_index, styles, written
 
 from redco_new.sharding import axes_of_entry, plan_sharding
+from redco_new.sharding.apart import take_apart
 
 EXAMPLES = int(os.environ.get("REDCO_EXAMPLES", 0))
 MESHES = [{"model": 4}, {"fsdp": 2, "model": 2}, {"data": 2, "model": 2}, {"fsdp": 4}]
@@ -33,12 +34,12 @@ def examples(count):
 
 
 @examples(100)
-@given(st.data(), st.sampled_from(SIZES), st.booleans())
-def test_layouts_are_legal(data, sizes, adapt):
+@given(st.data(), st.sampled_from(SIZES), st.booleans(), st.booleans())
+def test_layouts_are_legal(data, sizes, adapt, apart):
     """Every dim divides, no array is split twice over an axis, and only `adapt` pads."""
     program = data.draw(programs())
     forward, params = written(program, data.draw(styles(program)))
-    plan = plan_sharding(forward, params, program.batch, sizes, adapt=adapt)
+    plan = plan_sharding(forward, params, program.batch, sizes, adapt=adapt, apart=apart)
     assert all(warning.startswith("grouped convolution") for warning in plan.warnings)
     assert math.prod(plan.mesh.values()) == math.prod(sizes.values())
     for row, spec in zip(plan.rows(), plan.partitions, strict=True):
@@ -68,11 +69,13 @@ def test_names_and_storage_decide_nothing(data, sizes, adapt):
 @examples(12)
 @given(st.data(), st.sampled_from(MESHES), st.booleans())
 def test_sharded_equals_unsharded(data, sizes, adapt):
+    """The gradients of parts that are stored apart are the parts of the gradients."""
     program = data.draw(programs(grouped=False))
     forward, params = written(program, data.draw(styles(program)))
-    plan = plan_sharding(forward, params, program.batch, sizes, adapt=adapt)
+    plan = plan_sharding(forward, params, program.batch, sizes, adapt=adapt, apart=True)
     arrays = values(params, 100), values(program.batch, 100, 1)
-    one, many = results(forward, *arrays, plan)
+    (loss, gradients), many = results(forward, *arrays, plan)
+    one = loss, take_apart(gradients, plan.apart)
     assert worst(many, one, least=0.1) < 1e-4
 
 

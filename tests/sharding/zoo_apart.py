@@ -9,7 +9,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sharding.zoo import IDS, LARGE, B, D, H, N, S, V, norm, shapes
+from sharding.zoo import IDS, LARGE, B, D, F, H, N, S, V, norm, shapes
 
 K = 4  # kv heads
 HEADS, STATE, CHUNK = (32, 128, 128) if LARGE else (8, 8, 4)
@@ -127,6 +127,33 @@ def mamba2_apart(w, x):
     return select(w, x, z, b, c, step)
 
 
+def looped(w, x, kernels):
+    """Experts one after the other, each weighted by its gate."""
+    gate, out = jax.nn.softmax(x @ w["r"]), jnp.zeros_like(x)
+    for e, (i, j, bias) in enumerate(kernels):
+        out += gate[..., e, None] * (jax.nn.relu(x @ i) @ j + bias)
+    return out
+
+
+def experts(w, x):
+    """Experts whose kernels are parameters of their own."""
+    return looped(w, x, [(w[f"i{e}"], w[f"j{e}"], w[f"b{e}"]) for e in range(E)])
+
+
+def indexed(w, x):
+    """Experts whose kernels are taken out of one array."""
+    return looped(w, x, [(w["i"][e], w["j"][e], w["b"][e]) for e in range(E)])
+
+
+def dispatched(w, x):
+    """All experts at once."""
+    gate, h = jax.nn.softmax(x @ w["r"]), jax.nn.relu(jnp.einsum("bsd,edf->bsef", x, w["i"]))
+    return jnp.einsum("bsef,efd->bsd", gate[..., None] * h, w["j"]) + gate @ w["b"]
+
+
+E = 4
+STACK = {"r": (D, E), "i": (E, D, F), "j": (E, F, D), "b": (E, D)}
+SINGLE = {f"{name}{e}": STACK[name][1:] for e in range(E) for name in "ijb"} | {"r": (D, E)}
 CHANNELS = INNER + 2 * STATE
 SELECT = {
     **{"stepb": (HEADS,), "a": (HEADS,), "skip": (HEADS,), "n2": (INNER,), "out": (INNER, D)},
@@ -147,6 +174,8 @@ WRITTEN = {
         model(separate, **QKV),
         {0: "o", 1: "q k v"},
     ),
+    "experts": (model(experts, **SINGLE), model(dispatched, **STACK), {1: "j", 2: "i"}),
+    "indexed": (model(indexed, **STACK), model(dispatched, **STACK), {1: "j", 2: "i"}),
     "mamba2": (model(mamba2, **FUSED), model(mamba2_apart, **APART), MAMBA2),
     "mamba2_joined": (
         model(functools.partial(mamba2, joined=True), **FUSED),

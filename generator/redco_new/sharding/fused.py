@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from redco_new.sharding.apart import Apart
+from redco_new.sharding.apart import Apart, add_products_first
 from redco_new.sharding.classes import Classes
 from redco_new.sharding.graph import Graph, Node
 from redco_new.sharding.trace import Parameter
@@ -30,13 +30,19 @@ def find_fused(classes: Classes, parameters: Sequence[Parameter]) -> Apart:
     return fused
 
 
-def merges_rows(classes: Classes) -> bool:
-    """Return whether rows of the batch are merged with a dim that a parameter has, as its heads."""
+def is_rewritten(classes: Classes) -> bool:
+    """Return whether the layout gains by a program of its own, even if no parameter is fused.
+
+    Where rows of the batch are merged with a dim that a parameter has, as its heads; and where scaled
+    products are added up, as those of experts.
+    """
     find = classes.graph.find
     rows = {find(value.dims[0]) for value in classes.batch if value.dims}
     own = classes.labels.keys() - classes.inputs - classes.loops - classes.windows
     merges = ({find(node) for node in nodes} for nodes in classes.graph.merges)
-    return any(nodes & rows and nodes & own for nodes in merges)
+    program = classes.graph.bodies[0].jaxpr
+    merged = any(nodes & rows and nodes & own for nodes in merges)
+    return merged or add_products_first(program) is not program
 
 
 def _find_cuts(graph: Graph) -> dict[Dim, set[int]]:

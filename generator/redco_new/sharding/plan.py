@@ -30,7 +30,7 @@ from redco_new.sharding.divide import (
     shard_shape,
 )
 from redco_new.sharding.explain import Reasons, layout_warnings
-from redco_new.sharding.fused import find_fused, merges_rows
+from redco_new.sharding.fused import find_fused, is_rewritten
 from redco_new.sharding.graph import Node
 from redco_new.sharding.apart import Apart, run_apart, take_apart
 from redco_new.sharding.rules import build_graph
@@ -182,8 +182,8 @@ def plan_sharding(
     plan = whole = _derive(forward, params, batch, options, {})
     if not apart:
         return plan
-    fused, merged = find_fused(plan.classes, plan.parameters), merges_rows(plan.classes)
-    while fused or merged:
+    fused, rewritten = find_fused(plan.classes, plan.parameters), is_rewritten(plan.classes)
+    while fused or rewritten:
         parts = jax.eval_shape(partial(take_apart, apart=fused), params)
         plan = _derive(partial(run_apart, forward, apart=fused), parts, batch, options, fused)
         if (split := _split_apart(plan)) == fused:

@@ -7,11 +7,13 @@ from redco_new.sharding.apart.follow import follow, run_apart
 from redco_new.sharding.apart.merged import Merged
 from redco_new.sharding.apart.parts import ELEMENTWISE
 from redco_new.sharding.apart.stored import Apart, path_name, put_together, take_apart
+from redco_new.sharding.apart.sums import add_products_first
 
 __all__ = [
     "ELEMENTWISE",
     "Apart",
     "Merged",
+    "add_products_first",
     "follow",
     "path_name",
     "put_together",

@@ -9,8 +9,10 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec as P
 
+from redco_new.sharding.apart.entries import join_products
 from redco_new.sharding.apart.forms import evaluate, in_form, whole_array
 from redco_new.sharding.apart.rows import BATCH, constrain_rows
+from redco_new.sharding.apart.sums import add_products_first
 from redco_new.sharding.apart.stored import Apart, Tree, as_parts, path_name, put_together
 
 Function = Callable[..., Any]
@@ -56,7 +58,7 @@ def run_apart(
     """
     own = jax.eval_shape(partial(put_together, apart=apart), stored)
     jaxpr, outputs = jax.make_jaxpr(function, return_shape=True)(own, batch, *rest)
-    program = jaxpr.jaxpr
+    program = join_products(add_products_first(jaxpr.jaxpr))
     if activations:
         names = (path_name(path) for path, _ in jax.tree.leaves_with_path(own))
         marks = [*map(activations.get, names), *(BATCH for _ in jax.tree.leaves(batch))]

@@ -89,9 +89,16 @@ def shape_of(atom: Any) -> tuple[int, ...]:
 
 @rule(object, "jit", "pjit", "closed_call")
 def _call(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
-    """Evaluate the body, inlined."""
+    """Evaluate the body, in a call as well: its gradient adds up what is inside first."""
     body = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-    return evaluate(body.jaxpr, body.consts, values) if isinstance(body, ClosedJaxpr) else None
+    if not isinstance(body, ClosedJaxpr):
+        return None
+
+    def call(*inputs: Operand) -> list[Operand]:
+        return evaluate(body.jaxpr, body.consts, inputs)
+
+    call.__name__ = eqn.params.get("name", call.__name__)
+    return jax.jit(call)(*values)
 
 
 @rule(object, "remat", "remat2", "checkpoint")

@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime import attention as module
 from redco_runtime.activations import layouts
 from redco_runtime.attention import attention
+from redco_runtime.flops import training_flops
 from redco_runtime.kernels import KERNELS, Kernel, Rule
 from redco_runtime.mesh import make_mesh
 
@@ -222,3 +223,11 @@ def test_heads_that_devices_share(route):
         jax.jit(lambda *qkv, f=f: f(*qkv, **options))(*qkv) for f in (attention, formula)
     )
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_a_kernel_counts_as_the_formula(route):
+    q, k, v, _ = arrays(128, 128, "float32")
+    loss = lambda model, batch, key: attention(*model, causal=True).sum()  # noqa: E731
+    steps = SimpleNamespace(loss=loss, state=SimpleNamespace(model=(q, k, v)))
+    route("tpu")
+    assert training_flops(steps, {}) == 3 * 2 * (2 * B * N * 128 * 128 * H)

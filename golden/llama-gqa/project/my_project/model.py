@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from redco_runtime.activations import lay_out
+from redco_runtime.attention import attention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,10 +93,6 @@ class Llama(nnx.Module):
         in positions_BS, which differs from its slot in a row that is padded on the left.
         """
         rotary = _rotary(self.config, positions_BS)
-        slot_S1 = (index + jnp.arange(input_ids_BS.shape[1]))[:, None]
-        slot_1T = jnp.arange(mask_BT.shape[1])[None, :]
-        seen_ST = slot_1T <= slot_S1
-        mask_B1ST = mask_BT[:, None, None, :] & seen_ST[None, None, :, :]
 
         # The cache is carried, not scanned over, so that each step writes S slots in place.
         @nnx.scan(in_axes=(0, nnx.Carry, 0), out_axes=nnx.Carry, graph_updates=False)
@@ -106,7 +103,7 @@ class Llama(nnx.Module):
                 start = (i, 0, index, 0, 0)
                 k = jax.lax.dynamic_update_slice(cache["k"], k_BSKH[None], start)
                 v = jax.lax.dynamic_update_slice(cache["v"], v_BSKH[None], start)
-                o_BSNH = jax.nn.dot_product_attention(q_BSNH, k[i], v[i], mask=mask_B1ST)
+                o_BSNH = attention(q_BSNH, k[i], v[i], causal=True, start=index, mask_BT=mask_BT)
                 return o_BSNH, {"k": k, "v": v}
 
             return layer(x_BSD, rotary, attend)
@@ -197,7 +194,7 @@ def _normed(ln, x):
 
 
 def _attend_causal(q_BSNH, k_BSKH, v_BSKH):
-    return jax.nn.dot_product_attention(q_BSNH, k_BSKH, v_BSKH, is_causal=True), None
+    return attention(q_BSNH, k_BSKH, v_BSKH, causal=True), None
 
 
 def _rotary(config, positions_BS):

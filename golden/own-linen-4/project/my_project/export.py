@@ -35,6 +35,7 @@ def main() -> None:
             args.out,
             {"model": "Net", "step": step, **vars(run.config.model)},
             variables=model.variables,
+            apart=steps.apart,
             shapes=steps.shapes,
         )
     print_once(f"step {step} of {args.workdir} is in {args.out}")

@@ -16,8 +16,14 @@ AXES = {
 
 BATCH = P(("data", "fsdp"))  # B of every array in a batch
 
-# Of the arrays that model.py names with lay_out().
-ACTIVATIONS = {}
+# Of what the class computes with a parameter: the rows of the batch stay on their devices.
+ACTIVATIONS = {
+    "net/Dense_0/kernel": P(("data", "fsdp"), P.UNCONSTRAINED),
+    "net/Dense_2/kernel": P(("data", "fsdp"), P.UNCONSTRAINED),
+}
+
+# Parameters that are stored as several: of each, its dim, and the size of each part along it.
+APART = {}
 
 PARAMS = {
     # F | whole: mlp is not split over model

@@ -15,6 +15,7 @@ import numpy as np
 from flax import nnx
 
 from redco_runtime.activations import lay_out
+from redco_runtime.attention import attention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +74,7 @@ class T5(nnx.Module):
 
     def encode(self, input_ids_BS: jax.Array, mask_BS: jax.Array) -> jax.Array:
         """Return x_BSD, hidden states of a source, whose tokens are where mask_BS is true."""
-        seen = self._source(mask_BS)
+        seen = {"mask_BT": mask_BS, "bias_1NST": self._source_bias(mask_BS.shape[1])}
 
         @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry, graph_updates=False)
         @_remat(self.config)
@@ -84,14 +85,14 @@ class T5(nnx.Module):
 
     def hidden(self, decoder_ids_BT, x_BSD, mask_BS) -> jax.Array:
         """Return y_BTD, causal hidden states of a target, whose first token is `start_id`."""
-        T, mask_B11S = decoder_ids_BT.shape[1], mask_BS[:, None, None, :]
-        seen = self._target(0, T, T)
+        T = decoder_ids_BT.shape[1]
+        seen = {"causal": True, "bias_1NST": self._target_bias(0, T, T)}
 
         @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry, graph_updates=False)
         @_remat(self.config)
         def run(layer, y_BTD):
             keys = layer.cross.keys(x_BSD)
-            return layer(y_BTD, lambda new: (new, None), seen, keys, mask_B11S)[0]
+            return layer(y_BTD, lambda new: (new, None), seen, keys, mask_BS)[0]
 
         return _norm(self.decoder_ln, run(self.decoder, self._embed(decoder_ids_BT, "y_BTD")))
 
@@ -113,8 +114,11 @@ class T5(nnx.Module):
 
     def decode(self, decoder_ids_BT, mask_BS, cache, index):
         """Return (y_BTD, cache) for T new tokens, which take the slots from `index` on."""
-        T, C, mask_B11S = decoder_ids_BT.shape[1], cache["k"].shape[2], mask_BS[:, None, None, :]
-        seen = self._target(index, T, C)
+        seen = {
+            "causal": True,
+            "start": index,
+            "bias_1NST": self._target_bias(index, decoder_ids_BT.shape[1], cache["k"].shape[2]),
+        }
 
         # The cache is carried, not scanned over, so that each step writes T slots in place.
         @nnx.scan(in_axes=(0, nnx.Carry, 0, 0), out_axes=nnx.Carry, graph_updates=False)
@@ -129,7 +133,7 @@ class T5(nnx.Module):
                 )
                 return (k[i], v[i]), (k, v)
 
-            return layer(y_BTD, remember, seen, cross, mask_B11S)
+            return layer(y_BTD, remember, seen, cross, mask_BS)
 
         layers, cross = jnp.arange(self.config.decoder_layers), (cache["cross_k"], cache["cross_v"])
         carry = (self._embed(decoder_ids_BT, "y_BTD"), (cache["k"], cache["v"]))
@@ -144,23 +148,21 @@ class T5(nnx.Module):
         table_VD = lay_out(self.embed.embedding[...], "table_VD")
         return lay_out(table_VD[ids].astype(self.config.dtype), name)
 
-    def _source(self, mask_BS):
-        """Return what a token of the source sees of it: options of dot_product_attention."""
-        at_S = jnp.arange(mask_BS.shape[1])
+    def _source_bias(self, S):
+        """Return bias_1NSS, what the distances of the S tokens of a source add to their scores."""
+        at_S = jnp.arange(S)
         apart_SS = at_S[None, :] - at_S[:, None]
         half = self.config.distance_buckets // 2  # for the tokens before, and those after
         bucket_SS = _bucket(half, self.config.max_distance, jnp.abs(apart_SS))
         bucket_SS = bucket_SS + half * (apart_SS > 0)
-        bias_1NSS = self.encoder_distance(bucket_SS).transpose(2, 0, 1)[None]
-        return {"mask": mask_BS[:, None, None, :], "bias": bias_1NSS}
+        return self.encoder_distance(bucket_SS).transpose(2, 0, 1)[None]
 
-    def _target(self, index, T, C):
-        """Return what T tokens from slot `index` on see of C slots, for dot_product_attention."""
+    def _target_bias(self, index, T, C):
+        """Return bias_1NTC, of the scores of T tokens, from slot `index` on, for C slots."""
         back_TC = (index + jnp.arange(T))[:, None] - jnp.arange(C)[None, :]
         buckets, farthest = self.config.distance_buckets, self.config.max_distance
         bucket_TC = _bucket(buckets, farthest, jnp.maximum(back_TC, 0))
-        bias_1NTC = self.decoder_distance(bucket_TC).transpose(2, 0, 1)[None]
-        return {"mask": (back_TC >= 0)[None, None], "bias": bias_1NTC}
+        return self.decoder_distance(bucket_TC).transpose(2, 0, 1)[None]
 
 
 class EncoderLayer(nnx.Module):
@@ -194,12 +196,12 @@ class DecoderLayer(nnx.Module):
         self.mlp_ln = _rms_norm(config, rngs)
         self.mlp = MLP(config, rngs)
 
-    def __call__(self, y_BTD, remember, seen, x_keys, mask_B11S):
+    def __call__(self, y_BTD, remember, seen, x_keys, mask_BS):
         h_BTD = lay_out(_norm(self.attn_ln, y_BTD), "h_BTD")
         y_keys, extra = remember(self.attn.keys(h_BTD))
         y_BTD = lay_out(y_BTD + self.attn(h_BTD, y_keys, **seen), "y_BTD")
         h_BTD = lay_out(_norm(self.cross_ln, y_BTD), "h_BTD")
-        y_BTD = lay_out(y_BTD + self.cross(h_BTD, x_keys, mask=mask_B11S), "y_BTD")
+        y_BTD = lay_out(y_BTD + self.cross(h_BTD, x_keys, mask_BT=mask_BS), "y_BTD")
         h_BTD = lay_out(_norm(self.mlp_ln, y_BTD), "h_BTD")
         return lay_out(y_BTD + self.mlp(h_BTD), "y_BTD"), extra
 
@@ -224,7 +226,7 @@ class Attention(nnx.Module):
 
     def __call__(self, h_BTD, keys, **seen):
         q_BTNH = lay_out(self.q(h_BTD).reshape(h_BTD.shape[:2] + self.heads), "heads_BTNH")
-        o_BTNH = jax.nn.dot_product_attention(q_BTNH, *keys, scale=1.0, **seen)
+        o_BTNH = attention(q_BTNH, *keys, scale=1.0, layout="heads_BTNH", **seen)
         return self.o(lay_out(o_BTNH, "heads_BTNH").reshape(*h_BTD.shape[:2], -1))
 
 

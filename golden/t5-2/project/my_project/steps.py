@@ -37,40 +37,42 @@ def build(config: Config) -> Steps:
     def make(key):
         return T5(config.model, rngs=nnx.Rngs(key))
 
+    def parameters(model):
+        params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
+        return params
+
     def begin(params, model):
         return new_state(ModelState(params, variables_of(model)), optimizer)
 
     def init(key):
         model = make(key)
-        return begin(pad(nnx.to_pure_dict(nnx.state(model, nnx.Param)), PADDED), model)
+        return begin(pad(parameters(model), PADDED), model)
 
     def start(params):
         return begin(params, make(jax.random.key(config.train.seed)))
 
-    graph, params, random, _ = nnx.split(
-        nnx.eval_shape(lambda: make(0)), nnx.Param, nnx.RngState, ...
-    )
-    shapes = nnx.to_pure_dict(params)
-    state = jax.eval_shape(init, jax.random.key(0))
+    graph, _, random, _ = nnx.split(nnx.eval_shape(lambda: make(0)), nnx.Param, nnx.RngState, ...)
+    shapes = jax.eval_shape(lambda: parameters(make(0)))
+    state = jax.eval_shape(init, jax.eval_shape(jax.random.key, 0))
     specs = state_specs(state, parameter_specs(state.params, PARAMS), MOMENTS)
 
     def merge(model, key):
         params, variables = model
         return nnx.merge(graph, cut(params, shapes), streams(random, key), variables)
 
-    def training_loss(params, variables, batch, key):
-        model = merge(ModelState(params, variables), key)
+    @layouts(ACTIVATIONS)
+    def training_loss(model, batch, key):
+        model = merge(model, key)
         model.train()
-        with layouts(ACTIVATIONS):
-            return pipeline.loss(model, batch, nnx.Rngs(key)), variables_of(model)
+        return pipeline.loss(model, batch, nnx.Rngs(key)), variables_of(model)
 
     def loss(model, batch, key):
-        return training_loss(*model, batch, key)[0]
+        return training_loss(model, batch, key)[0]
 
     def train(state, batch):
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
         value, grads, variables = mean_and_gradients(
-            training_loss, *state.model, batch, key, config.train.micro_batches
+            training_loss, state.model, batch, key, config.train.micro_batches
         )
         grads = constrain(grads, MOMENTS)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
@@ -83,17 +85,17 @@ def build(config: Config) -> Steps:
         changes = {"params": params, "opt_state": opt_state, "variables": variables}
         return replace(state, step=state.step + 1, **changes), metrics
 
+    @layouts(ACTIVATIONS)
     def evaluate(model, batch, valid_B):
         model = merge(model, jax.random.key(0))
         model.eval()
-        with layouts(ACTIVATIONS):
-            return weighted_sum(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
+        return weighted_sum(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
 
+    @layouts(ACTIVATIONS)
     def predict(model, batch, key):
         model = merge(model, key)
         model.eval()
-        with layouts(ACTIVATIONS):
-            return pipeline.predict(model, batch, nnx.Rngs(key))
+        return pipeline.predict(model, batch, nnx.Rngs(key))
 
     return Steps(
         state=place_abstract(state, specs),

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
 import pytest
-from own.test_projects import HERE, PROJECTS
+from own.test_projects import HERE, PROJECTS, flags_of
 
 from redco_new.generate.files import print_files, project_context
 from redco_new.generate.read import plan_request, read_model
@@ -65,10 +66,9 @@ def test_all_recipes_have_a_class_here():
 @pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.parametrize("name", PROJECTS)
 def test_of_a_class(lint, name, stateful, tmp_path_factory):
-    model, recipe, config = PROJECTS[name]
     folder = tmp_path_factory.mktemp("own")
-    shutil.copy(HERE / model.partition(":")[0], folder)
-    (folder / "own.toml").write_text(config)
-    settings = {"recipe": recipe, "config": str(folder / "own.toml"), "folder": folder / "own"}
-    request = Request.from_flags("a-project", str(folder / model), **settings)
-    assert lint(request, stateful) == ""
+    shutil.copy(HERE / PROJECTS[name][0].partition(":")[0], folder)
+    flags = flags_of(folder, name)
+    request = Request.from_flags("a-project", folder=folder / "own", **flags)
+    with jax.numpy_rank_promotion("allow"):  # users' classes promote
+        assert lint(request, stateful) == ""

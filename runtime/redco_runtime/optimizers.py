@@ -40,7 +40,7 @@ def store_moments(
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def follow(mean: PyTree, params: PyTree, decay: float, step: jax.Array) -> PyTree:
+def average_parameters(mean: PyTree, params: PyTree, decay: float, step: jax.Array) -> PyTree:
     """Return the moving mean of the parameters after a step; {} stays {}.
 
     Early steps weigh more, or the mean would long be that of the start: at most (1 + step) / (10 + step)

@@ -99,22 +99,20 @@ def folder(tmp_path_factory):
     return path
 
 
+def flags_of(folder, name):
+    """The flags of redco-new about the class of a project; its files are in `folder`."""
+    model, recipe, said = PROJECTS[name]
+    flags = {"model": str(folder / model), "recipe": recipe}
+    if said.endswith(f".py:{name}"):
+        return flags | {"example": str(folder / said)}
+    (folder / f"{name}.toml").write_text(said)
+    return flags | {"config": str(folder / f"{name}.toml")}
+
+
 def make(folder, name):
     """The folder of the project of that name."""
-    model, recipe, said = PROJECTS[name]
-    if said.endswith(".py:" + name):
-        says = {"example": str(folder / said)}
-    else:
-        (folder / f"{name}.toml").write_text(said)
-        says = {"config": str(folder / f"{name}.toml")}
-    request = Request.from_flags(
-        name,
-        str(folder / model),
-        mesh="data=2,model=2",
-        recipe=recipe,
-        folder=folder / name,
-        **says,
-    )
+    flags = flags_of(folder, name)
+    request = Request.from_flags(name, mesh="data=2,model=2", folder=folder / name, **flags)
     return create_project(request, folder)
 
 

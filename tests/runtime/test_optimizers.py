@@ -16,7 +16,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.mesh import make_mesh
-from redco_runtime.optimizers import follow, store_moments
+from redco_runtime.optimizers import average_parameters, store_moments
 from redco_runtime.specs import parameter_specs, place_abstract, state_specs
 from redco_runtime.state import ModelState, flatten, new_state
 
@@ -89,7 +89,7 @@ class Run:
         extra = {"specs": self.grad_specs}
         changes, opt_state = self.rule.update(grads, state.opt_state, state.params, **extra)
         params = optax.apply_updates(state.params, changes)
-        ema = follow(state.ema, params, self.decay, state.step)
+        ema = average_parameters(state.ema, params, self.decay, state.step)
         return (
             replace(state, step=state.step + 1, params=params, opt_state=opt_state, ema=ema),
             value,

@@ -88,6 +88,7 @@ class Context:
     request: Request
     model: ProjectModel
     greeting: str = "grüß Gott"
+    notes: tuple[str, ...] = ()
 
 
 def context(request: Request = REQUEST) -> Context:

@@ -18,8 +18,10 @@ def training_flops(steps: Steps, batch: PyTree) -> int:
     """
     # On no device: a kernel does not say what it computes, the formula in its place does.
     mesh = jax.sharding.get_abstract_mesh().update(abstract_device=None)
+    arguments = (steps.state.model, batch, jax.eval_shape(jax.random.key, 0))
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), arguments)
     with jax.sharding.use_abstract_mesh(mesh):
-        loss = jax.make_jaxpr(steps.loss)(steps.state.model, batch, jax.random.key(0))
+        loss = jax.make_jaxpr(steps.loss)(*shapes)
     return 3 * count_flops(loss.jaxpr)
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from redco_runtime.activations import lay_out
+from redco_runtime.attention import attention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,10 +93,6 @@ class GPTJ(nnx.Module):
         in positions_BS, which differs from its slot in a row that is padded on the left.
         """
         rotary = _rotary(positions_BS, self.config.rotary_dim)
-        slot_S1 = (index + jnp.arange(input_ids_BS.shape[1]))[:, None]
-        slot_1T = jnp.arange(mask_BT.shape[1])[None, :]
-        seen_ST = slot_1T <= slot_S1
-        mask_B1ST = mask_BT[:, None, None, :] & seen_ST[None, None, :, :]
 
         # The cache is carried, not scanned over, so that each step writes S slots in place.
         @nnx.scan(in_axes=(0, nnx.Carry, 0), out_axes=nnx.Carry, graph_updates=False)
@@ -106,7 +103,7 @@ class GPTJ(nnx.Module):
                 start = (i, 0, index, 0, 0)
                 k = jax.lax.dynamic_update_slice(cache["k"], k_BSNH[None], start)
                 v = jax.lax.dynamic_update_slice(cache["v"], v_BSNH[None], start)
-                o_BSNH = jax.nn.dot_product_attention(q_BSNH, k[i], v[i], mask=mask_B1ST)
+                o_BSNH = attention(q_BSNH, k[i], v[i], causal=True, start=index, mask_BT=mask_BT)
                 return o_BSNH, {"k": k, "v": v}
 
             return layer(x_BSD, rotary, attend)
@@ -187,7 +184,7 @@ def _norm(ln, x_BSD):
 
 
 def _attend_causal(q_BSNH, k_BSNH, v_BSNH):
-    return jax.nn.dot_product_attention(q_BSNH, k_BSNH, v_BSNH, is_causal=True), None
+    return attention(q_BSNH, k_BSNH, v_BSNH, causal=True), None
 
 
 def _rotary(positions_BS, rotary_dim):

@@ -17,8 +17,9 @@ from redco_runtime.activations import layouts
 from redco_runtime.contracts import Steps
 from redco_runtime.gradients import mean_and_gradients, weighted_sum
 from redco_runtime.mesh import check_divides
+from redco_runtime.optimizers import average_parameters
 from redco_runtime.specs import constrain, cut, pad, parameter_specs, place_abstract, state_specs
-from redco_runtime.state import ModelState, new_state
+from redco_runtime.state import ModelState, new_state, rebuild
 from redco_runtime.variables import streams, variables_of
 
 REPLICATED = P()
@@ -31,69 +32,76 @@ def build(config: Config) -> Steps:
     most models), its random streams, and what is left: the graph, which is static.
     """
     check_divides(config.data, DIVIDED)
-    optimizer = config.optimizer.transform(config.train.steps)
-    schedule = config.optimizer.schedule(config.train.steps)
+    optimizer = optax.with_extra_args_support(config.optimizer.transform(config.train.steps))
+    schedule, ema_decay = config.optimizer.schedule(config.train.steps), config.optimizer.ema_decay
 
     def make(key):
         return GPTJ(config.model, rngs=nnx.Rngs(key))
 
+    def parameters(model):
+        params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
+        return params
+
     def begin(params, model):
-        return new_state(ModelState(params, variables_of(model)), optimizer)
+        model = ModelState(params, variables_of(model))
+        return new_state(model, optimizer, average=ema_decay > 0)
 
     def init(key):
         model = make(key)
-        return begin(pad(nnx.to_pure_dict(nnx.state(model, nnx.Param)), PADDED), model)
+        return begin(pad(parameters(model), PADDED), model)
 
     def start(params):
         return begin(params, make(jax.random.key(config.train.seed)))
 
-    graph, params, random, _ = nnx.split(
-        nnx.eval_shape(lambda: make(0)), nnx.Param, nnx.RngState, ...
-    )
-    shapes = nnx.to_pure_dict(params)
-    state = jax.eval_shape(init, jax.random.key(0))
+    graph, _, random, _ = nnx.split(nnx.eval_shape(lambda: make(0)), nnx.Param, nnx.RngState, ...)
+    shapes = jax.eval_shape(lambda: parameters(make(0)))
+    state = jax.eval_shape(init, jax.eval_shape(jax.random.key, 0))
     specs = state_specs(state, parameter_specs(state.params, PARAMS), MOMENTS)
+    grad_specs = rebuild(specs.params, MOMENTS or PARAMS)
 
     def merge(model, key):
         params, variables = model
         return nnx.merge(graph, cut(params, shapes), streams(random, key), variables)
 
-    def training_loss(params, variables, batch, key):
-        model = merge(ModelState(params, variables), key)
+    @layouts(ACTIVATIONS)
+    def training_loss(model, batch, key):
+        model = merge(model, key)
         model.train()
-        with layouts(ACTIVATIONS):
-            return pipeline.loss(model, batch, nnx.Rngs(key)), variables_of(model)
+        return pipeline.loss(model, batch, nnx.Rngs(key)), variables_of(model)
 
     def loss(model, batch, key):
-        return training_loss(*model, batch, key)[0]
+        return training_loss(model, batch, key)[0]
 
     def train(state, batch):
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
         value, grads, variables = mean_and_gradients(
-            training_loss, *state.model, batch, key, config.train.micro_batches
+            training_loss, state.model, batch, key, config.train.micro_batches
         )
         grads = constrain(grads, MOMENTS)
-        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+        updates, opt_state = optimizer.update(
+            grads, state.opt_state, state.params, specs=grad_specs
+        )
         params = optax.apply_updates(state.params, updates)
+        ema = average_parameters(state.ema, params, ema_decay, state.step)
         metrics = {
             "loss": value,
             "learning_rate": schedule(state.step),
             "grad_norm": optax.tree.norm(grads),
         }
-        changes = {"params": params, "opt_state": opt_state, "variables": variables}
+        changes = {"params": params, "opt_state": opt_state, "variables": variables, "ema": ema}
         return replace(state, step=state.step + 1, **changes), metrics
 
+    @layouts(ACTIVATIONS)
     def evaluate(model, batch, valid_B):
         model = merge(model, jax.random.key(0))
         model.eval()
-        with layouts(ACTIVATIONS):
-            return weighted_sum(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
+        return weighted_sum(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
 
+    @layouts(ACTIVATIONS)
     def predict(model, batch, key):
         model = merge(model, key)
         model.eval()
-        with layouts(ACTIVATIONS):
-            return pipeline.predict(model, batch, nnx.Rngs(key))
+        return pipeline.predict(model, batch, nnx.Rngs(key))
 
     return Steps(
         state=place_abstract(state, specs),

@@ -17,7 +17,6 @@ from redco_runtime.errors import UserError
 from redco_runtime.gradients import mean_and_gradients
 from redco_runtime.mesh import make_mesh
 from redco_runtime.specs import parameter_specs
-from redco_runtime.state import ModelState
 
 ONE = dict.fromkeys(AXES, 1)
 MESH = {"data": 2, "fsdp": 1, "model": 4}
@@ -38,14 +37,14 @@ def loss_and_gradients(mesh, examples, micro_batches):
         assert jax.tree.map(lambda leaf: leaf.sharding, state.params) == shardings
         (batch,) = TrainBatches(examples, pipeline, CONFIG.train, start=0, sharding=steps.batch)
 
-        def loss(params, variables, batch, key):
-            return steps.loss(ModelState(params, variables), batch, key), variables
+        def loss(model, batch, key):
+            return steps.loss(model, batch, key), model.variables
 
         compute = jax.jit(
             partial(mean_and_gradients, loss, micro_batches=micro_batches),
             out_shardings=(None, shardings, None),
         )
-        value, grads, _ = compute(*state.model, batch, jax.random.key(1))
+        value, grads, _ = compute(state.model, batch, jax.random.key(1))
         return jax.device_get((value, grads))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jax
 
-from my_project import pipeline
+from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import Config
 from my_project.sharding import AXES
@@ -25,7 +25,7 @@ def main() -> None:
     options.add_argument("--out", type=Path, required=True, help="a folder that does not exist")
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
-    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
+    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint, cache=run.cache)
     with jax.set_mesh(make_mesh(run.mesh)):
         steps = build(run.config)
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)
@@ -35,7 +35,7 @@ def main() -> None:
             args.out,
             {"model": "Net", "step": step, **vars(run.config.model)},
             variables=model.variables,
-            apart=steps.apart,
+            table=weights.tensors(run.config.model),
             shapes=steps.shapes,
         )
     print_once(f"step {step} of {args.workdir} is in {args.out}")

@@ -1,7 +1,6 @@
 # Yours: `redco update` merges into it, and never overwrites what you wrote.
 """Net, as the steps and the pipeline use it. The class is imported, not copied: edit it where it is."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-sys.path.insert(0, str(Path(__file__).parents[1] / ".."))  # where net.py is
-from net import Net  # noqa: E402
+from redco_runtime.importing import import_file
+
+Net = import_file(Path(__file__).parents[1] / "../net.py").Net
 
 
 @dataclass(frozen=True)

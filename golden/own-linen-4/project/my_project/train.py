@@ -8,7 +8,7 @@ from contextlib import closing
 
 import jax
 
-from my_project import pipeline
+from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import PRESETS
 from my_project.sharding import AXES
@@ -29,7 +29,7 @@ from redco_runtime.start import check_settings, nothing_to_train, start_or_resum
 @command
 def main() -> None:
     run = training_run(__doc__, PRESETS, AXES)
-    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
+    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint, cache=run.cache)
     with jax.set_mesh(make_mesh(run.mesh)):
         train(build(run.config), run)
 
@@ -40,7 +40,7 @@ def train(steps: Steps, run: Run) -> None:
     check_settings(steps, pipeline, settings)
     examples, held_out = pipeline.examples(run.config)
     with Checkpoints(run.checkpoints, settings.keep, steps.shapes) as checkpoints:
-        state = start_or_resume(checkpoints, steps, run)
+        state = start_or_resume(checkpoints, steps, run, weights)
         first = int(state.step)
         if first >= settings.steps:
             nothing_to_train(checkpoints, state, settings)

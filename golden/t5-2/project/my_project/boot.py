@@ -16,11 +16,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import jax
 
+from redco_runtime.compilation import keep_programs
 from redco_runtime.rendezvous import BootError, Member, find_address, meet
 
 VARIABLES = {  # index and count, by launcher
@@ -42,11 +44,14 @@ class Process:
     launcher: str
 
 
-def boot(*, virtual_devices: int | None = None, config_hash: str = "") -> Process:
+def boot(
+    *, virtual_devices: int | None = None, config_hash: str = "", cache: Path | None = None
+) -> Process:
     """Connect this process to the others of its run. Call it once, before JAX computes anything.
 
     virtual_devices: that many CPU devices in this process, instead of its real ones.
     config_hash: compared between the processes, so that all of them run the same thing.
+    cache: a folder that all of them see, for what JAX compiles, where its variables name no other.
     A fault of the launch raises BootError, the same in all processes. Where there are several, an
     exception that nobody catches ends its process at once from here on, with exit code 1.
     """
@@ -54,6 +59,8 @@ def boot(*, virtual_devices: int | None = None, config_hash: str = "") -> Proces
     if virtual_devices is not None:
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", virtual_devices)
+    if cache is not None:
+        keep_programs(cache)
     if process.count > 1:
         _agree(process, config_hash)
         _connect(process)

@@ -3,12 +3,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import optax
 
 from my_project.model import T5Config
+from redco_runtime.muon import scale_by_muon
+from redco_runtime.optimizers import store_moments
 
 
 @dataclass(frozen=True)
@@ -28,35 +30,57 @@ class Data:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """AdamW: linear warm-up, then a cosine to a tenth of the peak."""
+    """How parameters follow their gradients, and how fast over the steps."""
 
-    learning_rate: float = 1e-4  # at the peak
+    algorithm: Literal["adamw", "adafactor", "lion", "muon", "sgd"] = "adamw"
+    learning_rate: float = (
+        1e-4  # at the peak; lion takes a fifth of adamw's, sgd a hundred times it
+    )
+    learning_rate_decay: Literal["constant", "cosine", "linear", "wsd"] = "cosine"  # to a tenth
     warmup_steps: int = 100  # optimizer steps, at most half of all
     weight_decay: float = 0.1  # of matrices, a step, times the rate
-    beta1: float = 0.9  # share of the mean gradient that a step keeps
-    beta2: float = 0.95  # share of the mean of its square that a step keeps
+    beta1: float = 0.9  # share of the mean gradient that a step keeps; momentum of sgd
+    beta2: float = 0.95  # share of the mean of its square that a step keeps; of lion, of the mean
     clip_norm: float = 1.0  # largest norm of the whole gradient
+    moment_dtype: Literal["float32", "bfloat16"] = "float32"  # of these means, between steps
+    ema_decay: float = 0.0  # share of the mean of all parameters that a step keeps; 0: no such mean
+
+    def __post_init__(self) -> None:
+        if self.moment_dtype == "bfloat16" and self.beta2 > 0.99:
+            raise ValueError(
+                "beta2: above 0.99, what a step adds is lost in a moment_dtype of bfloat16"
+            )
 
     def schedule(self, steps: int) -> Callable[[jax.Array], jax.Array]:
-        """Return optimizer step -> learning rate, for a run of `steps`."""
+        """Return optimizer step -> learning rate, for a run of `steps`: a linear warm-up, then the decay."""
         warmup = min(self.warmup_steps, steps // 2)
-        peak, first, last = (
-            self.learning_rate,
-            self.learning_rate / (warmup + 1),
-            self.learning_rate / 10,
-        )
-        return optax.warmup_cosine_decay_schedule(first, peak, warmup, max(steps, 1), last)
+        peak, rest = self.learning_rate, max(steps, 1) - warmup
+        fall = max(rest // 5, 1)  # of wsd: warm-up, stable, decay
+        decays = {
+            "constant": optax.constant_schedule(peak),
+            "cosine": optax.cosine_decay_schedule(peak, rest, alpha=0.1),
+            "linear": optax.linear_schedule(peak, peak / 10, rest),
+            "wsd": optax.linear_schedule(peak, peak / 10, fall, transition_begin=rest - fall),
+        }
+        rise = optax.linear_schedule(peak / (warmup + 1), peak, warmup)
+        return optax.join_schedules([rise, decays[self.learning_rate_decay]], [warmup])
 
     def transform(self, steps: int) -> optax.GradientTransformation:
         """Return the update rule for a run of `steps`."""
+        adam = optax.scale_by_adam(self.beta1, self.beta2)
+        directions = {
+            "adamw": adam,
+            "adafactor": optax.chain(optax.scale_by_factored_rms(), optax.clip_by_block_rms(1.0)),
+            "lion": optax.scale_by_lion(self.beta1, self.beta2),
+            "muon": optax.partition({"muon": scale_by_muon(), "adam": adam}, hidden),
+            "sgd": optax.trace(self.beta1),
+        }
         return optax.chain(
             optax.clip_by_global_norm(self.clip_norm),
-            optax.adamw(
-                self.schedule(steps),
-                b1=self.beta1,
-                b2=self.beta2,
-                weight_decay=self.weight_decay,
-                mask=matrices,
+            optax.chain(
+                store_moments(directions[self.algorithm], self.moment_dtype),
+                optax.add_decayed_weights(self.weight_decay, matrices),
+                optax.scale_by_learning_rate(self.schedule(steps)),
             ),
         )
 
@@ -65,6 +89,15 @@ def matrices(params: Any) -> Any:
     """Return True for kernels and embeddings, False for biases and scales."""
     decayed = ("kernel", "embedding")
     return jax.tree_util.tree_map_with_path(lambda path, _: path[-1].key in decayed, params)
+
+
+def hidden(params: Any) -> Any:
+    """Return "muon" for kernels, "adam" for embeddings, the head, biases and scales."""
+
+    def choose(path, _):
+        return "muon" if path[-1].key == "kernel" and path[0].key != "head" else "adam"
+
+    return jax.tree_util.tree_map_with_path(choose, params)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from redco_runtime.activations import layouts
 from redco_runtime.contracts import Steps
 from redco_runtime.gradients import mean_and_gradients, weighted_sum
 from redco_runtime.mesh import check_divides
+from redco_runtime.optimizers import average_parameters
 from redco_runtime.specs import constrain, cut, pad, parameter_specs, place_abstract, state_specs
-from redco_runtime.state import ModelState, new_state
+from redco_runtime.state import ModelState, new_state, rebuild
 from redco_runtime.variables import streams, variables_of
 
 REPLICATED = P()
@@ -31,8 +32,8 @@ def build(config: Config) -> Steps:
     most models), its random streams, and what is left: the graph, which is static.
     """
     check_divides(config.data, DIVIDED)
-    optimizer = config.optimizer.transform(config.train.steps)
-    schedule = config.optimizer.schedule(config.train.steps)
+    optimizer = optax.with_extra_args_support(config.optimizer.transform(config.train.steps))
+    schedule, ema_decay = config.optimizer.schedule(config.train.steps), config.optimizer.ema_decay
 
     def make(key):
         return T5(config.model, rngs=nnx.Rngs(key))
@@ -42,7 +43,8 @@ def build(config: Config) -> Steps:
         return params
 
     def begin(params, model):
-        return new_state(ModelState(params, variables_of(model)), optimizer)
+        model = ModelState(params, variables_of(model))
+        return new_state(model, optimizer, average=ema_decay > 0)
 
     def init(key):
         model = make(key)
@@ -55,6 +57,7 @@ def build(config: Config) -> Steps:
     shapes = jax.eval_shape(lambda: parameters(make(0)))
     state = jax.eval_shape(init, jax.eval_shape(jax.random.key, 0))
     specs = state_specs(state, parameter_specs(state.params, PARAMS), MOMENTS)
+    grad_specs = rebuild(specs.params, MOMENTS or PARAMS)
 
     def merge(model, key):
         params, variables = model
@@ -75,14 +78,17 @@ def build(config: Config) -> Steps:
             training_loss, state.model, batch, key, config.train.micro_batches
         )
         grads = constrain(grads, MOMENTS)
-        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+        updates, opt_state = optimizer.update(
+            grads, state.opt_state, state.params, specs=grad_specs
+        )
         params = optax.apply_updates(state.params, updates)
+        ema = average_parameters(state.ema, params, ema_decay, state.step)
         metrics = {
             "loss": value,
             "learning_rate": schedule(state.step),
             "grad_norm": optax.tree.norm(grads),
         }
-        changes = {"params": params, "opt_state": opt_state, "variables": variables}
+        changes = {"params": params, "opt_state": opt_state, "variables": variables, "ema": ema}
         return replace(state, step=state.step + 1, **changes), metrics
 
     @layouts(ACTIVATIONS)

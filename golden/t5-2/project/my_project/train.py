@@ -29,7 +29,7 @@ from redco_runtime.start import check_settings, nothing_to_train, start_or_resum
 @command
 def main() -> None:
     run = training_run(__doc__, PRESETS, AXES)
-    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
+    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint, cache=run.cache)
     with jax.set_mesh(make_mesh(run.mesh)):
         train(build(run.config), run)
 

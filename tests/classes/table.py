@@ -19,7 +19,9 @@ Written by `make test-classes`. Each class is created from its own constructor w
 [its example](examples) for 4 shards, trained for three steps on 4 virtual CPU devices at a small size, and the
 tests of its project are run. At real widths (`large`; two layers) the emitted train step is compiled for 4 H100
 that are not here: the bytes that a device sends, in MB, in the layout of the project and in
-[the plan by hand](plans.py), which splits the parameters as they are.
+[the plan by hand](plans.py), of the same parameters.
+
+The rows of today were measured at different states of a day's work, and not every class was: "-".
 
 Seconds are of the command that creates the project, on two busy cores. *wrapper*: whether the class had to be
 called from one of our own. *held*: the share of the parameters that a device holds, 25 % at best.

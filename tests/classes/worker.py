@@ -55,7 +55,8 @@ def steps_of(project: Path) -> tuple[ModuleType, Any]:
         importlib.import_module(f"{project.name}.{name}")
         for name in ("steps", "pipeline", "config")
     )
-    few = replace(config.TINY, data=replace(config.TINY.data, num_examples=2 * ROWS))
+    full = config.PRESETS["full"]
+    few = replace(full, data=replace(full.data, num_examples=2 * ROWS))
     examples, _ = pipeline.examples(few)
     batch = pipeline.collate(examples[:ROWS])
     return steps, jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
@@ -122,7 +123,7 @@ def record(case: Case, folder: Path, mesh: Mesh) -> dict[str, Any]:
         steps, batch = steps_of(make(case, folder, f"{case.name}_{layout}", shards))
         if layout == "hand":
             steps.PARAMS = hand_table(case, steps.PARAMS)
-        config = sys.modules[f"{case.name}_{layout}.config"].TINY
+        config = sys.modules[f"{case.name}_{layout}.config"].PRESETS["full"]
         layouts[layout] = compile_train(steps, batch, config, mesh)
     return layouts
 

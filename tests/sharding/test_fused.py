@@ -117,6 +117,7 @@ BETWEEN = {
         lambda c, _: (c + h[..., :F].sum(), None), 0.0, None, 2
     )[0]
     + h,
+    "a split with an empty piece": lambda h: jnp.concatenate(jnp.split(h, [0, F], -1), -1),
     "a sum over rows": lambda h: h + h.sum(0, keepdims=True),
 }
 

@@ -234,7 +234,7 @@ def _unless_one(arrays: Sequence[jax.Array], dim: int) -> Operand:
 
 
 def _cut(value: Parts, start: int, stop: int) -> Operand:
-    """Return a range, not empty, of the dim of the parts: what of each is in it."""
+    """Return a range of the dim of the parts: what of each is in it, or an empty array."""
     arrays, offset = [], 0
     for array, size in zip(value.arrays, value.sizes, strict=True):
         low, high = max(start - offset, 0), min(stop - offset, size)
@@ -243,6 +243,8 @@ def _cut(value: Parts, start: int, stop: int) -> Operand:
         elif low < high:
             arrays.append(jax.lax.slice_in_dim(array, low, high, axis=value.dim))
         offset += size
+    if not arrays:
+        return jax.lax.slice_in_dim(value.arrays[0], 0, 0, axis=value.dim)
     return _unless_one(arrays, value.dim)
 
 

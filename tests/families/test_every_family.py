@@ -80,6 +80,7 @@ def loaded(pair, folder):
     like = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, "float32", sharding=place), pair.params
     )
-    steps = SimpleNamespace(state=SimpleNamespace(params=like), shapes=like)
+    state = SimpleNamespace(params=like, variables={})
+    steps = SimpleNamespace(state=state, shapes=like, start=lambda params: params)
     config = SimpleNamespace(model=pair.config(), train=SimpleNamespace(seed=0))
     return load(str(folder), steps, config, pair.weights)

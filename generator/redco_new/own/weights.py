@@ -11,37 +11,43 @@ from redco_new.own.source import ModelSource
 class WeightsSource:
     """What templates/own/weights prints.
 
-    package: that Python imports
+    imports: the lines of the imports of the project's modules
     name: of the user's class
     model_class, config_class: of model.py
     example: a path in the user's class
     linen: whether it is of Flax Linen, whose paths begin with a collection
-    tiny: whether the preset tiny has other sizes
     run_apart, model_apart: Python for what is stored as several, by the config of a run or of the class
     """
 
-    package: str
+    imports: tuple[str, ...]
     name: str
     model_class: str
     config_class: str
     example: str
     linen: bool
-    tiny: bool
     run_apart: str
     model_apart: str
 
 
 def weights_source(package: str, source: ModelSource, linen: bool) -> WeightsSource:
-    """Return what weights.py prints of a class, of Flax Linen or of NNX."""
+    """Return what weights.py prints of a class, of Flax Linen or of NNX.
+
+    package: the project's, that Python imports
+    """
+    imports = {
+        "config": "TINY" if source.tiny else "",
+        "formats": "open_arrays",
+        "model": f"{source.config_class}, {source.model_class}",
+        "sharding": "APART, TINY_APART" if source.tiny else "APART",
+    }
     choice = "TINY_APART if {} == TINY.model else APART" if source.tiny else "APART"
     return WeightsSource(
-        package=package,
+        imports=tuple(f"from {package}.{key} import {x}" for key, x in imports.items() if x),
         name=source.name,
         model_class=source.model_class,
         config_class=source.config_class,
         example="params/Dense_0/kernel" if linen else "layers/0/kernel",
         linen=linen,
-        tiny=bool(source.tiny),
         run_apart=choice.format("config.model"),
         model_apart=choice.format("config"),
     )

@@ -25,7 +25,7 @@ def keep_programs(folder: Path) -> None:
     """
     if getattr(jax.config, FOLDER) is None:
         jax.config.update(FOLDER, str(folder.absolute()))
-        # JAX asks for 1 s of compiling. Of the 16 programs of a tiny gpt-j on 4 virtual CPU devices 12
+        # JAX asks for 1 s of compiling. Of the 16 programs of a tiny decoder on 4 virtual CPU devices 12
         # take less: 1.5 s together, which their files, 60 kB, save.
         if SECONDS.upper() not in os.environ:
             jax.config.update(SECONDS, 0)

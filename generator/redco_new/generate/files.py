@@ -61,14 +61,14 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
     }
     others = {**design.files, **_runtime_files()}
     if context.model.own_class:
-        others |= _rewriting_files()
+        others |= rewriting_files()
     if twice := sorted(printed.keys() & others.keys()):
         what = "the template writes a file that redco copies as it is"
         raise RedcoError(twice[0], what, "remove one of the two")
     return dict(sorted({**printed, **others}.items()))
 
 
-def _rewriting_files() -> dict[str, str]:
+def rewriting_files() -> dict[str, str]:
     """Return the files of the engine that compute a model with its kernels apart, as of the runtime."""
     folder = assets.rewriting()
     package, copy = f"redco_new.sharding.{folder.name}", f"{VERBATIM}.{folder.name}"

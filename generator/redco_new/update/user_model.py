@@ -157,7 +157,8 @@ def weights_notes(package: ProjectPackage, program: Program) -> list[str]:
     """Return where weights.py no longer is about the parameters of the model."""
     from redco_runtime.state import flatten
 
-    if package.weights is None:
+    # That of a class of the user's own asks the model for its paths: none is written down.
+    if package.weights is None or hasattr(package.weights, "own_paths"):
         return []
     try:
         names = package.weights.tensors(package.full_config.model).keys()

@@ -1,15 +1,17 @@
-"""Import a file by its path, whatever its name is, and whatever else has that name."""
+"""Import a file by its path, whatever else has its name, or a module; what it computes is in no trace."""
 
 import ast
+import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
 from types import ModuleType
+
+import jax
 
 
 def import_file(path: Path) -> ModuleType:
@@ -23,10 +25,18 @@ def import_file(path: Path) -> ModuleType:
     top = _outermost_package(path)
     _, *names = path.relative_to(top.parent).with_suffix("").parts
     name = _free_name(top)
-    with _first_in_path(str(top.parent)):
+    with _first_in_path(str(top.parent)), jax.ensure_compile_time_eval():
         if name not in sys.modules:
             _import_as(name, top)
-        return import_module(".".join([name, *(part for part in names if part != "__init__")]))
+        return importlib.import_module(
+            ".".join([name, *(part for part in names if part != "__init__")])
+        )
+
+
+def import_module(name: str) -> ModuleType:
+    """Return the module of a name."""
+    with jax.ensure_compile_time_eval():
+        return importlib.import_module(name)
 
 
 def _outermost_package(path: Path) -> Path:

@@ -63,7 +63,8 @@ def test_a_call_by_example(tmp_path):
     request = Request.from_flags("calls", f"{path}:Encoder", example=f"{path}:example", recipe="lm")
     model = found(request)
     assert model.inputs["text_ids"] == Input((12,), "int32")
-    assert "mask=example()[1]['mask'], step=np.full((), 3, np.int32)" in model.source.call
+    mask = "import_file(CLASS_FILE).example()[1]['mask']"
+    assert f"mask={mask}, step=np.full((), 3, np.int32)" in model.source.call
     assert "'pair': [text_pair_0]" in model.source.call
 
 
@@ -93,13 +94,16 @@ def test_what_makes_a_module(tmp_path, name, arguments, source):
     text = f'[model]\n{arguments}\n[inputs]\nflag = "up"\nx = {{shape = ["B", 8]}}\n'
     model = found(asked(tmp_path, text, f"nets_calls.py:{name}", "classify"))
     assert (model.name, model.source.model_class) == ("Head", "HeadModel")
-    assert any(f"ToNNX({source})" in line for line in model.source.construct)
+    assert any(
+        f"ToNNX(import_file(CLASS_FILE).{source})" in line for line in model.source.construct
+    )
 
 
 def test_a_function_that_makes_a_module_of_nnx(tmp_path):
     text = 'method = "encode"\n[model]\nwords = 9\n[inputs]\nids = {shape = ["B", 12], dtype = "int32"}\n'
     model = found(asked(tmp_path, text, "nets_calls.py:make_encoder"))
-    assert model.source.construct == ("self.net = make_encoder(words=config.words, rngs=rngs)",)
+    encoder = "import_file(CLASS_FILE).make_encoder(words=config.words, rngs=rngs)"
+    assert model.source.construct == (f"self.net = {encoder}",)
 
 
 NET = "import numpy as np\nfrom flax import nnx\n\n\nclass Net(nnx.Module):\n    def __init__(self, width, *, rngs):\n        self.up = nnx.Linear(width, 2, rngs=rngs)\n\n    def __call__(self, x, {}):\n        return self.up(x)\n"

@@ -2,6 +2,8 @@
 
 import sys
 
+import jax
+import jax.numpy as jnp
 import pytest
 from redco_runtime.importing import import_file
 
@@ -67,6 +69,12 @@ def test_a_file_imports_from_its_package(tmp_path, package, marked):
     module = import_file(tmp_path / package / "deep" / "nets.py")
     assert module.Net.width == 6
     assert module.__package__.endswith(".deep")
+
+
+def test_what_a_file_computes_is_in_no_trace(tmp_path):
+    write(tmp_path, {"table.py": "import jax.numpy as jnp\nTABLE = jnp.arange(3)\n"})
+    add = jax.jit(lambda x: x + import_file(tmp_path / "table.py").TABLE)
+    assert add(jnp.ones(3)).sum() == add(jnp.ones((2, 3))).sum() / 2 == 6
 
 
 def test_a_file_that_fails_leaves_no_module(tmp_path):

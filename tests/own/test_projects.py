@@ -190,7 +190,7 @@ def test_the_class_is_imported_and_not_copied(folder, results):
     for path in (folder / "mixer").rglob("*.py"):
         assert "class Mixer(" not in path.read_text(), path
     model = (folder / "mixer" / "mixer" / "model.py").read_text()
-    assert 'import_file(Path(__file__).parents[1] / "../nets_linen.py").Mixer' in model
+    assert 'CLASS_FILE = Path(__file__).parents[1] / "../nets_linen.py"' in model
 
 
 def test_redco_toml_gives_the_request_back(folder, results):

@@ -48,7 +48,7 @@ def test_what_the_user_says():
     assert wide.source.tiny == {"depths": (1, 1, 1)}
     wide = own("Wide", "classify", example="nets_large.py:wide")
     assert wide.tiny.by_function and wide.source.tiny == {"tiny": True}
-    assert "arguments, _ = wide(tiny=config.tiny)" in wide.source.construct
+    assert "arguments, _ = import_file(CLASS_FILE).wide(tiny=config.tiny)" in wide.source.construct
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ LAYOUTS = {
         **{"cb/1": P(None), "a": CHANNELS, "n2": CHANNELS, "out": ROWS},
     },
 }
-LAYOUTS["mamba2_joined"] = LAYOUTS["mamba2"]
+LAYOUTS["mamba2_joined"] = LAYOUTS["mamba2"] | {"c/0": P("fsdp", None, "model")}
 
 
 @functools.cache

@@ -104,16 +104,23 @@ def select(w, x, z, b, c, step):
     return norm(y.reshape(B, S, INNER) * jax.nn.silu(z), w["n2"]) @ w["out"]
 
 
+def shifted(x, kernel, bias):
+    """The same, as a sum of shifted copies, each times its own row of the kernel."""
+    x = jnp.pad(x, ((0, 0), (3, 0), (0, 0)))
+    rows = (kernel[j, 0] * x[:, j : j + S] for j in range(4))
+    return jax.nn.silu(sum(rows) + bias)
+
+
 def mamba2(w, x, joined=False):
     """All five in one kernel; three of them, together, through a convolution."""
     h = x @ w["in"]
-    if joined:  # cut one by one, and put together again
+    if joined:  # cut one by one, and put together again, for shifted copies
         stops = np.cumsum([0, INNER, INNER, STATE, STATE, HEADS])
         z, *xbc, step = (h[..., a:b] for a, b in zip(stops, stops[1:], strict=False))
-        xbc = jnp.concatenate(xbc, -1)
+        xbc = shifted(jnp.concatenate(xbc, -1), w["c"], w["cb"])
     else:
         z, xbc, step = jnp.split(h, [INNER, 2 * INNER + 2 * STATE], -1)
-    xbc = convolve(xbc, w["c"], w["cb"])
+        xbc = convolve(xbc, w["c"], w["cb"])
     x, b, c = jnp.split(xbc, [INNER, INNER + STATE], -1)
     return select(w, x, z, b, c, step)
 

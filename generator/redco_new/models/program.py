@@ -16,12 +16,12 @@ class Program:
     """The loss of a model, in training.
 
     build: makes the model, an nnx.Module.
-    loss: (model, batch, rngs) -> what is learned, and more.
+    loss: (model, batch, rngs) -> (losses, weights), or a bare scalar.
     batch: tree of ShapeDtypeStructs.
     """
 
     build: Callable[[], nnx.Module]
-    loss: Callable[[Any, Any, nnx.Rngs], tuple[Any, ...]]
+    loss: Callable[[Any, Any, nnx.Rngs], Any]
     batch: Any
 
     @cached_property
@@ -40,11 +40,12 @@ class Program:
         return bool(jax.tree.leaves(self._parts[2:]))
 
     def forward(self, params: Any, batch: Any) -> jax.Array:
-        """Return the loss, a scalar, of the model in training with these parameters."""
+        """Return the losses of the model in training with these parameters, or the one that there is."""
         from redco_runtime.variables import streams  # late: load_text makes the runtime importable
 
         graph, _, random, rest = self._parts
         state = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), nnx.to_pure_dict(rest))
         model = nnx.merge(graph, params, streams(random, jax.random.key(0)), state)
         model.train()
-        return self.loss(model, batch, nnx.Rngs(0))[0]
+        result = self.loss(model, batch, nnx.Rngs(0))
+        return result[0] if isinstance(result, tuple) else result

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -74,9 +75,11 @@ class Value:
 
 
 def constant_value(x: Any) -> Value:
-    """Return what is clear of an array that is there."""
+    """Return what is clear of an array that is there: something of real numbers alone."""
+    if not any(jnp.issubdtype(jnp.result_type(x), kind) for kind in (jnp.integer, jnp.floating)):
+        return Value()
     if np.ndim(x) == 0:
-        return Value(number=float(x) if np.issubdtype(np.result_type(x), np.number) else None)
+        return Value(number=float(x))
     is_range = np.size(x) > 1 and np.size(x) == max(np.shape(x))
     if is_range and np.array_equal(np.ravel(x), np.arange(np.size(x))):
         return Value(counts=np.size(x))

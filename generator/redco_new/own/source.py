@@ -14,6 +14,7 @@ from redco_new.own.build import AbstractModel
 from redco_new.own.call import Leaf, Path, constant_value, join_path, subscripts
 from redco_new.own.contents import print_array
 from redco_new.own.find import Reference
+from redco_new.own.imports import import_lines, reference_source
 from redco_new.own.outputs import Output
 from redco_new.own.signature import MODES
 from redco_new.own.smaller import Tiny, change_value
@@ -54,7 +55,7 @@ class ModelSource:
 
     name: of the user's class
     flax: "Flax Linen" or "Flax NNX"
-    imports: the lines of all imports, of which the user's come last
+    imports: the lines of all imports but that of the class, and where its file is
     decorators: of the class of model.py
     model_class: the class of model.py, which wraps the user's
     config_class: the dataclass of its settings
@@ -111,10 +112,12 @@ def model_source(
         fields.append(f"{TINY}: bool = False  # whether it is made small, for tests and a laptop")
         preset[TINY] = True
     call = _call_source(model, example)
+    dataclasses = {k for k, value in model.arguments.items() if is_dataclass(value)}
+    replaces = example is not None and not dataclasses.isdisjoint(tiny.changes)
     return ModelSource(
         name=name,
         flax="Flax Linen" if model.linen else "Flax NNX",
-        imports=_imports(model, example, call, tiny),
+        imports=import_lines(model, example, call, replaces),
         decorators=("@unsharded  # sharding.py has the layout",) if model.shardings else (),
         model_class=f"{name}Model",
         config_class=f"{name}Config",
@@ -126,30 +129,6 @@ def model_source(
         call=call,
         output=output.source,
     )
-
-
-def _imports(
-    model: AbstractModel, example: Reference | None, call: str, tiny: Tiny
-) -> tuple[str, ...]:
-    """Return the lines of the imports of model.py, which makes the call `call`."""
-    references = [model.reference, *([example] if example else [])]
-    in_files = [reference for reference in references if reference.file]
-    replaces = example and any(is_dataclass(model.arguments.get(name)) for name in tiny.changes)
-    lines = [f"from dataclasses import dataclass{', replace' if replaces else ''}"]
-    lines += ["from pathlib import Path"] if in_files else []
-    lines += ["", "import jax"]
-    lines += ["import jax.numpy as jnp"] if model.linen or "jnp." in call else []
-    lines += ["import numpy as np"] if "np." in call.replace("jnp.", "") else []
-    lines += ["from flax import nnx"]
-    lines += [f"from {x.module} import {x.name}" for x in references if not x.file]
-    lines += [""] if in_files or model.shardings else []
-    lines += ["from redco_runtime.importing import import_file"] if in_files else []
-    lines += ["from redco_runtime.unsharded import unsharded"] if model.shardings else []
-    lines += [""] if in_files else []
-    for x in in_files:
-        path = f"Path(__file__).parents[1] / {x.file!r}"
-        lines.append(f"{x.name} = import_file({path}).{x.name}")
-    return tuple(lines)
 
 
 def _settings(arguments: Mapping[str, Any]) -> dict[str, _Setting]:
@@ -187,7 +166,8 @@ def _construct_statements(
     is_made = isinstance(model.reference.value, linen.Module)
     statements = []
     if example and not is_made:
-        statements += _argument_statements(example, model.arguments, tiny)
+        function = reference_source(example, model)
+        statements += _argument_statements(function, model.arguments, tiny)
     if model.mode:
         statements.append("self.deterministic = False  # train() and eval() set it")
     instance = _construct_call(model, settings, example, tiny)
@@ -201,11 +181,11 @@ def _construct_statements(
     )
 
 
-def _argument_statements(example: Reference, arguments: Mapping[str, Any], tiny: Tiny) -> list[str]:
+def _argument_statements(function: str, arguments: Mapping[str, Any], tiny: Tiny) -> list[str]:
     """Return the statements that put what the user's function gives into `arguments`."""
     if tiny.by_function:
-        return [f"arguments, _ = {example.name}({TINY}=config.{TINY})"]
-    statements = [f"arguments, _ = {example.name}()"]
+        return [f"arguments, _ = {function}({TINY}=config.{TINY})"]
+    statements = [f"arguments, _ = {function}()"]
     if tiny.changes:
         statements.append(f"if config.{TINY}:")
     for name, change in tiny.changes.items():
@@ -228,7 +208,7 @@ def _construct_call(
 ) -> str:
     """Return the call of the user's constructor."""
     if isinstance(model.reference.value, linen.Module):
-        return model.reference.name
+        return reference_source(model.reference, model)
     if example:
         arguments = ["**arguments"]
     else:
@@ -241,7 +221,7 @@ def _construct_call(
                 arguments.append(f"{name}={value!r}")
     if model.takes_rngs and "rngs" not in model.arguments:
         arguments.append("rngs=rngs")
-    return f"{model.reference.name}({', '.join(arguments)})"
+    return f"{reference_source(model.reference, model)}({', '.join(arguments)})"
 
 
 def _init_arguments(model: AbstractModel, example: Reference | None) -> str:
@@ -250,7 +230,7 @@ def _init_arguments(model: AbstractModel, example: Reference | None) -> str:
     def source(path: Path, leaf: Leaf) -> str:
         if isinstance(leaf, Input):
             return f'jnp.zeros({(1, *leaf.shape)}, "{leaf.dtype}")'
-        return _constant_source(path, leaf, example)
+        return _constant_source(path, leaf, model, example)
 
     arguments = model.call.print(source)
     if model.mode:
@@ -268,7 +248,7 @@ def _call_source(model: AbstractModel, example: Reference | None) -> str:
     def source(path: Path, leaf: Leaf) -> str:
         if isinstance(leaf, Input):
             return join_path(path)
-        return _constant_source(path, leaf, example)
+        return _constant_source(path, leaf, model, example)
 
     arguments = model.call.print(source)
     if model.mode:
@@ -279,7 +259,9 @@ def _call_source(model: AbstractModel, example: Reference | None) -> str:
     return f"self.net{method}({', '.join(arguments)})"
 
 
-def _constant_source(path: Path, constant: Constant, example: Reference | None) -> str:
+def _constant_source(
+    path: Path, constant: Constant, model: AbstractModel, example: Reference | None
+) -> str:
     """Return a constant as Python; a large array without a pattern is that of the user's function."""
     value = constant_value(constant)
     if not isinstance(value, np.ndarray):
@@ -287,4 +269,4 @@ def _constant_source(path: Path, constant: Constant, example: Reference | None) 
     printed = print_array(value)
     if printed or not example:
         return printed
-    return f"{example.name}()[1]{subscripts(path)}"
+    return f"{reference_source(example, model)}()[1]{subscripts(path)}"

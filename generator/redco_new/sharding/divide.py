@@ -79,7 +79,7 @@ class Divider:
 def find_ways(classes: Classes, divider: Divider) -> dict[Node, Ways]:
     """Return how each class of the parameters can be divided."""
     twice = {node for dims in classes.parameter_dims for node, k in Counter(dims).items() if k > 1}
-    near = neighbouring_classes(classes)
+    near, scores = neighbouring_classes(classes), _summed_by_scores(classes)
     ways = {}
     for node, label in classes.labels.items():
         # Never the residual stream: nearly every array has it, and would be padded and cut back.
@@ -94,12 +94,32 @@ def find_ways(classes: Classes, divider: Divider) -> dict[Node, Ways]:
             obstacle = by_size.obstacle
         elif node in twice:
             obstacle = "a parameter has it twice"
+        elif node in scores:
+            obstacle = "scores of positions sum over it: each device would send all of them"
         elif label == "positions":
             obstacle = "a short table costs less to keep than to fetch from"
         else:
             obstacle = ""
         ways[node] = Ways(1, obstacle=obstacle) if obstacle else by_size
     return ways
+
+
+def _summed_by_scores(classes: Classes) -> set[Node]:
+    """Return the classes that queries and keys have, of one head: scores sum over them.
+
+    A product of two activations, row by row, that has positions of both.
+    """
+    find, summed = classes.graph.find, set()
+    for dot in classes.graph.dots:
+        paired = {*map(find, (*dot.contracted, *dot.batch))}
+        free = [
+            {find(n) for n in value.dims if classes.graph.sizes[n] > 1} - paired
+            for value in (dot.lhs, dot.rhs)
+            if value.data and value.parameter is None
+        ]
+        if dot.batch and len(free) == 2 and all(nodes & classes.inputs for nodes in free):
+            summed |= {find(n) for n in dot.contracted}
+    return summed
 
 
 def model_axes(n: int, parts: Mapping[Node, int]) -> tuple[dict[str, int], dict[Node, Axes]]:

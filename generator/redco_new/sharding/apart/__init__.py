@@ -3,6 +3,7 @@
 The engine plans them so; a project of a user's own class has these files too.
 """
 
+from redco_new.sharding.apart import beside  # for its rules
 from redco_new.sharding.apart.follow import follow, run_apart
 from redco_new.sharding.apart.merged import Merged
 from redco_new.sharding.apart.parts import ELEMENTWISE
@@ -14,6 +15,7 @@ __all__ = [
     "Apart",
     "Merged",
     "add_products_first",
+    "beside",
     "follow",
     "path_name",
     "put_together",

@@ -84,7 +84,7 @@ def _elementwise(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     first = next(value for value in values if isinstance(value, Parts))
     if any(isinstance(v, Parts) and (v.dim, v.sizes) != (first.dim, first.sizes) for v in values):
         return None
-    columns = zip(*(_cut_like(first, value) for value in values), strict=True)
+    columns = zip(*(cut_like(first, value) for value in values), strict=True)
     outputs = zip(*(bind(eqn, column) for column in columns), strict=True)
     return [Parts(arrays, first.dim) for arrays in outputs]
 
@@ -92,7 +92,7 @@ def _elementwise(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
 @rule(Parts, "transpose")
 def _transpose(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
     """Permute the dims of each part."""
-    value, order = _parts(values[0]), eqn.params["permutation"]
+    value, order = single_parts(values[0]), eqn.params["permutation"]
     arrays = tuple(jax.lax.transpose(array, order) for array in value.arrays)
     return [Parts(arrays, order.index(value.dim))]
 
@@ -100,7 +100,7 @@ def _transpose(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
 @rule(Parts, "broadcast_in_dim")
 def _broadcast_in_dim(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
     """Add dims to each part."""
-    value, places = _parts(values[0]), eqn.params["broadcast_dimensions"]
+    value, places = single_parts(values[0]), eqn.params["broadcast_dimensions"]
     dim, shape = places[value.dim], eqn.params["shape"]
     arrays = (
         jax.lax.broadcast_in_dim(array, (*shape[:dim], size, *shape[dim + 1 :]), places)
@@ -112,7 +112,7 @@ def _broadcast_in_dim(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
 @rule(Parts, "squeeze")
 def _squeeze(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
     """Leave out dims of size 1, which that of the parts is not."""
-    value, dims = _parts(values[0]), eqn.params["dimensions"]
+    value, dims = single_parts(values[0]), eqn.params["dimensions"]
     arrays = tuple(jax.lax.squeeze(array, dims) for array in value.arrays)
     return [Parts(arrays, value.dim - sum(dim < value.dim for dim in dims))]
 
@@ -123,7 +123,7 @@ def _reshape(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
 
     (B, S, 3 * F) to (B * S, 3 * F), to (B, S, 3, F), or to (B, S, 3 * N, H) of 3 * N heads.
     """
-    value, shape = _parts(values[0]), eqn.params["new_sizes"]
+    value, shape = single_parts(values[0]), eqn.params["new_sizes"]
     before, total = math.prod(value.arrays[0].shape[: value.dim]), sum(value.sizes)
     for dim, size in enumerate(shape):
         if math.prod(shape[:dim]) == before and all(n * size % total == 0 for n in value.sizes):
@@ -138,7 +138,7 @@ def _reshape(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
 def _slice(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     """Cut out of each part what is in the range."""
     value, start, limit = (
-        _parts(values[0]),
+        single_parts(values[0]),
         eqn.params["start_indices"],
         eqn.params["limit_indices"],
     )
@@ -158,7 +158,7 @@ def _slice(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
 @rule(Parts, "split")
 def _split(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
     """Cut into ranges of the parts, or along another dim."""
-    value, sizes, dim = _parts(values[0]), eqn.params["sizes"], eqn.params["axis"]
+    value, sizes, dim = single_parts(values[0]), eqn.params["sizes"], eqn.params["axis"]
     if dim != value.dim:
         columns = (jax.lax.split(array, sizes, dim) for array in value.arrays)
         return [Parts(arrays, value.dim) for arrays in zip(*columns, strict=True)]
@@ -169,7 +169,7 @@ def _split(eqn: JaxprEqn, values: list[Operand]) -> list[Operand]:
 @rule(Parts, "unstack")
 def _unstack(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     """Return one part after the other, where each is one element of the dim."""
-    value, dim = _parts(values[0]), eqn.params["axis"]
+    value, dim = single_parts(values[0]), eqn.params["axis"]
     if dim != value.dim or {*value.sizes} != {1}:
         return None
     return [jax.lax.squeeze(array, [dim]) for array in value.arrays]
@@ -179,7 +179,7 @@ def _unstack(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
 def _dot_general(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     """Multiply each part by the other operand, where their dim is one of the output."""
     side = next(i for i, value in enumerate(values) if isinstance(value, Parts))
-    value, other = _parts(values[side]), whole_array(values[1 - side])
+    value, other = single_parts(values[side]), whole_array(values[1 - side])
     contracted, batch = eqn.params["dimension_numbers"]
     paired = [{*contracted[i], *batch[i]} for i in (0, 1)]
     if value.dim in paired[side]:
@@ -210,9 +210,9 @@ def _convolution(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     if groups == 1 and isinstance(kernel, Parts) and kernel.dim == filters:
         pairs = [(whole_array(image), array) for array in kernel.arrays]
     elif depthwise and isinstance(image, Parts) and image.dim == channels:
-        pairs = list(zip(image.arrays, _cut_like(image, kernel, filters), strict=True))
+        pairs = list(zip(image.arrays, cut_like(image, kernel, filters), strict=True))
     elif depthwise and isinstance(kernel, Parts) and kernel.dim == filters:
-        pairs = list(zip(_cut_like(kernel, image, channels), kernel.arrays, strict=True))
+        pairs = list(zip(cut_like(kernel, image, channels), kernel.arrays, strict=True))
     else:
         return None
     arrays = (
@@ -222,7 +222,7 @@ def _convolution(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     return [Parts(tuple(arrays), numbers.out_spec[1])]
 
 
-def _parts(value: Operand) -> Parts:
+def single_parts(value: Operand) -> Parts:
     """Return the input of a rule that has a single one, or one of a kind: it is Parts."""
     assert isinstance(value, Parts)
     return value
@@ -248,7 +248,7 @@ def _cut(value: Parts, start: int, stop: int) -> Operand:
     return _unless_one(arrays, value.dim)
 
 
-def _cut_like(first: Parts, value: Operand, dim: int | None = None) -> Sequence[jax.Array]:
+def cut_like(first: Parts, value: Operand, dim: int | None = None) -> Sequence[jax.Array]:
     """Return what goes with each part of `first`: of a dim of `value`, the same one by default.
 
     An array that has one element there, or no dims, goes with all of them.

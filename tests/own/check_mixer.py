@@ -3,18 +3,18 @@
 import jax
 import numpy as np
 import optax
-from nets_linen import Mixer
 from mixer import pipeline
 from mixer.config import TINY
 from mixer.sharding import AXES
 from mixer.steps import build
+from redco_runtime.importing import import_module
 from redco_runtime.mesh import make_mesh
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)
 
 batch = pipeline.collate(pipeline.examples(TINY)[0][:16])
-net = Mixer(width=16)
+net = import_module("nets_linen").Mixer(width=16)  # late: it computes when it is imported
 
 
 def held(state):

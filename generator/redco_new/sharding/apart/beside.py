@@ -14,7 +14,7 @@ CUMULATIVE = "cumsum cumprod cummax cummin cumlogsumexp".split()
 
 @rule(Parts, "pad")
 def _pad(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
-    """Pad each part, as before a causal convolution."""
+    """Grow each part, as before a causal convolution."""
     value, config = single_parts(values[0]), eqn.params["padding_config"]
     if config[value.dim] != (0, 0, 0):
         return None
@@ -34,7 +34,7 @@ def _reduce(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
 
 @rule(Parts, *CUMULATIVE)
 def _accumulate(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
-    """Accumulate along each part."""
+    """Add up, or the like, along each part."""
     value = single_parts(values[0])
     if value.dim == eqn.params["axis"]:
         return None

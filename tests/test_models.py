@@ -14,7 +14,8 @@ from redco_new.models.decoders import DecoderQuirks
 from redco_new.models import families
 from redco_new.models.families import FAMILIES
 from redco_new.models.family import Family
-from redco_new.models.find import find_model
+from redco_new.models.find import find_model, make_model
+from redco_new.models.hf_config import config_class, printed_keys, read_transformers
 from redco_new.models.recipes import RECIPES, choose_recipe, possible_recipes
 from redco_new.render import assets
 
@@ -141,3 +142,16 @@ def test_a_recipe_is_one_whose_needs_the_model_meets(monkeypatch):
         RedcoError, match="by the recipes lm, distil; leave it out, or choose lm or"
     ):
         choose_recipe(gpt2, "mlm", "gpt2")
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_the_data_of_families_is_that_of_transformers(family):
+    theirs = config_class(family.model_type)
+    assert vars(read_transformers(theirs(), {})).items() >= family.defaults.items()
+    assert printed_keys(read_transformers(theirs(), {}), set()).keys() == family.defaults.keys()
+    for name, size in family.sizes.items():
+        # As in the config.json of a checkpoint that ties nothing: transformers writes the key over.
+        untied = {"tie_word_embeddings": False} if "scale_decoder_outputs" in size.config else {}
+        config = read_transformers(theirs(**size.config | untied), size.config)
+        model = make_model(family, f"{family.title} {name}", config, size.tokenizer, 4)
+        assert model == find_model(family.name, name, 4), name

@@ -23,7 +23,7 @@ from redco_new.render.template import open_template
 from redco_new.models.families import FAMILIES
 from redco_new.render.execute import load_text
 from redco_new.models.find import Model, make_model
-from redco_new.models.hf_config import config_class
+from redco_new.models.hf_config import config_class, read_transformers
 
 torch.set_num_threads(1)  # its threads wait for each other longer than these sizes take
 
@@ -68,16 +68,17 @@ def make_pair(
     seed: int = 0,
     shards: int = 1,
     finish: Callable[[Any], None] | None = None,
-    **config: Any,
+    **keys: Any,
 ) -> Pair:
     """Return a small model of a family.
 
     finish: changes PyTorch's model before its use.
-    config: keyword arguments of transformers' config class.
+    keys: keyword arguments of transformers' config class.
     """
     family = FAMILIES[name]
-    theirs = config_class(family.model_type)(**config)
-    model = make_model(family, "a small one", theirs, "bytes", shards)
+    theirs = config_class(family.model_type)(**keys)
+    config = read_transformers(theirs, keys)
+    model = make_model(family, "a small one", config, "bytes", shards)
     module, weights = emitted(model)
     reference = random_torch(getattr(transformers, family.architecture), theirs, seed)
     if finish:

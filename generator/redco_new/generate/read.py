@@ -5,7 +5,6 @@ from __future__ import annotations
 from redco_new.generate.design import Design
 from redco_new.generate.family import read_family
 from redco_new.generate.layout import plan_program
-from redco_new.generate.own import read_own_class
 from redco_new.render.template import Template
 from redco_new.request import Request
 from redco_new.sharding import Plan
@@ -13,8 +12,11 @@ from redco_new.sharding import Plan
 
 def read_model(request: Request, template: Template) -> Design:
     """Return the model that `request` names. Raises RedcoError where there is no such thing."""
-    read = read_own_class if request.own else read_family
-    return read(request, template)
+    if request.own:
+        from redco_new.generate.own import read_own_class  # late: no family needs its 20 modules
+
+        return read_own_class(request, template)
+    return read_family(request, template)
 
 
 def plan_request(request: Request, template: Template) -> Plan:

@@ -21,6 +21,15 @@ KEYS = {
     "norm_epsilon": "rms_norm_eps",
 }
 KEYS_AND_HEAD = {**KEYS, "head_dim": "head_dim"}
+# What most of transformers' classes of such decoders say by default; a family has what differs.
+DEFAULTS: dict[str, Any] = {
+    **{"vocab_size": 32000, "hidden_size": 4096, "num_hidden_layers": 32},
+    **{"num_attention_heads": 32, "hidden_act": "silu", "rms_norm_eps": 1e-6},
+    **{"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None},
+    **{"attention_dropout": 0.0, "initializer_range": 0.02, "use_cache": True},
+    "tie_word_embeddings": False,
+    "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+}
 DERIVED_KEYS = ("rope_parameters", "layer_types")
 
 # Tokens of a training example by default, where the model allows more: the context of Llama 2. It

@@ -33,7 +33,7 @@ IMAGES = frozenset({"__call__(pixels_BHWC)"})
 class Size:
     """A size that has a name.
 
-    config: keyword arguments of transformers' config class, where they differ from its defaults.
+    config: keys of config.json, where they differ from the defaults of the family.
     tokenizer: Hugging Face id of the model.
     """
 
@@ -105,10 +105,12 @@ class Family:
     recipes: kinds of training by which it is usually trained, the default first.
     provides: signatures of the emitted class that recipes may call.
     sizes: by name, the default first.
+    defaults: keys of config.json that transformers' config class has, with its defaults; a test
+        holds them against the class, which a size that has a name does not import.
     keys: field of the emitted config class -> key of config.json, where one is the other.
-    read: transformers config -> Settings; raises RedcoError that names what is not honoured.
-    shrink: (transformers config, shards) -> keyword arguments that make a tiny one of it, with the
-        same quirks, whose dims divide where the full one's do.
+    read: config -> Settings; raises RedcoError that names what is not honoured.
+    shrink: (config, shards) -> keys of config.json that make a tiny one of it, with the same
+        quirks, whose dims divide where the full one's do.
     quirks: class of the quirks that `read` gives.
     derived_keys: further keys of config.json, which the emitted weights.py works out.
     order: place among the families that `redco models` lists; by name where it is the same.
@@ -123,6 +125,7 @@ class Family:
     recipes: tuple[str, ...]
     provides: frozenset[str]
     sizes: Mapping[str, Size]
+    defaults: Mapping[str, Any]
     keys: Mapping[str, str]
     read: Callable[[Any], Settings]
     shrink: Callable[[Any, int], dict[str, Any]]

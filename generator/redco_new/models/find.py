@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from redco_new.errors import RedcoError
@@ -13,9 +14,11 @@ from redco_new.models.families import FAMILIES
 from redco_new.models.family import Family, GroupedQuirks, Quirks, Settings
 from redco_new.models.hf_config import (
     checkpoint_config,
+    change_config,
     config_class,
-    constructor_keys,
-    unusual_keys,
+    make_config,
+    printed_keys,
+    read_transformers,
 )
 from redco_new.render.template import Template
 from redco_new.request import is_folder
@@ -111,12 +114,12 @@ def find_model(
             raise
         family = _find_type(name, config.model_type)
         title = f"{family.title} ({Path(name).name})"
-        model = make_model(family, title, config, name, shards)
+        model = make_model(family, title, read_transformers(config, source), name, shards)
         return replace(model, source=source, absent=absent)
     family = look_up("model", name, FAMILIES)
     chosen = look_up("size", size, family.sizes) if size else next(iter(family.sizes.values()))
     size = size or next(iter(family.sizes))
-    config = config_class(family.model_type, name)(**chosen.config)
+    config = make_config(family.model_type, {**family.defaults, **chosen.config})
     return make_model(family, f"{family.title} {size}", config, chosen.tokenizer, shards)
 
 
@@ -134,14 +137,16 @@ def _find_type(name: str, model_type: str) -> Family:
     raise RedcoError("--model", what, f"there are {', '.join(FAMILIES)}; or give your own class")
 
 
-def make_model(family: Family, title: str, config: Any, tokenizer: str, shards: int) -> Model:
-    """Return the model that a transformers config describes. Raises RedcoError."""
+def make_model(
+    family: Family, title: str, config: SimpleNamespace, tokenizer: str, shards: int
+) -> Model:
+    """Return the model that a config of hf_config.py describes. Raises RedcoError."""
     full = family.read(config)
     # The ids of special tokens are of the full vocabulary, and need not be in a tiny one.
     outside = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
-    small = type(config)(**constructor_keys(config) | outside | family.shrink(config, shards))
+    small = change_config(config, outside | family.shrink(config, shards))
     kind = {"model_type": family.model_type, "architectures": [family.architecture]}
-    hf = kind | unusual_keys(config, besides={*family.keys.values(), *family.derived_keys})
+    hf = kind | printed_keys(config, besides={*family.keys.values(), *family.derived_keys})
     full, tiny = (_copy_kv_heads(settings, shards) for settings in (full, family.read(small)))
     return Model(family, title, hf, full, tiny, tokenizer)
 

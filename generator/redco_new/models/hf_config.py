@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
 from packaging.version import Version
@@ -22,6 +22,9 @@ TRANSFORMERS = 5
 
 # Keys that say nothing of a model's sizes: versions, places, and what a family says itself.
 _LEFT_OUT = {"_name_or_path", "transformers_version", "dtype", "architectures", "model_type"}
+
+# Keys that transformers works out of others, has by another name, or drops, as those of generation.
+_IMPLIED = ("num_labels", "num_experts", "forced_bos_token_id")
 
 # transformers' name -> the expression that the emitted code has for it, of %s. The fast and the
 # new gelu, and PyTorch's with tanh, are one approximation (Hendrycks and Gimpel 2016).
@@ -102,24 +105,40 @@ def config_class(model_type: str, name: str = "") -> Any:
     return transformers.CONFIG_MAPPING[model_type]
 
 
-def constructor_keys(config: Any) -> dict[str, Any]:
-    """Return the keys of a transformers config that make an equal one."""
-    return {key: value for key, value in config.to_dict().items() if key not in _LEFT_OUT}
+def make_config(model_type: str, keys: Mapping[str, Any], name: str = "") -> SimpleNamespace:
+    """Return a config: each key of config.json, what it leaves to its class too, is an attribute.
+
+    name: of the model, for messages.
+    """
+    return SimpleNamespace(**keys, model_type=model_type, name_or_path=name)
 
 
-def unusual_keys(config: Any, besides: set[str]) -> dict[str, Any]:
-    """Return the keys of a transformers config that are no defaults, but for `besides`."""
-    changes = sorted(config.to_diff_dict().items())
-    return {key: value for key, value in changes if key not in _LEFT_OUT | besides}
+def read_transformers(config: Any, source: Mapping[str, Any]) -> SimpleNamespace:
+    """Return the config that a transformers config is, which was made of the keys `source`."""
+    keys = {key: value for key, value in config.to_diff_dict().items() if key not in _LEFT_OUT}
+    keys |= {key: getattr(config, key) for key in _IMPLIED if hasattr(config, key)}
+    keys |= {key: source[key] for key in _IMPLIED if key in source}
+    return make_config(config.model_type, keys, config.name_or_path)
+
+
+def change_config(config: SimpleNamespace, changes: Mapping[str, Any]) -> SimpleNamespace:
+    """Return a config with other values of some keys."""
+    return SimpleNamespace(**vars(config) | changes)
+
+
+def printed_keys(config: SimpleNamespace, besides: set[str]) -> dict[str, Any]:
+    """Return the keys of a config that an emitted weights.py has as they are, but for `besides`."""
+    left_out = {*_LEFT_OUT, *_IMPLIED, *besides, "name_or_path"}
+    return {key: value for key, value in sorted(vars(config).items()) if key not in left_out}
 
 
 def read_keys(config: Any, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that `keys` names, of a transformers config."""
+    """Return the fields that `keys` names, of a config."""
     return {field: getattr(config, key) for field, key in keys.items()}
 
 
 def read_activation(config: Any, key: str) -> str:
-    """Return the expression of %s that `key` of a transformers config names. Raises RedcoError."""
+    """Return the expression of %s that `key` of a config names. Raises RedcoError."""
     name = getattr(config, key)
     if name not in ACTIVATIONS:
         refuse(config, f"{key} is {name!r}, and redco knows {', '.join(ACTIVATIONS)}")
@@ -127,7 +146,7 @@ def read_activation(config: Any, key: str) -> str:
 
 
 def check_equal(config: Any, **values: Any) -> None:
-    """Raise RedcoError for the first key of a transformers config that has another value."""
+    """Raise RedcoError for the first key of a config that has another value."""
     for key, value in values.items():
         actual = getattr(config, key, value)
         if actual != value:
@@ -135,6 +154,6 @@ def check_equal(config: Any, **values: Any) -> None:
 
 
 def refuse(config: Any, what: str) -> NoReturn:
-    """Raise RedcoError for what a family cannot honour in a transformers config."""
+    """Raise RedcoError for what a family cannot honour in a config."""
     where = f"config.json of {config.name_or_path or config.model_type}"
     raise RedcoError(where, what, "use another checkpoint, or a class of your own")

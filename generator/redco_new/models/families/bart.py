@@ -21,6 +21,21 @@ KEYS = {
 }
 FORCED = {"forced_bos_id": "forced_bos_token_id", "forced_eos_id": "forced_eos_token_id"}
 
+_LABELS = ("LABEL_0", "LABEL_1", "LABEL_2")
+DEFAULTS: dict[str, Any] = {  # of transformers' BartConfig
+    **{"vocab_size": 50265, "d_model": 1024, "max_position_embeddings": 1024},
+    **{"encoder_layers": 12, "encoder_ffn_dim": 4096, "encoder_attention_heads": 16},
+    **{"decoder_layers": 12, "decoder_ffn_dim": 4096, "decoder_attention_heads": 16},
+    **{"encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0, "activation_function": "gelu"},
+    **{"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0},
+    **{"classifier_dropout": 0.0, "init_std": 0.02, "scale_embedding": False},
+    **{"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1},
+    **{"decoder_start_token_id": 2, "forced_eos_token_id": 2, "tie_word_embeddings": True},
+    **{"is_encoder_decoder": True, "is_decoder": False, "use_cache": True},
+    "id2label": dict(enumerate(_LABELS)),
+    "label2id": {label: i for i, label in enumerate(_LABELS)},
+}
+
 
 @dataclass(frozen=True)
 class BARTQuirks(ActivationQuirks):
@@ -96,6 +111,7 @@ FAMILY = Family(
             {"vocab_size": 50264, "forced_bos_token_id": 0}, "facebook/bart-large-cnn"
         ),
     },
+    defaults=DEFAULTS,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

@@ -17,6 +17,16 @@ KEYS = {
     "layer_norm_epsilon": "layer_norm_eps",
 }
 
+DEFAULTS: dict[str, Any] = {  # of transformers' BertConfig
+    **{"vocab_size": 30522, "hidden_size": 768, "intermediate_size": 3072},
+    **{"num_hidden_layers": 12, "num_attention_heads": 12, "max_position_embeddings": 512},
+    **{"type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12},
+    **{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},
+    **{"classifier_dropout": None, "initializer_range": 0.02, "use_cache": True},
+    **{"is_decoder": False, "add_cross_attention": False, "tie_word_embeddings": True},
+    **{"bos_token_id": None, "eos_token_id": None, "pad_token_id": 0},
+}
+
 
 def _read(config: Any) -> Settings:
     check_equal(
@@ -66,6 +76,7 @@ FAMILY = Family(
         "base-cased": Size(BASE | {"vocab_size": 28996}, "google-bert/bert-base-cased"),
         "large-cased": Size(LARGE | {"vocab_size": 28996}, "google-bert/bert-large-cased"),
     },
+    defaults=DEFAULTS,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

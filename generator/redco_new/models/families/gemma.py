@@ -13,6 +13,40 @@ KEYS_2 = {**KEYS, "score_cap": "attn_logit_softcapping", "logit_cap": "final_log
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
 
 
+def _layer_types(layers: int, period: int) -> list[str]:
+    """Return the kinds of layers of which each that ends a period attends to everything."""
+    return [LOCAL if (i + 1) % period else GLOBAL for i in range(layers)]
+
+
+_SHARED: dict[str, Any] = {
+    **{"hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26},
+    **{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256},
+    **{"hidden_activation": "gelu_pytorch_tanh", "attention_bias": False},
+    **{"query_pre_attn_scalar": 256, "sliding_window": 4096, "rms_norm_eps": 1e-6},
+    **{"attention_dropout": 0.0, "initializer_range": 0.02, "use_cache": True},
+    **{"bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0, "tie_word_embeddings": True},
+}
+DEFAULTS_2 = {  # of transformers' Gemma2Config
+    **_SHARED,
+    **{"vocab_size": 256000, "max_position_embeddings": 8192},
+    "layer_types": _layer_types(26, 2),
+    "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+    **{"final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0},
+    "use_bidirectional_attention": None,
+}
+DEFAULTS_3 = {  # of transformers' Gemma3TextConfig
+    **_SHARED,
+    **{"vocab_size": 262208, "max_position_embeddings": 131072},
+    **{"layer_types": _layer_types(26, 6), "_sliding_window_pattern": 6},
+    "rope_parameters": {
+        LOCAL: {"rope_type": "default", "rope_theta": 10000.0},
+        GLOBAL: {"rope_type": "default", "rope_theta": 1000000.0},
+    },
+    **{"final_logit_softcapping": None, "attn_logit_softcapping": None},
+    "use_bidirectional_attention": False,
+}
+
+
 @dataclass(frozen=True)
 class GemmaQuirks(GroupedQuirks):
     """What the template depends on besides sizes.
@@ -65,15 +99,22 @@ _SMALL_3 = {"vocab_size": 262144, "sliding_window": 512, "max_position_embedding
 # Gemma Team 2024, table 1; as in the config.json of the checkpoints.
 SIZES_2 = {
     "2b": Size(_gemma(26, 2304, 9216, 8, 4, 256), "google/gemma-2-2b"),
-    "9b": Size(_gemma(42, 3584, 14336, 16, 8, 256), "google/gemma-2-9b"),
+    "9b": Size(
+        _gemma(42, 3584, 14336, 16, 8, 256, layer_types=_layer_types(42, 2)), "google/gemma-2-9b"
+    ),
     "27b": Size(
-        _gemma(46, 4608, 36864, 32, 16, 128, query_pre_attn_scalar=144), "google/gemma-2-27b"
+        _gemma(46, 4608, 36864, 32, 16, 128, layer_types=_layer_types(46, 2))
+        | {"query_pre_attn_scalar": 144},
+        "google/gemma-2-27b",
     ),
 }
 # Gemma Team 2025, table 1; as in the config.json of the checkpoints.
 SIZES_3 = {
     "1b": Size(_gemma(26, 1152, 6912, 4, 1, 256, **_SMALL_3), "google/gemma-3-1b-pt"),
-    "270m": Size(_gemma(18, 640, 2048, 4, 1, 256, **_SMALL_3), "google/gemma-3-270m"),
+    "270m": Size(
+        _gemma(18, 640, 2048, 4, 1, 256, layer_types=_layer_types(18, 6), **_SMALL_3),
+        "google/gemma-3-270m",
+    ),
 }
 
 
@@ -116,7 +157,7 @@ def _period(config: Any) -> int:
     """Return of how many layers the last attends to everything, and the others to a window."""
     kinds = list(config.layer_types)
     period = kinds.index(GLOBAL) + 1 if GLOBAL in kinds else len(kinds) + 1
-    if kinds != [LOCAL if (i + 1) % period else GLOBAL for i in range(len(kinds))]:
+    if kinds != _layer_types(len(kinds), period):
         refuse(config, "layer_types follow no period")
     return period
 
@@ -130,7 +171,7 @@ def _shrink(config: Any, shards: int) -> dict[str, Any]:
         "hidden_size": 16 * heads,
         "intermediate_size": tiny_mlp(config.intermediate_size, 16 * heads, shards),
         "num_hidden_layers": period,
-        "layer_types": [LOCAL] * (period - 1) + [GLOBAL],
+        "layer_types": _layer_types(period, period),
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
         "head_dim": 16,
@@ -150,6 +191,7 @@ GEMMA_2 = Family(
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES_2,
+    defaults=DEFAULTS_2,
     keys=KEYS_2,
     read=_read_2,
     shrink=_shrink,
@@ -167,6 +209,7 @@ GEMMA_3 = Family(
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES_3,
+    defaults=DEFAULTS_3,
     keys=KEYS,
     read=_read_3,
     shrink=_shrink,

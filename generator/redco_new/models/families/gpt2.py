@@ -15,6 +15,18 @@ KEYS = {
     "layer_norm_epsilon": "layer_norm_epsilon",
 }
 
+DEFAULTS: dict[str, Any] = {  # of transformers' GPT2Config
+    **{"vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12},
+    **{"n_inner": None, "activation_function": "gelu_new"},
+    **{"resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1, "summary_first_dropout": 0.1},
+    **{"summary_type": "cls_index", "summary_use_proj": True, "summary_activation": None},
+    **{"summary_proj_to_labels": True, "add_cross_attention": False},
+    **{"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False},
+    **{"reorder_and_upcast_attn": False, "layer_norm_epsilon": 1e-5, "initializer_range": 0.02},
+    **{"bos_token_id": 50256, "eos_token_id": 50256, "pad_token_id": None},
+    **{"tie_word_embeddings": True, "use_cache": True},
+}
+
 
 def _read(config: Any) -> Settings:
     check_equal(
@@ -61,6 +73,7 @@ FAMILY = Family(
         "large": _size("gpt2-large", 1280, 36, 20),
         "xl": _size("gpt2-xl", 1600, 48, 25),
     },
+    defaults=DEFAULTS,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

@@ -16,6 +16,15 @@ KEYS = {
     "layer_norm_epsilon": "layer_norm_epsilon",
 }
 
+DEFAULTS: dict[str, Any] = {  # of transformers' GPTJConfig
+    **{"vocab_size": 50400, "n_positions": 2048, "n_embd": 4096, "n_layer": 28, "n_head": 16},
+    **{"rotary_dim": 64, "n_inner": None, "activation_function": "gelu_new"},
+    **{"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+    **{"layer_norm_epsilon": 1e-5, "initializer_range": 0.02, "use_cache": True},
+    **{"bos_token_id": 50256, "eos_token_id": 50256, "pad_token_id": None},
+    "tie_word_embeddings": False,
+}
+
 
 def _read(config: Any) -> Settings:
     check_equal(config, activation_function="gelu_new", tie_word_embeddings=False)
@@ -47,6 +56,7 @@ FAMILY = Family(
     provides=CAUSAL,
     # Wang and Komatsuzaki 2021: the defaults of transformers.
     sizes={"6b": Size({}, "EleutherAI/gpt-j-6b")},
+    defaults=DEFAULTS,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

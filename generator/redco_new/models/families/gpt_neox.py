@@ -17,6 +17,20 @@ KEYS = {
     "layer_norm_epsilon": "layer_norm_eps",
 }
 
+DEFAULTS: dict[str, Any] = {  # of transformers' GPTNeoXConfig
+    **{"vocab_size": 50432, "hidden_size": 6144, "intermediate_size": 24576},
+    **{"num_hidden_layers": 44, "num_attention_heads": 64, "max_position_embeddings": 2048},
+    **{"hidden_act": "gelu", "attention_bias": True, "use_parallel_residual": True},
+    "rope_parameters": {
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": 0.25,
+        "rope_type": "default",
+    },
+    **{"attention_dropout": 0.0, "hidden_dropout": 0.0, "classifier_dropout": 0.1},
+    **{"layer_norm_eps": 1e-5, "initializer_range": 0.02, "use_cache": True, "is_decoder": False},
+    **{"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": None, "tie_word_embeddings": False},
+}
+
 
 @dataclass(frozen=True)
 class NeoXQuirks(ActivationQuirks):
@@ -94,6 +108,7 @@ FAMILY = Family(
         # Black et al. 2022.
         "20b": Size({"hidden_act": "gelu_fast", "eos_token_id": 0}, "EleutherAI/gpt-neox-20b"),
     },
+    defaults=DEFAULTS,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from redco_new.models.decoders import (
+    DEFAULTS,
     DERIVED_KEYS,
     KEYS_AND_HEAD,
     DecoderQuirks,
@@ -20,6 +21,8 @@ def _llama(
         "hidden_size": embed,
         "intermediate_size": mlp,
         "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "head_dim": embed // heads,
         "max_position_embeddings": positions,
         "rms_norm_eps": epsilon,
     }
@@ -48,6 +51,13 @@ def _longer(factor: float) -> dict[str, Any]:
     }
     return {"max_position_embeddings": 131072, "rope_parameters": rope}
 
+
+LLAMA: dict[str, Any] = {  # of transformers' LlamaConfig
+    **DEFAULTS,
+    **{"intermediate_size": 11008, "num_key_value_heads": 32, "head_dim": 128},
+    **{"max_position_embeddings": 2048, "pretraining_tp": 1},
+    **{"attention_bias": False, "mlp_bias": False},
+}
 
 # Touvron et al. 2023 (1, 2), Grattafiori et al. 2024 (3); as in the config.json of the checkpoints.
 SIZES = {
@@ -91,6 +101,7 @@ FAMILY = Family(
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES,
+    defaults=LLAMA,
     keys=KEYS_AND_HEAD,
     read=_read,
     shrink=shrink_decoder,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from redco_new.models.decoders import (
+    DEFAULTS,
     DERIVED_KEYS,
     KEYS_AND_HEAD,
     DecoderQuirks,
@@ -11,6 +12,11 @@ from redco_new.models.decoders import (
 )
 from redco_new.models.family import CAUSAL, Family, Settings, Size
 
+MISTRAL: dict[str, Any] = {  # of transformers' MistralConfig
+    **DEFAULTS,
+    **{"intermediate_size": 14336, "num_key_value_heads": 8, "head_dim": 128},
+    **{"max_position_embeddings": 131072, "sliding_window": 4096},
+}
 ROPE = {"rope_type": "default", "rope_theta": 1000000.0}
 
 # Jiang et al. 2023; as in the config.json of the checkpoints.
@@ -55,6 +61,7 @@ FAMILY = Family(
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES,
+    defaults=MISTRAL,
     keys=KEYS_AND_HEAD,
     read=_read,
     shrink=shrink_decoder,

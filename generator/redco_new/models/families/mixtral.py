@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from redco_new.models.decoders import DERIVED_KEYS, KEYS_AND_HEAD, shrink_decoder
+from redco_new.models.decoders import DEFAULTS, DERIVED_KEYS, KEYS_AND_HEAD, shrink_decoder
 from redco_new.models.experts import ExpertsQuirks, read_experts
 from redco_new.models.family import CAUSAL, Family, Settings, Size
 
@@ -10,6 +10,14 @@ KEYS = {
     **KEYS_AND_HEAD,
     "num_experts": "num_local_experts",
     "experts_per_token": "num_experts_per_tok",
+}
+MIXTRAL: dict[str, Any] = {  # of transformers' MixtralConfig
+    **DEFAULTS,
+    **{"intermediate_size": 14336, "num_key_value_heads": 8, "head_dim": None},
+    **{"max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "sliding_window": None},
+    **{"num_local_experts": 8, "num_experts_per_tok": 2},
+    **{"output_router_logits": False, "router_aux_loss_coef": 0.001, "router_jitter_noise": 0.0},
+    "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
 }
 _ROPE = {"rope_type": "default", "rope_theta": 1000000.0}
 
@@ -52,6 +60,7 @@ FAMILY = Family(
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES,
+    defaults=MIXTRAL,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

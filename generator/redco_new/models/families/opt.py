@@ -16,6 +16,16 @@ KEYS = {
     "max_positions": "max_position_embeddings",
 }
 
+DEFAULTS: dict[str, Any] = {  # of transformers' OPTConfig
+    **{"vocab_size": 50272, "hidden_size": 768, "word_embed_proj_dim": 768, "ffn_dim": 3072},
+    **{"num_hidden_layers": 12, "num_attention_heads": 12, "max_position_embeddings": 2048},
+    **{"activation_function": "relu", "do_layer_norm_before": True, "enable_bias": True},
+    **{"_remove_final_layer_norm": False, "layer_norm_elementwise_affine": True},
+    **{"dropout": 0.1, "attention_dropout": 0.0, "layerdrop": 0.0, "init_std": 0.02},
+    **{"bos_token_id": 2, "eos_token_id": 2, "pad_token_id": 1},
+    **{"tie_word_embeddings": True, "use_cache": True},
+}
+
 
 @dataclass(frozen=True)
 class OPTQuirks(ActivationQuirks):
@@ -79,8 +89,9 @@ def _shrink(config: Any, shards: int) -> dict[str, Any]:
 
 
 def _size(name: str, layers: int, heads: int, embed_dim: int, **quirks: Any) -> Size:
-    sizes = {"hidden_size": embed_dim, "ffn_dim": 4 * embed_dim, "num_hidden_layers": layers}
-    return Size(sizes | {"num_attention_heads": heads} | quirks, f"facebook/opt-{name}")
+    dims = {"hidden_size": embed_dim, "word_embed_proj_dim": embed_dim, "ffn_dim": 4 * embed_dim}
+    counts = {"num_hidden_layers": layers, "num_attention_heads": heads}
+    return Size(dims | counts | quirks, f"facebook/opt-{name}")
 
 
 FAMILY = Family(
@@ -102,6 +113,7 @@ FAMILY = Family(
         "30b": _size("30b", 48, 56, 7168),
         "66b": _size("66b", 64, 72, 9216),
     },
+    defaults=DEFAULTS,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

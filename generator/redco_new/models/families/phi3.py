@@ -3,6 +3,7 @@
 from typing import Any
 
 from redco_new.models.decoders import (
+    DEFAULTS,
     DERIVED_KEYS,
     KEYS,
     DecoderQuirks,
@@ -11,6 +12,18 @@ from redco_new.models.decoders import (
 )
 from redco_new.models.family import CAUSAL, Family, Settings, Size
 
+PHI: dict[str, Any] = {  # of transformers' Phi3Config
+    **DEFAULTS,
+    **{"vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192},
+    **{"num_key_value_heads": 32, "rms_norm_eps": 1e-5, "sliding_window": None},
+    **{"max_position_embeddings": 4096, "original_max_position_embeddings": 4096},
+    **{"resid_pdrop": 0.0, "embd_pdrop": 0.0, "eos_token_id": 32000, "pad_token_id": 32000},
+    "rope_parameters": {
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": 1.0,
+        "rope_type": "default",
+    },
+}
 _MEDIUM = {
     "hidden_size": 5120,
     "intermediate_size": 17920,
@@ -53,6 +66,7 @@ FAMILY = Family(
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES,
+    defaults=PHI,
     keys=KEYS,
     read=_read,
     shrink=shrink_even,

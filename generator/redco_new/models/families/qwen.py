@@ -3,6 +3,7 @@
 from typing import Any
 
 from redco_new.models.decoders import (
+    DEFAULTS,
     DERIVED_KEYS,
     KEYS,
     KEYS_AND_HEAD,
@@ -13,12 +14,23 @@ from redco_new.models.decoders import (
 )
 from redco_new.models.family import CAUSAL, Family, Settings, Size
 
+QWEN2_DEFAULTS: dict[str, Any] = {  # of transformers' Qwen2Config
+    **DEFAULTS,
+    **{"vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32},
+    **{"max_position_embeddings": 32768, "bos_token_id": None, "eos_token_id": None},
+    **{"use_sliding_window": False, "sliding_window": None, "max_window_layers": 28},
+    "layer_types": ["full_attention"] * 32,
+}
+# Of transformers' Qwen3Config.
+QWEN3_DEFAULTS = {**QWEN2_DEFAULTS, "head_dim": 128, "attention_bias": False}
+
 
 def _qwen(
     name: str, layers: int, embed: int, mlp: int, heads: int, kv_heads: int, **changes: Any
 ) -> Size:
     config = {
         "num_hidden_layers": layers,
+        "layer_types": ["full_attention"] * layers,
         "hidden_size": embed,
         "intermediate_size": mlp,
         "num_attention_heads": heads,
@@ -81,6 +93,7 @@ QWEN2 = Family(
     recipes=("lm",),
     provides=CAUSAL,
     sizes=QWEN2_SIZES,
+    defaults=QWEN2_DEFAULTS,
     keys=KEYS,
     read=_read_qwen2,
     shrink=shrink_even,
@@ -98,6 +111,7 @@ QWEN3 = Family(
     recipes=("lm",),
     provides=CAUSAL,
     sizes=QWEN3_SIZES,
+    defaults=QWEN3_DEFAULTS,
     keys=KEYS_AND_HEAD,
     read=_read_qwen3,
     shrink=shrink_decoder,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from redco_new.models.decoders import DERIVED_KEYS, KEYS_AND_HEAD, shrink_decoder
+from redco_new.models.decoders import DEFAULTS, DERIVED_KEYS, KEYS_AND_HEAD, shrink_decoder
 from redco_new.models.experts import ExpertsQuirks, read_experts
 from redco_new.models.family import CAUSAL, Family, Settings, Size
 from redco_new.models.hf_config import check_equal
@@ -13,6 +13,16 @@ KEYS = {
     "mlp_dim": "moe_intermediate_size",
     "num_experts": "num_experts",
     "experts_per_token": "num_experts_per_tok",
+}
+QWEN3_MOE: dict[str, Any] = {  # of transformers' Qwen3MoeConfig
+    **DEFAULTS,
+    **{"vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 6144},
+    **{"num_hidden_layers": 24, "num_key_value_heads": 4, "max_position_embeddings": 32768},
+    **{"bos_token_id": None, "eos_token_id": None, "attention_bias": False},
+    **{"use_sliding_window": False, "sliding_window": None},
+    **{"moe_intermediate_size": 768, "num_local_experts": 128, "num_experts_per_tok": 8},
+    **{"decoder_sparse_step": 1, "mlp_only_layers": [], "norm_topk_prob": False},
+    **{"output_router_logits": False, "router_aux_loss_coef": 0.001},
 }
 _ROPE = {"rope_type": "default", "rope_theta": 1000000.0}
 
@@ -74,6 +84,7 @@ FAMILY = Family(
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES,
+    defaults=QWEN3_MOE,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

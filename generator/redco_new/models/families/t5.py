@@ -23,6 +23,17 @@ KEYS = {
     "eos_id": "eos_token_id",
 }
 
+DEFAULTS: dict[str, Any] = {  # of transformers' T5Config
+    **{"vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_heads": 8},
+    **{"num_layers": 6, "num_decoder_layers": 6, "layer_norm_epsilon": 1e-6},
+    **{"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128},
+    **{"feed_forward_proj": "relu", "dense_act_fn": "relu", "is_gated_act": False},
+    **{"scale_decoder_outputs": True, "tie_word_embeddings": True},
+    **{"dropout_rate": 0.1, "classifier_dropout": 0.0, "initializer_factor": 1.0},
+    **{"pad_token_id": 0, "eos_token_id": 1, "use_cache": True},
+    **{"is_encoder_decoder": True, "is_decoder": False},
+}
+
 LENGTH = (
     512  # tokens of a source by default: those that T5 was trained on (Raffel et al. 2020, 3.1.2)
 )
@@ -75,7 +86,8 @@ def _shrink(config: Any, shards: int) -> dict[str, Any]:
 
 def _size(d_model: int, d_ff: int, layers: int, heads: int, d_kv: int = 64) -> dict[str, Any]:
     dims = {"d_model": d_model, "d_ff": d_ff, "num_heads": heads, "d_kv": d_kv}
-    return dims | {"num_layers": layers, "decoder_start_token_id": 0}
+    counts = {"num_layers": layers, "num_decoder_layers": layers}
+    return dims | counts | {"decoder_start_token_id": 0}
 
 
 FIRST = {  # Raffel et al. 2020, section 3.7
@@ -85,7 +97,10 @@ FIRST = {  # Raffel et al. 2020, section 3.7
     "3b": _size(1024, 16384, 24, 32, 128),
     "11b": _size(1024, 65536, 24, 128, 128),
 }
-GATED = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+GATED: dict[str, Any] = {
+    **{"feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu_new", "is_gated_act": True},
+    "scale_decoder_outputs": False,
+}
 # Shazeer 2020: as in the config.json of the checkpoints of v1.1 and of Flan.
 LATER = {
     "small": _size(512, 1024, 8, 6) | GATED,
@@ -109,6 +124,7 @@ FAMILY = Family(
         **{f"v1_1-{n}": Size(config, f"google/t5-v1_1-{n}") for n, config in LATER.items()},
         **{f"flan-{n}": Size(config, f"google/flan-t5-{n}") for n, config in LATER.items()},
     },
+    defaults=DEFAULTS,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

@@ -19,6 +19,15 @@ KEYS = {
 }
 CLASSES = 1000  # of ImageNet
 
+DEFAULTS: dict[str, Any] = {  # of transformers' ViTConfig
+    **{"image_size": 224, "patch_size": 16, "num_channels": 3, "qkv_bias": True},
+    **{"hidden_size": 768, "intermediate_size": 3072, "hidden_act": "gelu"},
+    **{"num_hidden_layers": 12, "num_attention_heads": 12, "layer_norm_eps": 1e-12},
+    **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    **{"initializer_range": 0.02, "encoder_stride": 16},
+    **{"pooler_output_size": 768, "pooler_act": "tanh"},
+}
+
 
 def _read(config: Any) -> Settings:
     check_equal(config, qkv_bias=True)
@@ -34,18 +43,12 @@ def _shrink(config: Any, shards: int) -> dict[str, Any]:
     return {
         "image_size": 32,
         "patch_size": 8,
-        **_labels(shards * -(-8 // shards) + bool(config.num_labels % shards)),
+        "num_labels": shards * -(-8 // shards) + bool(config.num_labels % shards),
         "hidden_size": 16 * heads,
         "intermediate_size": 64 * heads,
         "num_hidden_layers": 2,
         "num_attention_heads": heads,
     }
-
-
-def _labels(count: int) -> dict[str, Any]:
-    """Return what makes `count` classes of a config that has names of others."""
-    names = {i: f"LABEL_{i}" for i in range(count)}
-    return {"id2label": names, "label2id": {name: i for i, name in names.items()}}
 
 
 def _size(embed_dim: int, layers: int, heads: int, **others: int) -> dict[str, Any]:
@@ -69,6 +72,7 @@ FAMILY = Family(
         # Its checkpoint was trained on other classes, and holds no classifier.
         "huge-14": Size(_size(1280, 32, 16, patch_size=14), "google/vit-huge-patch14-224-in21k"),
     },
+    defaults=DEFAULTS,
     keys=KEYS,
     read=_read,
     shrink=_shrink,

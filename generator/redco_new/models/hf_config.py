@@ -123,7 +123,7 @@ def read_transformers(config: Any, source: Mapping[str, Any]) -> SimpleNamespace
 
 def change_config(config: SimpleNamespace, changes: Mapping[str, Any]) -> SimpleNamespace:
     """Return a config with other values of some keys."""
-    return SimpleNamespace(**vars(config) | changes)
+    return SimpleNamespace(**{**vars(config), **changes})
 
 
 def printed_keys(config: SimpleNamespace, besides: set[str]) -> dict[str, Any]:

@@ -69,19 +69,24 @@ def environment() -> dict[str, str]:
     }
 
 
-def mesh_of(target: str) -> Mesh:
-    """A mesh of four devices of `target`, (data 1, fsdp 1, model 4)."""
+def devices_of(target: str, count: int = DEVICES) -> np.ndarray:
+    """Return `count` devices of h100, of v5e (4 of them), or of v5p:2x2x2 (8)."""
     if target == "h100":
         topology = topologies.get_topology_desc(
-            "h100", "cuda", topology=f"1x1x{DEVICES}", target_config=H100
+            "h100", "cuda", topology=f"1x1x{count}", target_config=H100
         )
     else:
         topology = topologies.get_topology_desc(
-            "v5e:2x2",
+            target if ":" in target else f"{target}:2x2",
             "tpu",
-            chip_config_name="default",
+            chip_config_name="megacore" if target.startswith("v5p") else "default",
             chips_per_host_bounds=(2, 2, 1),
             num_slices=1,
         )
-    devices = np.array(topology.devices).reshape(1, 1, DEVICES)
+    return np.array(topology.devices)
+
+
+def mesh_of(target: str) -> Mesh:
+    """A mesh of four devices of `target`, (data 1, fsdp 1, model 4)."""
+    devices = devices_of(target).reshape(1, 1, DEVICES)
     return Mesh(devices, AXES, axis_types=(AxisType.Auto,) * len(AXES))

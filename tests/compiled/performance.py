@@ -1,0 +1,131 @@
+"""Writes performance.md, the table of how near to the machine's limit the steps of projects are.
+
+PYTHONPATH=tests python -m compiled.performance [ROW ...]      twenty minutes on two cores
+
+compiles what is emitted, without a flag but those of the row. With names of rows, others stay.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from compiled.report import run_module
+from compiled.table import row as line
+
+from redco_new.project.create import create_project
+from redco_new.request import Request
+
+TABLE = Path(__file__).with_name("performance.md")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A program. size: of the family.  rows, length: the batch, over all devices; its tokens."""
+
+    model: str
+    size: str
+    rows: int
+    length: int
+    target: str = "h100"
+    axes: str = "fsdp=8"
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        mesh = "1 device" if self.axes == "data=1" else self.axes.replace("=", " ")
+        return f"{self.model} {self.size}, {self.target} {mesh}, B {self.rows}, S {self.length}"
+
+
+# Two rows a device, and the longest text that all of them take; the published sizes nearest to 8B.
+ROWS = (
+    Row("llama", "3.2-1b", 8, 2048, axes="data=1"),
+    Row("llama", "7b", 16, 2048),
+    Row("llama", "3.1-8b", 8, 8192),
+    Row("gpt-j", "6b", 16, 2048),
+    Row("gpt-neox", "20b", 16, 2048),
+    Row("gpt2", "xl", 16, 1024),
+    Row("opt", "6.7b", 16, 2048),
+    Row("mistral", "7b-v0.3", 16, 2048),
+    Row("qwen2", "2.5-7b", 16, 2048),
+    Row("qwen3", "8b", 16, 2048),
+    Row("phi-3", "medium-4k", 16, 2048),
+    Row("gemma2", "9b", 16, 2048),
+    Row("gemma3", "1b", 16, 2048),
+    Row("mixtral", "8x7b", 16, 2048),
+    Row("qwen3-moe", "30b-a3b", 16, 2048),
+    Row("llama", "7b", 32, 2048, target="v5p:2x2x2"),
+)
+COLUMNS = {
+    "bound": "bound",
+    "peak": "peak GiB",
+    "ratio": "FLOPs / model FLOPs",
+    "squares": "S x S GB",
+    "gathered": "gathered GB",
+    "scattered": "scattered GB",
+}
+INTRODUCTION = """\
+# How near to the machine's limit compiled steps are
+
+Written by `make perf`: the train step (preset `full`, AdamW) of projects as `redco-new` emits them, compiled
+without devices, with no flag but the batch of the row (B examples of S tokens over all devices). Per device and step:
+
+- bound: the share of the machine's dense bf16 peak that the step can reach at most, by
+  [roofline.py](roofline.py): model FLOPs / peak / the seconds of all kernels one after the other, or of the
+  collectives if they take longer. Not a measurement: it ranks programs.
+- peak: GiB of arguments and temporaries.
+- FLOPs / model FLOPs: of the products and of cuDNN's attention; 1.00 where nothing is computed twice. Model
+  FLOPs: 6 a token and parameter that it is multiplied with, and those of causal attention (Kaplan et al. 2020).
+- S x S: bytes read and written of arrays with two dims of S. Where a width of the model is S, counted with S + 128.
+- gathered, scattered: bytes of the whole arrays.
+
+On a TPU the bound and the FLOPs are not read: its kernels are fused otherwise.
+
+"""
+
+
+def measure(row: Row, folder: Path) -> dict[str, Any]:
+    """Return what the table says of a row, by the names of COLUMNS; compiles in a process of its own."""
+    project = folder / row.model
+    if not project.exists():
+        request = Request.from_flags(row.model, row.model, size=row.size, mesh=row.axes)
+        create_project(request, folder)
+    settings = [f"{name}={value}" for name, value in asdict(row).items()]
+    return run_module("compiled.performance_row", str(project), *settings)[0]
+
+
+def written(cells: dict[str, list[str]]) -> str:
+    """Return the whole file, of {name of a row: its cells}."""
+    lines = [line("program", COLUMNS.values()), "|---" * (1 + len(COLUMNS)) + "|"]
+    lines += [line(row.name, cells[row.name]) for row in ROWS if row.name in cells]
+    return INTRODUCTION + "\n".join(lines) + "\n"
+
+
+def read(text: str) -> dict[str, list[str]]:
+    """Return {name of a row: its cells} of the file."""
+    rows = [part.strip("| ").split(" | ") for part in text.splitlines() if part.startswith("| ")]
+    return {name: cells for name, *cells in rows[1:]}
+
+
+def cells_of(record: dict[str, Any]) -> list[str]:
+    """Return the cells of a record; "" for what is not there."""
+    places = {"bound": 2, "ratio": 2, "peak": 1, "gathered": 1, "scattered": 1, "squares": 0}
+    return [f"{record[k]:.{places[k]}f}" if k in record else "" for k in COLUMNS]
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or [row.name for row in ROWS]
+    for row in ROWS:
+        if row.name in chosen:
+            with tempfile.TemporaryDirectory() as folder:
+                record = measure(row, Path(folder))
+            cells = read(TABLE.read_text()) if TABLE.exists() else {}
+            TABLE.write_text(written(cells | {row.name: cells_of(record)}))
+            print(row.name, record, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Compiles the train step of a project; prints a record of performance.py as JSON.
+
+    python -m compiled.performance_row FOLDER model=llama size=7b rows=16 ...
+
+Runs in the environment of targets.py.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import jax
+from compiled.hlo import collectives
+from compiled.performance import Row
+from compiled.products import seen
+from compiled.roofline import H100, bound
+from compiled.targets import devices_of
+from compiled.train_step import Compiled, compile_train
+
+
+def compile_row(row: Row, folder: Path, length: int) -> Compiled:
+    """Compile the step of a row with texts of `length` tokens."""
+    axes = {axis: int(size) for axis, size in (part.split("=") for part in row.axes.split(","))}
+    devices = devices_of(row.target, prod(axes.values()))
+    return compile_train(folder, devices, axes, row.rows, length, {})
+
+
+def measure(row: Row, folder: Path) -> dict[str, Any]:
+    """Return the record of a row, by the names of performance.COLUMNS."""
+    step = compile_row(row, folder, row.length)
+    count = prod(int(part.split("=")[1]) for part in row.axes.split(","))
+    sent = {"all-gather": 0, "reduce-scatter": 0}
+    for one in collectives(step.text, count):
+        sent[one.kind] = sent.get(one.kind, 0) + one.runs * one.bytes
+    cost = bound(step.text, count, H100, row.length)
+    if row.length in asdict(step.model).values():
+        cost["squares"] = bound_of_squares(row, folder, count)
+    record = {
+        "peak": step.peak / 2**30,
+        "squares": cost["squares"] / 1e9,
+        "gathered": sent["all-gather"] / 1e9,
+        "scattered": sent["reduce-scatter"] / 1e9,
+    }
+    if row.target == "h100":
+        flops = model_flops(step, row) / count
+        seconds = max(cost["seconds"], cost["link"])
+        record |= {"bound": flops / H100.flops / seconds, "ratio": cost["flops"] / flops}
+    return record
+
+
+def bound_of_squares(row: Row, folder: Path, count: int) -> float:
+    """Return the bytes of S x S at a length that no width of the model has."""
+    other = row.length + 128
+    return bound(compile_row(row, folder, other).text, count, H100, other)["squares"]
+
+
+def model_flops(step: Compiled, row: Row) -> float:
+    """Return the model FLOPs of a step over all devices; of experts, those that a token is sent to."""
+    c, tokens = step.model, row.rows * row.length
+    chosen = getattr(c, "experts_per_token", 1) / getattr(c, "num_experts", 1)
+    matrices = 0.0
+    for path, leaf in jax.tree.leaves_with_path(step.params):
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        expert = len(leaf.shape) == 4  # L E D F
+        looked_up = name.endswith("embedding") and "head" in step.params
+        matrices += 0 if looked_up else leaf.size * (chosen if expert else 1)
+    window = min(getattr(c, "window", row.length), row.length)
+    every = getattr(c, "global_every", 0)  # of Gemma's layers, one in so many attends to all
+    whole = c.num_layers // every if every else c.num_layers * (window == row.length)
+    pairs = whole * seen(row.length, row.length) + (c.num_layers - whole) * seen(row.length, window)
+    return 6 * matrices * tokens + 12 * row.rows * pairs * c.num_heads * c.head_dim
+
+
+def main() -> None:
+    folder, *settings = sys.argv[1:]
+    values = dict(setting.split("=", 1) for setting in settings)
+    numbers = {name: int(values.pop(name)) for name in ("rows", "length")}
+    print(json.dumps(measure(Row(**values, **numbers), Path(folder))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

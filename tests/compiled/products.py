@@ -1,0 +1,69 @@
+"""FLOPs of the matrix products and of the attention kernels of a compiled program."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+from compiled.instructions import Instruction, Program, shapes
+
+CONTRACTED = re.compile(r'"?lhs_contracting_dim(?:ension)?s"?[=:][{\[]"?([\d,"]+)"?[}\]]')
+SCORES = re.compile(r'"intermediate_tensor_shape":.*?"dimensions": ?\[([^\]]*)\]')
+WINDOW = re.compile(r'"sliding_window_length": ?"?(\d+)')
+
+
+def product_flops(program: Program, computation: str, one: Instruction) -> int:
+    """Return the FLOPs of the products of an instruction, with those of what it fuses."""
+    if one.operation in ("fusion", "call"):
+        return sum(
+            product_flops(program, name, inner)
+            for name in program.callees(one)
+            for inner in program.computations[name]
+        )
+    library = one.operation == "custom-call" and "cublas" in one.rest
+    if one.operation == "convolution":
+        return _convolved(program, computation, one)
+    if one.operation != "dot" and not library:
+        return 0
+    dims = [int(dim) for dim in CONTRACTED.search(one.rest)[1].replace('"', "").split(",")]
+    left = shapes(program.operands(computation, one)[0])[0]
+    return 2 * prod(shapes(one.type)[0]) * prod(left[dim] for dim in dims)
+
+
+def _convolved(program: Program, computation: str, one: Instruction) -> int:
+    """Return the FLOPs of a convolution: libtpu writes matrix products as such.
+
+    What the kernel contracts is its input features and its window, where the window is not slid.
+    """
+    kernel = program.operands(computation, one)[1]
+    labels = re.search(r"dim_labels=\w+_(\w+)->(\w+)", one.rest)
+    if not kernel or not labels:
+        return 0
+    (sizes,), (made,) = shapes(kernel)[:1], shapes(one.type)[:1]
+    contracted = 1
+    for size, label in zip(sizes, labels[1], strict=True):
+        if label == "i" or (label != "o" and made[labels[2].index(label)] == 1):
+            contracted *= size
+    return 2 * prod(made) * contracted
+
+
+def attention_flops(program: Program, computation: str, one: Instruction) -> int:
+    """Return the model FLOPs of one of cuDNN's attention kernels; 0 for anything else.
+
+    Forward two products, backward four (Kaplan et al. 2020, section 2.1), though its kernel computes
+    the scores again. A causal query counts the keys that it sees, those of its window if it has one.
+    """
+    if "__cudnn$fmha" not in one.rest:
+        return 0
+    features = shapes(program.operands(computation, one)[0])[0][-1]
+    numbers = SCORES.search(one.rest)[1].replace('"', "")
+    rows, heads, queries, keys = map(int, numbers.split(","))
+    causal, window = "CAUSAL" in one.rest, WINDOW.search(one.rest)
+    near = int(window[1]) if window and int(window[1]) else keys
+    pairs = seen(queries, min(near, keys)) if causal else queries * keys
+    return (4 if "Backward" in one.rest else 2) * 2 * rows * heads * pairs * features
+
+
+def seen(queries: int, window: int) -> int:
+    """Return how many pairs of a query and a key there are, where a query sees the last `window` keys."""
+    return queries * window - window * (window - 1) // 2

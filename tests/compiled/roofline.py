@@ -1,0 +1,125 @@
+"""The least seconds that a machine needs for a compiled program, kernel by kernel.
+
+A kernel takes max(FLOPs / peak, bytes / bandwidth), one after the other; the collectives beside them
+at the speed of the link. No program is as fast: it ranks programs, and is a bound for each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+from compiled.hlo import KINDS, collectives, size
+from compiled.instructions import ARRAY, OPERAND, Instruction, Program, shapes
+from compiled.products import attention_flops, product_flops
+
+# They move nothing by themselves, or are counted by what they call.
+FREE = {
+    *("parameter", "get-tuple-element", "tuple", "bitcast", "constant", "iota", "after-all"),
+    *("while", "call", "conditional", "async-start", "async-done", "async-update"),
+}
+# Of cuDNN's kernels, forward and backward together, of a dense peak: FlashAttention-3 reaches 75 % going
+# forward and 60 % over both (Shah et al. 2024, figures 5 and 6).
+ATTENTION = 0.6
+SCALARS = 1024  # bytes below which an operand is an index
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device. flops: dense bf16, a second. bandwidth, link: bytes a second of memory, and to others."""
+
+    flops: float
+    bandwidth: float
+    link: float
+
+
+# NVIDIA's data sheet of the H100 SXM: 989 TFLOP/s, 3.35 TB/s; 450 GB/s of NVLink each way, of which
+# NCCL's all-gathers reach 80 %.
+H100 = Machine(989e12, 3.35e12, 360e9)
+
+
+def bound(text: str, devices: int, machine: Machine, length: int) -> dict[str, float]:
+    """Return what one run of a program costs each device.
+
+    seconds: of all kernels; of them products, attention, other.  link: seconds of the collectives.
+    flops: of products and attention.  squares: bytes of arrays length x length that are read and written.
+    """
+    program = Program(text)
+
+    @cache
+    def total(computation: str) -> Counter:
+        costs = Counter()
+        for one in program.computations[computation]:
+            costs.update(_cost(program, computation, one, machine, length))
+            inner = [total(name) for name in program.callees(one)]
+            if one.operation == "conditional":
+                inner = [max(inner, key=lambda cost: cost["seconds"])]
+            if one.operation in ("while", "call", "conditional", "async-start"):
+                for costs_inside in inner:
+                    times = program.trips(one)
+                    costs.update({k: times * v for k, v in costs_inside.items()})
+        return costs
+
+    link = sum(one.sent(devices) for one in collectives(text, devices)) / machine.link
+    return {**dict.fromkeys(("products", "attention", "other", "squares"), 0.0)} | {
+        **total(program.entry),
+        "link": link,
+    }
+
+
+def _cost(
+    program: Program, computation: str, one: Instruction, machine: Machine, length: int
+) -> dict[str, float]:
+    """Return what one instruction costs by itself, by the names of `bound`."""
+    kind = one.operation.removesuffix("-start").removesuffix("-done")
+    if one.operation in FREE or one.operation.endswith("-done") or kind in KINDS:
+        return {}
+    types = [one.type, *program.operands(computation, one)]
+    memory = _bytes(program, one, types) / machine.bandwidth
+    squares = sum(_squares(type_, length) for type_ in types)
+    if flops := attention_flops(program, computation, one):
+        computed = flops * (1.25 if "Backward" in one.rest else 1)  # five products for four
+        seconds, part = max(computed / machine.flops / ATTENTION, memory), "attention"
+    elif flops := product_flops(program, computation, one):
+        seconds, part = max(flops / machine.flops, memory), "products"
+    else:
+        seconds, part = memory, "other"
+    return {"seconds": seconds, part: seconds, "flops": flops, "squares": squares}
+
+
+def _bytes(program: Program, one: Instruction, types: list[str]) -> int:
+    """Return the bytes that an instruction reads and writes."""
+    made, *read = map(size, types)
+    if "dynamic-update-slice" in one.name or "dynamic_update_slice" in one.name:  # in place
+        return 2 * min((n for n in read if n > SCALARS), default=0)
+    if one.operation == "fusion":
+        read = [min(n, m) for n, m in zip(read, _sliced(program, one), strict=True)]
+    return made + sum(read)
+
+
+def _sliced(program: Program, fusion: Instruction) -> list[float]:
+    """Return the bytes that a fusion takes of each operand: of a stack of layers only a layer."""
+    body = program.computations[program.callees(fusion)[0]]
+
+    def taken(array: Instruction) -> float:
+        users = [u for u in body if array.name in OPERAND.findall(u.rest.split("), ")[0])]
+        views = sum(taken(user) for user in users if user.operation == "bitcast")
+        slices = sum(size(user.type) for user in users if user.operation == "dynamic-slice")
+        others = any(user.operation not in ("bitcast", "dynamic-slice") for user in users)
+        return math.inf if others or not users else views + slices
+
+    parameters = [one for one in body if one.operation == "parameter"]
+    return [taken(one) for one in sorted(parameters, key=lambda one: int(one.rest.split(")")[0]))]
+
+
+def _squares(type_: str, length: int) -> int:
+    """Return the bytes of the arrays of a type that have two dims of `length`."""
+    arrays = (f"{kind}[{dims}]" for kind, dims in ARRAY.findall(type_))
+    return sum(
+        size(array)
+        for array in arrays
+        if shapes(array)[0].count(length) > 1 and prod(shapes(array)[0]) > length**2
+    )

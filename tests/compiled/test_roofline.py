@@ -1,0 +1,86 @@
+"""What a program costs, read from its text."""
+
+import pytest
+from compiled.performance import ROWS, cells_of, read, written
+from compiled.products import seen
+from compiled.roofline import Machine, bound
+
+# One FLOP takes a second, as a byte of memory does, and nothing a second over the link.
+UNIT = Machine(1.0, 1.0, float("inf"))
+
+
+def cost(*entry, **others):
+    blocks = [f"%{name} (p: f32[]) -> f32[] {{\n{lines}\n}}" for name, lines in others.items()]
+    lines = "\n".join(f"  {line}" for line in entry)
+    return bound(
+        "\n\n".join([*blocks, f"ENTRY %main (p: f32[]) -> f32[] {{\n{lines}\n}}"]), 1, UNIT, 8
+    )
+
+
+X, W = "%x = bf16[4,8]{1,0} parameter(0)", "%w = bf16[8,2]{1,0} parameter(1)"
+DOT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+CUBLAS = (
+    'custom_call_target="__cublas$lt$matmul", backend_config={"lhs_contracting_dimensions":["1"]}'
+)
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        f"%y = bf16[4,2]{{1,0}} dot(%x, %w), {DOT}",
+        f"%y = bf16[4,2]{{1,0}} custom-call(%x, %w), {CUBLAS}",
+        "%y = bf16[4,2]{1,0} convolution(%x, %w), dim_labels=bf_io->bf",
+    ],
+    ids=["dot", "cublas", "libtpu"],
+)
+def test_a_product_takes_its_flops_or_its_bytes(product):
+    assert cost(X, W, product)["flops"] == 2 * 4 * 8 * 2
+    assert cost(X, W, product)["products"] == max(2 * 4 * 8 * 2, 2 * (4 * 8 + 8 * 2 + 4 * 2))
+
+
+def test_what_a_fusion_multiplies_counts_and_the_rest_moves_bytes():
+    inside = "\n".join(f"  {text}" for text in (X, W, f"%y = bf16[4,2]{{1,0}} dot(%x, %w), {DOT}"))
+    fused = cost(X, W, "%f = bf16[4,2]{1,0} fusion(%x, %w), kind=kCustom, calls=%g", g=inside)
+    assert (fused["flops"], fused["other"]) == (128, 0)
+    moved = cost(X, "%n = bf16[4,8]{1,0} negate(%x)")
+    assert (moved["flops"], moved["other"], moved["seconds"]) == (0, 128, 128)
+
+
+def test_a_layer_of_a_stack_is_read_and_not_the_stack():
+    stack, sliced = "%x = f32[9,8]{1,0} parameter(0)", "%y = f32[1,8]{1,0} dynamic-slice(%x, %i)"
+    inside = "\n".join(f"  {text}" for text in (stack, "%i = s32[] parameter(1)", sliced))
+    fusion = "%f = f32[1,8]{1,0} fusion(%x, %i), kind=kLoop, calls=%g"
+    assert cost(stack, "%i = s32[] parameter(1)", fusion, g=inside)["seconds"] == 32 + 32 + 4
+
+
+def test_a_loop_counts_as_often_as_it_runs():
+    loop = '%w = (f32[]) while(%t), condition=%c, body=%b, backend_config={"known_trip_count":{"n":"7"}}'
+    body = "  %x = f32[2]{0} parameter(0)\n  %n = f32[2]{0} negate(%x)"
+    assert cost(loop, b=body)["seconds"] == 7 * 16
+
+
+def test_scores_are_arrays_with_two_dims_of_the_length():
+    assert (
+        cost("%x = bf16[3,8,8]{2,1,0} parameter(0)", "%y = bf16[3,8,8] negate(%x)")["squares"]
+        == 768
+    )
+    assert cost(X, "%n = bf16[4,8]{1,0} negate(%x)")["squares"] == 0
+
+
+def test_pairs_of_queries_and_keys():
+    assert seen(4, 4) == 1 + 2 + 3 + 4
+    assert seen(4, 2) == 1 + 2 + 2 + 2
+
+
+def test_the_table_is_written_and_read_alike():
+    record = {
+        "bound": 0.584,
+        "ratio": 1.0,
+        "peak": 21.4,
+        "squares": 0.0,
+        "gathered": 2.0,
+        "scattered": 1.0,
+    }
+    tpu = {name: value for name, value in record.items() if name not in ("bound", "ratio")}
+    cells = {ROWS[0].name: cells_of(record), ROWS[-1].name: cells_of(tpu)}
+    assert read(written(cells)) == cells

@@ -3,26 +3,46 @@
 Shape letters: B batch, S sequence, D model, V vocab, C chunks, P positions of a chunk.
 """
 
+import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime.activations import spec_of
+from redco_runtime.mesh import axes_of, free_axes
+
+# Of a chunk's logits on a device, in float32. A chunk's product with the head is made again going
+# backward, at the size of 2,000 tokens and 128k words as fast as a larger one.
+CHUNK_BYTES = 2**30
+
+LogitsFn = Callable[[jax.Array], jax.Array]
 
 
 def cross_entropy(
-    logits_fn: Callable[[jax.Array], jax.Array],
-    x_BSD: jax.Array,
-    labels_BS: jax.Array,
-    chunk: int = 512,
+    logits_fn: LogitsFn, x_BSD: jax.Array, labels_BS: jax.Array, chunk: int | None = None
 ) -> jax.Array:
     """Return the cross-entropy of each token in nats: losses_BS, float32.
 
     `logits_fn` turns hidden states (B, P, D) into logits (B, P, V). It is called on at most `chunk`
-    positions at a time, and again in the backward pass, so that the logits of all S positions never
-    exist at once. S need not be a multiple of `chunk`. A label outside [0, V) picks no logit: its
-    loss is the log of the partition function, to be weighted by 0.
+    positions at a time, as many as have CHUNK_BYTES of logits if None, and again in the backward
+    pass, so that the logits of all S positions never exist at once. S need not be a multiple of
+    `chunk`; up to it, nothing is computed again. A label outside [0, V) picks no logit: its loss is
+    the log of the partition function, to be weighted by 0.
+
+    What `logits_fn` computes without hidden states, such as a head in the compute dtype, is computed
+    and gathered once for all chunks. Its gradient is summed in float32, and then sent, once.
     """
     B, S, D = x_BSD.shape
+    if chunk is None:
+        V = jax.eval_shape(logits_fn, x_BSD).shape[-1]
+        chunk = max(1, CHUNK_BYTES * math.prod(free_axes().values()) // (4 * B * V))
+    if S <= chunk:
+        return _nats(logits_fn(x_BSD), labels_BS)
     num_chunks = -(-S // chunk)
     size = -(-S // num_chunks)  # equal chunks: less padding than full ones and a rest
     padding = num_chunks * size - S
@@ -30,15 +50,96 @@ def cross_entropy(
     labels_BS = jnp.pad(labels_BS, ((0, 0), (0, padding)))
     x_CBPD = x_BSD.reshape(B, num_chunks, size, D).swapaxes(0, 1)
     labels_CBP = labels_BS.reshape(B, num_chunks, size).swapaxes(0, 1)
-
-    def step(_, chunk):
-        x_BPD, labels_BP = chunk
-        logits_BPV = logits_fn(x_BPD).astype(jnp.float32)
-        # A comparison and a sum, not a gather: each device then needs its own part of V only.
-        vocab_11V = jnp.arange(logits_BPV.shape[-1])[None, None, :]
-        picked_BP = jnp.where(vocab_11V == labels_BP[..., None], logits_BPV, 0.0).sum(axis=-1)
-        return None, jax.nn.logsumexp(logits_BPV, axis=-1) - picked_BP
-
-    step = jax.checkpoint(step, prevent_cse=False)
-    _, losses_CBP = jax.lax.scan(step, None, (x_CBPD, labels_CBP))
+    losses_CBP = _in_chunks(logits_fn, x_CBPD, labels_CBP)
     return losses_CBP.swapaxes(0, 1).reshape(B, num_chunks * size)[:, :S]
+
+
+def _nats(logits_BPV: jax.Array, labels_BP: jax.Array) -> jax.Array:
+    """Return the cross-entropy of each token, float32."""
+    logits_BPV = logits_BPV.astype(jnp.float32)
+    # A comparison and a sum, not a gather: each device then needs its own part of V only.
+    vocab_11V = jnp.arange(logits_BPV.shape[-1])[None, None, :]
+    picked_BP = jnp.where(vocab_11V == labels_BP[..., None], logits_BPV, 0.0).sum(axis=-1)
+    return jax.nn.logsumexp(logits_BPV, axis=-1) - picked_BP
+
+
+def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) -> jax.Array:
+    """Return losses_CBP. Each device has all that the head is of, and sums what its rows give of it."""
+    rows = axes_of(spec_of(x_CBPD.shape[1:], "x_BSD")[0])
+    own, sums = P(None, rows or None), P(*rows)  # of arrays with B; of sums, a dim for each axis
+    local = partial(jax.shard_map, axis_names={*rows}, check_vma=False) if rows else _as_it_is
+
+    def losses(weights: list, x_BPD: jax.Array, labels_BP: jax.Array) -> jax.Array:
+        return _nats(_logits(logits_fn, weights, x_BPD), labels_BP)
+
+    def forward(weights: list, *parts: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda _, part: (None, losses(weights, *part)), None, parts)[1]
+
+    def backward(weights: list, *parts: jax.Array) -> tuple[list, jax.Array]:
+        def step(sums, part):
+            x_BPD, labels_BP, g_BP = part
+            _, pull = jax.vjp(lambda w, x: losses(w, x, labels_BP), weights, x_BPD)
+            grads, dx_BPD = pull(g_BP)
+            return [s + g.astype(s.dtype) for s, g in zip(sums, grads, strict=True)], dx_BPD
+
+        zeros = [jnp.zeros(w.shape, jnp.float32) for w in weights]
+        sums, dx_CBPD = jax.lax.scan(step, zeros, parts)
+        pairs = zip(sums, weights, strict=True)
+        return [s.astype(w.dtype).reshape((1,) * len(rows) + s.shape) for s, w in pairs], dx_CBPD
+
+    forward = local(forward, in_specs=(P(), own, own), out_specs=own)
+    backward = local(backward, in_specs=(P(), own, own, own), out_specs=(sums, own))
+
+    def pull(arrays: tuple, g_CBP: jax.Array) -> tuple:
+        grads, dx_CBPD = backward(*arrays, g_CBP)
+        return [add_up(g, len(rows)) for g in grads], dx_CBPD, None
+
+    run = jax.custom_vjp(forward)
+    run.defvjp(lambda *arrays: (forward(*arrays), arrays), pull)
+    return run(_weights(logits_fn, x_CBPD[0]), x_CBPD, labels_CBP)
+
+
+def _as_it_is(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
+    """Return `function`, where there is no mesh to run it over."""
+    return function
+
+
+def add_up(x: jax.Array, dims: int) -> jax.Array:
+    """Return the sum over the first `dims` dims, each an axis of the mesh, in the dtype of `x`.
+
+    The last one first: what fsdp splits of the sum is scattered before `data` reduces the parts.
+    """
+    for dim in reversed(range(dims)):
+        x = jax.lax.reduce(x, jnp.zeros((), x.dtype), jax.lax.add, (dim,))
+        x = jax.lax.optimization_barrier(x)  # or XLA makes them one sum, and one all-reduce
+    return x
+
+
+def _weights(function: LogitsFn, x: jax.Array) -> list[jax.Array]:
+    """Return what `function` computes without `x`, as far as the rest of it needs it."""
+    closed, alone, _, needed = _split(function, x)
+    jaxpr = closed.jaxpr.replace(eqns=alone, invars=[], outvars=needed)
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, closed.consts))()
+
+
+def _logits(function: LogitsFn, weights: list[jax.Array], x: jax.Array) -> jax.Array:
+    """Return function(x), by the weights that `_weights` gives of it."""
+    closed, _, rest, needed = _split(function, x)
+    invars = [*needed, *closed.jaxpr.invars]
+    jaxpr = closed.jaxpr.replace(eqns=rest, constvars=[], invars=invars)
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, []))(*weights, x)[0]
+
+
+def _split(function: LogitsFn, x: jax.Array) -> tuple[ClosedJaxpr, list, list, list[Var]]:
+    """Return the program of `function`, its equations without `x`, the rest, and what these need."""
+    closed = jax.make_jaxpr(function)(x)
+    of_x, alone, rest = {*closed.jaxpr.invars}, [], []
+    for eqn in closed.jaxpr.eqns:
+        if of_x.isdisjoint(v for v in eqn.invars if isinstance(v, Var)):
+            alone.append(eqn)
+        else:
+            rest.append(eqn)
+            of_x |= {*eqn.outvars}
+    read = [*(v for eqn in rest for v in eqn.invars), *closed.jaxpr.outvars]
+    needed = [v for v in dict.fromkeys(v for v in read if isinstance(v, Var)) if v not in of_x]
+    return closed, alone, rest, needed

@@ -15,6 +15,12 @@ def axes_of(entry: Any) -> tuple[str, ...]:
     return (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
 
 
+def free_axes() -> dict[str, int]:
+    """Return the axes of the mesh in place, and their sizes, but those that a shard_map runs over."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return {axis: size for axis, size in mesh.shape.items() if axis not in mesh.manual_axes}
+
+
 def count_parts(batch: NamedSharding) -> int:
     """Return into how many parts the devices split the first dim of an array."""
     multiple = batch.num_devices

@@ -5,7 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
+from jax.sharding import PartitionSpec as P
+from redco_runtime import losses
+from redco_runtime.activations import layouts
 from redco_runtime.losses import cross_entropy
+from redco_runtime.mesh import make_mesh
 
 B, D, V = 2, 4, 33
 
@@ -80,13 +84,65 @@ def test_never_holds_the_logits_of_the_whole_batch():
     assert largest(lambda *inputs: _chunked(*inputs, chunk=8)) == B * 8 * V
 
 
-def test_backward_recomputes_the_logits_of_each_chunk():
-    def matmuls(function):
-        step = jax.grad(lambda *inputs: function(*inputs).sum(), argnums=(0, 1))
+def test_backward_recomputes_the_logits_of_each_chunk_but_not_of_one():
+    def matmuls(function, *args):
+        step = jax.grad(lambda *inputs: function(*inputs, *args).sum(), argnums=(0, 1))
         values = _values(jax.make_jaxpr(step)(*_inputs(8)).jaxpr)
         return sum(name == "dot_general" for name, _ in values)
 
-    assert (matmuls(_plain), matmuls(_chunked)) == (3, 4)
+    assert (matmuls(_plain), matmuls(_chunked, 4), matmuls(_chunked, 8)) == (3, 4, 3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_on_a_mesh_a_head_that_is_split_gives_what_it_gives_on_one_device(dtype):
+    kernel_DV, x_BSD, labels_BS = _inputs(6)
+    kernel_DV, x_BSD, labels_BS = kernel_DV[:, :32], x_BSD.repeat(2, 0), labels_BS.repeat(2, 0) % 32
+
+    def total(kernel_DV, x_BSD, weights_BS):
+        head_DV = kernel_DV.astype(dtype)
+        losses_BS = cross_entropy(
+            lambda x: jnp.tanh(x.astype(dtype) @ head_DV), x_BSD, labels_BS, 2
+        )
+        return (weights_BS * losses_BS).sum()
+
+    arrays = (kernel_DV, x_BSD, jax.random.uniform(jax.random.key(9), labels_BS.shape))
+    expected = jax.jit(jax.value_and_grad(total, argnums=(0, 1)))(*arrays)
+    axes = {"data": 1, "fsdp": 2, "model": 2}
+    with jax.set_mesh(make_mesh(axes)), layouts({"x_BSD": P(("data", "fsdp"), None, None)}):
+        step = jax.jit(
+            jax.value_and_grad(total, argnums=(0, 1)),
+            in_shardings=(P("fsdp", "model"), P("fsdp"), P("fsdp")),
+        )
+        sharded = step(*arrays)
+    tolerance = 1e-5 if dtype == "float32" else 1e-2
+    for leaf, reference in zip(jax.tree.leaves(sharded), jax.tree.leaves(expected), strict=True):
+        scale = np.abs(reference).max()
+        np.testing.assert_allclose(leaf, reference, rtol=tolerance, atol=tolerance * scale)
+
+
+def test_the_gradient_of_the_head_is_summed_in_float32():
+    S = 512  # each position adds 1: beyond 256, a sum in bfloat16 stands still
+
+    def total(kernel_DV):
+        logits = lambda x_BPD: x_BPD @ kernel_DV  # noqa: E731
+        return cross_entropy(logits, x_BSD, jnp.zeros((1, S), jnp.int32), chunk=1).sum()
+
+    x_BSD = jnp.ones((1, S, 1), jnp.bfloat16)
+    gradient_DV = jax.jit(jax.grad(total))(jnp.zeros((1, 2), jnp.bfloat16))
+    np.testing.assert_array_equal(gradient_DV.astype(jnp.float32), [[-S / 2, S / 2]])
+
+
+def test_chunks_have_as_many_positions_as_their_bytes_allow(monkeypatch):
+    seen = []
+    kernel_DV, x_BSD, labels_BS = _inputs(8)
+
+    def logits(x_BPD):
+        seen.append(x_BPD.shape[1])
+        return x_BPD @ kernel_DV
+
+    monkeypatch.setattr(losses, "CHUNK_BYTES", 4 * B * V * 3)
+    cross_entropy(logits, x_BSD, labels_BS)
+    assert seen[0] == 8 and {*seen[1:]} == {3}  # the first is asked for V alone
 
 
 def test_no_gather_reads_the_vocab():

@@ -13,6 +13,7 @@ from sharding.decoder import (
     PARAMS,
     PLAIN,
     ROWS,
+    V,
     B,
     D,
     F,
@@ -53,6 +54,20 @@ def test_names_are_keys_only():
 def test_a_name_of_several_layouts_is_left_out():
     forward = decoder(lambda x, name: checkpoint_name(x, "it" if name != "logits" else name))
     assert list(plan_sharding(forward, PARAMS, IDS, {"model": 2}).activations) == ["logits"]
+
+
+def test_rows_that_are_just_looked_up_lie_as_their_tables_do():
+    def forward(p, batch):
+        rows = checkpoint_name(p["t"][batch["ids"]].astype(jnp.bfloat16), "rows")
+        x = checkpoint_name(rows, "residual")
+        return checkpoint_name(x @ p["u"], "logits")
+
+    plan = plan_sharding(forward, shapes(t=(V, D), u=(D, V)), IDS, {"fsdp": 2, "model": 2})
+    assert plan.activations == {
+        "rows": P("data", None, "fsdp"),
+        "residual": P(ROWS, None, None),
+        "logits": P(ROWS, None, "model"),
+    }
 
 
 def test_a_size_that_does_not_divide_is_the_compilers():

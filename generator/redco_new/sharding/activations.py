@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from jax.extend.core import JaxprEqn
 from jax.sharding import PartitionSpec as P
 
+from redco_new.sharding.apart import ELEMENTWISE
 from redco_new.sharding.classes import Classes
-from redco_new.sharding.divide import Axes, inner_axes, partition_spec
+from redco_new.sharding.divide import FSDP, Axes, axes_of_entry, inner_axes, partition_spec
 from redco_new.sharding.graph import Body, Node, Value
 
 PRODUCTS = {"dot_general", "ragged_dot_general", "conv_general_dilated"}
@@ -66,18 +67,65 @@ class Layouts:
         entries = zip(partition_spec(wanted), fits, strict=True)
         return P(*(entry if fit else P.UNCONSTRAINED for entry, fit in entries))
 
-    def by_name(self) -> dict[str, P]:
+    def by_name(self, partitions: Sequence[P]) -> dict[str, P]:
         """Return the layout of each array that the model names with checkpoint_name.
 
         That is jax.ad_checkpoint.checkpoint_name. A name of arrays with several layouts is left
-        out.
+        out. One of rows that were just looked up, and of nothing else, lies as their tables do.
+
+        partitions: the layouts of the parameters.
         """
         specs: dict[str, set[P]] = defaultdict(set)
+        in_tables: dict[str, set[P | None]] = defaultdict(set)
+        tables = self._looked_up()
         for body, eqn, _ in self.classes.graph.bodies[0].equations():
             if eqn.primitive.name == "name":
-                value = body.values[eqn.outvars[0]]
-                specs[eqn.params["name"]].add(self.of(value, value.key in self._gathered))
+                name, value = eqn.params["name"], body.values[eqn.outvars[0]]
+                specs[name].add(self.of(value, value.key in self._gathered))
+                source = body.value(eqn.invars[0])
+                split = {
+                    node
+                    for index in tables.get(id(source), ())
+                    for node in self._over_fsdp(index, partitions[index])
+                }
+                in_tables[name].add(self._as_table(value, split) if split else None)
+        specs |= {name: rows for name, rows in in_tables.items() if None not in rows}
         return {name: layouts.pop() for name, layouts in specs.items() if len(layouts) == 1}
+
+    def _looked_up(self) -> dict[int, frozenset[int]]:
+        """Return the parameters of which a value is rows, or a sum of them, by the id of the value."""
+        tables: dict[int, frozenset[int]] = {}
+        for body, eqn, _ in self.classes.graph.bodies[0].equations():
+            operands = [value for atom in eqn.invars if (value := body.value(atom)) is not None]
+            of: frozenset[int] = frozenset()
+            if eqn.primitive.name == "gather" and operands[0].parameter is not None:
+                of = frozenset({operands[0].parameter})
+            elif eqn.primitive.name in ELEMENTWISE or eqn.primitive.name == "convert_element_type":
+                of = of.union(*(tables.get(id(value), of) for value in operands))
+            if of:
+                tables[id(body.values[eqn.outvars[0]])] = of
+        return tables
+
+    def _over_fsdp(self, index: int, partition: P) -> set[Node]:
+        """Return the classes of a parameter that fsdp splits in it."""
+        pairs = zip(self.classes.parameter_dims[index], partition, strict=True)
+        return {self.classes.graph.find(n) for n, axes in pairs if FSDP in axes_of_entry(axes)}
+
+    def _as_table(self, value: Value, split: set[Node]) -> P:
+        """Return the layout of rows where every device looks up what it has of a table, for all.
+
+        They then change devices, as their gradients do, and the table stays: it has more rows than
+        a device has tokens. split: the classes that fsdp splits in the table.
+        """
+        spec = self.of(value)
+        if P.UNCONSTRAINED in spec:
+            return spec
+        pairs = zip(self.nodes(value), spec, strict=True)
+        entries = [
+            (*(axis for axis in axes_of_entry(axes) if axis != FSDP), *(FSDP,) * (node in split))
+            for node, axes in pairs
+        ]
+        return partition_spec(entries)
 
     def multiplied(self, body: Body, eqn: JaxprEqn) -> dict[int, Value]:
         """Return the operands that a product multiplies with a parameter; {} for another equation."""

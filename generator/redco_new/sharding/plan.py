@@ -102,7 +102,7 @@ class Plan:
     @property
     def activations(self) -> dict[str, P]:
         """The layout of each array that the model names (jax.ad_checkpoint.checkpoint_name)."""
-        return self.layouts.by_name()
+        return self.layouts.by_name(self.partitions)
 
     def store(self, params: Tree) -> Tree:
         """Return the model's parameters as they are stored: fused ones apart, odd ones padded."""

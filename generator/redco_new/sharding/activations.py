@@ -76,7 +76,8 @@ class Layouts:
         partitions: the layouts of the parameters.
         """
         specs: dict[str, set[P]] = defaultdict(set)
-        in_tables: dict[str, set[P | None]] = defaultdict(set)
+        rows: dict[str, set[P]] = defaultdict(set)
+        others: set[str] = set()
         tables = self._looked_up()
         for body, eqn, _ in self.classes.graph.bodies[0].equations():
             if eqn.primitive.name == "name":
@@ -88,8 +89,11 @@ class Layouts:
                     for index in tables.get(id(source), ())
                     for node in self._over_fsdp(index, partitions[index])
                 }
-                in_tables[name].add(self._as_table(value, split) if split else None)
-        specs |= {name: rows for name, rows in in_tables.items() if None not in rows}
+                if split:
+                    rows[name].add(self._as_table(value, split))
+                else:
+                    others.add(name)
+        specs |= {name: layouts for name, layouts in rows.items() if name not in others}
         return {name: layouts.pop() for name, layouts in specs.items() if len(layouts) == 1}
 
     def _looked_up(self) -> dict[int, frozenset[int]]:

@@ -30,8 +30,8 @@ def lay_out(x: jax.Array, name: str) -> jax.Array:
     """Return `x`, laid out by its name in the table in place; as it is where there is no table.
 
     A dim that its axes do not divide stays whole, such as one token where a sequence is split.
-    Raises UserError if the table does not have the name. The name is one of
-    `jax.checkpoint_policies` too.
+    Raises UserError if the table does not have the name. The name is one by which `remat` saves
+    arrays.
     """
     x = checkpoint_name(x, name)
     if _TABLE.get() is None:

@@ -14,7 +14,8 @@ import sys
 import jax
 import jax.numpy as jnp
 
-from redco_runtime.kernels import KERNELS, Arrays, Rule, run_kernel
+from redco_runtime.activations import lay_out
+from redco_runtime.kernels import KERNELS, SAVED_AS, Arrays, Rule, run_kernel
 
 # Queries at a time of XLA's on an accelerator: S x T scores never lie in its memory at once.
 # As many as the TPU's kernel takes.
@@ -39,12 +40,15 @@ def attention(
 ) -> jax.Array:
     """Return o_BSNH, in the dtype of the queries; scores are float32. K divides N.
 
+    It is laid out, and saved for the backward pass, by the name SAVED_AS.
+
     causal: a query sees its own key and those before it, the last `window` of them if there is one.
     start: the key of the first query, in a cache. windowed: a bool; where it is false, `window` does
     not hold. mask_BT: the keys that are seen, on either side of padding; what a query gets that
     sees none is undefined. segments_BS: ids of the texts packed in a row, which do not see each
     other (S = T). bias_1NST: is added to the scores. cap: they are bent to stay below it. scale: of
-    the scores, 1 / sqrt(H) by default. layout: what `lay_out` calls the queries.
+    the scores, 1 / sqrt(H) by default. layout: what `lay_out` calls
+    the queries.
     """
     rule = Rule(causal, window, cap, q_BSNH.shape[-1] ** -0.5 if scale is None else scale)
     options = {"mask_BT": mask_BT, "segments_BS": segments_BS, "windowed": windowed}
@@ -60,7 +64,8 @@ def attention(
             _say(f"attention: XLA's, slower than {kernel.title}, which does not do this: {limit}")
     start = 0 if start is None else start
     size = BLOCK if kernel else q_BSNH.shape[1]
-    return _in_blocks(size, rule, q_BSNH, k_BTKH, v_BTKH, start, bias_1NST, arrays)
+    o_BSNH = _in_blocks(size, rule, q_BSNH, k_BTKH, v_BTKH, start, bias_1NST, arrays)
+    return lay_out(o_BSNH, SAVED_AS)
 
 
 @functools.cache

@@ -27,15 +27,16 @@ def training_flops(steps: Steps, batch: PyTree) -> int:
 
 def count_flops(jaxpr: Jaxpr) -> int:
     """Return the FLOPs of its matrix products: a loop of unknown length once, the longest branch."""
-    total = 0
-    for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        bodies = [count_flops(body) for body in jaxprs_in_params(eqn.params)]
-        if name == "dot_general":
-            (contracted, _), _ = eqn.params["dimension_numbers"]
-            operand: Any = eqn.invars[0].aval  # jax types it as the base of all values
-            product: Any = eqn.outvars[0].aval
-            total += 2 * product.size * math.prod(operand.shape[dim] for dim in contracted)
-        times = eqn.params["length"] if name == "scan" else 1
-        total += times * (max(bodies) if name == "cond" else sum(bodies))
-    return total
+    return sum(map(equation_flops, jaxpr.eqns))
+
+
+def equation_flops(eqn: Any) -> int:
+    """Return the same of one of its equations, with all that it calls."""
+    name = eqn.primitive.name
+    if name == "dot_general":
+        (contracted, _), _ = eqn.params["dimension_numbers"]
+        operand, product = eqn.invars[0].aval, eqn.outvars[0].aval
+        return 2 * product.size * math.prod(operand.shape[dim] for dim in contracted)
+    bodies = [count_flops(body) for body in jaxprs_in_params(eqn.params)]
+    times = eqn.params["length"] if name == "scan" else 1
+    return times * (max(bodies) if name == "cond" else sum(bodies))

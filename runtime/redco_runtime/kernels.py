@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import spec_of
@@ -19,6 +20,8 @@ from redco_runtime.mesh import axes_of
 
 # Of a TPU: its kernel takes queries and keys in multiples of LANES; in blocks of BLOCK, as MaxText.
 LANES, BLOCK = 128, 512
+# What a kernel's backward pass needs of the forward one, besides its inputs: for jax.checkpoint.
+SAVED_AS = "attention"
 Arrays = Mapping[
     str, jax.Array
 ]  # mask_BT, segments_BS, windowed: those of `attention` that are there
@@ -112,9 +115,29 @@ def _cudnn(rule: Rule, q_BSNH, k_BTKH, v_BTKH, arrays: Arrays) -> jax.Array:
 
     def within(window):
         near = None if window is None else (window - 1, 0)
-        return functools.partial(jax.nn.dot_product_attention, local_window_size=near, **options)
+        attend = functools.partial(jax.nn.dot_product_attention, local_window_size=near, **options)
+        return _name_residuals(attend)
 
     return _choose(within, rule, arrays, (q_BSNH, k_BTKH, v_BTKH))
+
+
+def _name_residuals(attend: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Return attend(q, k, v), which names what its backward pass needs besides its inputs."""
+    pulls = []  # as in run_kernel
+
+    def forward(*inputs):
+        o, pull = jax.vjp(attend, *inputs)
+        leaves, structure = jax.tree.flatten(pull)
+        pulls.append(structure)
+        names = {id(x): x for x in inputs} | {id(o): checkpoint_name(o, SAVED_AS)}
+        return names[id(o)], [names.get(id(x), checkpoint_name(x, SAVED_AS)) for x in leaves]
+
+    def backward(leaves, do):
+        return jax.tree.unflatten(pulls[-1], leaves)(do)
+
+    named = jax.custom_vjp(lambda *inputs: attend(*inputs))
+    named.defvjp(forward, backward)
+    return named
 
 
 def _splash(rule: Rule, q_BSNH, k_BTKH, v_BTKH, arrays: Arrays) -> jax.Array:
@@ -151,6 +174,7 @@ def _splash(rule: Rule, q_BSNH, k_BTKH, v_BTKH, arrays: Arrays) -> jax.Array:
             q_seq_shards=1,
             block_sizes=sizes,
             attn_logits_soft_cap=rule.cap,
+            residual_checkpoint_name=SAVED_AS,
         )
         return jax.vmap(kernel)  # ids of None have no leaves to map
 

@@ -20,6 +20,14 @@ import numpy as np
 from jax._src.cudnn import fused_attention_stablehlo
 from jax.sharding import AxisType, Mesh
 
+# Bytes that JAX has for arrays: of an H100, three quarters, as it asks for by default; of TPUs, what libtpu
+# holds programs to.
+MEMORY = {
+    "NVIDIA H100 80GB HBM3": 63 * 10**9,
+    "TPU v5 lite": int(15.75 * 2**30),
+    "TPU v5": int(95.73 * 2**30),
+}
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -47,10 +55,12 @@ def compile_train(
 
     axes: of the mesh; those that are left out have one device.  sizes: of the model, where others.
     """
+    kind = devices.flat[0].device_kind
     # Asked of the devices at hand while a program is traced; an H100 has both.
     fused_attention_stablehlo.check_cudnn_version = lambda: 91000
     fused_attention_stablehlo.check_compute_capability = lambda capability: True
     sys.path.insert(0, str(folder))
+    importlib.import_module("redco_runtime.remat").device_memory = lambda: MEMORY[kind]
     package = folder.name.replace("-", "_")
     config, sharding, steps = (
         importlib.import_module(f"{package}.{name}") for name in ("config", "sharding", "steps")

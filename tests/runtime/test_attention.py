@@ -19,7 +19,8 @@ from redco_runtime.kernels import KERNELS, Kernel, Rule
 from redco_runtime.mesh import make_mesh
 
 B, N, K, H = 2, 4, 2, 16
-TABLE = {"heads_BSNH": P("data", None, "model", None)}
+SPEC = P("data", None, "model", None)
+TABLE = {"heads_BSNH": SPEC, "attention": SPEC}
 TOLERANCE = {"float32": 2e-5, "bfloat16": 4e-2}
 
 

@@ -62,6 +62,7 @@ class ProjectLayout:
     apart: path of a parameter that is stored as several -> its dim, and the size of each along it.
     tiny_apart: the same of the preset tiny; None where its sizes are no others.
     reasons: path of a parameter -> its dims, and why it lies so: "L D N | columns: makes heads".
+    saved: name of an activation that `remat` can save -> MB of a layer and an example, in words.
     padded: path -> the number that each dim is made a multiple of.
     divided: field of `Data` in config.py -> the axes whose devices must divide it.
     total, total_per_device: parameters, in words.
@@ -80,6 +81,7 @@ class ProjectLayout:
     specs: Mapping[str, str]
     reasons: Mapping[str, str]
     moments: Mapping[str, str]
+    saved: Mapping[str, str]
     padded: Mapping[str, tuple[int, ...]]
     divided: Mapping[str, tuple[str, ...]]
     total: str

@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectLayout
+from redco_new.generate.remat import saved_sizes
 from redco_new.models.program import Program
 from redco_new.request import Request
 from redco_new.request.mesh import REST
@@ -125,6 +126,7 @@ def layout_context(
         specs=_by_path(plan, plan.partitions),
         reasons=_reasons(rows),
         moments=_by_path(plan, plan.moments) if request.zero else {},
+        saved={} if request.own else saved_sizes(plan, traced_rows(request)),
         padded=_padded(plan),
         divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
         total=_in_words(sum(math.prod(row["shape"]) for row in rows)),

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import jax
+from jax.extend.core import Jaxpr
 from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.activations import Layouts
@@ -103,6 +104,11 @@ class Plan:
     def activations(self) -> dict[str, P]:
         """The layout of each array that the model names (jax.ad_checkpoint.checkpoint_name)."""
         return self.layouts.by_name(self.partitions)
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The program that was planned."""
+        return self.classes.graph.bodies[0].jaxpr
 
     def store(self, params: Tree) -> Tree:
         """Return the model's parameters as they are stored: fused ones apart, odd ones padded."""

@@ -1,0 +1,115 @@
+"""What the forward pass saves: by name, by memory, and by what it spares."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime import remat
+from redco_runtime.activations import lay_out, layouts
+from redco_runtime.errors import UserError
+from redco_runtime.remat import Saving, choose, fit, measure, saved, state_size
+from redco_runtime.state import ModelState, TrainState
+
+L, B, D, F = 3, 8, 4, 16
+PARAMS = {"up": (L, D, F), "down": (L, F, D), "scale": (L, D)}
+MODEL = ModelState({k: jax.ShapeDtypeStruct(s, jnp.float32) for k, s in PARAMS.items()}, {})
+BATCH = {"x": jax.ShapeDtypeStruct((B, D), jnp.float32)}
+KEY = jax.eval_shape(jax.random.key, 0)
+TABLE = {
+    "h": P("data", None),
+    "u": P("data", "model"),
+    "a": P("data", "model"),
+    "y": P("data", None),
+}
+
+
+def make_loss(setting, table=None):
+    """A loss of L layers: h = x * scale, u = h up, a = tanh(u), y = a down, x + y."""
+
+    def layer(x, p):
+        h = lay_out(x * p["scale"][None], "h")
+        a = lay_out(jnp.tanh(lay_out(h @ p["up"], "u")), "a")
+        return x + jnp.sin(lay_out(a @ p["down"], "y")), None
+
+    def loss(model, batch, key):
+        with layouts(table) if table else layouts(dict.fromkeys(TABLE, P(None, None))):
+            body = jax.checkpoint(layer, policy=saved(setting), prevent_cse=False)
+            return jnp.sum(jax.lax.scan(body, batch["x"], model.params)[0]), {}
+
+    return loss
+
+
+def products(loss):
+    """How many products the gradients take."""
+
+    def value(params, batch, key):
+        return loss(ModelState(params, {}), batch, key)[0]
+
+    return str(jax.make_jaxpr(jax.grad(value))(MODEL.params, BATCH, KEY)).count("dot_general")
+
+
+def test_what_is_needed_is_measured_with_its_flops_on_a_device(mesh):
+    with jax.set_mesh(mesh):
+        needs = measure(make_loss("fit", TABLE), MODEL, BATCH, KEY, rows=2)
+    flops = L * 2 * B * D * F // 4
+    sizes = {
+        "u": L * B * F * 4 // 4,
+        "y": L * B * D * 4 // 2,
+    }  # a device has a part of u, all of its rows' y
+    # h and a cost no product; the output of a layer is the next one's input, saved in any case.
+    assert needs.savings == (Saving("y", sizes["y"], flops), Saving("u", sizes["u"], flops))
+    assert needs.size > L * B * D * 4 // 2
+
+
+def test_those_are_saved_that_fit_the_dearest_first():
+    savings = tuple(Saving(name, size, 1) for name, size in (("a", 5), ("b", 9), ("c", 4)))
+    assert choose(savings, 100) == ("a", "b", "c")
+    assert choose(savings, 9) == ("a", "c")
+    assert choose(savings, -1) == ()
+
+
+@pytest.mark.parametrize(("memory", "computed"), [(10**9, 6), (0, 8)], ids=["all of it", "nothing"])
+def test_memory_decides_what_is_computed_again(mesh, monkeypatch, capsys, memory, computed):
+    monkeypatch.setattr(remat, "device_memory", lambda: memory)
+    remat._say.cache_clear()
+    with jax.set_mesh(mesh):
+        assert products(fit(make_loss("fit"), "fit", used=0, rows=1)) == computed
+    names = "y, u" if memory else "nothing; computed again: y, u"
+    assert capsys.readouterr().out == f"remat: 0.0 GB saved: {names}\n"
+
+
+def test_names_say_what_is_saved_and_policies_do_too(mesh):
+    with jax.set_mesh(mesh):
+        assert products(fit(make_loss("u"), "u", used=0, rows=1)) == 7
+        for policy, computed in (("nothing_saveable", 8), ("everything_saveable", 6)):
+            assert products(fit(make_loss(policy), policy, used=0, rows=1)) == computed
+
+
+def test_a_name_that_saves_nothing_is_refused(mesh):
+    with (
+        jax.set_mesh(mesh),
+        pytest.raises(UserError, match="--remat: 'v' is no array .* some of y,u"),
+    ):
+        products(fit(make_loss("u,v"), "u,v", used=0, rows=1))
+
+
+def test_the_choice_is_of_its_loss_alone(mesh, monkeypatch):
+    monkeypatch.setattr(remat, "device_memory", lambda: 10**9)
+    with jax.set_mesh(mesh):
+        products(fit(make_loss("fit"), "fit", used=0, rows=1))
+        assert products(make_loss("fit")) == 8
+
+
+def test_a_device_that_does_not_say_has_the_memory_of_the_smallest(mesh):
+    with jax.set_mesh(mesh):
+        assert remat.device_memory() == remat.UNKNOWN
+
+
+def test_a_state_and_its_gradients_count_by_their_parts(mesh):
+    place = jax.sharding.NamedSharding(mesh, P("model"))
+    leaf = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=place)
+    step = jax.ShapeDtypeStruct((), jnp.int32, sharding=jax.sharding.NamedSharding(mesh, P()))
+    state = TrainState(step=step, params={"w": leaf}, opt_state={}, variables={}, ema={"w": leaf})
+    assert state_size(state, 1) == 4 + 16 + 16 + 16
+    assert state_size(state, 4) == 4 + 16 + 16 + 2 * 16

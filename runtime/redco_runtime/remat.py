@@ -244,7 +244,8 @@ def _largest(jaxpr: Jaxpr) -> int:
     for eqn in jaxpr.eqns:
         inputs = {var for var in eqn.invars if not isinstance(var, Literal)}
         if not stacks & {*inputs, *eqn.outvars}:  # no loop over layers, forward or backward
-            sizes = [_size(var) for var in eqn.outvars if len(var.aval.shape) == 3]
+            outputs: list[Any] = eqn.outvars  # jax types their avals as the base of all values
+            sizes = [_size(var) for var in outputs if len(var.aval.shape) == 3]
             inner = [_largest(body) for body in jaxprs_in_params(eqn.params)]
             largest = max([largest, *sizes, *inner])
     return largest

@@ -19,13 +19,14 @@ Function = Callable[..., Any]
 
 
 def follow(
-    shapes: Tree, apart: Apart, activations: Mapping[str, P]
+    shapes: Tree, specs: Mapping[str, P], apart: Apart, activations: Mapping[str, P]
 ) -> Callable[[Function], Function]:
     """Return a decorator: of a function of (model, batch, ...) it makes one of a stored model.
 
     A model is a named tuple with `params`. Those of the function are the model's own; stored ones
     are apart and padded.
     shapes: of stored parameters, without their padding.
+    specs: path of a stored parameter -> its layout.
     activations: path of a parameter -> the layout of what is computed with it.
     """
 
@@ -37,7 +38,8 @@ def follow(
             params = jax.tree.map(_cut, model.params, shapes)
             others = model._replace(params=())
             arguments = (params, batch, others, *rest)
-            return run_apart(of_params, *arguments, apart=apart, activations=activations)
+            tables = {"apart": apart, "activations": activations, "specs": specs}
+            return run_apart(of_params, *arguments, **tables)
 
         return run
 
@@ -51,10 +53,12 @@ def run_apart(
     *rest: Tree,
     apart: Apart,
     activations: Mapping[str, P] | None = None,
+    specs: Mapping[str, P] | None = None,
 ) -> Tree:
     """Return `function(params, batch, *rest)`, computed with the parts of stored parameters apart.
 
     activations: path of a parameter -> the layout of what is computed with it, on the mesh in place.
+    specs: path of a stored parameter -> its layout.
     """
     own = jax.eval_shape(partial(put_together, apart=apart), stored)
     jaxpr, outputs = jax.make_jaxpr(function, return_shape=True)(own, batch, *rest)
@@ -64,7 +68,7 @@ def run_apart(
         marks = [*map(activations.get, names), *(BATCH for _ in jax.tree.leaves(batch))]
         others = [None] * (len(program.invars) - len(marks))
         program, _ = constrain_rows(program, [*marks, *others])
-    inputs = jax.tree.leaves((as_parts(stored, apart), batch, *rest), is_leaf=in_form)
+    inputs = jax.tree.leaves((as_parts(stored, apart, specs), batch, *rest), is_leaf=in_form)
     results = evaluate(program, jaxpr.consts, inputs)
     return jax.tree.unflatten(jax.tree.structure(outputs), map(whole_array, results))
 

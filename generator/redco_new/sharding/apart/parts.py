@@ -29,13 +29,19 @@ threefry2x32 xor zeros_like zeta
 """.split()
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["dim"])
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["dim", "whole_ones"]
+)
 @dataclass(frozen=True)
 class Parts(Form):
-    """An array that is cut along `dim` into `arrays`, two at least."""
+    """An array that is cut along `dim` into `arrays`, two at least.
+
+    whole_ones: of a kernel, the places of those that all devices hold.
+    """
 
     arrays: tuple[jax.Array, ...]
     dim: int
+    whole_ones: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -48,7 +54,7 @@ class Parts(Form):
 
     def of_layer(self) -> Parts | None:
         """Return the parts of each array that this one is a stack of; None if that is its dim."""
-        return Parts(self.arrays, self.dim - 1) if self.dim else None
+        return Parts(self.arrays, self.dim - 1, self.whole_ones) if self.dim else None
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["dim"])
@@ -86,7 +92,7 @@ def _elementwise(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
         return None
     columns = zip(*(cut_like(first, value) for value in values), strict=True)
     outputs = zip(*(bind(eqn, column) for column in columns), strict=True)
-    return [Parts(arrays, first.dim) for arrays in outputs]
+    return [Parts(arrays, first.dim, first.whole_ones) for arrays in outputs]
 
 
 @rule(Parts, "transpose")
@@ -191,11 +197,15 @@ def _dot_general(eqn: JaxprEqn, values: list[Operand]) -> list[Operand] | None:
     dim = len(batch[0]) + free[side].index(value.dim) + (len(free[0]) if side else 0)
 
     # In a call of its own, whose gradient sums over the parts before anything else is added: the
-    # compiler then makes one all-reduce of them (gpt2 and fused of tests/compiled, for H100).
+    # compiler then makes one all-reduce of them (gpt2 and fused of tests/compiled, for H100). The
+    # gradient adds the last product first, and what is whole comes after the all-reduce.
+    order = sorted(range(len(value.arrays)), key=lambda i: i not in value.whole_ones)
+
     @jax.jit
     def products(other: jax.Array, *arrays: jax.Array) -> tuple[jax.Array, ...]:
         pairs = [(array, other) if side == 0 else (other, array) for array in arrays]
-        return tuple(bind(eqn, pair)[0] for pair in pairs)
+        by_place = {i: bind(eqn, pairs[i])[0] for i in order}
+        return tuple(by_place[i] for i in range(len(arrays)))
 
     return [Parts(products(other, *value.arrays), dim)]
 

@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 import jax
+from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.apart.forms import in_form, whole_array
 from redco_new.sharding.apart.parts import Parts
@@ -37,16 +38,29 @@ def put_together(stored: Tree, apart: Apart) -> Tree:
     return jax.tree.map(whole_array, as_parts(stored, apart), is_leaf=in_form)
 
 
-def as_parts(stored: Tree, apart: Apart) -> Tree:
-    """Return stored parameters with Parts in the place of tuples of parts."""
+def as_parts(stored: Tree, apart: Apart, specs: Mapping[str, P] | None = None) -> Tree:
+    """Return stored parameters with Parts in the place of tuples of parts.
+
+    specs: path of a stored parameter -> its layout, if there is one.
+    """
 
     def is_tuple(path: Any, node: Any) -> bool:
         return isinstance(node, tuple) and path_name(path) in apart
 
     def join(path: Any, node: Any) -> Any:
-        return Parts(node, apart[path_name(path)][0]) if is_tuple(path, node) else node
+        if not is_tuple(path, node):
+            return node
+        name = path_name(path)
+        whole = (i for i in range(len(node)) if specs and _is_whole(specs[f"{name}/{i}"]))
+        return Parts(node, apart[name][0], tuple(whole))
 
     return jax.tree.map_with_path(join, stored, is_leaf=is_tuple, is_leaf_takes_path=True)
+
+
+def _is_whole(spec: P) -> bool:
+    """Return whether no axis splits an array but those of the batch."""
+    axes = {axis for entry in spec for axis in (entry if isinstance(entry, tuple) else (entry,))}
+    return axes <= {None, "data", "fsdp"}
 
 
 def path_name(path: tuple[Any, ...]) -> str:

@@ -38,8 +38,9 @@ def follow(
             params = jax.tree.map(_cut, model.params, shapes)
             others = model._replace(params=())
             arguments = (params, batch, others, *rest)
-            tables = {"apart": apart, "activations": activations, "specs": specs}
-            return run_apart(of_params, *arguments, **tables)
+            return run_apart(
+                of_params, *arguments, apart=apart, activations=activations, specs=specs
+            )
 
         return run
 

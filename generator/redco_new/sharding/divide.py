@@ -105,20 +105,24 @@ def find_ways(classes: Classes, divider: Divider) -> dict[Node, Ways]:
 
 
 def _summed_by_scores(classes: Classes) -> set[Node]:
-    """Return the classes that queries and keys have, of one head: scores sum over them.
+    """Return the classes that scores, which have positions twice, sum over: queries', keys' and values'.
 
-    A product of two activations, row by row, that has positions of both.
+    Scores are a product of queries and keys, which sums over their channels; their gradient sums
+    over those of the values. Where heads are split instead, the channels of each are whole.
     """
-    find, summed = classes.graph.find, set()
-    for dot in classes.graph.dots:
-        paired = {*map(find, (*dot.contracted, *dot.batch))}
-        free = [
-            {find(n) for n in value.dims if classes.graph.sizes[n] > 1} - paired
+    graph, positions = classes.graph, classes.inputs
+    summed: set[Node] = set()
+    for dot in graph.dots:
+        contracted = {*map(graph.find, dot.contracted)}
+        paired = Counter(map(graph.find, (*dot.contracted, *dot.batch)))
+        lhs, rhs = (  # a Counter, since scores may have the same class twice
+            set(Counter(graph.find(n) for n in value.dims if graph.sizes[n] > 1) - paired)
             for value in (dot.lhs, dot.rhs)
-            if value.data and value.parameter is None
-        ]
-        if dot.batch and len(free) == 2 and all(nodes & classes.inputs for nodes in free):
-            summed |= {find(n) for n in dot.contracted}
+        )
+        if dot.batch and all(v.data and v.parameter is None for v in (dot.lhs, dot.rhs)):
+            summed |= contracted if lhs & positions and rhs & positions else set()
+            for scores, others in ((lhs, rhs), (rhs, lhs)):
+                summed |= others if scores & positions and contracted & positions else set()
     return summed
 
 

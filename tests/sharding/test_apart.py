@@ -12,6 +12,7 @@ from sharding.zoo import V
 from sharding.zoo_apart import INNER, STACK, STATE, WRITTEN, E, model
 
 from redco_new.sharding import plan_sharding, predict_collectives
+from redco_new.sharding.apart import run_apart
 
 MESH = {"model": 4}
 COLUMNS, ROWS, WHOLE, CHANNELS = P("fsdp", "model"), P("model", "fsdp"), P("fsdp", None), P("model")
@@ -131,3 +132,19 @@ def test_chunks_of_positions_come_together_again():
     plan = plan_of("mamba2")
     arrays = {one.array for one in predict_collectives(plan) if "heads" in one.classes}
     assert "B S D" in arrays
+
+
+def test_parts_that_are_whole_come_first():
+    """The gradient adds the products up in the other order: the all-reduce is of those that are split."""
+    stored = {"in": tuple(jnp.ones((2, size)) for size in (3, 1, 2))}
+    specs = {"in/0": P("fsdp", "model"), "in/1": P("fsdp", None), "in/2": P("fsdp", "model")}
+
+    def forward(params, x):
+        z, b, c = jnp.split(x @ params["in"], [3, 4], -1)
+        return z.sum() + b.sum() + c.sum()
+
+    apart = {"in": (1, (3, 1, 2))}
+    run = functools.partial(run_apart, forward, apart=apart, specs=specs)
+    program = str(jax.make_jaxpr(run)(stored, jnp.ones((5, 2))))
+    dots = [line.split("[5,")[1][0] for line in program.splitlines() if "= dot_general" in line]
+    assert dots == ["1", "3", "2"]

@@ -155,3 +155,13 @@ def test_memory_to_plan_does_not_grow_with_the_model():
     large = unrolled(num_layers=6)
     assert large[1]["layers"][0]["mlp"]["up"]["kernel"].shape == (4096, 16384)
     assert peak_of_planning(*large) < 1.1 * peak_of_planning(*small)
+
+
+@pytest.mark.parametrize(("held", "split"), [(100, True), (1, False)])
+def test_bytes_count_for_more_where_they_are_many_times_the_parameters(held, split):
+    """Half of the work against 0.4 of the bytes that could be moved."""
+    nodes, other = frozenset({1}), frozenset({2})
+    memory = ((nodes, held), (other, held))
+    model = CostModel(2, {1: 400, 2: 600}, ((nodes, 45), (other, 55)), memory)
+    alone, nothing = model.cost(nodes), model.cost(frozenset())
+    assert (alone.time < nothing.time) == split

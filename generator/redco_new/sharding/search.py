@@ -174,8 +174,8 @@ class CostModel:
     @cached_property
     def _price(self) -> float:
         """What all bytes that could be moved cost, of the work of all products."""
-        held = sum(size for _, size in self.memory)
-        return IMAGE_PRICE if self._all_moved > IMAGES * held else 1.0
+        memory = sum(size for _, size in self.memory)
+        return IMAGE_PRICE if self._all_moved > IMAGES * memory else 1.0
 
     @cached_property
     def _all_moved(self) -> int:

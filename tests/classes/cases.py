@@ -82,8 +82,8 @@ CASES = (
     Case("mamba2", "mamba2-jax", "mamba2_jax:Mamba2ForCausalLM", "lm"),
     Case("nano", "nano-moe-jax", "nano_moe.model:NanoMoE", "lm"),
     Case("dantinox", "dantinox", "dantinox.core.model:Transformer", "lm"),
-    Case("s5", "long-range-models", "long_range_models:SequenceModel", "lm"),
-    Case("critic", "sbx-rl", "sbx.common.policies:SimbaVectorCritic", "regress"),
+    Case("s5", "long-range-models", f"{EXAMPLES}/s5.py:Wrapped", "lm"),
+    Case("critic", "sbx-rl", f"{EXAMPLES}/critic.py:Wrapped", "regress"),
     Case("resnet", "flaxmodels", "flaxmodels.resnet.resnet:ResNet", "classify"),
     Case("vit_fsdp", "vitax", "vitax.models.vit:VisionTransformer", "classify"),
 )

@@ -65,8 +65,8 @@ HAND = {
     ),
     "griffin": dims(
         first="embedder/input_embedding linear_x/bias linear_y/bias linear_out/kernel conv_1d/b input_gate/w "
-        "a_gate/w input_gate/b a_gate/b out/kernel ffw_down/kernel a_real_param",
-        second="linear_x/kernel linear_y/kernel conv_1d/w q/kernel",
+        "a_gate/w input_gate/b a_gate/b proj_final/kernel ffw_down/kernel a_param",
+        second="linear_x/kernel linear_y/kernel conv_1d/w proj_q/kernel",
         third="ffw_up/w",
         fourth="ffw_up/b",
     ),

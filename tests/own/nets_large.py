@@ -37,7 +37,13 @@ class Sizes:
     n_layer: int = 6
     n_head: int = 12
     n_embd: int = 768
+    head_dim: int = 64
     bos_token_id: int = 50256
+
+    def __post_init__(self) -> None:
+        """Check that the heads are as wide as the model, together."""
+        if self.n_head * self.head_dim != self.n_embd:
+            raise ValueError(f"{self.n_head} heads of {self.head_dim} do not make {self.n_embd}")
 
 
 class Fused(nnx.Module):

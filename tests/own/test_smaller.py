@@ -29,13 +29,12 @@ def test_layers_words_and_widths():
 
 def test_a_dataclass_of_sizes():
     fused = own("Fused", "lm", example="nets_large.py:fused")
-    sizes = {"n_layer": 2, "vocab_size": 385, "n_embd": 96}  # odd, as the full one is by 4
+    # Odd, as the full one is by 4; one width alone is refused by the dataclass itself.
+    sizes = {"n_layer": 2, "vocab_size": 385, "n_embd": 96, "head_dim": 8}
     assert fused.tiny.changes == {"config": sizes}
     assert fused.source.tiny == {"tiny": True}
-    text = (
-        "arguments['config'] = replace(arguments['config'], n_layer=2, vocab_size=385, n_embd=96)"
-    )
-    assert text in "".join(fused.source.construct)
+    text = "replace(arguments['config'], n_layer=2, vocab_size=385, n_embd=96, head_dim=8)"
+    assert f"arguments['config'] = {text}" in "".join(fused.source.construct)
 
 
 def test_several_sizes_in_one():

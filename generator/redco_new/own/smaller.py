@@ -19,6 +19,7 @@ from redco_new.own.build import AbstractModel
 from redco_new.own.contents import Content
 from redco_new.own.find import Reference
 from redco_new.own.outputs import Output
+from redco_new.own.maker import call_user_code
 from redco_new.own.signature import maker_signature
 
 # A model of fewer parameters is tiny as it is: a step of it takes well under a second on a laptop.
@@ -109,7 +110,8 @@ def change_value(value: Any, change: Any) -> Any:
     if not isinstance(change, Mapping):
         return change
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **change)
+        name = type(value).__name__  # whose own code may refuse the change
+        return call_user_code(name, lambda: dataclasses.replace(value, **change))
     return {**value, **change} if isinstance(value, Mapping) else change
 
 

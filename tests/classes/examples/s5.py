@@ -1,16 +1,25 @@
-"""long-range-models: a state space layer of complex numbers, given as a module."""
+"""long-range-models: a state space layer of complex numbers, in a class with a part called `module`."""
 
 import numpy as np
-from long_range_models import S4Module, S5Layer
+from flax import linen as nn
+from long_range_models import S4Module, S5Layer, SequenceModel
+
+
+class Wrapped(nn.Module):
+    width: int
+    words: int
+
+    @nn.compact
+    def __call__(self, inputs):
+        module = S4Module(sequence_layer=self.layer, dim=self.width, depth=2)
+        return SequenceModel(module=module, num_tokens=self.words)(inputs=inputs)
+
+    def layer(self, dim):
+        return S5Layer(feature_dim=dim, state_dim=dim, parent=None)
 
 
 def example(width=64, words=256, length=32):
-    def layer(dim):
-        return S5Layer(feature_dim=dim, state_dim=dim)
-
-    module = S4Module(sequence_layer=layer, dim=width, depth=2)
-    arguments = {"module": module, "num_tokens": words}
-    return arguments, {"inputs": np.zeros((1, length), np.int32)}
+    return {"width": width, "words": words}, {"inputs": np.zeros((1, length), np.int32)}
 
 
 def large():

@@ -5,17 +5,18 @@ from flax import linen as nn
 from long_range_models import S4Module, S5Layer, SequenceModel
 
 
+def layer(dim):
+    return S5Layer(feature_dim=dim, state_dim=dim)
+
+
 class Wrapped(nn.Module):
     width: int
     words: int
 
     @nn.compact
     def __call__(self, inputs):
-        module = S4Module(sequence_layer=self.layer, dim=self.width, depth=2)
+        module = S4Module(sequence_layer=layer, dim=self.width, depth=2)
         return SequenceModel(module=module, num_tokens=self.words)(inputs=inputs)
-
-    def layer(self, dim):
-        return S5Layer(feature_dim=dim, state_dim=dim, parent=None)
 
 
 def example(width=64, words=256, length=32):

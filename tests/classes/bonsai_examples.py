@@ -217,7 +217,7 @@ def vae_full():
 
 
 def vgg19():
-    config = modeling("vgg19").ModelConfig(8, [1, 1], [8, 16, 32])
+    config = modeling("vgg19").ModelConfig(8, [1] * 5, [8, 8, 16, 16, 32, 64])
     return {"cfg": config}, image(32)
 
 
@@ -247,13 +247,13 @@ def vit_full():
 
 def vjepa2():
     config = modeling("vjepa2").ModelConfig.standard_test()
-    video = (1, config.frames_per_clip, 3, config.crop_size, config.crop_size)
+    video = (1, config.frames_per_clip, config.crop_size, config.crop_size, 3)
     return {"config": config}, {"pixel_values_videos": np.zeros(video, np.float32)}
 
 
 def vjepa2_full():
     config = modeling("vjepa2").ModelConfig.vitl_fpc16_256()
-    return {"config": config}, {"pixel_values_videos": np.zeros((1, 16, 3, 256, 256), np.float32)}
+    return {"config": config}, {"pixel_values_videos": np.zeros((1, 16, 256, 256, 3), np.float32)}
 
 
 class Whisper(nnx.Module):

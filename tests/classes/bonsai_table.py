@@ -36,12 +36,16 @@ NO_CALL = (
 
 @dataclass(frozen=True)
 class Family:
-    """A family: its class, or the one of bonsai_examples.py that calls it, and what it learns."""
+    """A family: its class, or the one of bonsai_examples.py that calls it, and what it learns.
+
+    output: which array of the output it learns, where there are several
+    """
 
     name: str
     cls: str
     recipe: str
     called_by: str = ""
+    output: str = ""
 
     @property
     def model(self) -> str:
@@ -54,7 +58,7 @@ class Family:
 FAMILIES = (
     Family("convnext", "ConvNeXt", "classify", "ConvNeXt"),
     Family("densenet121", "DenseNet", "classify"),
-    Family("dinov3", "Dinov3ViTModel", "regress"),
+    Family("dinov3", "Dinov3ViTModel", "regress", output="pooler_output"),
     Family("efficientnet", "EfficientNet", "classify"),
     Family("gemma3", "Gemma3Model", "lm", "Gemma3"),
     Family("llada", "LLaDAModel", "lm", "LLaDA"),
@@ -63,7 +67,7 @@ FAMILIES = (
     Family("qwen3_vl", "Qwen3VLForConditionalGeneration", "lm", "Qwen3VL"),
     Family("resnet", "ResNet", "classify"),
     Family("sam2", "SAM2Base", ""),
-    Family("umt5", "UMT5Model", "seq2seq"),
+    Family("umt5", "UMT5Model", "regress"),  # its call gives hidden states
     Family("unet", "UNet", "regress"),
     Family("vae", "VAE", "regress"),
     Family("vgg19", "VGG", "classify"),
@@ -75,7 +79,10 @@ FAMILIES = (
 
 def ask(place: Path, family: Family, program: str, function: str, *more: str) -> Result:
     """Run `redco inspect` or `redco-new` for a family."""
-    flags = ("--recipe", family.recipe, "--example", f"{EXAMPLES}:{function}")
+    flags = ["--recipe", family.recipe, "--example", f"{EXAMPLES}:{function}"]
+    if family.output:
+        (place / "output.toml").write_text(f'output = "{family.output}"\n')
+        flags += ["--config", "output.toml"]
     return run(place, "-c", program, *more, *flags, "--shards", str(DEVICES))
 
 

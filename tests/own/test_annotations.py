@@ -1,5 +1,6 @@
 """Classes that say where their arrays lie: redco ignores it, says so, and their projects do too."""
 
+import json
 from pathlib import Path
 
 import jax
@@ -9,6 +10,7 @@ from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 from redco_runtime.unsharded import unsharded
 
+from redco_new.cli.look import inspect_model
 from redco_new.own.annotations import names_in_variables, places_arrays
 from redco_new.own.find import find_reference
 from redco_new.own.model import find_own
@@ -30,6 +32,15 @@ def test_what_is_ignored(model, axes):
     own = find_own(model, "classify", told, "my-project", HERE)
     assert own.abstract.shardings == axes
     assert bool(own.source.decorators) == bool(own.notes) == bool(axes)
+
+
+def test_inspect_says_what_it_ignores(tmp_path, capsys):
+    (tmp_path / "net.toml").write_text('[model]\nwidth = 8\n[inputs]\nx = {shape = ["B", 12]}\n')
+    flags = {"recipe": "classify", "shards": "2", "config": str(tmp_path / "net.toml")}
+    inspect_model(str(HERE / "nets_sharded.py:Placed"), **flags, as_json=True)
+    said = capsys.readouterr()
+    assert "note: ignored: the sharding annotations of Placed" in said.err
+    assert json.loads(said.out)["parameters"]
 
 
 def test_a_mesh_is_neither_seen_nor_lost():

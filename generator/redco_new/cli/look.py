@@ -52,6 +52,7 @@ def inspect_model(
         zero=zero,
         sequence_parallel=sequence_parallel,
     )
+    notes: list[str] = []
     with status() as progress:
         progress(f"reading the model {model}")
         # Here: they import jax and copier, which takes seconds.
@@ -60,7 +61,9 @@ def inspect_model(
         from redco_new.render.template import open_template
 
         with open_template() as template:
-            plan = plan_request(request, template)
+            plan = plan_request(request, template, notes.append)
+    for text in notes:
+        typer.echo(f"note: {text}", err=True)  # beside the JSON
     report_plan(model, plan, as_json=as_json, html=target)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from redco_new.generate.design import Design
 from redco_new.generate.family import read_family
 from redco_new.generate.layout import plan_program
@@ -19,6 +21,14 @@ def read_model(request: Request, template: Template) -> Design:
     return read_family(request, template)
 
 
-def plan_request(request: Request, template: Template) -> Plan:
-    """Return the layout of the model that `request` names, at full size. Raises RedcoError."""
-    return plan_program(request, read_model(request, template).program())
+def plan_request(
+    request: Request, template: Template, note: Callable[[str], None] = lambda text: None
+) -> Plan:
+    """Return the layout of the model that `request` names, at full size. Raises RedcoError.
+
+    note: called with what the user should know of the model.
+    """
+    model = read_model(request, template)
+    for text in model.notes:
+        note(text)
+    return plan_program(request, model.program())

@@ -157,11 +157,13 @@ def test_memory_to_plan_does_not_grow_with_the_model():
     assert peak_of_planning(*large) < 1.1 * peak_of_planning(*small)
 
 
-@pytest.mark.parametrize(("held", "split"), [(100, True), (1, False)])
-def test_bytes_count_for_more_where_they_are_many_times_the_parameters(held, split):
+@pytest.mark.parametrize(
+    ("held", "images", "split"), [(100, True, True), (1, False, True), (1, True, False)]
+)
+def test_bytes_count_for_more_where_images_are_many_times_the_parameters(held, images, split):
     """Half of the work against 0.4 of the bytes that could be moved."""
     nodes, other = frozenset({1}), frozenset({2})
     memory = ((nodes, held), (other, held))
-    model = CostModel(2, {1: 400, 2: 600}, ((nodes, 45), (other, 55)), memory)
+    model = CostModel(2, {1: 400, 2: 600}, ((nodes, 45), (other, 55)), memory, images=images)
     alone, nothing = model.cost(nodes), model.cost(frozenset())
     assert (alone.time < nothing.time) == split

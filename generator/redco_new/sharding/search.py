@@ -37,8 +37,9 @@ BRANCHES = 64
 TRIFLE = 5e-3
 
 
-# Where splitting all classes would move many times the bytes of the parameters, as with images, a byte
-# that is moved counts for more. Measured (tests/classes, rows of 8): 6 times in a decoder, 12 in a
+# Where splitting all classes would move many times the bytes of the parameters, and windows slide over
+# images, a byte that is moved counts for more: of a long text it must not, since all of its products
+# have its positions. Measured (tests/classes, rows of 8): 6 times in a decoder, 12 in a
 # ResNet, 40 to 53 in U-Nets, 289 in the autoencoder of Stable Diffusion, whose upsampling an expert
 # leaves whole. From 1.45 on, a U-Net and the autoencoder send a tenth less; with 2 they hold more.
 IMAGES, IMAGE_PRICE = 10, 1.5
@@ -119,6 +120,7 @@ class CostModel:
     memory: for each parameter, its classes and its bytes.
     parts: of each class that has fewer than `n`.
     rows: devices that share the rows of the batch.
+    images: whether windows slide over two dims.
     work_by_node, memory_by_node: the sums over the products and the parameters of each class.
     """
 
@@ -128,6 +130,7 @@ class CostModel:
     memory: tuple[tuple[frozenset[Node], int], ...]
     parts: Mapping[Node, int] = field(default_factory=dict)
     rows: int = 1
+    images: bool = False
     work_by_node: dict[Node, int] = field(default_factory=lambda: defaultdict(int))
     memory_by_node: dict[Node, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -175,7 +178,7 @@ class CostModel:
     def _price(self) -> float:
         """What all bytes that could be moved cost, of the work of all products."""
         memory = sum(size for _, size in self.memory)
-        return IMAGE_PRICE if self._all_moved > IMAGES * memory else 1.0
+        return IMAGE_PRICE if self.images and self._all_moved > IMAGES * memory else 1.0
 
     @cached_property
     def _all_moved(self) -> int:
@@ -199,7 +202,8 @@ def cost_model(
         (frozenset(dims), parameter.bytes)
         for dims, parameter in zip(classes.parameter_dims, program.parameters, strict=True)
     )
-    return CostModel(n, dict(moved), work, memory, parts, rows)
+    windows = (sum(node in classes.windows for node in dims) for dims in classes.parameter_dims)
+    return CostModel(n, dict(moved), work, memory, parts, rows, images=max(windows, default=0) > 1)
 
 
 def find_conflicts(classes: Classes, nodes: Set[Node]) -> Conflicts:

@@ -101,11 +101,14 @@ HAND = {
         second="up_q/kernel up_k/kernel up_v/kernel q_pe/kernel experts/*/up_proj/kernel",
     ),
     "s5": dims(
-        first="Embed_0/embedding net/Dense_0/bias Lambda_re Lambda_im log_dt",
-        second="net/Dense_0/kernel B_comps",
+        first="Embed_0/embedding SequenceModel_0/Dense_0/bias Lambda_re Lambda_im log_dt",
+        second="SequenceModel_0/Dense_0/kernel B_comps",
         third="C_comps",
     ),
-    "critic": {},
+    "critic": dims(  # the first dim is that of the critics
+        second="SimbaResidualBlock_*/Dense_0/bias SimbaResidualBlock_*/Dense_1/kernel",
+        third="SimbaResidualBlock_*/Dense_0/kernel",
+    ),
     "resnet": dims(
         first="*/BatchNorm_0/scale */BatchNorm_0/bias",
         third="*/Conv_1/kernel",

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from generated import texts
+
 from redco_new.errors import RedcoError
 from redco_new.own.model import find_own
+from redco_new.request import Request
 from redco_new.request.own_class import Input, OwnClass
 
 HERE = Path(__file__).parent
@@ -61,6 +64,15 @@ def test_what_the_user_says():
 def test_a_preset_that_does_not_work(tiny, message):
     with pytest.raises(RedcoError, match=re.escape(message)):
         own("Wide", "classify", inputs=IMAGE, tiny=tiny)
+
+
+def test_a_preset_that_does_not_divide(tmp_path):
+    text = "[model]\nclasses = 1000\n[model.tiny]\nwidths = [8, 16, 30]\n"
+    (tmp_path / "wide.toml").write_text(f'{text}[inputs]\nimage = {{shape = ["B", 32, 32, 3]}}\n')
+    flags = {"config": str(tmp_path / "wide.toml"), "recipe": "classify", "shards": "4"}
+    request = Request.from_flags("wide", str(HERE / "nets_large.py:Wide"), **flags)
+    with pytest.raises(RedcoError, match="is 30, which the full model splits in 4; give sizes"):
+        texts(request)
 
 
 def test_a_small_class_stays_as_it_is():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectContext
 from redco_new.generate.design import Design
-from redco_new.generate.layout import layout_context, plan_program, tiny_notes
+from redco_new.generate.layout import check_tiny, layout_context, plan_program, tiny_notes
 from redco_new.models.program import Program
 from redco_new.render import assets
 from redco_new.render.owners import VERBATIM, owner, with_header
@@ -36,6 +36,7 @@ def project_context(design: Design, program: Program, plan: Plan) -> ProjectCont
     if design.tiny:
         small = design.tiny()
         tiny = small, plan_program(design.request, small)
+        check_tiny(plan, *tiny)
         notes += tiny_notes(plan, tiny[1])
     return ProjectContext(
         package=design.request.package,

@@ -21,6 +21,7 @@ from redco_new.sharding import (
     MODEL,
     Plan,
     ShardingError,
+    axes_of_entry,
     inner_axes,
     plan_sharding,
     row_constraints,
@@ -61,11 +62,36 @@ def tiny_notes(plan: Plan, tiny: Plan) -> list[str]:
     ]
 
 
+def check_tiny(plan: Plan, program: Program, tiny: Plan) -> None:
+    """Raise RedcoError where the preset tiny cannot have the layout of the full model.
+
+    program: of the preset, and `tiny` its own layout.
+    """
+    parts, padded = _tiny_parts(plan, program, tiny), _padded(plan)
+    shapes = _shapes(program)
+    for path, spec in zip((p.path for p in plan.parameters), plan.partitions, strict=True):
+        whole, _, index = path.rpartition("/")
+        shape = list(shapes.get(path, shapes.get(whole, ())))
+        if whole in parts:
+            dim, sizes = parts[whole]
+            shape[dim] = sizes[int(index)]
+        multiples = padded.get(path, (1,) * len(shape))
+        for dim, (size, entry, multiple) in enumerate(zip(shape, spec, multiples, strict=False)):
+            count = math.prod(plan.mesh[axis] for axis in axes_of_entry(entry))
+            if multiple == 1 and size % count:
+                what = f"dim {dim} of {path} is {size}, which the full model splits in {count}"
+                raise RedcoError("preset tiny", what, "give sizes that divide, in [model.tiny]")
+
+
+def _shapes(program: Program) -> dict[str, tuple[int, ...]]:
+    """Return path -> shape of the parameters of a program."""
+    leaves = jax.tree.leaves_with_path(program.params)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): x.shape for path, x in leaves}
+
+
 def _tiny_parts(plan: Plan, program: Program, tiny: Plan) -> dict[str, tuple[int, tuple[int, ...]]]:
     """Return the parts of fused parameters in the preset tiny: its own, or in the same proportions."""
-    leaves = jax.tree.leaves_with_path(program.params)
-    shapes = {jax.tree_util.keystr(path, simple=True, separator="/"): x.shape for path, x in leaves}
-    parts = {}
+    shapes, parts = _shapes(program), {}
     for path, (dim, sizes) in plan.apart.items():
         own = tiny.apart.get(path)
         if own and (own[0], len(own[1])) == (dim, len(sizes)):

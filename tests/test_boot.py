@@ -149,7 +149,7 @@ def test_initialize_bypasses_the_proxy(boot, environ, monkeypatch):
         "process_id": 1,
         "cluster_detection_method": "deactivate",
         "initialization_timeout": 60,
-        "heartbeat_timeout_seconds": 30,
+        "heartbeat_timeout_seconds": 120,
         "shutdown_timeout_seconds": 60,
     }
 

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
 from redco_runtime.differences import describe, differences
 from redco_runtime.errors import UserError, listed, writing
+from redco_runtime.progress import PROGRESS
 from redco_runtime.state import ModelState, PyTree, TrainState, flatten, rebuild
 
 CHECKSUMS = "checksums.json"
@@ -30,6 +32,7 @@ SAVE_TIMEOUT = 3600
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
 MODEL = ("params/", "variables/")  # of the names in a state, those of the model
 AVERAGE = ("ema/", "variables/")  # and those of its moving average
+LATER = ("grad_norm",)  # scalars that checkpoints of earlier versions lack; they begin at 0
 
 State = TypeVar("State")  # a pytree, such as a TrainState
 Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
@@ -60,6 +63,7 @@ class Checkpoints(AbstractContextManager):
 
         Does nothing for the step that was saved last. Raises what the save before ran into.
         """
+        PROGRESS.at("a save")
         with self._writing():
             self._manager = self._manager or self._open()
             self._manager.wait_until_finished()
@@ -85,9 +89,14 @@ class Checkpoints(AbstractContextManager):
         return None if folder is None else (int(folder.name), self._fill(folder, abstract, parts))
 
     def _fill(self, folder: Path, abstract: State, parts: tuple[str, ...]) -> State:
-        wanted = flatten(abstract)
-        self._check_fit(folder, wanted, *_heads(folder, parts))
-        return rebuild(abstract, _read(folder, wanted))
+        wanted, (stored, shapes) = flatten(abstract), _heads(folder, parts)
+        absent = {
+            path: jnp.zeros((), wanted[path].dtype, device=wanted.pop(path).sharding)
+            for path in LATER
+            if path in wanted and path not in stored
+        }
+        self._check_fit(folder, wanted, stored, shapes)
+        return rebuild(abstract, {**_read(folder, wanted), **absent})
 
     def restore_common(self, model: ModelState) -> tuple[Flat, list[str]]:
         """Return (what it has of an abstract model, by name; names of what that model has not).
@@ -149,6 +158,7 @@ class Checkpoints(AbstractContextManager):
 
     def wait(self) -> None:
         """Return when all that was saved is on disk."""
+        PROGRESS.at("the end of a save")
         if self._manager is not None:
             with self._writing():
                 self._manager.wait_until_finished()

@@ -12,25 +12,30 @@ from typing import Any
 
 import jax
 
+from redco_runtime import lifeline
 from redco_runtime.contracts import Config, Scored
 from redco_runtime.errors import UserError
 from redco_runtime.mesh import parse_axes
 from redco_runtime.run import Run, choices_of, decode, load_run
+from redco_runtime.stop import INTERRUPTED
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
-    """Make a program of `main`: a UserError is one message and exit code 2, Ctrl-C a line and 130."""
+    """Make a program of `main`: a UserError is one message and its exit code, Ctrl-C a line and 130."""
 
     @functools.wraps(main)
     def wrapped() -> None:
         try:
             return main()
         except UserError as error:
-            message, code = f"error: {error}", 2
+            message, code, together = f"{error.kind}: {error}", error.code, error.together
         except KeyboardInterrupt:
-            message, code = "stopped: the same command goes on from the last checkpoint", 130
-        print(message, file=sys.stderr, flush=True)
-        if jax.distributed.is_initialized():  # the other processes would wait for this one
+            message = "stopped: the same command goes on from the last checkpoint"
+            code, together = INTERRUPTED, False
+        if not (together and jax.process_index()):
+            print(message, file=sys.stderr, flush=True)
+        if jax.distributed.is_initialized() and not together:  # the others would wait for this one
+            lifeline.fail(message.partition("\n")[0])
             sys.stdout.flush()
             os._exit(code)
         raise SystemExit(code)

@@ -4,7 +4,6 @@ What a batch holds is a pure function of (seed, step): the number of processes o
 step at which a run was resumed, change nothing.
 """
 
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,10 +14,11 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
+from redco_runtime.collating import Collate, Layout, check_layout, collate_examples, layout_of
 from redco_runtime.contracts import Arrays, Batch, Counted, Example, Pipeline, TrainSettings
 from redco_runtime.errors import UserError
+from redco_runtime.progress import PROGRESS
 
-Collate = Callable[[list[Example]], Arrays]
 EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
 Key = TypeVar("Key")
 Item = TypeVar("Item")
@@ -54,15 +54,12 @@ def to_global(
 
     `collate_rows(positions)` gets, ascending and once each, the positions (0..batch_size-1) that
     the devices of this process hold. `sharding` splits the first dim alone. Raises ValueError where
-    `batch_size` does not divide over its mesh axes, and for arrays of another first dim.
+    `batch_size` does not divide over its mesh axes.
     """
     indices = sharding.addressable_devices_indices_map((batch_size,)).values()
     positions = np.unique(np.concatenate([np.arange(batch_size)[index] for index in indices]))
     batch = {}
     for name, value in collate_rows(positions).items():
-        value, count = np.asarray(value), len(positions)
-        if value.shape[:1] != (count,):
-            raise ValueError(f"collate gave {name} the shape {value.shape} for {count} examples")
         # With the global shape, JAX refuses rows that do not fit where it would else guess one.
         shape = (batch_size, *value.shape[1:])
         batch[name] = jax.make_array_from_process_local_data(sharding, value, shape)
@@ -74,7 +71,7 @@ class TrainBatches(Iterator[Batch]):
 
     unit: what the pipeline counts its throughput in, "examples" where it does not say.
     count: how many of them were in the batches taken so far.
-    Raises UserError, at the batch that holds it, naming an example that collate fails on.
+    Raises UserError, at the batch that holds it, naming an example that collate makes no such batch of.
     """
 
     def __init__(
@@ -87,14 +84,20 @@ class TrainBatches(Iterator[Batch]):
         sharding: NamedSharding,
     ) -> None:
         batch_size = settings.batch_size
+        layout: Layout = {}
+
+        def indices_of(step: int) -> np.ndarray:
+            return example_indices(settings.seed, step, batch_size, len(examples))
 
         def make(step: int) -> tuple[Batch, float]:
-            indices = example_indices(settings.seed, step, batch_size, len(examples))
+            indices = indices_of(step)
             count = float(batch_size)
 
             def collate_rows(positions: np.ndarray) -> Arrays:
                 nonlocal count
-                arrays = _collate(examples, pipeline.collate, indices[positions])
+                arrays = collate_examples(examples, pipeline.collate, indices[positions])
+                layout.update(layout or layout_of(arrays))
+                check_layout(arrays, layout, pipeline.collate, indices[positions])
                 if isinstance(pipeline, Counted):
                     # The rows of other processes are taken to hold as much.
                     count = float(pipeline.count(arrays)) * batch_size / len(positions)
@@ -103,7 +106,8 @@ class TrainBatches(Iterator[Batch]):
             return to_global(sharding, batch_size, collate_rows), count
 
         self.unit = pipeline.UNIT if isinstance(pipeline, Counted) else "examples"
-        self.count = 0.0
+        self.indices = indices_of  # step (those before it, so from 0) -> the examples in its batch
+        self.count, self._step = 0.0, start
         self._batches = _prefetch(make, range(start, settings.steps))
         self._next: tuple[Batch, float] | None = None
 
@@ -113,8 +117,11 @@ class TrainBatches(Iterator[Batch]):
         return self._next[0]
 
     def __next__(self) -> Batch:
+        PROGRESS.at("the examples", self._step)
         batch, amount = self._next or next(self._batches)
+        PROGRESS.at("the devices", self._step)
         self._next = None
+        self._step += 1
         self.count += amount
         return batch
 
@@ -131,27 +138,13 @@ def eval_batches(
     def make(first: int) -> tuple[Batch, jax.Array, np.ndarray]:
         indices = np.arange(first, min(first + batch_size, len(examples)))
         padded = np.pad(indices, (0, batch_size - len(indices)), constant_values=first)
-        arrays = to_global(sharding, batch_size, lambda at: _collate(examples, collate, padded[at]))
+        arrays = to_global(
+            sharding, batch_size, lambda at: collate_examples(examples, collate, padded[at])
+        )
         valid = to_global(sharding, batch_size, lambda at: {"valid": at < len(indices)})
         return arrays, valid["valid"], indices
 
     return _prefetch(make, range(0, len(examples), batch_size))
-
-
-def _collate(examples: Sequence[Example], collate: Collate, indices: Iterable[int]) -> Arrays:
-    indices = [int(index) for index in indices]
-    try:
-        return collate([examples[index] for index in indices])
-    except Exception as error:
-        if len(indices) > 1:
-            for index in indices:  # the one that fails alone is the one to name
-                _collate(examples, collate, [index])
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        raise UserError(
-            f"collate failed on example {', '.join(map(str, indices))}: "
-            f"{type(error).__name__}: {error}\n"
-            f"at {at.filename}:{at.lineno}: mend it there, or leave the example out in examples()"
-        ) from error
 
 
 def _prefetch(make: Callable[[Key], Item], keys: Iterable[Key]) -> Iterator[Item]:

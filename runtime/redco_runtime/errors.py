@@ -7,7 +7,10 @@ MOST_LINES = 20  # of a message: with what is around them they fit a terminal of
 
 
 class UserError(Exception):
-    """Its message says where, what and what to do; programs print it alone and exit with 2."""
+    """Its message says where, what and what to do; programs print it alone and exit with `code`."""
+
+    code, kind = 2, "error"
+    together = False  # whether all processes raise it at the same step, and so can leave as one
 
 
 def listed(title: str, faults: Sequence[str], todo: str) -> str:

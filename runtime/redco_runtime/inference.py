@@ -1,7 +1,7 @@
 """What a model makes of any number of examples: predictions, their scores, and the mean loss."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -12,6 +12,7 @@ from redco_runtime.contracts import Config, Example, Pipeline, Scored, Steps
 from redco_runtime.data import EvalBatches, eval_batches
 from redco_runtime.mesh import count_parts
 from redco_runtime.pace import Pace
+from redco_runtime.progress import PROGRESS
 from redco_runtime.state import ModelState, PyTree
 
 
@@ -23,10 +24,21 @@ class Inference:
     pipeline: Pipeline
     config: Config
 
-    def mean_loss(self, model: ModelState, examples: Sequence[Example]) -> float:
-        """Return the mean loss over all examples; NaN where their weights sum to 0."""
+    def mean_loss(
+        self,
+        model: ModelState,
+        examples: Sequence[Example],
+        stop: Callable[[], bool] = lambda: False,
+    ) -> float:
+        """Return the mean loss over all examples; NaN where their weights sum to 0.
+
+        stop: asked before each batch whether to leave it at those so far.
+        """
         sums, pace = [], Pace()
         for batch, valid, _ in self._batches(examples, self.config.train.batch_size):
+            if stop():
+                break
+            PROGRESS.at("an evaluation")
             sums.append(self.steps.evaluate(model, batch, valid))
             pace(sums[-1])
         value, weight = np.sum([(0.0, 0.0), *jax.device_get(sums)], axis=0)
@@ -59,6 +71,7 @@ class Inference:
         size = parts * max(1, min(settings.batch_size // parts, -(-len(examples) // parts)))
         key = jax.random.key(settings.seed)
         for i, (batch, _, indices) in enumerate(self._batches(examples, size)):
+            PROGRESS.at("a prediction")
             outputs = jax.device_get(self.steps.predict(model, batch, jax.random.fold_in(key, i)))
             rows = jax.tree.map(itemgetter(slice(len(indices))), outputs)
             yield rows, [examples[j] for j in indices.tolist()]

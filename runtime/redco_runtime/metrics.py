@@ -166,13 +166,22 @@ def _append(path: Path, record: dict[str, float]) -> None:
         file.write(json.dumps(finite) + "\n")
 
 
+def _step_of(line: bytes, path: Path) -> float:
+    """Return the step that a line is of; infinity for a damaged one, which is named and dropped."""
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        print(f"warning: {path}: a damaged line is dropped: {line[:40]!r}", file=sys.stderr)
+        return math.inf
+
+
 def _cut(path: Path, last: int) -> None:
-    """Drop the lines of steps after `last`, and a last line that a kill cut short."""
+    """Drop the lines of steps after `last`, damaged ones, and a last line that a kill cut short."""
     with writing(path):
         path.open("a").close()  # what cannot be written is known before the first step
         lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
         whole = [line for line in lines if line.endswith(b"\n")]
-        wanted = [line for line in whole if json.loads(line)["step"] <= last]
+        wanted = [line for line in whole if _step_of(line, path) <= last]
         if wanted != lines:
             beside = path.with_suffix(".tmp")
             beside.write_bytes(b"".join(wanted))

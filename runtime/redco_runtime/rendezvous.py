@@ -14,12 +14,16 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from redco_runtime.errors import UserError, first
 
 GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds: much less than a process takes to start
 NEWS = 10.0  # seconds, so that a wait of 300 is 30 lines: between two lines that say who is awaited
+
+
+Door = socket.socket | tuple[str, int]  # where process 0 listens from then on: there, and elsewhere
 
 
 class BootError(UserError):
@@ -39,6 +43,11 @@ class Member:
     def __str__(self) -> str:
         return f"process {self.index} on {self.host}"
 
+    @classmethod
+    def alone(cls) -> "Member":
+        """Return the only process of a run."""
+        return cls(0, 1, socket.gethostname(), {})
+
 
 def find_address(host: str) -> str:
     """Return what the name of this host resolves to, "" for nothing."""
@@ -47,19 +56,24 @@ def find_address(host: str) -> str:
     return ""
 
 
-def meet(me: Member, coordinator: str, timeout: float) -> None:
+def meet(me: Member, coordinator: str, timeout: float) -> Door:
     """Return once all `me.count` processes have come to process 0 at "host:port", and agree.
 
-    Raises BootError within about `timeout` seconds, with the same message in all that came.
+    Returns a door that process 0 has opened for its lifeline, at any port. Raises BootError within
+    about `timeout` seconds, with the same message in all that came.
     """
     host, _, port = coordinator.rpartition(":")
     address, patience = (host.strip("[]"), int(port)), _Patience(timeout)
     if me.index:
-        fault = _visit(me, address, patience)
-    else:
-        fault = asyncio.run(_receive_all(me, address[1], patience))
-    if fault:
+        answer = _visit(me, address, patience)
+        if answer["fault"]:
+            raise BootError(answer["fault"])
+        return address[0], answer["door"]
+    door = _open_door()
+    if fault := asyncio.run(_receive_all(me, address[1], patience, door)):
+        door.close()
         raise BootError(fault)
+    return door
 
 
 def find_faults(members: Sequence[Member]) -> list[str]:
@@ -100,8 +114,18 @@ class _Patience:
             print(f"boot: {text}", file=sys.stderr, flush=True)
 
 
-async def _receive_all(me: Member, port: int, patience: _Patience) -> str:
-    """Wait, as process 0, for the others; answer each of them, and return the fault or ""."""
+def _open_door() -> socket.socket:
+    """Return a socket that listens at any port, for IPv6 too where this host has it."""
+    v6 = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if v6 else socket.AF_INET
+    return socket.create_server(("", 0), family=family, dualstack_ipv6=v6)
+
+
+async def _receive_all(me: Member, port: int, patience: _Patience, lifeline: socket.socket) -> str:
+    """Wait, as process 0, for the others; answer each of them, and return the fault or "".
+
+    lifeline: where they are to come next.
+    """
     guests: dict[asyncio.StreamWriter, Member] = {}
 
     async def welcome(words: asyncio.StreamReader, guest: asyncio.StreamWriter) -> None:
@@ -114,6 +138,7 @@ async def _receive_all(me: Member, port: int, patience: _Patience) -> str:
     try:
         door = await asyncio.start_server(welcome, port=port)
     except OSError as error:
+        lifeline.close()
         raise BootError(
             f"{me} cannot listen on port {port}: {os.strerror(error.errno or 0)}. "
             "If another run, or another process 0, holds it, choose another port or index."
@@ -138,12 +163,14 @@ async def _receive_all(me: Member, port: int, patience: _Patience) -> str:
             "Look at the output of the missing. REDCO_BOOT_TIMEOUT sets the seconds to wait."
         )
     for guest in guests:
-        guest.write(json.dumps({"fault": fault}).encode() + b"\n")
+        guest.write(
+            json.dumps({"fault": fault, "door": lifeline.getsockname()[1]}).encode() + b"\n"
+        )
     return fault
 
 
-def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> str:
-    """Come to process 0, as another one, as soon as it listens; return its verdict, "" for good."""
+def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> dict[str, Any]:
+    """Come to process 0, as another one, as soon as it listens; return its answer: its fault, "" for good."""
     place = f"process 0 at {address[0]}:{address[1]}"
     while True:
         try:
@@ -152,15 +179,16 @@ def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> str:
                 connection.sendall(json.dumps(asdict(me)).encode() + b"\n")
                 with connection.makefile("rb") as lines:
                     if line := lines.readline(1 << 16):
-                        return json.loads(line)["fault"]
+                        return {"fault": "", **json.loads(line)}
                 reason = "it closed the connection before all had come"
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = str(error) or type(error).__name__
         if time.monotonic() >= patience.end:
-            return (
+            fault = (
                 f"{me} could not meet {place} within {patience.seconds:g} s ({reason}). "
                 "Does process 0 run there, and may this host reach that port?"
             )
+            return {"fault": fault}
         patience.tell(f"{me} waits for {place}: {reason}")
         time.sleep(POLL)
 

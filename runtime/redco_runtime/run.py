@@ -1,7 +1,6 @@
 """What a work folder was trained with: its configuration, mesh and devices, kept as run.json."""
 
 import dataclasses
-import hashlib
 import json
 import typing
 from dataclasses import dataclass
@@ -56,9 +55,12 @@ class Run:
         return {name: dataclasses.asdict(self)[name] for name in RECORDED}
 
     @property
-    def fingerprint(self) -> str:
-        """The same for all processes that were started with the same settings."""
-        return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode()).hexdigest()[:16]
+    def facts(self) -> dict[str, str]:
+        """What must be the same in all processes, by name: each setting, and the mesh."""
+        record = self.record()
+        sections = record.pop("config")
+        settings = {f"{s}.{name}": v for s, part in sections.items() for name, v in part.items()}
+        return {name: str(value) for name, value in (settings | record).items()}
 
     def save(self, begun: bool = False) -> None:
         """Write run.json, by process 0. Raises UserError where another model was trained here.

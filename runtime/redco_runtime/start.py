@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jax
 
+from redco_runtime.agreement import check_shared
 from redco_runtime.checkpoint import CHECKSUMS, Checkpoints
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import (
@@ -18,12 +19,23 @@ from redco_runtime.contracts import (
 from redco_runtime.errors import UserError
 from redco_runtime.load import adopt, load
 from redco_runtime.mesh import count_parts
+from redco_runtime.progress import PROGRESS
 from redco_runtime.run import Run
 from redco_runtime.state import TrainState
 
 
+def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
+    """Refuse what no run can have, before it reads its data. Raises UserError.
+
+    The work folder is made by it, and must be one that all processes share.
+    """
+    check_settings(steps, pipeline, run.config.train)
+    PROGRESS.limit_steps(run.config.train.step_timeout)
+    check_shared(run.workdir)
+
+
 def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) -> None:
-    """Refuse settings that no run can have, before it writes anything. Raises UserError."""
+    """Refuse settings that no run can have. Raises UserError."""
     for name in ("batch_size", "micro_batches", "log_every", "eval_every", "save_every", "keep"):
         if getattr(settings, name) < 1:
             raise UserError(f"--{name.replace('_', '-')}: give a number above 0")

@@ -29,6 +29,7 @@ class TrainState:
     opt_state: PyTree  # that of optax
     variables: PyTree  # as in ModelState
     ema: PyTree  # moving average of the parameters; {} where none is wanted
+    grad_norm: jax.Array  # float32 scalar: running mean of the gradients' norm; 0 before the first
 
     @property
     def model(self) -> ModelState:
@@ -51,6 +52,7 @@ def new_state(
         opt_state=optimizer.init(model.params),
         variables=model.variables,
         ema=jax.tree.map(jnp.copy, model.params) if average else {},
+        grad_norm=jnp.zeros((), jnp.float32),
     )
 
 

@@ -82,10 +82,31 @@ def test_a_batch_that_does_not_divide_is_refused(mesh):
         to_global(sharding, 6, lambda at: {"x": at})
 
 
-@pytest.mark.parametrize("wrong", [np.zeros(3), np.float32(1)])
-def test_a_wrong_first_dim_names_the_array(sharding, wrong):
-    with pytest.raises(ValueError, match="collate gave x the shape .* for 4 examples"):
-        to_global(sharding, 4, lambda at: {"x": wrong})
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (np.zeros(3), r"gave x the shape \(3,\), whose first dim is not 4"),
+        (np.float32(1), r"gave x the shape \(\), whose first dim is not 4"),
+        (np.array([{}] * 4), "gave x the dtype object, which no device has"),
+    ],
+)
+def test_arrays_that_are_no_batch_are_named(sharding, wrong, fault):
+    where = r"\nof example \d+, \d+, \d+, \d+, at .*test_data.py:\d+: mend it there"
+    with pytest.raises(UserError, match=f"collate {fault}{where}"):
+        next(train(sharding, collate=lambda examples: {"x": wrong}))
+
+
+def test_a_batch_laid_out_unlike_those_before_is_named(sharding):
+    width = iter(range(3, 9))
+    batches = train(sharding, collate=lambda rows: {"x": np.zeros((len(rows), next(width) // 4))})
+    with pytest.raises(UserError, match=r"gave x float64\[1\] for each, and float64\[0\] in the"):
+        list(batches)
+
+
+def test_a_fault_in_a_library_is_named_by_the_line_that_called_it(sharding):
+    ragged = [{"id": [i] * (1 + i % 2)} for i in range(10)]
+    with pytest.raises(UserError, match=r"ValueError.*\nof example \d+.*, at .*test_data.py:\d+"):
+        next(train(sharding, examples=ragged))
 
 
 def test_batches_are_those_of_rows_wherever_the_run_starts(sharding):
@@ -144,7 +165,9 @@ def test_a_bad_example_is_named_at_its_batch(sharding):
     examples = [{} if i == bad else {"id": i} for i in range(10)]
     batches = train(sharding, examples=examples)
     assert next(batches)["id"].tolist() == order[:4].tolist()
-    with pytest.raises(UserError, match=rf"example {bad}: KeyError: 'id'\nat .*test_data.py:\d+"):
+    with pytest.raises(
+        UserError, match=rf"KeyError: 'id'\nof example {bad}, at .*test_data.py:\d+"
+    ):
         next(batches)
     assert not prefetch_threads()
 
@@ -154,7 +177,7 @@ def test_examples_that_fail_only_together_are_all_named(sharding):
         (example,) = examples
         return collate([example])
 
-    with pytest.raises(UserError, match=r"example \d+, \d+, \d+, \d+: ValueError"):
+    with pytest.raises(UserError, match=r"ValueError.*\nof example \d+, \d+, \d+, \d+,"):
         next(train(sharding, collate=needs_one))
 
 

@@ -1,6 +1,7 @@
 """Two processes x two devices hold the batches of one process x four, each row collated once."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
+from redco_runtime import agreement
 from redco_runtime.data import TrainBatches, eval_batches
+from redco_runtime.errors import UserError
 
 STEPS, BATCH, SIZE = 3, 8, 21
 DEVICES = np.arange(4).reshape(2, 2)  # devices 0 and 1 belong to process 0, 2 and 3 to process 1
@@ -57,12 +60,55 @@ def worker(port: str, process: str, folder: str) -> None:
                 found[f"{i}.{shard.device.id}.{start}.{stop}"] = np.asarray(shard.data)
         np.savez(Path(folder) / f"{name}.{process}.npz", **found)
 
+    (Path(folder) / f"faults.{process}").write_text(
+        "\n".join(faults_of(int(process), Path(folder)))
+    )
+
+
+def faults_of(process: int, folder: Path) -> list[str]:
+    """What each check of what the processes share says; "" where they agree."""
+    agreement.VISIBLE_WITHIN = 1.0
+    same = [{"x": np.arange(i), "text": "a"} for i in range(100)]
+    checks = [
+        partial(agreement.check_shared, folder / "shared"),
+        partial(agreement.check_shared, folder / f"own{process}"),
+        partial(agreement.check_same_examples, same),
+        partial(agreement.check_same_examples, same[process:]),
+        partial(agreement.check_same_examples, same[process:] + same[:process]),
+        partial(agreement.check_same_examples, []),
+    ]
+    faults = []
+    for check in checks:
+        try:
+            check()
+            faults.append("")
+        except UserError as fault:
+            faults.append(str(fault))
+    return faults
+
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory, run_processes):
+def folder(tmp_path_factory, run_processes):
     folder = tmp_path_factory.mktemp("found")
     run_processes(__file__, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(folder):
     return lambda name, process: np.load(folder / f"{name}.{process}.npz")
+
+
+def test_what_two_processes_do_not_share_is_named_in_both(folder):
+    faults = [(folder / f"faults.{process}").read_text().split("\n") for process in (0, 1)]
+    shared, own, same, fewer, shifted, none = faults[0]
+    assert (shared, same, none) == ("", "", "")
+    assert faults[1][0] == faults[1][2] == "" and faults[1][1].startswith("--workdir: ")
+    assert "own0 is not shared: process 1 of 2 cannot see what process 0 writes there" in own
+    assert "process 1 has other training examples than process 0: the number of examples" in fewer
+    assert "than process 0: example 0 differs" in shifted
+    assert faults[1][3:] == faults[0][3:]
+    assert not list((folder / "shared").iterdir())
 
 
 @pytest.mark.parametrize("name", MESHES)

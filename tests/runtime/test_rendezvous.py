@@ -29,12 +29,17 @@ def member(index, count=2, **changes):
     return replace(Member(index, count, f"host{index}", FACTS), **changes)
 
 
+def close(door):
+    if isinstance(door, socket.socket):
+        door.close()
+
+
 def meet_all(port, *members, timeout=10.0):
     """What each of `members` is told: None, or the fault."""
 
     def run(me):
         try:
-            return meet(me, f"localhost:{port}", timeout)
+            close(meet(me, f"localhost:{port}", timeout))
         except BootError as fault:
             return str(fault)
 
@@ -51,7 +56,10 @@ def test_all_meet_and_free_the_port(port, caplog):
 
 def test_ipv6_address(port):
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(lambda index: meet(member(index), f"[::1]:{port}", 10), (0, 1)))
+        doors = threads.map(lambda index: meet(member(index), f"[::1]:{port}", 10), (0, 1))
+        lifeline, visited = doors
+        assert visited == ("::1", lifeline.getsockname()[1])
+        lifeline.close()
 
 
 def test_missing_processes_are_named(port):
@@ -144,7 +152,7 @@ def test_strangers_and_who_left_do_not_count(port, message):
         knock(port, message)
         time.sleep(0.3)
         assert meet_all(port, member(1, 3), member(2, 3)) == [None, None]
-        first.result()
+        close(first.result())
 
 
 def test_a_stranger_who_stays_and_says_nothing_holds_up_nobody(port, caplog):
@@ -154,7 +162,7 @@ def test_a_stranger_who_stays_and_says_nothing_holds_up_nobody(port, caplog):
         with socket.create_connection(("localhost", port)):
             begin = time.monotonic()
             assert meet_all(port, member(1)) == [None]
-            first.result()
+            close(first.result())
             assert time.monotonic() - begin < rendezvous.GRACE
     assert not caplog.records
 

@@ -86,10 +86,11 @@ def test_a_record_of_before_there_was_init_is_read(tmp_path):
         Run(tmp_path, Config(), AXES, 4, "org/name").save(begun=True)
 
 
-def test_a_fingerprint_is_of_the_settings_and_not_of_the_folder(tmp_path):
+def test_facts_are_of_the_settings_and_not_of_the_folder(tmp_path):
     one, two = Run(tmp_path, Config(), AXES, 4), Run(tmp_path / "b", Config(), AXES, 4)
-    assert one.fingerprint == two.fingerprint
-    assert one.fingerprint != Run(tmp_path, Config(Model(width=5)), AXES, 4).fingerprint
+    assert one.facts == two.facts
+    wide = Run(tmp_path, Config(Model(width=5)), AXES, 4).facts
+    assert wide.items() - one.facts.items() == {("model.width", "5")}
 
 
 def test_a_folder_without_a_run(tmp_path):

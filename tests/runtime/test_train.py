@@ -4,8 +4,11 @@ And what its README says can be added to it.
 """
 
 import json
+import os
 import re
+import signal
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -22,10 +25,13 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.errors import UserError
 from redco_runtime.gradients import mean_and_gradients, weighted_sum
+from redco_runtime.guard import UnsoundError, take_step
+from redco_runtime.data import example_indices
 from redco_runtime.inference import Inference
 from redco_runtime.mesh import make_mesh
 from redco_runtime.run import Run
 from redco_runtime.state import ModelState, new_state
+from redco_runtime.stop import Stopped
 
 MESH = {"data": 2, "fsdp": 1, "model": 2}
 PROJECT = Path(__file__).parents[2] / "templates" / "project"
@@ -84,6 +90,10 @@ class Train:
     save_every: int = 2
     keep: int = 2
     seed: int = 0
+    on_nan: str = "stop"
+    max_skips: int = 1
+    step_timeout: float = 0.0
+    spike: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,12 @@ def new(w):
 @pytest.fixture(scope="module")
 def steps():
     """Steps of a linear model; steps.traced counts how often the train step was traced."""
+    with make_steps() as made:
+        yield made
+
+
+@contextmanager
+def make_steps(spike=0.0):
     traced = []
     with jax.set_mesh(make_mesh(MESH)):
         mesh = jax.sharding.get_mesh()
@@ -131,7 +147,7 @@ def steps():
             )
             params = jax.tree.map(lambda p, g: p - 0.1 * g, state.params, grads)
             values = {"loss": value, "learning_rate": 0.1, "grad_norm": jnp.abs(grads["w"]).sum()}
-            return replace(state, step=state.step + 1, params=params), values
+            return take_step(state, {"params": params}, values, spike)
 
         abstract = jax.tree.map(
             lambda leaf: leaf.update(sharding=whole), jax.eval_shape(new, jnp.zeros(4))
@@ -230,17 +246,15 @@ def test_the_last_step_is_logged_evaluated_and_saved_whatever_the_intervals(run,
 
 
 def test_an_interrupted_run_goes_on_where_it_was(run, emitted, tmp_path, monkeypatch):
-    class Interrupted(emitted.Pace):
-        calls = 0
-
-        def __call__(self, result):
-            self.calls += 1
-            if self.calls == 4:
+    class Interrupted(emitted.Guard):
+        def __call__(self, step, values):
+            if step == 4:
                 raise KeyboardInterrupt
+            super().__call__(step, values)
 
     run(tmp_path / "straight")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(emitted, "Pace", Interrupted)
+        patch.setattr(emitted, "Guard", Interrupted)
         run(tmp_path / "stopped")
     assert [line["step"] for line in read(tmp_path / "stopped" / "metrics.jsonl")] == [1, 2, 3]
     assert [path.name for path in (tmp_path / "stopped" / "checkpoints").iterdir()] == ["2"]
@@ -251,6 +265,90 @@ def test_an_interrupted_run_goes_on_where_it_was(run, emitted, tmp_path, monkeyp
             for folder in ("straight", "stopped")
         )
         assert stopped == straight
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_saves_the_step_and_the_run_goes_on_from_there(
+    run, emitted, tmp_path, monkeypatch, number
+):
+    class Signalled(emitted.Guard):
+        def __call__(self, step, values):
+            super().__call__(step, values)
+            if step == 3:
+                os.kill(os.getpid(), number)
+                stop.heard.wait(5)
+
+    class Heard(emitted.Stop):
+        def __init__(self):
+            nonlocal stop
+            super().__init__()
+            stop = self
+
+    stop, before = None, signal.getsignal(number)
+    run(tmp_path / "straight")
+    with monkeypatch.context() as patch, pytest.raises(Stopped, match="step 3 is saved") as ended:
+        patch.setattr(emitted, "Guard", Signalled)
+        patch.setattr(emitted, "Stop", Heard)
+        run(tmp_path / "stopped", save_every=100)
+    assert ended.value.code == 75 and signal.getsignal(number) == before
+    assert [path.name for path in (tmp_path / "stopped" / "checkpoints").iterdir()] == ["3"]
+    run(tmp_path / "stopped", save_every=100)
+    straight, stopped = (
+        [line["loss"] for line in read(tmp_path / name / "metrics.jsonl")]
+        for name in ("straight", "stopped")
+    )
+    assert stopped == straight
+
+
+def bad_examples(n, *, at, value):
+    rows = examples(n)
+    for index in at:
+        rows[index]["x"] = np.full(4, value, np.float32)
+    return rows
+
+
+def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_a_checkpoint(
+    run, tmp_path, monkeypatch
+):
+    bad = int(example_indices(0, 4, 4, 40)[1])  # of step 5
+    monkeypatch.setattr(
+        PIPELINE, "examples", lambda config: (bad_examples(40, at=[bad], value=np.nan), [])
+    )
+    with pytest.raises(UnsoundError) as ended:
+        run(tmp_path, save_every=5, steps=9)
+    assert ended.value.code == 3
+    indices = ", ".join(map(str, example_indices(0, 4, 4, 40)))
+    assert f"step 5: loss nan, gradient norm nan. Its examples: {indices}." in str(ended.value)
+    assert not list((tmp_path / "checkpoints").glob("[0-9]*"))
+
+
+def test_an_update_that_is_left_out_changes_nothing_but_the_step(
+    run, tmp_path, monkeypatch, capsys
+):
+    bad = int(example_indices(0, 4, 4, 40)[1])
+    monkeypatch.setattr(
+        PIPELINE, "examples", lambda config: (bad_examples(40, at=[bad], value=np.inf), [])
+    )
+    run(tmp_path, steps=6, on_nan="skip", eval_every=99)
+    lines = read(tmp_path / "metrics.jsonl")
+    assert [line["loss"] is None for line in lines] == [False] * 4 + [True, False]
+    assert "sound" not in lines[0]
+    assert "left out, 1 in a row: step 5: loss " in capsys.readouterr().out
+    every = bad_examples(40, at=range(40), value=np.inf)
+    monkeypatch.setattr(PIPELINE, "examples", lambda config: (every, []))
+    with pytest.raises(UnsoundError, match="step 2: .*--max-skips 1 such updates in a row"):
+        run(tmp_path / "all", steps=6, on_nan="skip", eval_every=99)
+
+
+def test_a_gradient_far_above_its_mean_is_a_spike(emitted, tmp_path, monkeypatch):
+    far = int(example_indices(0, 4, 4, 40)[1])
+    monkeypatch.setattr(
+        PIPELINE, "examples", lambda config: (bad_examples(40, at=[far], value=1e3), [])
+    )
+    config = Config(train=Train(steps=9, spike=10.0, save_every=2))
+    with make_steps(spike=10.0) as steps, pytest.raises(UnsoundError, match="step 5: .*--spike 10"):
+        emitted.train(steps, Run(tmp_path, config, MESH, None))
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["2", "4"]
 
 
 @pytest.mark.parametrize("setting", ["batch_size", "micro_batches", "log_every", "keep"])
@@ -307,7 +405,7 @@ def test_scores_without_their_settings_are_refused(run, tmp_path, monkeypatch):
 LOG, EVALUATION, SHOW = (
     "                if last or done % settings.log_every == 0:\n"
     "                    metrics.log(done, values, batches.count)\n",
-    "        evaluate = Evaluation(steps, pipeline, run, held_out, metrics)\n",
+    "        evaluate = Evaluation(steps, pipeline, run, held_out, metrics, stop)\n",
     "                if last or done % settings.eval_every == 0:\n"
     "                    evaluate(done, state)\n",
 )

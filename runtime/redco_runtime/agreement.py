@@ -1,0 +1,87 @@
+"""What all processes of a run must see alike: the work folder, and the examples."""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from redco_runtime.contracts import Example
+from redco_runtime.errors import UserError, first, writing
+
+# Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
+VISIBLE_WITHIN = 60.0
+SAMPLES = (
+    32  # examples that are compared, spread over all: a shifted or reordered file differs in most
+)
+
+
+def check_shared(folder: Path) -> None:
+    """Raise UserError where `folder` cannot be written, or is another one on some host.
+
+    Checkpoints would otherwise wait for the files of the other processes for an hour.
+    """
+    token = int(multihost_utils.broadcast_one_to_all(np.int32(time.time_ns() % 2**31)))
+    path = folder / f".seen-by-all-{token}"
+    if jax.process_index() == 0:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    multihost_utils.sync_global_devices("the work folder has a token")
+    until = time.monotonic() + VISIBLE_WITHIN
+    while not (seen := path.exists()) and time.monotonic() < until:
+        list(folder.glob("*"))  # makes NFS look again
+        time.sleep(0.2)
+    seen_by = np.atleast_1d(multihost_utils.process_allgather(np.bool_(seen)))
+    blind = np.flatnonzero(~seen_by).tolist()
+    if jax.process_index() == 0:
+        path.unlink(missing_ok=True)
+    if blind:
+        raise UserError(
+            f"--workdir: {folder} is not shared: process {_numbers(blind)} of {jax.process_count()} "
+            "cannot see what process 0 writes there; name a folder of a file system that all hosts have"
+        )
+
+
+def check_same_examples(examples: Sequence[Example]) -> None:
+    """Raise UserError where the processes have not the same examples: their batches would be wrong."""
+    if jax.process_count() == 1:
+        return
+    size = len(examples)
+    some = sorted({*np.linspace(0, size - 1, SAMPLES).astype(int).tolist()}) if size else []
+    words = [digest(size), *(digest(examples[index]) for index in some)]
+    theirs = multihost_utils.process_allgather(np.array(_fixed(words), np.uint32))
+    if other := np.flatnonzero((theirs != theirs[0]).any(axis=1)).tolist():
+        column = int(np.flatnonzero(theirs[other[0]] != theirs[0])[0])
+        what = f"example {some[column - 1]}" if column else "the number of examples"
+        raise UserError(
+            f"examples() in pipeline.py: process {_numbers(other)} has other training examples than "
+            f"process 0: {what} differs; give all hosts the same files, and read them in one order"
+        )
+
+
+def digest(value: Any) -> int:
+    """Return 32 bits that stand for the content of nested dicts, lists, arrays and plain values."""
+    text = json.dumps(value, sort_keys=True, default=_plain)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+
+
+def _plain(value: Any) -> Any:
+    array = np.asarray(value)
+    if array.dtype.kind == "O":
+        return str(type(value))
+    return [str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
+
+
+def _fixed(words: list[int]) -> list[int]:
+    """Return SAMPLES + 1 words, so that processes with few examples compare with those with many."""
+    return words + [0] * (SAMPLES + 1 - len(words))
+
+
+def _numbers(indices: Sequence[int]) -> str:
+    return ", ".join(first([str(index) for index in indices], 8))

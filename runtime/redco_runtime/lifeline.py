@@ -1,0 +1,204 @@
+"""Who of a run is still there: all end with one that is gone, silent, has failed or is stuck.
+
+A thread of each process tells process 0 every second what the process does, on a connection of its
+own, and hears from it. So the last line of each says which process went, where and why. JAX alone ends
+some with an error of their network, some with a stack of C++, and some never.
+"""
+
+import asyncio
+import atexit
+import faulthandler
+import json
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from redco_runtime.progress import PROGRESS, STEPPING, Doing
+from redco_runtime.rendezvous import Door, Member
+
+BEAT = 1.0  # seconds between two lines
+# Seconds without a line after which a process is taken to be stopped or cut off: more than whatever holds
+# the lock of Python for long, such as a large array that is parsed.
+SILENCE = 20.0
+SETTLE = 2.0  # seconds in which a cause arrives whose consequence in another process was faster
+KINDS = (
+    "gone",
+    "silent",
+    "failed",
+    "late",
+)  # of faults; of several, the first of these is the cause
+GONE = "is gone without a word: killed, by hand or for want of memory, or its host is down"
+SILENT = "is silent for {:.0f} s: stopped, or its network is cut"
+FAILED = 1  # exit code
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a run ends: process `index` is or has what `text` says."""
+
+    kind: str
+    index: int
+    text: str
+
+
+class Lifeline:
+    """This process among those of its run; where it is alone, it has a deadline only.
+
+    door: of process 0 the socket where it listens, of the others its (host, port); None for one process.
+    """
+
+    def __init__(self, me: Member, door: Door | None = None) -> None:
+        self._me, self._door = me, door
+        self._names = {me.index: str(me)}
+        self._lines: dict[int, asyncio.StreamWriter] = {}  # to the processes that are heard
+        self._doing: dict[int, Doing] = {}
+        self._faults: list[Fault] = []
+        self._failure: Fault | None = None  # of this process
+        self._heard, self._left = threading.Event(), False
+        self._loop = asyncio.new_event_loop()
+        run = self._loop.create_task(self._run())
+        target = self._loop.run_until_complete
+        threading.Thread(target=target, args=[run], name="lifeline", daemon=True).start()
+        atexit.register(self.leave)
+
+    def fail(self, reason: str) -> None:
+        """Say why this process ends; return when all know the cause, which may be another's."""
+        self._failure = Fault("failed", self._me.index, f"has failed: {reason}")
+        self._loop.call_soon_threadsafe(self._note, self._failure)
+        self._heard.wait(SETTLE + 3 * BEAT if self._door else 0)
+
+    def leave(self) -> None:
+        """Say goodbye: from here on nobody ends because this process is gone."""
+        if self._door and not self._left:
+            self._left = True
+            said = asyncio.run_coroutine_threadsafe(self._say({"bye": True}), self._loop)
+            with suppress(TimeoutError):
+                said.result(BEAT)
+
+    async def _run(self) -> None:
+        if isinstance(self._door, tuple):
+            visit = self._loop.create_task(self._visit(*self._door))  # noqa: F841 (keeps it alive)
+        elif self._door:
+            await asyncio.start_server(self._welcome, sock=self._door)
+        while not self._left:
+            await asyncio.sleep(BEAT)
+            doing = PROGRESS.doing
+            self._doing[self._me.index] = doing
+            await self._say({"doing": [doing.what, doing.step, doing.seconds]})
+            if doing.seconds > (most := PROGRESS.deadline()):
+                self._note(Fault("late", self._me.index, f"{doing} takes longer than {most:.0f} s"))
+            judge = self._me.index == 0 or any(fault.index == 0 for fault in self._faults)
+            if self._faults and judge:
+                await asyncio.sleep(SETTLE)
+                fault = self._cause()
+                text = f"{self._names[fault.index]} {fault.text}"
+                await self._say({"end": [fault.kind, fault.index, text]})
+                self._end(fault.kind, fault.index, text)
+
+    async def _welcome(self, words: asyncio.StreamReader, line: asyncio.StreamWriter) -> None:
+        """Hear, as process 0, one of the others."""
+        with suppress(OSError, ValueError, TypeError, KeyError):  # a port scanner may knock too
+            hello = json.loads(await words.readline())
+            self._names[index := int(hello["index"])] = hello["name"]
+            self._lines[index] = line
+            await self._hear(index, words)
+
+    async def _visit(self, host: str, port: int) -> None:
+        """Hear process 0, as one of the others."""
+        self._names[0] = f"process 0 on {host}"
+        try:
+            words, self._lines[0] = await asyncio.open_connection(host, port)
+        except OSError as error:
+            print(f"boot: {self._me} does not reach {host}:{port}, where it would learn which process "
+                  f"is gone: {error}", file=sys.stderr, flush=True)  # fmt: skip
+            return
+        await self._say({"index": self._me.index, "name": str(self._me)})
+        await self._hear(0, words)
+
+    async def _hear(self, index: int, words: asyncio.StreamReader) -> None:
+        """Take what a process says, until it leaves, or is lost."""
+        while True:
+            try:
+                text = await asyncio.wait_for(words.readline(), SILENCE)
+            except TimeoutError:
+                self._note(Fault("silent", index, SILENT.format(SILENCE)))
+                break
+            except OSError:
+                text = b""
+            if not text.endswith(b"\n"):
+                self._note(Fault("gone", index, GONE))
+                break
+            match json.loads(text):
+                case {"doing": [what, step, seconds]}:
+                    self._doing[index] = Doing(what, step, time.monotonic() - seconds)
+                case {"fault": [kind, reason]}:
+                    self._note(Fault(kind, index, reason))
+                case {"end": [kind, culprit, reason]}:
+                    self._end(kind, culprit, reason)
+                case {"bye": True}:
+                    break
+        self._lines.pop(index).close()
+
+    async def _say(self, words: dict[str, Any]) -> None:
+        """Send a line to all that this process hears."""
+        for line in list(self._lines.values()):
+            with suppress(OSError):
+                line.write(json.dumps(words).encode() + b"\n")
+                await asyncio.wait_for(line.drain(), BEAT)
+
+    def _note(self, fault: Fault) -> None:
+        """Take a fault, and tell process 0 of one that is of this process."""
+        if self._left or fault in self._faults:
+            return
+        self._faults.append(fault)
+        if fault.index == self._me.index and self._me.index:
+            self._loop.create_task(self._say({"fault": [fault.kind, fault.text]}))
+
+    def _cause(self) -> Fault:
+        """Return the fault that the others follow from."""
+        fault = min(self._faults, key=lambda fault: KINDS.index(fault.kind))
+        if fault.kind != "late" or len(self._doing) < 2:
+            return fault
+        last = min(self._doing, key=lambda index: _order(self._doing[index]))
+        first = max(self._doing.values(), key=_order)
+        if _order(self._doing[last]) == _order(first):
+            return Fault("late", 0, f"and all others: {fault.text}")
+        doing = self._doing[last]
+        return Fault(
+            "late", last, f"is at {doing} for {doing.seconds:.0f} s; others are at {first}"
+        )
+
+    def _end(self, kind: str, culprit: int, text: str) -> None:
+        """End this process, with the cause as its last line; with its own, if that is the cause."""
+        self._heard.set()
+        if kind == "failed" and self._failure:
+            if culprit == self._me.index or text.endswith(self._failure.text):
+                return
+        if kind == "late":
+            faulthandler.dump_traceback(all_threads=True)
+        sys.stdout.flush()
+        print(f"boot: {text}", file=sys.stderr, flush=True)
+        os._exit(FAILED)
+
+
+_lifelines: list[Lifeline] = []  # of this process: one, from its boot on
+
+
+def connect(me: Member, door: Door | None = None) -> None:
+    """Begin to watch, and to be watched; `door` is that of `meet`."""
+    _lifelines.append(Lifeline(me, door))
+
+
+def fail(reason: str) -> None:
+    """Tell all processes of the run that this one ends, and why; return when they know."""
+    for lifeline in _lifelines:
+        lifeline.fail(reason)
+
+
+def _order(doing: Doing) -> tuple[int, int]:
+    """Return how far a process is, for a comparison."""
+    return doing.step, STEPPING.index(doing.what) if doing.what in STEPPING else len(STEPPING)

@@ -1,0 +1,82 @@
+"""Signals: whichever process gets one, all of them save the same step and leave."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import AbstractContextManager
+
+import jax
+from jax.experimental import multihost_utils
+
+from redco_runtime.errors import UserError
+
+INTERRUPTED = 130  # exit code of a shell for what Ctrl-C ended
+
+
+class Stopped(UserError):  # noqa: N818 (it is no error)
+    """A signal ended the run early; what it did is saved."""
+
+    code, kind = 75, "stopped"  # EX_TEMPFAIL of sysexits.h: the same command goes on
+    together = True
+
+
+class Stop(AbstractContextManager["Stop"]):
+    """From `with` on, SIGTERM, SIGHUP and Ctrl-C ask the run to stop; a second Ctrl-C ends it at once.
+
+    Where there are several processes, JAX's preemption service catches SIGTERM and lets all of them
+    agree on the step; the other signals are sent on to it.
+    """
+
+    def __init__(self) -> None:
+        self._several = jax.process_count() > 1
+        self.heard = threading.Event()  # a signal came to this process
+        self._calls = 0
+        self._agreed = False
+
+    def __call__(self) -> bool:
+        """Return whether to stop here; once true, it stays. All processes ask equally often."""
+        self._calls += 1
+        if self._several:
+            self._agreed |= multihost_utils.reached_preemption_sync_point(self._calls)
+        return self._agreed or (not self._several and self.heard.is_set())
+
+    def __enter__(self) -> "Stop":
+        ours = [signal.SIGINT, signal.SIGHUP, *([] if self._several else [signal.SIGTERM])]
+        # Not those that nohup and the like have switched off.
+        ours = [number for number in ours if signal.getsignal(number) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, _wait) for number in ours}
+        # A handler of Python's runs between two lines of it, which a step on the devices holds up: so
+        # a thread is told of each signal as it comes.
+        self._ears, self._mouth = socket.socketpair()
+        self._mouth.setblocking(False)
+        self._fd = signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
+        threading.Thread(target=self._listen, args=[self._ears], daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._fd)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._mouth.close()
+
+    def _listen(self, ears: socket.socket) -> None:
+        interrupts = 0
+        with ears:
+            while numbers := ears.recv(1):
+                number = numbers[0]
+                interrupts += number == signal.SIGINT
+                if interrupts > 1:
+                    print("stopped at once: what was saved before is whole", file=sys.stderr)
+                    os._exit(INTERRUPTED)
+                if number in self._before:
+                    name = signal.Signals(number).name
+                    print(f"{name}: saving after this step, then stopping", file=sys.stderr)
+                    self.heard.set()
+                    if self._several:
+                        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _wait(*_: object) -> None:
+    """Do nothing, as the handler of a signal: the thread has it."""

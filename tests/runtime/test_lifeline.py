@@ -1,0 +1,111 @@
+"""Processes that watch each other: each says which one went, and how, and none stays."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RUNTIME = Path(__file__).parents[2] / "runtime"
+
+PROGRAM = """
+import sys, time
+from redco_runtime import lifeline, rendezvous
+from redco_runtime.progress import PROGRESS
+lifeline.BEAT, lifeline.SILENCE, lifeline.SETTLE = 0.2, 2.0, 0.5
+port, index, fault = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+me = rendezvous.Member(index, 3, f"host{index}", {})
+lifeline.connect(me, rendezvous.meet(me, f"localhost:{port}", 20))
+PROGRESS.limit_steps(2.0)
+PROGRESS.at("the examples" if index == 1 else "the devices", 7)
+print("there", flush=True)
+sys.stdin.readline()
+if index == 1:
+    if fault == "fail":
+        lifeline.fail("KeyError: 'x'")
+        raise SystemExit(2)
+    if fault == "leave":
+        raise SystemExit(0)
+if fault == "hang":
+    time.sleep(30)
+for step in range(600 if fault != "leave" else 20):
+    PROGRESS.at("the devices", 8 + step)
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """run(fault): three processes; [(exit code, last line of stderr)] after it befalls process 1, or 0."""
+    running = []
+
+    def run(fault, act=lambda processes: None):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+        env = os.environ | {"PYTHONPATH": str(RUNTIME)}
+        for index in range(3):
+            command = [sys.executable, "-c", PROGRAM, str(port), str(index), fault]
+            running.append(subprocess.Popen(command, env=env, text=True, **pipes))
+        for process in running:
+            assert process.stdout.readline() == "there\n", process.stderr.read()
+        time.sleep(0.5)  # until all have come to the lifeline
+        for process in running:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        act(running)
+        for process in running:
+            if fault != "stop" or process is not running[1]:
+                process.wait(30)
+        running[1].kill()
+        ends = [(process.wait(), process.stderr.read().splitlines()) for process in running]
+        return [(code, lines[-1] if lines else "") for code, lines in ends]
+
+    yield run
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+GONE = "is gone without a word: killed, by hand or for want of memory, or its host is down"
+
+
+def test_a_process_that_is_killed(run):
+    ends = run("kill", lambda processes: processes[1].kill())
+    assert ends[1][0] == -signal.SIGKILL
+    assert ends[0] == ends[2] == (1, f"boot: process 1 on host1 {GONE}")
+
+
+def test_process_0_is_killed(run):
+    ends = run("kill", lambda processes: processes[0].kill())
+    assert ends[1] == ends[2] == (1, f"boot: process 0 on localhost {GONE}")
+
+
+def test_a_process_that_is_stopped(run):
+    ends = run("stop", lambda processes: processes[1].send_signal(signal.SIGSTOP))
+    line = "boot: process 1 on host1 is silent for 2 s: stopped, or its network is cut"
+    assert ends[0] == ends[2] == (1, line)
+
+
+def test_a_process_that_fails(run):
+    ends = run("fail")
+    assert ends[1] == (2, "")  # it has said it itself
+    assert ends[0] == ends[2] == (1, "boot: process 1 on host1 has failed: KeyError: 'x'")
+
+
+def test_a_process_that_hangs(run):
+    ends = run("hang")
+    assert {code for code, _ in ends} == {1}
+    assert len({line for _, line in ends}) == 1
+    line = ends[0][1]
+    assert line.startswith("boot: process 1 on host1 is at the examples of step 7 for ")
+    assert line.endswith(" s; others are at the devices of step 7")
+
+
+def test_a_process_that_leaves_is_not_missed(run):
+    assert run("leave") == [(0, "")] * 3

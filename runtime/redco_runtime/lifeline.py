@@ -100,7 +100,7 @@ class Lifeline:
                 self._end(fault.kind, fault.index, text)
 
     async def _welcome(self, words: asyncio.StreamReader, line: asyncio.StreamWriter) -> None:
-        """Hear, as process 0, one of the others."""
+        """Listen, as process 0, to one of the others."""
         with suppress(OSError, ValueError, TypeError, KeyError):  # a port scanner may knock too
             hello = json.loads(await words.readline())
             self._names[index := int(hello["index"])] = hello["name"]
@@ -108,7 +108,7 @@ class Lifeline:
             await self._hear(index, words)
 
     async def _visit(self, host: str, port: int) -> None:
-        """Hear process 0, as one of the others."""
+        """Listen to process 0, as one of the others."""
         self._names[0] = f"process 0 on {host}"
         try:
             words, self._lines[0] = await asyncio.open_connection(host, port)
@@ -144,7 +144,7 @@ class Lifeline:
         self._lines.pop(index).close()
 
     async def _say(self, words: dict[str, Any]) -> None:
-        """Send a line to all that this process hears."""
+        """Write a line to all that this process hears."""
         for line in list(self._lines.values()):
             with suppress(OSError):
                 line.write(json.dumps(words).encode() + b"\n")
@@ -189,7 +189,7 @@ _lifelines: list[Lifeline] = []  # of this process: one, from its boot on
 
 
 def connect(me: Member, door: Door | None = None) -> None:
-    """Begin to watch, and to be watched; `door` is that of `meet`."""
+    """Watch, and be watched, from here on; `door` is that of `meet`."""
     _lifelines.append(Lifeline(me, door))
 
 

@@ -37,13 +37,13 @@ class Progress:
         self._steps = deque[float](maxlen=100)  # seconds of the last ones
 
     def at(self, what: str, step: int = 0) -> None:
-        """Note what begins now, and with it its deadline."""
+        """Take what begins now, and with it its deadline."""
         if self.doing.what == "the devices":
             self._steps.append(self.doing.seconds)
         self.doing = Doing(what, step)
 
     def limit_steps(self, seconds: float) -> None:
-        """Set the deadline of a step; 0: SLOWEST medians of those so far, LEAST seconds at least."""
+        """Make the deadline of a step this; 0: SLOWEST medians of those so far, LEAST seconds at least."""
         self._limit = seconds
 
     def deadline(self) -> float:

@@ -79,4 +79,4 @@ class Stop(AbstractContextManager["Stop"]):
 
 
 def _wait(*_: object) -> None:
-    """Do nothing, as the handler of a signal: the thread has it."""
+    """Leave a signal, as its handler, to the thread."""

@@ -63,6 +63,7 @@ COLUMNS = {
     "bound": "bound",
     "peak": "peak GiB",
     "ratio": "FLOPs / model FLOPs",
+    "waited": "waited ms",
     "squares": "S x S GB",
     "gathered": "gathered GB",
     "scattered": "scattered GB",
@@ -79,6 +80,7 @@ without devices, with no flag but the batch of the row (B examples of S tokens o
 - peak: GiB of arguments and temporaries.
 - FLOPs / model FLOPs: of the products and of cuDNN's attention; 1.00 where nothing is computed twice. Model
   FLOPs: 6 a token and parameter that it is multiplied with, and those of causal attention (Kaplan et al. 2020).
+- waited: for collectives, with nothing to compute meanwhile ([exposed.py](exposed.py)), at 360 GB/s of NVLink.
 - S x S: bytes read and written of arrays with two dims of S. Where a width of the model is S, counted with S + 128.
 - gathered, scattered: bytes of the whole arrays.
 
@@ -112,7 +114,15 @@ def read(text: str) -> dict[str, list[str]]:
 
 def cells_of(record: dict[str, Any]) -> list[str]:
     """Return the cells of a record; "" for what is not there."""
-    places = {"bound": 2, "ratio": 2, "peak": 1, "gathered": 1, "scattered": 1, "squares": 0}
+    places = {
+        "bound": 2,
+        "ratio": 2,
+        "peak": 1,
+        "gathered": 1,
+        "scattered": 1,
+        "waited": 0,
+        "squares": 0,
+    }
     return [f"{record[k]:.{places[k]}f}" if k in record else "" for k in COLUMNS]
 
 

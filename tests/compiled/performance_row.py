@@ -50,6 +50,7 @@ def measure(row: Row, folder: Path) -> dict[str, Any]:
         flops = model_flops(step, row) / count
         seconds = max(cost["seconds"], cost["link"])
         record |= {"bound": flops / H100.flops / seconds, "ratio": cost["flops"] / flops}
+        record |= {"waited": 1000 * cost["exposed"]}
     return record
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
+from compiled.exposed import exposed_seconds
 from compiled.hlo import KINDS, collectives, size
 from compiled.instructions import ARRAY, OPERAND, Instruction, Program, shapes
 from compiled.products import attention_flops, product_flops
@@ -45,6 +46,7 @@ def bound(text: str, devices: int, machine: Machine, length: int) -> dict[str, f
     """Return what one run of a program costs each device.
 
     seconds: of all kernels; of them products, attention, other.  link: seconds of the collectives.
+    exposed: of those, the ones that nothing is computed beside.
     flops: of products and attention.  squares: bytes of arrays length x length that are read and written.
     """
     program = Program(text)
@@ -64,9 +66,14 @@ def bound(text: str, devices: int, machine: Machine, length: int) -> dict[str, f
         return costs
 
     link = sum(one.sent(devices) for one in collectives(text, devices)) / machine.link
+
+    def seconds(computation: str, one: Instruction) -> float:
+        return _cost(program, computation, one, machine, length).get("seconds", 0.0)
+
     return {**dict.fromkeys(("products", "attention", "other", "squares"), 0.0)} | {
         **total(program.entry),
         "link": link,
+        "exposed": exposed_seconds(program, devices, machine.link, seconds),
     }
 
 

@@ -79,8 +79,27 @@ def test_the_table_is_written_and_read_alike():
         "peak": 21.4,
         "squares": 0.0,
         "gathered": 2.0,
+        "waited": 4.0,
         "scattered": 1.0,
     }
-    tpu = {name: value for name, value in record.items() if name not in ("bound", "ratio")}
+    tpu = {
+        name: value for name, value in record.items() if name not in ("bound", "ratio", "waited")
+    }
     cells = {ROWS[0].name: cells_of(record), ROWS[-1].name: cells_of(tpu)}
     assert read(written(cells)) == cells
+
+
+GATHERS = [
+    "%s = (bf16[2,8]{1,0}, bf16[4,8]{1,0}) all-gather-start(%x), channel_id=1, dimensions={0}",
+    "%n = bf16[4,8]{1,0} negate(%x)",
+    "%d = bf16[4,8]{1,0} all-gather-done(%s)",
+]
+
+
+def test_a_collective_waits_for_as_long_as_nothing_is_computed_beside_it():
+    text = "\n".join(
+        ["ENTRY %main (p: f32[]) -> f32[] {", *(f"  {line}" for line in (X, *GATHERS)), "}"]
+    )
+    slow = Machine(1.0, 1.0, 0.1)  # a device sends half of 64 bytes: 320 seconds, beside 128
+    assert bound(text, 2, slow, 8)["exposed"] == 320 - 128
+    assert bound(text, 2, UNIT, 8)["exposed"] == 0

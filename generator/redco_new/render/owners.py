@@ -26,6 +26,7 @@ OWNERS = (
     ("{package}/export.py", YOURS),
     ("{package}/sharding.py", GENERATED),
     ("{package}/steps.py", GENERATED),
+    ("{package}/xla_flags.py", GENERATED),
     ("{package}/boot.py", GENERATED),
     ("launch/*", GENERATED),
     ("redco_runtime/*", GENERATED),

@@ -1,0 +1,57 @@
+"""Options of XLA's compilers, by platform, which go with one program and not with the environment."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from redco_runtime.errors import UserError
+
+Options = Mapping[str, str | bool]
+
+# What XLA says of an option that it does not have. Of --name in the environment, it ends the process.
+UNKNOWN = "No such compile option"
+
+
+def compiler_options(table: Mapping[str, Options]) -> dict[str, Any]:
+    """Return the options of `table` for the platform of the mesh in place: those that its XLA has.
+
+    table: platform, such as "gpu" or "tpu" -> options by name, without dashes. One that XLA_FLAGS or
+    LIBTPU_INIT_ARGS sets is left to them. One that this XLA does not have is said in a line. Raises
+    UserError for a value that XLA refuses.
+    """
+    environment = " ".join(os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS"))
+    said = re.findall(r"--(\w+)", environment)
+    platform = jax.sharding.get_mesh().devices.flat[0].platform
+    wanted = {name: value for name, value in table.get(platform, {}).items() if name not in said}
+    refused = _refusal(wanted)
+    if not refused:
+        return wanted
+    options = {}
+    for name, value in wanted.items():
+        refused = _refusal({name: value})
+        if not refused:
+            options[name] = value
+        elif UNKNOWN not in refused:
+            raise UserError(f"xla_flags.py: {name} = {value!r}: {refused}")
+        elif jax.process_index() == 0:
+            print(f"note: xla_flags.py: this XLA has no {name}", file=sys.stderr, flush=True)
+    return options
+
+
+def _refusal(options: Options) -> str:
+    """Return why XLA refuses to compile with these options, "" where it does not."""
+    if not options:
+        return ""
+    place = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
+    one = jax.ShapeDtypeStruct((), "float32", sharding=place)
+    program = jax.jit(lambda x: x + 1, out_shardings=place)
+    try:
+        program.lower(one).compile(compiler_options={**options})
+    except jax.errors.JaxRuntimeError as error:
+        return str(error).splitlines()[0]
+    return ""

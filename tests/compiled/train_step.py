@@ -5,6 +5,7 @@ Runs in the environment of targets.py.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -71,7 +72,7 @@ def compile_train(
     preset = config.PRESETS["full"]
     model = replace(preset.model, **{"max_positions": max(length, 1)} | dict(sizes))
     run = replace(preset, model=model, train=replace(preset.train, batch_size=rows))
-    with jax.set_mesh(mesh):
+    with jax.set_mesh(mesh), contextlib.redirect_stdout(sys.stderr):  # stdout is the caller's
         built = steps.build(run)
         ids = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=built.batch)
         batch = {

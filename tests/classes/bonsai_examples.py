@@ -77,6 +77,16 @@ def efficientnet_full():
     return {"cfg": modeling("efficientnet").ModelConfig.b7()}, image(600)
 
 
+class EfficientNet(nnx.Module):
+    """Its dropout has no stream of random numbers: it trains without."""
+
+    def __init__(self, cfg, *, rngs):
+        self.net = modeling("efficientnet").EfficientNet(cfg, rngs=rngs)
+
+    def __call__(self, x):
+        return self.net(x, training=False)
+
+
 class Gemma3(nnx.Module):
     """Its cache is a list of modules, which a call changes."""
 

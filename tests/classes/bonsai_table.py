@@ -59,7 +59,7 @@ FAMILIES = (
     Family("convnext", "ConvNeXt", "classify", "ConvNeXt"),
     Family("densenet121", "DenseNet", "classify"),
     Family("dinov3", "Dinov3ViTModel", "regress", output="pooler_output"),
-    Family("efficientnet", "EfficientNet", "classify"),
+    Family("efficientnet", "EfficientNet", "classify", "EfficientNet"),
     Family("gemma3", "Gemma3Model", "lm", "Gemma3"),
     Family("llada", "LLaDAModel", "lm", "LLaDA"),
     Family("mamba2", "Mamba2ForCausalLM", "lm"),

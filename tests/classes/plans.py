@@ -20,9 +20,9 @@ RESIDUAL = dims(
 )
 
 HAND = {
-    "gpt2": dims(
-        first="wte/embedding attn/c_proj/kernel c_fc/bias mlp/c_proj/kernel c_attn/bias",
-        second="c_attn/kernel c_fc/kernel",
+    "gpt2": dims(  # its kernels are (out, in)
+        first="wte/embedding c_attn/kernel c_attn/bias c_fc/kernel c_fc/bias",
+        second="attn/c_proj/kernel mlp/c_proj/kernel",
     ),
     "bart": dims(
         first="shared/embedding out_proj/kernel fc2/kernel fc1/bias q_proj/bias k_proj/bias v_proj/bias",

@@ -21,9 +21,10 @@ tests of its project are run. At real widths (`large`; two layers) the emitted t
 that are not here: the bytes that a device sends, in MB, in the layout of the project and in
 [the plan by hand](plans.py), of the same parameters.
 
-The rows of today were measured at different states of a day's work, and not every class was: "-".
+The rows of today are no whole run: "-" was not measured, and the bytes of classes whose layout no later change touched
+were compiled before it. A class whose note gives a reason does not hold what it should.
 
-Seconds are of the command that creates the project, on two busy cores. *wrapper*: whether the class had to be
+Seconds are of the command that creates the project, on two cores that other work kept busy (load 10 to 16). *wrapper*: whether the class had to be
 called from one of our own. *held*: the share of the parameters that a device holds, 25 % at best.
 """
 COLUMNS = (
@@ -61,7 +62,8 @@ def cells(record: Mapping[str, Any]) -> list[str]:
     bytes_ = [f"{one['bytes'] / 1e6:.1f}" if "bytes" in one else "-" for one in layouts]
     held = f"{100 * layouts[0]['held']:.0f} %" if "held" in layouts[0] else "-"
     losses = ", ".join(f"{loss:.3f}" for loss in record.get("losses", ())) or "-"
-    return [f"{record.get('seconds', 0):.0f}", losses, record.get("tests", "-"), *bytes_, held]
+    seconds = f"{record['seconds']:.0f}" if "seconds" in record else "-"
+    return [seconds, losses, record.get("tests", "-"), *bytes_, held]
 
 
 def written(records: Mapping[str, Mapping[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.errors import UserError
-from redco_runtime.mesh import axes_of
+from redco_runtime.mesh import axes_of, free_axes
 
 _TABLE: ContextVar[Mapping[str, P] | None] = ContextVar("activations", default=None)
 
@@ -42,16 +42,20 @@ def lay_out(x: jax.Array, name: str) -> jax.Array:
 def spec_of(shape: tuple[int, ...], name: str) -> P:
     """Return the spec of an activation in the table in place; all whole where there is no table.
 
-    A dim that its axes do not divide is whole. Raises UserError if the table does not have the name.
+    A dim that its axes do not divide is whole; axes that a shard_map runs over split no more.
+    Raises UserError if the table does not have the name.
     """
     table = _TABLE.get()
     if table is None:
         return P(*(None for _ in shape))
     if name not in table:
         raise UserError(f"sharding.py: the activation {name} has no spec in ACTIVATIONS: add it")
-    sizes = jax.sharding.get_abstract_mesh().shape
+    sizes = free_axes()
 
     def fitting(size: int, entry: Any) -> Any:
-        return None if size % math.prod(sizes[axis] for axis in axes_of(entry)) else entry
+        if entry is P.UNCONSTRAINED:
+            return entry
+        axes = tuple(axis for axis in axes_of(entry) if axis in sizes)
+        return axes if axes and size % math.prod(sizes[axis] for axis in axes) == 0 else None
 
     return P(*(fitting(*pair) for pair in zip(shape, table[name], strict=True)))

@@ -1,11 +1,16 @@
 """The loss of a batch and its gradients: one weighted mean over everything in it."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
 
+from redco_runtime.losses import add_up
+from redco_runtime.mesh import free_axes
 from redco_runtime.state import ModelState, PyTree
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)
@@ -30,13 +35,58 @@ def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Arr
 
 
 def mean_and_gradients(
-    loss: Loss, model: ModelState, batch: PyTree, key: jax.Array, micro_batches: int
+    loss: Loss,
+    model: ModelState,
+    batch: PyTree,
+    key: jax.Array,
+    micro_batches: int,
+    rows: Sequence[str] = (),
+    dtype: str = "float32",
 ) -> tuple[jax.Array, PyTree, PyTree]:
     """Return (mean loss, its gradients, variables after it), whatever the number of micro-batches.
 
     `loss` is called once a micro-batch, on B / micro_batches rows of each leaf of `batch`, with the
     variables that the one before gave. Values and weights are summed over all and divided once.
+
+    rows: axes of the mesh that split the batch, if no row of it depends on another; () if one does.
+        Where `data` alone splits it, each device sums the gradients of its own rows in float32, and
+        sends them once, after all micro-batches. Where fsdp does too, it gathers and scatters in each
+        micro-batch, as in PyTorch's FSDP2 and MaxText: once would be to hold the whole model and its
+        gradients in float32 on each device, which fsdp is there to avoid.
+    dtype: in which gradients are sent once.
     """
+    sizes = free_axes()
+    once = micro_batches > 1 and [axis for axis in rows if sizes[axis] > 1] == ["data"]
+    keys = jax.random.split(key, (sizes["data"] if once else 1, micro_batches))
+    if once:
+        (value, weight, grads), variables = _by_device(loss, model, batch, keys, dtype), model.variables
+    else:
+        (value, weight, grads), variables = _sum(loss, model, batch, keys)
+    scale = 1 / jnp.where(weight > 0, weight, 1)
+    grads = jax.tree.map(lambda g: g * scale.astype(g.dtype), grads)
+    return value * scale, grads, variables
+
+
+def _by_device(
+    loss: Loss, model: ModelState, batch: PyTree, keys: jax.Array, dtype: str
+) -> tuple[jax.Array, jax.Array, PyTree]:
+    """Return the sums that `_sum` gives, without variables: each device of `data` its own, then all."""
+
+    def own(*arrays: PyTree) -> PyTree:
+        return jax.tree.map(lambda x: x[None], _sum(loss, *arrays)[0])
+
+    split = P("data")
+    run = partial(jax.shard_map, axis_names={"data"}, check_vma=False)
+    sums = run(own, in_specs=(P(), split, split), out_specs=split)(model, batch, keys)
+    value, weight, grads = sums
+    grads = jax.tree.map(lambda g: add_up(g.astype(dtype), 1).astype(g.dtype), grads)
+    return value.sum(), weight.sum(), grads
+
+
+def _sum(
+    loss: Loss, model: ModelState, batch: PyTree, keys: jax.Array
+) -> tuple[tuple[jax.Array, jax.Array, PyTree], PyTree]:
+    """Return ((sum of values, of weights, of gradients), variables after it); keys: (1, micro-batches)."""
 
     def add(carry: PyTree, part: tuple[PyTree, jax.Array]) -> tuple[PyTree, None]:
         sums, variables = carry
@@ -50,12 +100,8 @@ def mean_and_gradients(
         return (jax.tree.map(jnp.add, sums, (value, weight, grads)), changed), None
 
     zeros = (jnp.zeros(()), jnp.zeros(()), jax.tree.map(jnp.zeros_like, model.params))
-    rows = jax.tree.map(lambda x: split_rows(x, micro_batches), batch)
-    parts = (rows, jax.random.split(key, micro_batches))
-    ((value, weight, grads), variables), _ = jax.lax.scan(add, (zeros, model.variables), parts)
-    scale = 1 / jnp.where(weight > 0, weight, 1)
-    grads = jax.tree.map(lambda g: g * scale.astype(g.dtype), grads)
-    return value * scale, grads, variables
+    rows = jax.tree.map(lambda x: split_rows(x, keys.shape[1]), batch)
+    return jax.lax.scan(add, (zeros, model.variables), (rows, keys[0]))[0]
 
 
 def split_rows(x: jax.Array, parts: int) -> jax.Array:

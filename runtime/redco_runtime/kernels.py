@@ -16,7 +16,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import spec_of
-from redco_runtime.mesh import axes_of
+from redco_runtime.mesh import axes_of, free_axes
 
 # Of a TPU: its kernel takes queries and keys in multiples of LANES; in blocks of BLOCK, as MaxText.
 LANES, BLOCK = 128, 512
@@ -56,15 +56,15 @@ def run_kernel(kernel: Kernel, layout: str, rule: Rule, q_BSNH, k_BTKH, v_BTKH, 
     Raises NotImplementedError, which names what the kernel does not do.
     """
     kernel.check(rule, arrays, q_BSNH.dtype)
-    mesh = jax.sharding.get_abstract_mesh()
+    mesh = free_axes()
     batch, _, heads, _ = map(axes_of, spec_of(q_BSNH.shape, layout))
-    parts = math.prod(mesh.shape[axis] for axis in heads)
+    parts = math.prod(mesh[axis] for axis in heads)
     if k_BTKH.shape[2] % parts:  # several devices share one: each query head has its own then
         copies = q_BSNH.shape[2] // k_BTKH.shape[2]
         k_BTKH, v_BTKH = (jnp.repeat(x, copies, axis=2) for x in (k_BTKH, v_BTKH))
-    own, spec = P(mesh.axis_names), P(batch or None, None, heads or None, None)
+    own, spec = P((*mesh,)), P(batch or None, None, heads or None, None)
     specs = (spec, spec, spec, {name: P(*spec[: min(x.ndim, 1)]) for name, x in arrays.items()})
-    split = functools.partial(jax.shard_map, check_vma=False)
+    split = functools.partial(jax.shard_map, axis_names={*mesh}, check_vma=False)
     run = functools.partial(kernel.run, rule)
     pulls = []  # the structure of what the backward pass needs
 

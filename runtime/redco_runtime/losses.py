@@ -65,8 +65,9 @@ def _nats(logits_BPV: jax.Array, labels_BP: jax.Array) -> jax.Array:
 
 def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) -> jax.Array:
     """Return losses_CBP. Each device has all that the head is of, and sums what its rows give of it."""
-    rows = axes_of(spec_of(x_CBPD.shape[1:], "x_BSD")[0])
-    own, sums = P(None, rows or None), P(*rows)  # of arrays with B; of sums, a dim for each axis
+    sizes = free_axes()
+    rows = [axis for axis in axes_of(spec_of(x_CBPD.shape[1:], "x_BSD")[0]) if sizes[axis] > 1]
+    own, sums = P(None, (*rows,)), P(*rows)  # of arrays with B; of sums, a dim for each axis
     local = partial(jax.shard_map, axis_names={*rows}, check_vma=False) if rows else _as_it_is
 
     def losses(weights: list, x_BPD: jax.Array, labels_BP: jax.Array) -> jax.Array:

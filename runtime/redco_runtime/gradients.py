@@ -1,6 +1,5 @@
 """The loss of a batch and its gradients: one weighted mean over everything in it."""
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -59,7 +58,10 @@ def mean_and_gradients(
     once = micro_batches > 1 and [axis for axis in rows if sizes[axis] > 1] == ["data"]
     keys = jax.random.split(key, (sizes["data"] if once else 1, micro_batches))
     if once:
-        (value, weight, grads), variables = _by_device(loss, model, batch, keys, dtype), model.variables
+        (value, weight, grads), variables = (
+            _by_device(loss, model, batch, keys, dtype),
+            model.variables,
+        )
     else:
         (value, weight, grads), variables = _sum(loss, model, batch, keys)
     scale = 1 / jnp.where(weight > 0, weight, 1)

@@ -19,6 +19,7 @@ from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
 from redco_runtime.errors import UserError
 from redco_runtime.flops import equation_flops
 from redco_runtime.gradients import Loss, weighted_sum
+from redco_runtime.mesh import axes_of, free_axes
 from redco_runtime.state import ModelState, PyTree, TrainState
 
 FIT = "fit"  # as many of the named arrays as the memory of a device has room for
@@ -154,6 +155,8 @@ def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -
 
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (*model, batch, key))
     mesh = jax.sharding.get_abstract_mesh()
+    devices = math.prod(free_axes().values())
+    rows //= mesh.size // devices  # a shard_map has split the batch already
     # On no device: a kernel does not say what it computes, the formula in its place does.
     with jax.sharding.use_abstract_mesh(mesh.update(abstract_device=None)), _saving(None):
         jaxpr = jax.make_jaxpr(jax.grad(value))(*shapes).jaxpr
@@ -161,11 +164,11 @@ def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -
     for eqn in _layer_loops(jaxpr):
         for name, size, flops in _stacks(eqn, rows):
             total = sizes.setdefault(name, [0, 0])
-            total[0], total[1] = total[0] + size, total[1] + flops // mesh.size
+            total[0], total[1] = total[0] + size, total[1] + flops // devices
     savings = [Saving(name, *total) for name, total in sizes.items() if total[1]]
     savings.sort(key=lambda saving: saving.flops / saving.size, reverse=True)
     unnamed = sizes.get("", [0, 0])[0]
-    return Needs(tuple(savings), unnamed + _working_size(jaxpr, shapes[0], rows, mesh.size // rows))
+    return Needs(tuple(savings), unnamed + _working_size(jaxpr, shapes[0], rows, devices // rows))
 
 
 def _layer_loops(jaxpr: Jaxpr) -> Iterator[Any]:
@@ -191,8 +194,8 @@ def _stacks(eqn: Any, rows: int) -> Iterator[tuple[str, int, int]]:
     for inner, outer in zip(body.outvars[carries:], eqn.outvars[carries:], strict=True):
         inner, size = _unrounded(inner, makers), _size(outer) // rows
         if inner in layouts:
-            shape = inner.aval.shape
-            size = _size(outer) * math.prod(layouts[inner].shard_shape(shape)) // math.prod(shape)
+            mesh, spec = layouts[inner].mesh.shape, layouts[inner].spec
+            size = _size(outer) // math.prod(mesh[a] for entry in spec for a in axes_of(entry))
         maker = makers.get(inner)
         if maker is not None and maker.primitive.name == "name":
             yield maker.params["name"], size, eqn.params["length"] * _flops(maker, makers)
@@ -246,7 +249,9 @@ def _largest(jaxpr: Jaxpr) -> int:
         if not stacks & {*inputs, *eqn.outvars}:  # no loop over layers, forward or backward
             outputs: list[Any] = eqn.outvars  # jax types their avals as the base of all values
             sizes = [_size(var) for var in outputs if len(var.aval.shape) == 3]
-            inner = [_largest(body) for body in jaxprs_in_params(eqn.params)]
+            axes = eqn.params["manual_axes"] if eqn.primitive.name == "shard_map" else ()
+            parts = math.prod(eqn.params["mesh"].shape[axis] for axis in axes)
+            inner = [parts * _largest(body) for body in jaxprs_in_params(eqn.params)]
             largest = max([largest, *sizes, *inner])
     return largest
 

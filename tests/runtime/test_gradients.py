@@ -5,7 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jax.sharding import PartitionSpec as P
+
 from redco_runtime.gradients import mean_and_gradients, split_rows, weighted_sum
+from redco_runtime.mesh import make_mesh
 from redco_runtime.state import ModelState
 
 KEY = jax.random.key(0)
@@ -42,6 +45,33 @@ def test_micro_batches_of_uneven_weights_give_the_mean_of_the_whole_batch(proble
     )
     assert found[2] == {}
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found[:2], expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_devices_of_data_reduce_their_gradients_once_whatever_the_micro_batches(problem, dtype):
+    params, batch = problem
+    compute = partial(mean_and_gradients, loss, micro_batches=2)
+    expected = compute(ModelState(params, {}), batch, KEY)
+    with jax.set_mesh(make_mesh({"data": 2, "fsdp": 1, "model": 2})):
+        step = jax.jit(
+            partial(compute, rows=("data", "fsdp"), dtype=dtype),
+            in_shardings=(ModelState({"w": P()}, {}), P("data"), P()),
+        )
+        sharded = step(ModelState(params, {}), batch, KEY)
+        text = step.lower(ModelState(params, {}), batch, KEY).as_text()
+    tolerance = 1e-6 if dtype == "float32" else 1e-2
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=tolerance), sharded, expected)
+    assert (
+        f"2x3x{dtype.replace('float', 'f')}" in text
+    )  # a sum of each device: nothing is added up before
+
+
+def test_where_fsdp_splits_the_batch_too_each_micro_batch_is_reduced(problem):
+    params, batch = problem
+    with jax.set_mesh(make_mesh({"data": 2, "fsdp": 2, "model": 1})):
+        step = partial(mean_and_gradients, loss, micro_batches=2, rows=("data", "fsdp"))
+        text = jax.jit(step).lower(ModelState(params, {}), batch, KEY).as_text()
+    assert "manual" not in text
 
 
 def test_a_batch_that_weighs_nothing_has_no_loss_and_no_gradient(problem):

@@ -70,6 +70,26 @@ def test_rows_that_are_just_looked_up_lie_as_their_tables_do():
     }
 
 
+def _alone(forward):
+    batch = {"x": jax.ShapeDtypeStruct((B, S, D), jnp.float32)}
+    return plan_sharding(forward, shapes(i=(D, F)), batch, {"data": 2}).layouts.rows_alone
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda h: h - h.mean(0, keepdims=True),
+        lambda h: jnp.einsum("bsf,csf->bc", h, h),
+        lambda h: h[:, None] - h[None],
+        lambda h: jnp.sort(h, axis=0),
+        lambda h: h * jax.random.bernoulli(jax.random.key(0), 0.9, h.shape),
+    ],
+)
+def test_rows_that_meet_or_draw_random_numbers_are_not_alone(mix):
+    assert _alone(lambda p, batch: batch["x"] @ p["i"])
+    assert not _alone(lambda p, batch: mix(batch["x"] @ p["i"]))
+
+
 def test_a_size_that_does_not_divide_is_the_compilers():
     plan = plan_sharding(
         NAMED,

@@ -57,6 +57,7 @@ class ProjectLayout:
     mesh_example: that mesh, as --mesh takes it.
     axes_legend, dims_legend: what each axis splits; what each letter of a dim means.
     batch_axes: those that split the batch.
+    rows: the same, if no row of it depends on another; otherwise ().
     activations, specs, moments: of activations, parameters, what the optimizer keeps: name -> spec, as Python.
         The activations of an own class are named by the parameter that they are computed with.
     apart: path of a parameter that is stored as several -> its dim, and the size of each along it.
@@ -75,6 +76,7 @@ class ProjectLayout:
     axes_legend: str
     dims_legend: str
     batch_axes: tuple[str, ...]
+    rows: tuple[str, ...]
     activations: Mapping[str, str]
     apart: Mapping[str, tuple[int, tuple[int, ...]]]
     tiny_apart: Mapping[str, tuple[int, tuple[int, ...]]] | None

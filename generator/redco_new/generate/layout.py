@@ -146,6 +146,7 @@ def layout_context(
         axes_legend=_axes_legend(mesh),
         dims_legend=_dims_legend(plan),
         batch_axes=plan.batch_axes,
+        rows=plan.batch_axes if plan.layouts.rows_alone and not request.own else (),
         activations=_texts(row_constraints(plan) if request.own else plan.activations),
         apart=plan.apart,
         tiny_apart=_tiny_parts(plan, *tiny) if tiny else None,

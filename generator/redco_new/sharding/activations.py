@@ -19,6 +19,8 @@ from redco_new.sharding.graph import Body, Node, Value
 PRODUCTS = {"dot_general", "ragged_dot_general", "conv_general_dilated"}
 # They hand the same data on: what counts is what is done with it next.
 VIEWS = {"name", "convert_element_type", "transpose", "reshape", "squeeze", "sharding_constraint"}
+# They draw random numbers.
+RANDOM = {"random_bits", "random_gamma", "threefry2x32", "rng_bit_generator", "rng_uniform"}
 # They need the elements of a dim in their order: a dim of positions that one of them reads is not
 # split by sequence parallelism.
 ORDERED = {
@@ -105,7 +107,9 @@ class Layouts:
             if eqn.primitive.name == "gather" and operands[0].parameter is not None:
                 of = frozenset({operands[0].parameter})
             elif eqn.primitive.name in ELEMENTWISE or eqn.primitive.name == "convert_element_type":
-                of = of.union(*(tables.get(id(value), of) for value in operands))
+                shaped = [value for value in operands if value.dims and value.data]
+                if all(id(value) in tables for value in shaped):
+                    of = of.union(*(tables[id(value)] for value in shaped))
             if of:
                 tables[id(body.values[eqn.outvars[0]])] = of
         return tables
@@ -178,6 +182,24 @@ class Layouts:
         """Classes of the first dims of the batch's arrays."""
         find, batch = self.classes.graph.find, self.classes.batch
         return frozenset(find(value.dims[0]) for value in batch if value.dims)
+
+    @cached_property
+    def rows_alone(self) -> bool:
+        """Return whether no row of the batch depends on another: nothing but their place tells them.
+
+        False where rows are summed, compared, sorted or chosen among, and where random numbers are
+        drawn, which a part of the rows would draw otherwise.
+        """
+        graph, rows = self.classes.graph, self.rows
+        meeting = [use.nodes for use in graph.uses] + [dot.contracted for dot in graph.dots]
+        if any(graph.find(node) in rows for nodes in meeting for node in nodes):
+            return False
+        if rows & self.classes.loops or any(
+            sum(node in rows for node in self.nodes(value)) > 1 for value in graph.values
+        ):
+            return False
+        names = {eqn.primitive.name for _, eqn, _ in graph.bodies[0].equations()}
+        return names.isdisjoint(RANDOM)
 
     @cached_property
     def _gathered(self) -> frozenset[int]:

@@ -33,8 +33,9 @@ def count_flops(jaxpr: Jaxpr) -> int:
 def equation_flops(eqn: Any) -> int:
     """Return the same of one of its equations, with all that it calls."""
     name = eqn.primitive.name
-    if name == "dot_general":
-        (contracted, _), _ = eqn.params["dimension_numbers"]
+    if name in ("dot_general", "ragged_dot_general"):
+        numbers = eqn.params.get("dimension_numbers") or eqn.params["ragged_dot_dimension_numbers"]
+        (contracted, _), _ = getattr(numbers, "dot_dimension_numbers", numbers)
         operand, product = eqn.invars[0].aval, eqn.outvars[0].aval
         return 2 * product.size * math.prod(operand.shape[dim] for dim in contracted)
     bodies = [count_flops(body) for body in jaxprs_in_params(eqn.params)]

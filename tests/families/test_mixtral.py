@@ -1,8 +1,7 @@
 """Mixtral and Qwen3-MoE against transformers' PyTorch classes."""
 
-import numpy as np
 import pytest
-from families.decoders import check_all, check_forward, ids
+from families.decoders import check_all, check_forward
 from families.parity import make_pair
 from families.reference import Reference
 from families.test_llama import SMALL
@@ -23,15 +22,6 @@ REFERENCES = {  # parameters: Jiang et al. 2024; the model card of Qwen
 
 def test_shares_that_are_not_normalized():
     check_forward(make_pair("qwen3-moe", **SMALL, **QWEN, norm_topk_prob=False))
-
-
-def test_an_expert_without_room_leaves_tokens_out():
-    found = make_pair("mixtral", **SMALL, **MIXTRAL)
-    x = ids(found)
-    tight = found.merge(found.params, capacity_factor=0.5)
-    full, less = (np.asarray(model(x)) for model in (found.ours, tight))
-    np.testing.assert_allclose(less[:, 0], full[:, 0], atol=1e-5)  # the first token has room
-    assert np.abs(less - full).max() > 0.01
 
 
 def test_layers_without_experts_are_refused():

@@ -54,7 +54,7 @@ class Layouts:
 
         gathered: whether all positions are on every device.
         """
-        nodes, local = self.nodes(value), self._is_expert(value)
+        nodes, local = self.nodes(value), self.is_expert(value)
         wanted = [self.axes.get(n, ()) if local or n not in self.experts else () for n in nodes]
         later = [self.batch_axes if node in self.rows else () for node in nodes]
         if not gathered and (i := self.position(value)) is not None:
@@ -224,7 +224,7 @@ class Layouts:
                     positions -= {*self.nodes(value)}
         return positions
 
-    def _is_expert(self, value: Value) -> bool:
+    def is_expert(self, value: Value) -> bool:
         """Return whether a value is what experts make or take: it has other features than which."""
         nodes = {*self.nodes(value)}
         features = {n for n in nodes if self.classes.labels.get(n, "positions") != "positions"}

@@ -109,8 +109,9 @@ class Causes:
         """Yield the sum of an operand's gradient over what the other brings."""
         sources = self.flow.sources.get(operand.key, frozenset({operand.key}))
         if self._meets_batch(node):
-            least = min(operand, other, key=lambda value: value.bytes)
-            yield from self._exchange(dot, least, node, ("all-gather", "reduce-scatter"))
+            made_there = self.plan.layouts.is_expert(dot.out)
+            moved = operand if made_there else min(operand, other, key=lambda value: value.bytes)
+            yield from self._exchange(dot, moved, node, ("all-gather", "reduce-scatter"))
         elif self.plan.layouts.position(operand) is not None:
             for kind, phase in zip(("all-gather", "reduce-scatter"), PHASES, strict=True):
                 yield self._cause(sources, kind, phase, node, operand, dot)

@@ -2,8 +2,14 @@
 
 from typing import Any
 
-from redco_new.models.decoders import DEFAULTS, DERIVED_KEYS, KEYS_AND_HEAD, shrink_decoder
-from redco_new.models.experts import ExpertsQuirks, read_experts
+from redco_new.models.decoders import (
+    DEFAULTS,
+    DERIVED_KEYS,
+    KEYS_AND_HEAD,
+    read_decoder,
+    shrink_decoder,
+)
+from redco_new.models.experts import ExpertsQuirks
 from redco_new.models.family import CAUSAL, Family, Settings, Size
 
 KEYS = {
@@ -43,7 +49,7 @@ SIZES = {
 
 def _read(config: Any) -> Settings:
     names = {"block": "block_sparse_moe", "gate": "w1", "up": "w3", "down": "w2"}
-    return read_experts(config, KEYS, **names)
+    return read_decoder(config, KEYS, ExpertsQuirks, **names)
 
 
 def _shrink(config: Any, shards: int) -> dict[str, Any]:

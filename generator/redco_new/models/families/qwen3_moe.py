@@ -2,8 +2,14 @@
 
 from typing import Any
 
-from redco_new.models.decoders import DEFAULTS, DERIVED_KEYS, KEYS_AND_HEAD, shrink_decoder
-from redco_new.models.experts import ExpertsQuirks, read_experts
+from redco_new.models.decoders import (
+    DEFAULTS,
+    DERIVED_KEYS,
+    KEYS_AND_HEAD,
+    read_decoder,
+    shrink_decoder,
+)
+from redco_new.models.experts import ExpertsQuirks
 from redco_new.models.family import CAUSAL, Family, Settings, Size
 from redco_new.models.hf_config import check_equal
 from redco_new.models.tiny import tiny_mlp
@@ -57,9 +63,10 @@ SIZES = {
 def _read(config: Any) -> Settings:
     check_equal(config, mlp_only_layers=[], decoder_sparse_step=1)
     biased = config.attention_bias
-    return read_experts(
+    return read_decoder(
         config,
         KEYS,
+        ExpertsQuirks,
         normalize_shares=config.norm_topk_prob,
         qk_norm=True,
         qkv_bias=biased,

@@ -1,0 +1,155 @@
+"""A mixture of experts: each token is computed by the few gated MLPs that its router chose, by all of these.
+
+On an accelerator the rows of an expert lie together, and a kernel multiplies each group with its
+own matrix: the work that was asked for, and no token is left out. Elsewhere every expert computes
+every token, by the formula.
+
+Shape letters: B batch, S sequence, T tokens, X experts of a token, E experts, D embed, F mlp,
+N rows of all tokens, X of each, R the same sorted by expert, with room between.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+import jax
+import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime.activations import lay_out, spec_of
+from redco_runtime.groups import BLOCK, multiply_groups
+from redco_runtime.mesh import axes_of
+
+Axes = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Product:
+    """How one kind of device multiplies groups of rows.
+
+    multiply: (x_RD, kernels_EDF, rows_E) -> the product of each group, rows_E long, with its kernel.
+    block: of how many rows the length of a group is a multiple.
+    """
+
+    multiply: Callable[..., jax.Array]
+    block: int
+
+
+PRODUCTS = {"gpu": Product(multiply_groups, BLOCK), "tpu": Product(jax.lax.ragged_dot, 1)}
+
+
+def experts(
+    h_BSD: jax.Array,
+    shares_BSE: jax.Array,
+    expert_BSX: jax.Array,
+    gate_EDF: jax.Array,
+    up_EDF: jax.Array,
+    down_EFD: jax.Array,
+) -> jax.Array:
+    """Return x_BSD, for each token the sum of what its experts make of it, each times its share.
+
+    shares_BSE: of all experts. expert_BSX: those that were chosen. The kernels are of the dtype that is computed in. The arrays of the
+    model that decide the layout are "h_BSD", "u_BSEF" (what is between two kernels) and "x_BSD".
+    """
+    kernels = (gate_EDF, up_EDF, down_EFD)
+    mesh = jax.sharding.get_abstract_mesh()
+    device = mesh.abstract_device
+    # Without a device the FLOPs are counted: those of the rows that are asked for.
+    product = PRODUCTS.get(device.platform if device else "tpu")
+    if mesh.empty or product is None:
+        return _formula(h_BSD, shares_BSE, expert_BSX, *kernels)
+    (B, S, _), (E, _, F) = h_BSD.shape, gate_EDF.shape
+    entries = spec_of((B, S, E, F), "u_BSEF")
+    rows, _, of_experts, of_mlp = (axes_of(entry) for entry in entries)
+    here = _with_rows(spec_of(h_BSD.shape, "h_BSD"), rows)
+    there = _with_rows(spec_of(h_BSD.shape, "x_BSD"), rows)
+
+    own = {axis for entry in here for axis in axes_of(entry)}
+    within = of_experts + of_mlp
+
+    def split(h_BSD, shares_BSE, expert_BSX, *kernels):
+        share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
+        given = (_gather(x, here, rows) for x in (h_BSD, share_BSX, expert_BSX))
+        h_TD, share_TX, expert_TX = (x.reshape(-1, x.shape[-1]) for x in given)
+        # Gradients are summed over the devices that have a part of the work on the same numbers.
+        h_TD = _vary(h_TD, tuple(axis for axis in within if axis not in own))
+        gate_EDF, up_EDF, down_EFD = (_vary(kernel, rows) for kernel in kernels)
+        first = jax.lax.axis_index(of_experts) * gate_EDF.shape[0] if of_experts else 0
+        x_TD = _grouped(product, h_TD, share_TX, expert_TX - first, gate_EDF, up_EDF, down_EFD)
+        return _add_up(x_TD.reshape(-1, S, h_BSD.shape[2]), within, there)
+
+    columns, down = P(of_experts, None, of_mlp), P(of_experts, of_mlp, None)
+    specs = (here, here, here, columns, columns, down)
+    # Else the partitioner sends kernels before they are cast, in float32.
+    anywhere = P(*(P.UNCONSTRAINED for _ in columns))
+    kernels = tuple(jax.lax.with_sharding_constraint(kernel, anywhere) for kernel in kernels)
+    return jax.shard_map(split, in_specs=specs, out_specs=there)(
+        h_BSD, shares_BSE, expert_BSX, *kernels
+    )
+
+
+def _formula(h_BSD, shares_BSE, expert_BSX, gate_EDF, up_EDF, down_EFD) -> jax.Array:
+    """Return x_BSD: every expert computes every token, and those that were not chosen have no share."""
+    chosen_BSE = jax.nn.one_hot(expert_BSX, gate_EDF.shape[0], dtype=shares_BSE.dtype).sum(axis=2)
+    gate_BSEF, up_BSEF = (
+        lay_out(jnp.einsum("bsd,edf->bsef", h_BSD, w), "u_BSEF") for w in (gate_EDF, up_EDF)
+    )
+    a_BSEF = lay_out(jax.nn.silu(gate_BSEF) * up_BSEF, "a_BSEF")
+    share_BSE = shares_BSE * chosen_BSE
+    return jnp.einsum("bsef,efd->bsd", a_BSEF * share_BSE[..., None], down_EFD)
+
+
+def _grouped(product: Product, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_EFD) -> jax.Array:
+    """Return x_TD, the sum over the experts that are here: of numbers 0 to E."""
+    E, D = gate_EDF.shape[:2]
+    expert_N = expert_TX.reshape(-1)
+    here_N = (expert_N >= 0) & (expert_N < E)
+    expert_N = jnp.where(here_N, expert_N, E)  # those of others come last
+    rows_E = jnp.zeros(E, jnp.int32).at[expert_N].add(1, mode="drop")
+    room_E = -(-rows_E // product.block) * product.block
+    shift_E = (jnp.cumsum(room_E) - room_E) - (jnp.cumsum(rows_E) - rows_E)
+    sorted_N = jnp.argsort(jnp.argsort(expert_N, stable=True))
+    R = (expert_N.size + E * (product.block - 1)) // product.block * product.block
+    place_N = jnp.where(here_N, sorted_N + shift_E.at[expert_N].get(mode="clip"), R)
+
+    T, X = share_TX.shape
+    token_R = jnp.full(R, T).at[place_N].set(jnp.arange(T * X) // X, mode="drop")
+    x_RD = h_TD.at[token_R].get(mode="fill", fill_value=0)
+    gate_RF, up_RF = (
+        checkpoint_name(product.multiply(x_RD, w, room_E), "u_BSEF") for w in (gate_EDF, up_EDF)
+    )
+    a_RF = checkpoint_name(jax.nn.silu(gate_RF) * up_RF, "a_BSEF")
+    y_RD = product.multiply(a_RF, down_EFD, room_E)
+    y_ND = y_RD.at[place_N].get(mode="fill", fill_value=0)
+    return jnp.einsum("txd,tx->td", y_ND.reshape(T, X, D), share_TX)
+
+
+def _with_rows(spec: P, rows: Axes) -> P:
+    """Return the spec of (B, S, D), rows split over `rows` at least, as a product of them needs it."""
+    own = axes_of(spec[0])
+    return P(own if own[: len(rows)] == rows else rows, *spec[1:])
+
+
+def _vary(x: jax.Array, axes: Axes) -> jax.Array:
+    """Return x, which is the same over these axes, for what is not: its gradient is a sum over them."""
+    return jax.lax.pcast(x, axes, to="varying") if axes else x
+
+
+def _gather(x: jax.Array, spec: P, rows: Axes) -> jax.Array:
+    """Return x with the dims whole that `spec` splits, but for the first, split over `rows`."""
+    for dim, entry in enumerate(spec):
+        axes = tuple(axis for axis in axes_of(entry) if axis not in rows)
+        if axes:
+            x = jax.lax.all_gather(x, axes, axis=dim, tiled=True)
+    return x
+
+
+def _add_up(x: jax.Array, over: Axes, spec: P) -> jax.Array:
+    """Return the sum over the axes `over`; a device has the part that `spec` says."""
+    for dim, entry in enumerate(spec):
+        for axis in axes_of(entry):
+            if axis in over:
+                x = jax.lax.psum_scatter(x, axis, scatter_dimension=dim, tiled=True)
+                over = tuple(name for name in over if name != axis)
+    return jax.lax.psum(x, over) if over else x

@@ -8,6 +8,7 @@ Shape letters: B batch, S sequence, T tokens, X experts of a token, E experts, D
 N rows of all tokens, X of each, R the same sorted by expert, with room between.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import lay_out, spec_of
-from redco_runtime.groups import BLOCK, multiply_groups
+from redco_runtime.groups import LEAST, TILE, multiply_groups
 from redco_runtime.mesh import axes_of
 
 Axes = tuple[str, ...]
@@ -28,15 +29,21 @@ Axes = tuple[str, ...]
 class Product:
     """How one kind of device multiplies groups of rows.
 
-    multiply: (x_RD, kernels_EDF, rows_E) -> the product of each group, rows_E long, with its kernel.
-    block: of how many rows the length of a group is a multiple.
+    multiply: (x_RD, kernels_EDF, rows_E, block) -> the product of each group with its kernel; a group
+        has rows_E, a multiple of `block`.
+    blocks: the least and the most rows of a block.
     """
 
     multiply: Callable[..., jax.Array]
-    block: int
+    blocks: tuple[int, int]
 
 
-PRODUCTS = {"gpu": Product(multiply_groups, BLOCK), "tpu": Product(jax.lax.ragged_dot, 1)}
+PRODUCTS = {
+    "gpu": Product(multiply_groups, (LEAST, TILE)),
+    "tpu": Product(lambda x, kernels, rows, block: jax.lax.ragged_dot(x, kernels, rows), (1, 1)),
+}
+# Of an even share of rows, a block has so little that those that fill up the last are an eighth.
+SHARE = 4
 
 
 def experts(
@@ -49,8 +56,8 @@ def experts(
 ) -> jax.Array:
     """Return x_BSD, for each token the sum of what its experts make of it, each times its share.
 
-    shares_BSE: of all experts. expert_BSX: those that were chosen. The kernels are of the dtype that is computed in. The arrays of the
-    model that decide the layout are "h_BSD", "u_BSEF" (what is between two kernels) and "x_BSD".
+    shares_BSE: of all experts. expert_BSX: those that were chosen. The kernels are of the dtype that
+    is computed in. The layout is that of the model's "h_BSD", "x_BSD" and, between two kernels, "u_BSEF".
     """
     kernels = (gate_EDF, up_EDF, down_EFD)
     mesh = jax.sharding.get_abstract_mesh()
@@ -76,7 +83,11 @@ def experts(
         h_TD = _vary(h_TD, tuple(axis for axis in within if axis not in own))
         gate_EDF, up_EDF, down_EFD = (_vary(kernel, rows) for kernel in kernels)
         first = jax.lax.axis_index(of_experts) * gate_EDF.shape[0] if of_experts else 0
-        x_TD = _grouped(product, h_TD, share_TX, expert_TX - first, gate_EDF, up_EDF, down_EFD)
+        block = _block(product, expert_TX.size // E)
+        multiply = functools.partial(product.multiply, block=block)
+        x_TD = _grouped(
+            multiply, block, h_TD, share_TX, expert_TX - first, gate_EDF, up_EDF, down_EFD
+        )
         return _add_up(x_TD.reshape(-1, S, h_BSD.shape[2]), within, there)
 
     columns, down = P(of_experts, None, of_mlp), P(of_experts, of_mlp, None)
@@ -100,27 +111,33 @@ def _formula(h_BSD, shares_BSE, expert_BSX, gate_EDF, up_EDF, down_EFD) -> jax.A
     return jnp.einsum("bsef,efd->bsd", a_BSEF * share_BSE[..., None], down_EFD)
 
 
-def _grouped(product: Product, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_EFD) -> jax.Array:
+def _block(product: Product, even: int) -> int:
+    """Return the rows of a block where an expert has `even` rows if all have as many."""
+    least, most = product.blocks
+    return max(least, min(most, 1 << max(1, even // SHARE).bit_length() - 1))
+
+
+def _grouped(multiply, block, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_EFD) -> jax.Array:
     """Return x_TD, the sum over the experts that are here: of numbers 0 to E."""
     E, D = gate_EDF.shape[:2]
     expert_N = expert_TX.reshape(-1)
     here_N = (expert_N >= 0) & (expert_N < E)
     expert_N = jnp.where(here_N, expert_N, E)  # those of others come last
     rows_E = jnp.zeros(E, jnp.int32).at[expert_N].add(1, mode="drop")
-    room_E = -(-rows_E // product.block) * product.block
+    room_E = -(-rows_E // block) * block
     shift_E = (jnp.cumsum(room_E) - room_E) - (jnp.cumsum(rows_E) - rows_E)
     sorted_N = jnp.argsort(jnp.argsort(expert_N, stable=True))
-    R = (expert_N.size + E * (product.block - 1)) // product.block * product.block
+    R = (expert_N.size + E * (block - 1)) // block * block
     place_N = jnp.where(here_N, sorted_N + shift_E.at[expert_N].get(mode="clip"), R)
 
     T, X = share_TX.shape
     token_R = jnp.full(R, T).at[place_N].set(jnp.arange(T * X) // X, mode="drop")
     x_RD = h_TD.at[token_R].get(mode="fill", fill_value=0)
     gate_RF, up_RF = (
-        checkpoint_name(product.multiply(x_RD, w, room_E), "u_BSEF") for w in (gate_EDF, up_EDF)
+        checkpoint_name(multiply(x_RD, w, room_E), "u_BSEF") for w in (gate_EDF, up_EDF)
     )
     a_RF = checkpoint_name(jax.nn.silu(gate_RF) * up_RF, "a_BSEF")
-    y_RD = product.multiply(a_RF, down_EFD, room_E)
+    y_RD = multiply(a_RF, down_EFD, room_E)
     y_ND = y_RD.at[place_N].get(mode="fill", fill_value=0)
     return jnp.einsum("txd,tx->td", y_ND.reshape(T, X, D), share_TX)
 

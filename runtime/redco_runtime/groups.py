@@ -2,7 +2,7 @@
 
 XLA has none there: it multiplies every row with every kernel, and masks what it made.
 
-Shape letters: R rows, E groups, C blocks of BLOCK rows, K and N the dims of a kernel.
+Shape letters: R rows, E groups, C blocks of rows, K and N the dims of a kernel.
 """
 
 import functools
@@ -13,36 +13,39 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-# Rows that one program multiplies: a tile of 128 x 128 is the largest whose sums lie in registers.
-BLOCK = TILE = 128
+# Of what one program makes: 128 x 128 sums are the most that lie in registers.
+TILE = 128
 STEP = 64  # of the dim that is summed over
 LEAST = 16  # that Triton multiplies
 OPTIONS = triton.CompilerParams(num_warps=8, num_stages=3)
 
 
 def multiply_groups(
-    x_RK: jax.Array, kernels_EKN: jax.Array, rows_E: jax.Array, interpret: bool = False
+    x_RK: jax.Array, kernels_EKN: jax.Array, rows_E: jax.Array, block: int, interpret: bool = False
 ) -> jax.Array:
     """Return y_RN, each group of rows times its kernel; rows after the last group are zeros.
 
-    rows_E: of each group, multiples of BLOCK; so is R. interpret: whether Python computes it.
+    rows_E: of each group, multiples of `block`; so is R. block: a power of two from LEAST to TILE.
+    interpret: whether Python computes it.
     """
-    return _multiply(_fill(x_RK), _fill(kernels_EKN), rows_E, interpret)[:, : kernels_EKN.shape[2]]
+    y_RN = _multiply(_fill(x_RK), _fill(kernels_EKN), rows_E, block, interpret)
+    return y_RN[:, : kernels_EKN.shape[2]]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _multiply(x_RK, kernels_EKN, rows_E, interpret):
-    return _rows(x_RK, kernels_EKN, rows_E, False, interpret)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def _multiply(x_RK, kernels_EKN, rows_E, block, interpret):
+    return _rows(x_RK, kernels_EKN, rows_E, False, block, interpret)
 
 
-def _forward(x_RK, kernels_EKN, rows_E, interpret):
-    return _multiply(x_RK, kernels_EKN, rows_E, interpret), (x_RK, kernels_EKN, rows_E)
+def _forward(x_RK, kernels_EKN, rows_E, block, interpret):
+    y_RN = _multiply(x_RK, kernels_EKN, rows_E, block, interpret)
+    return y_RN, (x_RK, kernels_EKN, rows_E)
 
 
-def _backward(interpret, saved, dy_RN):
+def _backward(block, interpret, saved, dy_RN):
     x_RK, kernels_EKN, rows_E = saved
-    dx_RK = _rows(dy_RN, kernels_EKN, rows_E, True, interpret)
-    return dx_RK, _kernels(x_RK, dy_RN, rows_E, interpret), None
+    dx_RK = _rows(dy_RN, kernels_EKN, rows_E, True, block, interpret)
+    return dx_RK, _kernels(x_RK, dy_RN, rows_E, block, interpret), None
 
 
 _multiply.defvjp(_forward, _backward)
@@ -53,12 +56,12 @@ def _fill(x: jax.Array) -> jax.Array:
     return jnp.pad(x, [(0, -n % LEAST if i >= x.ndim - 2 else 0) for i, n in enumerate(x.shape)])
 
 
-def _rows(x_RK, kernels, rows_E, transposed: bool, interpret: bool) -> jax.Array:
+def _rows(x_RK, kernels, rows_E, transposed: bool, block: int, interpret: bool):
     """Return y_RN: kernels_EKN, or kernels_ENK if `transposed`."""
     (R, K), E = x_RK.shape, kernels.shape[0]
     N = kernels.shape[1 if transposed else 2]
     step, tile = math.gcd(K, STEP), math.gcd(N, TILE)
-    first_C = BLOCK * jnp.arange(R // BLOCK)
+    first_C = block * jnp.arange(R // block)
     expert_C = (first_C[:, None] >= jnp.cumsum(rows_E)[None, :]).sum(axis=1, dtype=jnp.int32)
 
     def run(expert_ref, x_ref, kernels_ref, y_ref):
@@ -68,34 +71,34 @@ def _rows(x_RK, kernels, rows_E, transposed: bool, interpret: bool) -> jax.Array
         def add(i, total):
             part = pl.ds(i * step, step)
             at = (of_expert, columns, part) if transposed else (of_expert, part, columns)
-            return total + pl.dot(x_ref[:, part], kernels_ref[at], trans_b=transposed)
+            return total + triton.dot(x_ref[:, part], kernels_ref[at], trans_b=transposed)
 
         steps = (K // step) * (expert < E).astype(jnp.int32)  # no group has the last blocks
-        total = jax.lax.fori_loop(0, steps, add, jnp.zeros((BLOCK, tile), jnp.float32))
+        total = jax.lax.fori_loop(0, steps, add, jnp.zeros((block, tile), jnp.float32))
         y_ref[...] = total.astype(y_ref.dtype)
 
     return pl.pallas_call(
         run,
-        grid=(R // BLOCK, N // tile),
-        in_specs=[_whole(expert_C), pl.BlockSpec((BLOCK, K), lambda c, n: (c, 0)), _whole(kernels)],
-        out_specs=pl.BlockSpec((BLOCK, tile), lambda c, n: (c, n)),
+        grid=(R // block, N // tile),
+        in_specs=[_whole(expert_C), pl.BlockSpec((block, K), lambda c, n: (c, 0)), _whole(kernels)],
+        out_specs=pl.BlockSpec((block, tile), lambda c, n: (c, n)),
         out_shape=_like(x_RK, (R, N)),
         compiler_params=OPTIONS,
         interpret=interpret,
     )(expert_C, x_RK, kernels)
 
 
-def _kernels(x_RK, y_RN, rows_E, interpret: bool) -> jax.Array:
+def _kernels(x_RK, y_RN, rows_E, block: int, interpret: bool) -> jax.Array:
     """Return x^T y of each group: (E, K, N)."""
     (_, K), N, E = x_RK.shape, y_RN.shape[1], rows_E.shape[0]
     high, wide = math.gcd(K, TILE), math.gcd(N, TILE)
-    end_E = jnp.cumsum(rows_E, dtype=jnp.int32) // BLOCK
-    start_E = end_E - rows_E // BLOCK
+    end_E = jnp.cumsum(rows_E, dtype=jnp.int32) // block
+    start_E = end_E - rows_E // block
 
     def run(start_ref, end_ref, x_ref, y_ref, out_ref):
         def add(i, total):
-            rows = pl.ds(i * BLOCK, BLOCK)
-            return total + pl.dot(x_ref[rows, :], y_ref[rows, :], trans_a=True)
+            rows = pl.ds(i * block, block)
+            return total + triton.dot(x_ref[rows, :], y_ref[rows, :], trans_a=True)
 
         zeros = jnp.zeros((high, wide), jnp.float32)
         group = pl.program_id(0)

@@ -1,0 +1,112 @@
+"""Experts by products of groups of rows, on meshes, beside every expert on every token."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime import experts as module
+from redco_runtime.activations import layouts
+from redco_runtime.experts import PRODUCTS, Product, experts
+from redco_runtime.flops import count_flops
+from redco_runtime.groups import multiply_groups
+from redco_runtime.mesh import make_mesh
+
+B, S, D, F, E, X = 4, 6, 8, 16, 4, 2
+RAGGED = PRODUCTS["tpu"]
+ROWS = ("data", "fsdp", "expert")
+WITHIN = P(("data", "fsdp"), None, "expert", "model")
+WHOLE = P(ROWS, None, None)
+MESHES = {
+    "rows": {"data": 2, "fsdp": 2},
+    "experts": {"fsdp": 2, "expert": 2},
+    "both": {"expert": 2, "model": 2},
+}
+
+
+def arrays(rows=B):
+    """The residual stream, shares of all experts, the kernels, and the weights of a loss."""
+    shapes = [(rows, S, D), (rows, S, E), (E, D, F), (E, D, F), (E, F, D), (rows, S, D)]
+    rng = np.random.default_rng(0)
+    h, scores, *kernels, weights = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in shapes)
+    # The last expert is chosen by nobody, the first by most.
+    return h, jax.nn.softmax(scores + jnp.array([2.0, 0, 0, -9])[None, None, :]), *kernels, weights
+
+
+def loss(h, shares, gate, up, down, weights):
+    chosen = jax.lax.top_k(shares, X)[1]
+    return (experts(h, shares, chosen, gate, up, down) * weights).sum()
+
+
+@functools.cache
+def expected(rows=B):
+    """The loss and its gradients, each expert a plain product, one after the other."""
+
+    def formula(h, shares, gate, up, down, weights):
+        least = jax.lax.top_k(shares, X)[0][..., -1:]
+        shares = jnp.where(shares >= least, shares, 0)
+        one = [(jax.nn.silu(h @ g) * (h @ u)) @ d for g, u, d in zip(gate, up, down, strict=True)]
+        return (sum(y * shares[..., i, None] for i, y in enumerate(one)) * weights).sum()
+
+    return jax.value_and_grad(formula, range(5))(*arrays(rows))
+
+
+def check(sizes, out=WHOLE, rows=B):
+    mesh = make_mesh(dict.fromkeys((*ROWS, "model"), 1) | sizes)
+    table = {"h_BSD": WHOLE, "u_BSEF": WITHIN, "a_BSEF": WITHIN, "x_BSD": out}
+    with jax.set_mesh(mesh), layouts(table):
+        found = jax.jit(jax.value_and_grad(loss, range(5)))(*arrays(rows))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected(rows)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", MESHES.values(), ids=MESHES)
+def test_values_and_gradients(sizes, monkeypatch):
+    monkeypatch.setitem(module.PRODUCTS, "cpu", RAGGED)
+    check(sizes)
+
+
+def test_groups_with_room_between(monkeypatch):
+    monkeypatch.setitem(module.PRODUCTS, "cpu", Product(RAGGED.multiply, (4, 8)))
+    check(MESHES["experts"])
+
+
+def test_the_formula():
+    check(MESHES["both"])
+
+
+def test_a_split_sequence_and_a_row_that_no_axis_divides(monkeypatch):
+    monkeypatch.setitem(module.PRODUCTS, "cpu", RAGGED)
+    check({"expert": 2, "model": 2}, out=P(ROWS, "model", None))
+    check({"fsdp": 2, "expert": 2}, rows=1)
+
+
+def test_flops_are_those_of_the_experts_of_a_token():
+    with jax.set_mesh(make_mesh({"data": 4})):
+        abstract = jax.sharding.get_abstract_mesh().update(abstract_device=None)
+        with jax.sharding.use_abstract_mesh(abstract):
+            traced = jax.make_jaxpr(loss)(*arrays())
+    assert count_flops(traced.jaxpr) == 2 * B * S * X * (3 * D * F + D)
+
+
+@pytest.mark.parametrize("dims", [(16, 32), (24, 8)], ids=str)
+def test_tiles_of_groups(dims):
+    rows = jnp.array([32, 0, 48], jnp.int32)
+    rng = np.random.default_rng(0)
+    x, kernels = rng.normal(size=(128, dims[0])), rng.normal(size=(3, *dims))
+    weights = rng.normal(size=(128, dims[1])) * (np.arange(128) < 80)[:, None]
+    products = (
+        lambda x, w: multiply_groups(x, w, rows, 16, interpret=True),
+        lambda x, w: jax.lax.ragged_dot(x, w, rows),
+    )
+    found, wanted = (
+        jax.value_and_grad(lambda x, w, f=f: (f(x, w) * weights).sum(), (0, 1))(
+            jnp.asarray(x, jnp.float32), jnp.asarray(kernels, jnp.float32)
+        )
+        for f in products
+    )
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)

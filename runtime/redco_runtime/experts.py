@@ -61,12 +61,14 @@ def experts(
     """
     kernels = (gate_EDF, up_EDF, down_EFD)
     mesh = jax.sharding.get_abstract_mesh()
-    device = mesh.abstract_device
-    # Without a device the FLOPs are counted: those of the rows that are asked for.
-    product = PRODUCTS.get(device.platform if device else "tpu")
-    if mesh.empty or product is None:
-        return _formula(h_BSD, shares_BSE, expert_BSX, *kernels)
     (B, S, _), (E, _, F) = h_BSD.shape, gate_EDF.shape
+    if mesh.abstract_device is None and not mesh.empty:  # FLOPs are counted, those of the rows
+        share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
+        flat = (x.reshape(B * S, -1) for x in (h_BSD, share_BSX, expert_BSX))
+        return _grouped(jax.lax.ragged_dot, 1, *flat, *kernels).reshape(h_BSD.shape)
+    product = None if mesh.empty else PRODUCTS.get(mesh.abstract_device.platform)
+    if product is None:
+        return _formula(h_BSD, shares_BSE, expert_BSX, *kernels)
     entries = spec_of((B, S, E, F), "u_BSEF")
     rows, _, of_experts, of_mlp = (axes_of(entry) for entry in entries)
     here = _with_rows(spec_of(h_BSD.shape, "h_BSD"), rows)

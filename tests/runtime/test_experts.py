@@ -85,7 +85,8 @@ def test_a_split_sequence_and_a_row_that_no_axis_divides(monkeypatch):
 
 
 def test_flops_are_those_of_the_experts_of_a_token():
-    with jax.set_mesh(make_mesh({"data": 4})):
+    table = {"h_BSD": P("data", None, None), "u_BSEF": P("data", None, None, None)}
+    with jax.set_mesh(make_mesh({"data": 4})), layouts(table):
         abstract = jax.sharding.get_abstract_mesh().update(abstract_device=None)
         with jax.sharding.use_abstract_mesh(abstract):
             traced = jax.make_jaxpr(loss)(*arrays())

@@ -64,8 +64,9 @@ def experts(
     (B, S, _), (E, _, F) = h_BSD.shape, gate_EDF.shape
     if mesh.abstract_device is None and not mesh.empty:  # FLOPs are counted, those of the rows
         share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
-        flat = (x.reshape(B * S, -1) for x in (h_BSD, share_BSX, expert_BSX))
-        return _grouped(jax.lax.ragged_dot, 1, *flat, *kernels).reshape(h_BSD.shape)
+        h_TD, share_TX, expert_TX = (x.reshape(B * S, -1) for x in (h_BSD, share_BSX, expert_BSX))
+        x_TD = _grouped(jax.lax.ragged_dot, 1, h_TD, share_TX, expert_TX, *kernels)
+        return x_TD.reshape(h_BSD.shape)
     product = None if mesh.empty else PRODUCTS.get(mesh.abstract_device.platform)
     if product is None:
         return _formula(h_BSD, shares_BSE, expert_BSX, *kernels)

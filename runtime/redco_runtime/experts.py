@@ -79,11 +79,12 @@ def experts(
     within = of_experts + of_mlp
 
     def split(h_BSD, shares_BSE, expert_BSX, *kernels):
-        share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
-        given = (_gather(x, here, rows) for x in (h_BSD, share_BSX, expert_BSX))
-        h_TD, share_TX, expert_TX = (x.reshape(-1, x.shape[-1]) for x in given)
         # Gradients are summed over the devices that have a part of the work on the same numbers.
-        h_TD = _vary(h_TD, tuple(axis for axis in within if axis not in own))
+        h_BSD = _vary(h_BSD, tuple(axis for axis in within if axis not in own))
+        share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
+        h_TD, share_TX, expert_TX = (
+            _gather(x, here, rows).reshape(-1, x.shape[2]) for x in (h_BSD, share_BSX, expert_BSX)
+        )
         gate_EDF, up_EDF, down_EFD = (_vary(kernel, rows) for kernel in kernels)
         first = jax.lax.axis_index(of_experts) * gate_EDF.shape[0] if of_experts else 0
         block = _block(product, expert_TX.size // E)

@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import lay_out, spec_of
 from redco_runtime.groups import LEAST, TILE, multiply_groups
-from redco_runtime.mesh import axes_of
+from redco_runtime.mesh import axes_of, free_axes
 
 Axes = tuple[str, ...]
 
@@ -99,9 +99,8 @@ def experts(
     # Else the partitioner sends kernels before they are cast, in float32.
     anywhere = P(*(P.UNCONSTRAINED for _ in columns))
     kernels = tuple(jax.lax.with_sharding_constraint(kernel, anywhere) for kernel in kernels)
-    return jax.shard_map(split, in_specs=specs, out_specs=there)(
-        h_BSD, shares_BSE, expert_BSX, *kernels
-    )
+    run = jax.shard_map(split, axis_names={*free_axes()}, in_specs=specs, out_specs=there)
+    return run(h_BSD, shares_BSE, expert_BSX, *kernels)
 
 
 def _formula(h_BSD, shares_BSE, expert_BSX, gate_EDF, up_EDF, down_EFD) -> jax.Array:

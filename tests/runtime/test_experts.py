@@ -84,6 +84,24 @@ def test_a_split_sequence_and_a_row_that_no_axis_divides(monkeypatch):
     check({"fsdp": 2, "expert": 2}, rows=1)
 
 
+def test_within_a_shard_map_over_data(monkeypatch):
+    """As gradients of several micro-batches are: summed over `data` afterwards."""
+    monkeypatch.setitem(module.PRODUCTS, "cpu", RAGGED)
+    mesh = make_mesh({"data": 2, "fsdp": 1, "expert": 2, "model": 1})
+    rows, whole = P("data"), P()
+    one = jax.shard_map(
+        lambda *args: jax.lax.psum(jax.grad(loss, 2)(*args), "data"),
+        axis_names={"data"},
+        in_specs=(rows, rows, whole, whole, whole, rows),
+        out_specs=whole,
+        check_vma=False,
+    )
+    table = {"h_BSD": WHOLE, "u_BSEF": WITHIN, "a_BSEF": WITHIN, "x_BSD": WHOLE}
+    with jax.set_mesh(mesh), layouts(table):
+        found = jax.jit(one)(*arrays())
+    np.testing.assert_allclose(found, expected()[1][2], rtol=1e-4, atol=1e-5)
+
+
 def test_flops_are_those_of_the_experts_of_a_token():
     table = {"h_BSD": P("data", None, None), "u_BSEF": P("data", None, None, None)}
     with jax.set_mesh(make_mesh({"data": 4})), layouts(table):

@@ -20,7 +20,7 @@ class Evaluation:
     run: Run
     examples: Sequence[Example]
     metrics: Metrics
-    stop: Callable[[], bool]
+    stop: Callable[[], bool] = lambda: False  # whether the run is to save and leave
 
     def __call__(self, step: int, state: TrainState) -> dict[str, float]:
         """Show and log the loss, the scores and what becomes of the sample prompts.

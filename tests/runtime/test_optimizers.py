@@ -41,8 +41,9 @@ def emitted():
     """The emitted config.py of a family, without its model."""
     model = SimpleNamespace(config_class="Net", config_default="Net", own_class="")
     recipe = SimpleNamespace(data_class="Data = Net", train_lines=[], tiny={})
+    layout = SimpleNamespace(saved={})
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
-        package="optimized", model=model, recipe=recipe
+        package="optimized", model=model, recipe=recipe, layout=layout
     )
     stub, module = ModuleType("optimized.model"), ModuleType("optimized.config")
     stub.Net = type("Net", (), {})

@@ -249,11 +249,16 @@ def _largest(jaxpr: Jaxpr) -> int:
         if not stacks & {*inputs, *eqn.outvars}:  # no loop over layers, forward or backward
             outputs: list[Any] = eqn.outvars  # jax types their avals as the base of all values
             sizes = [_size(var) for var in outputs if len(var.aval.shape) == 3]
-            axes = eqn.params["manual_axes"] if eqn.primitive.name == "shard_map" else ()
-            parts = math.prod(eqn.params["mesh"].shape[axis] for axis in axes)
-            inner = [parts * _largest(body) for body in jaxprs_in_params(eqn.params)]
+            inner = [_largest(body) * _parts(eqn, body) for body in jaxprs_in_params(eqn.params)]
             largest = max([largest, *sizes, *inner])
     return largest
+
+
+def _parts(eqn: Any, body: Jaxpr) -> int:
+    """Return into how many parts a shard_map splits arrays before `body`; 1 for another equation."""
+    if eqn.primitive.name != "shard_map":
+        return 1
+    return max(_size(a) // _size(b) for a, b in zip(eqn.invars, body.invars, strict=True))
 
 
 def _size(var: Any) -> int:

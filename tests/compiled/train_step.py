@@ -51,6 +51,7 @@ def compile_train(
     rows: int,
     length: int,
     sizes: Mapping[str, Any],
+    micro_batches: int = 1,
 ) -> Compiled:
     """Compile the step of the preset full of a project, `rows` examples of `length` tokens over all.
 
@@ -71,7 +72,8 @@ def compile_train(
     mesh = Mesh(devices.reshape(tuple(shape.values())), tuple(shape), axis_types=auto)
     preset = config.PRESETS["full"]
     model = replace(preset.model, **{"max_positions": max(length, 1)} | dict(sizes))
-    run = replace(preset, model=model, train=replace(preset.train, batch_size=rows))
+    train = replace(preset.train, batch_size=rows, micro_batches=micro_batches)
+    run = replace(preset, model=model, train=train)
     with jax.set_mesh(mesh), contextlib.redirect_stdout(sys.stderr):  # stdout is the caller's
         built = steps.build(run)
         ids = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=built.batch)

@@ -140,9 +140,11 @@ def _grouped(multiply, block, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_
         checkpoint_name(multiply(x_RD, w, room_E), "u_BSEF") for w in (gate_EDF, up_EDF)
     )
     a_RF = checkpoint_name(jax.nn.silu(gate_RF) * up_RF, "a_BSEF")
-    y_RD = multiply(a_RF, down_EFD, room_E)
+    # Weighed here, and not last, so that the gradient of a share needs no y again.
+    share_R = jnp.zeros(R, share_TX.dtype).at[place_N].set(share_TX.reshape(-1), mode="drop")
+    y_RD = multiply(a_RF * share_R[:, None], down_EFD, room_E)
     y_ND = y_RD.at[place_N].get(mode="fill", fill_value=0)
-    return jnp.einsum("txd,tx->td", y_ND.reshape(T, X, D), share_TX)
+    return y_ND.reshape(T, X, D).sum(axis=1)
 
 
 def _with_rows(spec: P, rows: Axes) -> P:

@@ -21,7 +21,7 @@ FORMER = ROOT / "tests/update/former/my-project"
 MODEL, PIPELINE, TRAIN = (f"my_project/{name}.py" for name in ("model", "pipeline", "train"))
 EDITS = {
     PIPELINE: ("    return losses_BS, weights_BS", "    return 0.5 * losses_BS, weights_BS"),
-    MODEL: ("gelu(u_BSF, approximate=True)", "gelu(u_BSF, approximate=False)"),
+    MODEL: ("_NORMAL = nnx.initializers.normal(0.02)", "_NORMAL = nnx.initializers.normal(0.01)"),
 }
 TRAIN_EDIT = (
     "    run = training_run(",

@@ -14,6 +14,7 @@ from flax import nnx
 
 from redco_runtime.activations import lay_out
 from redco_runtime.attention import attention
+from redco_runtime.remat import saved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +30,7 @@ class GPTJConfig:
     max_positions: int = 2048  # tokens: longest sequence
     layer_norm_epsilon: float = 1e-05  # added to the variance
     dtype: str = "bfloat16"  # of the computation
-    remat: str = "nothing_saveable"  # of jax.checkpoint_policies; "everything_saveable": no remat
+    remat: str = "fit"  # what is saved for the backward pass: config.py has the choices
 
     @property
     def head_dim(self) -> int:
@@ -65,10 +66,9 @@ class GPTJ(nnx.Module):
         S = input_ids_BS.shape[1]
         self._check_length(S)
         rotary = _rotary(jnp.arange(S)[None, :], self.config.rotary_dim)
-        policy = getattr(jax.checkpoint_policies, self.config.remat)
 
         @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry, graph_updates=False)
-        @nnx.remat(policy=policy, prevent_cse=False, graph_updates=False)
+        @nnx.remat(policy=saved(self.config.remat), prevent_cse=False, graph_updates=False)
         def run(layer, x_BSD):
             return layer(x_BSD, rotary, _attend_causal)[0]
 
@@ -113,8 +113,8 @@ class GPTJ(nnx.Module):
         return _norm(self.ln, x_BSD), cache
 
     def _embed(self, input_ids_BS):
-        table_VD = lay_out(self.embed.embedding[...], "table_VD")
-        return lay_out(table_VD[input_ids_BS].astype(self.config.dtype), "x_BSD")
+        rows_BSD = self.embed.embedding[...][input_ids_BS].astype(self.config.dtype)
+        return lay_out(lay_out(rows_BSD, "rows_BSD"), "x_BSD")
 
     def _check_length(self, length):
         limit = self.config.max_positions
@@ -153,7 +153,7 @@ class Attention(nnx.Module):
             for project in (self.q, self.k, self.v)
         )
         o_BSNH, extra = attend(_rotate(q_BSNH, *rotary), _rotate(k_BSNH, *rotary), v_BSNH)
-        return self.o(lay_out(o_BSNH, "heads_BSNH").reshape(h_BSD.shape)), extra
+        return self.o(o_BSNH.reshape(h_BSD.shape)), extra
 
 
 class MLP(nnx.Module):
@@ -163,7 +163,7 @@ class MLP(nnx.Module):
 
     def __call__(self, h_BSD):
         u_BSF = lay_out(self.up(h_BSD), "u_BSF")
-        return self.down(lay_out(jax.nn.gelu(u_BSF, approximate=True), "u_BSF"))
+        return self.down(lay_out(jax.nn.gelu(u_BSF, approximate=True), "a_BSF"))
 
 
 _NORMAL = nnx.initializers.normal(0.02)

@@ -13,23 +13,25 @@ from my_project.boot import boot
 from my_project.config import PRESETS
 from my_project.sharding import AXES
 from my_project.steps import build
+from redco_runtime.agreement import check_same_examples
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.cli import command, print_once, training_run
 from redco_runtime.contracts import Steps
 from redco_runtime.data import TrainBatches
 from redco_runtime.evaluation import Evaluation
 from redco_runtime.flops import training_flops
+from redco_runtime.guard import Guard
 from redco_runtime.mesh import make_mesh
 from redco_runtime.metrics import Metrics
-from redco_runtime.pace import Pace
 from redco_runtime.run import Run
-from redco_runtime.start import check_settings, nothing_to_train, start_or_resume
+from redco_runtime.start import check_run, nothing_to_train, start_or_resume
+from redco_runtime.stop import Stop, Stopped
 
 
 @command
 def main() -> None:
     run = training_run(__doc__, PRESETS, AXES)
-    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint, cache=run.cache)
+    boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
     with jax.set_mesh(make_mesh(run.mesh)):
         train(build(run.config), run)
 
@@ -37,8 +39,9 @@ def main() -> None:
 def train(steps: Steps, run: Run) -> None:
     """Train `run` in its work folder to its last step, from its last checkpoint if it has one."""
     settings = run.config.train
-    check_settings(steps, pipeline, settings)
+    check_run(steps, pipeline, run)
     examples, held_out = pipeline.examples(run.config)
+    check_same_examples(examples)
     with Checkpoints(run.checkpoints, settings.keep, steps.shapes) as checkpoints:
         state = start_or_resume(checkpoints, steps, run, weights)
         first = int(state.step)
@@ -47,7 +50,7 @@ def train(steps: Steps, run: Run) -> None:
             return
         batches = TrainBatches(examples, pipeline, settings, start=first, sharding=steps.batch)
         print_once("compiling the train step")
-        step, pace = steps.train.lower(state, batches.peek()).compile(), Pace()
+        step = steps.train.lower(state, batches.peek()).compile()
         metrics = Metrics(
             run.workdir,
             total=settings.steps,
@@ -55,18 +58,22 @@ def train(steps: Steps, run: Run) -> None:
             unit=batches.unit,
             flops_per_step=training_flops(steps, batches.peek()),
         )
-        evaluate = Evaluation(steps, pipeline, run, held_out, metrics)
-        with closing(metrics):
+        stop, guard = Stop(), Guard(settings, batches.indices, metrics.say)
+        evaluate = Evaluation(steps, pipeline, run, held_out, metrics, stop)
+        with closing(metrics), stop:
             if first == 0:
                 evaluate(0, state)
             for done, batch in enumerate(batches, first + 1):
                 state, values = step(state, batch)
-                pace(values["loss"])
-                last = done == settings.steps
+                guard(done, values)
+                last, leaving = done == settings.steps, stop()
                 if last or done % settings.log_every == 0:
                     metrics.log(done, values, batches.count)
-                if last or done % settings.save_every == 0:
+                if last or leaving or done % settings.save_every == 0:
+                    guard.settle()
                     checkpoints.save(done, state)
+                if leaving and not last:
+                    raise Stopped(f"step {done} is saved: the same command goes on from there")
                 if last or done % settings.eval_every == 0:
                     evaluate(done, state)
         checkpoints.wait()

@@ -108,8 +108,17 @@ class Train:
     save_every: int = 500  # steps
     keep: int = 2  # checkpoints
     seed: int = 0  # of the parameters and of the order of the examples
+    on_nan: Literal["stop", "skip"] = "stop"  # what an update does whose numbers are not sound
+    max_skips: int = 10  # of these updates that are left out in a row, before the run stops
+    step_timeout: float = 0.0  # seconds a step may take; 0: 20 times their median, at least 300
+    spike: float = 0.0  # a gradient's norm of this many times its mean is not sound; 0: any is
 
 
+# `remat` of the model: what its layers save for the backward pass, which else computes it again. Of these
+# (MB a layer and example, over all devices): heads_BSNH 8.4, kv_BSKH 1.0, attention 8.4, mid_BSD 8.4, u_BSF 46.1.
+# `fit` saves the ones that spare most FLOPs for their bytes, while they fit in the memory of a device, and
+# training says which; names, such as heads_BSNH,kv_BSKH,attention,mid_BSD,u_BSF, save those alone;
+# nothing_saveable saves none of them, everything_saveable all that there is.
 @dataclass(frozen=True)
 class Config:
     """One run."""

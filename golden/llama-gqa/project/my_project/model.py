@@ -15,6 +15,7 @@ from flax import nnx
 
 from redco_runtime.activations import lay_out
 from redco_runtime.attention import attention
+from redco_runtime.remat import saved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +34,7 @@ class LlamaConfig:
     rope_theta: float = 10000.0  # the slowest rotation, in tokens a radian
     norm_epsilon: float = 1e-05  # added to the mean square
     dtype: str = "bfloat16"  # of the computation
-    remat: str = "nothing_saveable"  # of jax.checkpoint_policies; "everything_saveable": no remat
+    remat: str = "fit"  # what is saved for the backward pass: config.py has the choices
 
     def __post_init__(self):
         if self.num_heads % self.num_kv_heads:
@@ -65,10 +66,9 @@ class Llama(nnx.Module):
         S = input_ids_BS.shape[1]
         self._check_length(S)
         rotary = _rotary(self.config, jnp.arange(S)[None, :])
-        policy = getattr(jax.checkpoint_policies, self.config.remat)
 
         @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry, graph_updates=False)
-        @nnx.remat(policy=policy, prevent_cse=False, graph_updates=False)
+        @nnx.remat(policy=saved(self.config.remat), prevent_cse=False, graph_updates=False)
         def run(layer, x_BSD):
             return layer(x_BSD, rotary, _attend_causal)[0]
 
@@ -113,8 +113,8 @@ class Llama(nnx.Module):
         return _normed(self.ln, x_BSD), cache
 
     def _embed(self, input_ids_BS):
-        table_VD = lay_out(self.embed.embedding[...], "table_VD")
-        return lay_out(table_VD[input_ids_BS].astype(self.config.dtype), "x_BSD")
+        rows_BSD = self.embed.embedding[...][input_ids_BS].astype(self.config.dtype)
+        return lay_out(lay_out(rows_BSD, "rows_BSD"), "x_BSD")
 
     def _check_length(self, length):
         limit = self.config.max_positions
@@ -133,7 +133,7 @@ class Layer(nnx.Module):
 
     def __call__(self, x_BSD, rotary, attend):
         o_BSD, extra = self.attn(lay_out(_normed(self.ln_1, x_BSD), "h_BSD"), rotary, attend)
-        x_BSD = lay_out(x_BSD + o_BSD, "x_BSD")
+        x_BSD = lay_out(x_BSD + o_BSD, "mid_BSD")
         h_BSD = lay_out(_normed(self.ln_2, x_BSD), "h_BSD")
         return lay_out(x_BSD + self.mlp(h_BSD), "x_BSD"), extra
 
@@ -157,7 +157,6 @@ class Attention(nnx.Module):
         v_BSKH = lay_out(self._heads(self.v, h_BSD), "kv_BSKH")
         k_BSKH, v_BSKH = (jnp.repeat(x, self.kv_copies, axis=2) for x in (k_BSKH, v_BSKH))
         o_BSNH, extra = attend(_rotate(q_BSNH, *rotary), _rotate(k_BSKH, *rotary), v_BSKH)
-        o_BSNH = lay_out(o_BSNH, "heads_BSNH")
         return self.o(o_BSNH.reshape(*h_BSD.shape[:2], -1)), extra
 
     def _heads(self, project, h_BSD):
@@ -173,7 +172,7 @@ class MLP(nnx.Module):
 
     def __call__(self, h_BSD):
         gate_BSF, up_BSF = lay_out(self.gate(h_BSD), "u_BSF"), lay_out(self.up(h_BSD), "u_BSF")
-        return self.down(lay_out(jax.nn.silu(gate_BSF) * up_BSF, "u_BSF"))
+        return self.down(lay_out(jax.nn.silu(gate_BSF) * up_BSF, "a_BSF"))
 
 
 _NORMAL = nnx.initializers.normal(0.02)

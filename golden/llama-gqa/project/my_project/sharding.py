@@ -16,14 +16,21 @@ AXES = {
 
 BATCH = P(("data", "fsdp"))  # B of every array in a batch
 
+# The axes of BATCH, if no row of a batch depends on another; otherwise (). With micro-batches, devices
+# then add up the gradients of their own rows, and send them once a step.
+ROWS = ("data", "fsdp")
+
 # Of the arrays that model.py names with lay_out().
 ACTIVATIONS = {
-    "table_VD": P(("model_1", "model_2"), None),
+    "rows_BSD": P("data", None, "fsdp"),
     "x_BSD": P(("data", "fsdp"), None, None),
     "h_BSD": P(("data", "fsdp"), None, None),
     "heads_BSNH": P(("data", "fsdp"), None, ("model_1", "model_2"), None),
     "kv_BSKH": P(("data", "fsdp"), None, "model_1", None),
+    "attention": P(("data", "fsdp"), None, ("model_1", "model_2"), None),
+    "mid_BSD": P(("data", "fsdp"), None, None),
     "u_BSF": P(("data", "fsdp"), None, ("model_1", "model_2")),
+    "a_BSF": P(("data", "fsdp"), None, ("model_1", "model_2")),
 }
 
 PARAMS = {

@@ -16,14 +16,18 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import jax
 
+import redco_runtime
+from redco_runtime import lifeline
 from redco_runtime.compilation import keep_programs
-from redco_runtime.rendezvous import BootError, Member, find_address, meet
+from redco_runtime.rendezvous import BootError, Door, Member, find_address, meet
 
 VARIABLES = {  # index and count, by launcher
     "explicit": ("REDCO_PROCESS_INDEX", "REDCO_PROCESS_COUNT"),
@@ -45,12 +49,16 @@ class Process:
 
 
 def boot(
-    *, virtual_devices: int | None = None, config_hash: str = "", cache: Path | None = None
+    *,
+    virtual_devices: int | None = None,
+    facts: Mapping[str, str] | None = None,
+    cache: Path | None = None,
 ) -> Process:
     """Connect this process to the others of its run. Call it once, before JAX computes anything.
 
     virtual_devices: that many CPU devices in this process, instead of its real ones.
-    config_hash: compared between the processes, so that all of them run the same thing.
+    facts: compared between the processes by name, as are versions and the code of this project, so
+    that all of them run the same thing.
     cache: a folder that all of them see, for what JAX compiles, where its variables name no other.
     A fault of the launch raises BootError, the same in all processes. Where there are several, an
     exception that nobody catches ends its process at once from here on, with exit code 1.
@@ -61,8 +69,9 @@ def boot(
         jax.config.update("jax_num_cpu_devices", virtual_devices)
     if cache is not None:
         keep_programs(cache)
+    me, door = _agree(process, facts or {}) if process.count > 1 else (Member.alone(), None)
+    lifeline.connect(me, door)
     if process.count > 1:
-        _agree(process, config_hash)
         _connect(process)
     if jax.process_count() != process.count:
         raise BootError(
@@ -139,17 +148,33 @@ def _first_host(nodes: str) -> str:
     return re.sub(r"\[([^],-]*)[^]]*]", r"\1", first[0]) if first else ""
 
 
-def _agree(process: Process, config_hash: str) -> None:
+def _agree(process: Process, facts: Mapping[str, str]) -> tuple[Member, Door]:
     """Meet the other processes and compare notes. Raises BootError."""
     timeout = os.environ.get("REDCO_BOOT_TIMEOUT", "300")
     if not timeout.isdecimal():
         raise BootError(f"REDCO_BOOT_TIMEOUT={timeout!r} is not a whole number of seconds.")
     host = socket.gethostname()
     on_cpu = (jax.config.jax_platforms or "").startswith("cpu")  # there gloo connects by host name
-    facts = {"jax version": jax.__version__, "config hash": config_hash}
+    facts = {**_versions(), **_code(), **facts}
     address = find_address(host) if on_cpu else None
     me = Member(process.index, process.count, host, facts, address)
-    meet(me, process.coordinator, float(timeout))
+    return me, meet(me, process.coordinator, float(timeout))
+
+
+def _versions() -> dict[str, str]:
+    """Return the version of each package that a step or a checkpoint depends on."""
+    names = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
+    return {f"{name} version": version(name) for name in names}
+
+
+def _code() -> dict[str, str]:
+    """Return what stands for the content of each file of the project's Python, by its path."""
+    package, runtime = Path(__file__).parent, Path(redco_runtime.__file__).parent
+    return {
+        f"{folder.name}/{path.relative_to(folder)}": sha256(path.read_bytes()).hexdigest()[:12]
+        for folder in (package, runtime)
+        for path in sorted(folder.rglob("*.py"))
+    }
 
 
 def _connect(process: Process) -> None:
@@ -164,7 +189,7 @@ def _connect(process: Process) -> None:
         *(process.coordinator, process.count, process.index),
         cluster_detection_method="deactivate",  # it would show each process only one GPU
         initialization_timeout=60,
-        heartbeat_timeout_seconds=30,
+        heartbeat_timeout_seconds=120,  # the lifeline is faster, and says who it was
         shutdown_timeout_seconds=60,
     )
 
@@ -174,6 +199,7 @@ def _end(process: Process, show: Callable[..., None], *error: Any) -> None:
     try:
         print(f"boot: process {process.index} of {process.count} failed:", file=sys.stderr)
         show(*error)
+        lifeline.fail(f"{error[0].__name__}: {error[1]}".partition("\n")[0])
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

@@ -106,6 +106,10 @@ class Train:
     save_every: int = 500  # steps
     keep: int = 2  # checkpoints
     seed: int = 0  # of the parameters and of the order of the examples
+    on_nan: Literal["stop", "skip"] = "stop"  # what an update does whose numbers are not sound
+    max_skips: int = 10  # of these updates that are left out in a row, before the run stops
+    step_timeout: float = 0.0  # seconds a step may take; 0: 20 times their median, at least 300
+    spike: float = 0.0  # a gradient's norm of this many times its mean is not sound; 0: any is
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from flax import nnx
 
 from redco_runtime.importing import import_file
 
-Net = import_file(Path(__file__).parents[1] / "../net.py").Net
+CLASS_FILE = Path(__file__).parents[1] / "../net.py"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,9 @@ class NetModel(nnx.Module):
 
     def __init__(self, config: NetConfig, *, rngs: nnx.Rngs):
         self.deterministic = False  # train() and eval() set it
-        self.net = nnx.bridge.ToNNX(Net(width=config.width, classes=config.classes), rngs=rngs)
+        self.net = nnx.bridge.ToNNX(
+            import_file(CLASS_FILE).Net(width=config.width, classes=config.classes), rngs=rngs
+        )
         self.net.lazy_init(x=jnp.zeros((1, 32), "float32"), train=False)
 
     def __call__(self, x: jax.Array) -> jax.Array:

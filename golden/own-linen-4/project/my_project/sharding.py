@@ -16,6 +16,10 @@ AXES = {
 
 BATCH = P(("data", "fsdp"))  # B of every array in a batch
 
+# The axes of BATCH, if no row of a batch depends on another; otherwise (). With micro-batches, devices
+# then add up the gradients of their own rows, and send them once a step.
+ROWS = ()
+
 # Of what the class computes with a parameter: the rows of the batch stay on their devices.
 ACTIVATIONS = {
     "net/Dense_0/kernel": P(("data", "fsdp"), P.UNCONSTRAINED),

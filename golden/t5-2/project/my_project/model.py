@@ -16,6 +16,7 @@ from flax import nnx
 
 from redco_runtime.activations import lay_out
 from redco_runtime.attention import attention
+from redco_runtime.remat import saved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +37,7 @@ class T5Config:
     pad_id: int = 0  # token that fills up a row
     eos_id: int = 1  # token that ends a text
     dtype: str = "bfloat16"  # of the computation
-    remat: str = "nothing_saveable"  # of jax.checkpoint_policies; "everything_saveable": no remat
+    remat: str = "fit"  # what is saved for the backward pass: config.py has the choices
 
     def __post_init__(self):
         R = self.distance_buckets
@@ -145,8 +146,8 @@ class T5(nnx.Module):
         return self.head(y_BTD)
 
     def _embed(self, ids, name):
-        table_VD = lay_out(self.embed.embedding[...], "table_VD")
-        return lay_out(table_VD[ids].astype(self.config.dtype), name)
+        rows_BTD = self.embed.embedding[...][ids].astype(self.config.dtype)
+        return lay_out(lay_out(rows_BTD, "rows_BTD"), name)
 
     def _source_bias(self, S):
         """Return bias_1NSS, what the distances of the S tokens of a source add to their scores."""
@@ -176,7 +177,7 @@ class EncoderLayer(nnx.Module):
 
     def __call__(self, x_BSD, seen):
         h_BSD = lay_out(_norm(self.attn_ln, x_BSD), "h_BSD")
-        x_BSD = lay_out(x_BSD + self.attn(h_BSD, self.attn.keys(h_BSD), **seen), "x_BSD")
+        x_BSD = lay_out(x_BSD + self.attn(h_BSD, self.attn.keys(h_BSD), **seen), "mid_BSD")
         h_BSD = lay_out(_norm(self.mlp_ln, x_BSD), "h_BSD")
         return lay_out(x_BSD + self.mlp(h_BSD), "x_BSD")
 
@@ -199,9 +200,9 @@ class DecoderLayer(nnx.Module):
     def __call__(self, y_BTD, remember, seen, x_keys, mask_BS):
         h_BTD = lay_out(_norm(self.attn_ln, y_BTD), "h_BTD")
         y_keys, extra = remember(self.attn.keys(h_BTD))
-        y_BTD = lay_out(y_BTD + self.attn(h_BTD, y_keys, **seen), "y_BTD")
+        y_BTD = lay_out(y_BTD + self.attn(h_BTD, y_keys, **seen), "mid_BTD")
         h_BTD = lay_out(_norm(self.cross_ln, y_BTD), "h_BTD")
-        y_BTD = lay_out(y_BTD + self.cross(h_BTD, x_keys, mask_BT=mask_BS), "y_BTD")
+        y_BTD = lay_out(y_BTD + self.cross(h_BTD, x_keys, mask_BT=mask_BS), "crossed_BTD")
         h_BTD = lay_out(_norm(self.mlp_ln, y_BTD), "h_BTD")
         return lay_out(y_BTD + self.mlp(h_BTD), "y_BTD"), extra
 
@@ -227,7 +228,7 @@ class Attention(nnx.Module):
     def __call__(self, h_BTD, keys, **seen):
         q_BTNH = lay_out(self.q(h_BTD).reshape(h_BTD.shape[:2] + self.heads), "heads_BTNH")
         o_BTNH = attention(q_BTNH, *keys, scale=1.0, layout="heads_BTNH", **seen)
-        return self.o(lay_out(o_BTNH, "heads_BTNH").reshape(*h_BTD.shape[:2], -1))
+        return self.o(o_BTNH.reshape(*h_BTD.shape[:2], -1))
 
 
 class MLP(nnx.Module):
@@ -239,7 +240,7 @@ class MLP(nnx.Module):
     def __call__(self, h_BTD):
         gate_BTF = lay_out(self.gate(h_BTD), "u_BTF")
         u_BTF = lay_out(self.up(h_BTD), "u_BTF")
-        return self.down(lay_out(jax.nn.gelu(gate_BTF, approximate=True) * u_BTF, "u_BTF"))
+        return self.down(lay_out(jax.nn.gelu(gate_BTF, approximate=True) * u_BTF, "a_BTF"))
 
 
 def _stack(kind, num_layers, config, rngs):
@@ -249,8 +250,7 @@ def _stack(kind, num_layers, config, rngs):
 
 
 def _remat(config):
-    policy = getattr(jax.checkpoint_policies, config.remat)
-    return nnx.remat(policy=policy, prevent_cse=False, graph_updates=False)
+    return nnx.remat(policy=saved(config.remat), prevent_cse=False, graph_updates=False)
 
 
 def _linear(config, size_in, size_out, rngs, std=None):

@@ -23,7 +23,7 @@ def main() -> None:
     options.add_argument("--prompt", action="append", required=True, help="give it several times")
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
-    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint, cache=run.cache)
+    boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
     with jax.set_mesh(make_mesh(run.mesh)):
         steps = build(run.config)
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)

@@ -16,16 +16,25 @@ AXES = {
 
 BATCH = P(("data", "fsdp"))  # B of every array in a batch
 
+# The axes of BATCH, if no row of a batch depends on another; otherwise (). With micro-batches, devices
+# then add up the gradients of their own rows, and send them once a step.
+ROWS = ("data", "fsdp")
+
 # Of the arrays that model.py names with lay_out().
 ACTIVATIONS = {
-    "table_VD": P("model", None),
+    "rows_BTD": P("data", None, "fsdp"),
     "x_BSD": P(("data", "fsdp"), None, None),
     "h_BSD": P(("data", "fsdp"), None, None),
     "heads_BSNH": P(("data", "fsdp"), None, "model", None),
     "heads_BTNH": P(("data", "fsdp"), None, "model", None),
+    "attention": P(("data", "fsdp"), None, "model", None),
+    "mid_BSD": P(("data", "fsdp"), None, None),
     "u_BTF": P(("data", "fsdp"), None, "model"),
+    "a_BTF": P(("data", "fsdp"), None, "model"),
     "y_BTD": P(("data", "fsdp"), None, None),
     "h_BTD": P(("data", "fsdp"), None, None),
+    "mid_BTD": P(("data", "fsdp"), None, None),
+    "crossed_BTD": P(("data", "fsdp"), None, None),
 }
 
 PARAMS = {

@@ -10,7 +10,7 @@ import pytest
 
 from my_project import pipeline
 from my_project.config import TINY
-from my_project.sharding import AXES, PARAMS
+from my_project.sharding import AXES, PARAMS, ROWS
 from my_project.steps import build
 from redco_runtime.data import TrainBatches
 from redco_runtime.errors import UserError
@@ -41,7 +41,7 @@ def loss_and_gradients(mesh, examples, micro_batches):
             return steps.loss(model, batch, key), model.variables
 
         compute = jax.jit(
-            partial(mean_and_gradients, loss, micro_batches=micro_batches),
+            partial(mean_and_gradients, loss, micro_batches=micro_batches, rows=ROWS),
             out_shardings=(None, shardings, None),
         )
         value, grads, _ = compute(state.model, batch, jax.random.key(1))

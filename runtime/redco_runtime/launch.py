@@ -1,0 +1,186 @@
+"""Start the processes of this host, and start them again from the last checkpoint when one crashes.
+
+python -m redco_runtime.launch --processes 2 --max-restarts 3 -m my_project.train --workdir runs/a
+
+One process, the default, is numbered by whatever started this one, such as SLURM or Kubernetes: start
+one launch on each host, with the same flags. Several are a run of their own, on this host alone.
+Signals go on to the processes. No restart follows exit codes 0, 2 (mend the command), 3 (look at the
+numbers) and 75 (stopped by a signal); the exit code is that of the process that ended first.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+FINAL = (0, 2, 3, 75)  # exit codes that another try would not change
+GRACE = 30.0  # seconds for the others to end by themselves, with what they have to say
+PAUSES = (
+    1.0,
+    5.0,
+    15.0,
+    60.0,
+)  # seconds before a restart: a network or a disk may need some to come back
+POLL = 0.1
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+MEMORY_EVENTS = Path("/sys/fs/cgroup/memory.events")  # of cgroup v2; counts what the kernel killed
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that has ended: its number on this host, and its return code as subprocess has it."""
+
+    number: int
+    code: int
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell would show: 128 and its number for a signal."""
+        return self.code if self.code >= 0 else 128 - self.code
+
+    def describe(self, killed_for_memory: bool) -> str:
+        """Return one line that says how it ended."""
+        if self.code >= 0:
+            return f"process {self.number} ended with exit code {self.code}"
+        name = signal.Signals(-self.code).name
+        why = ": out of memory, the kernel says" if killed_for_memory else ""
+        return f"process {self.number} was killed by signal {-self.code} ({name}){why}"
+
+
+def main() -> None:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    add = parser.add_argument
+    add("--processes", type=int, default=1, metavar="N", help="on this host (default: 1)")
+    add("--max-restarts", type=int, default=3, metavar="N", help="of all processes (default: 3)")
+    add("-m", metavar="MODULE FLAGS", required=True, help="the program and its own flags")
+    words = sys.argv[1:]
+    place = words.index("-m") if "-m" in words else len(words)
+    options = parser.parse_args(words[: place + 2])
+    if options.processes < 1 or options.max_restarts < 0:
+        parser.error("--processes is 1 at least, --max-restarts 0")
+    command = [sys.executable, "-u", "-m", options.m, *words[place + 2 :]]
+    sys.exit(Launch(command, options.processes).run(options.max_restarts))
+
+
+class Launch:
+    """The processes of one command on this host."""
+
+    def __init__(self, command: Sequence[str], count: int) -> None:
+        self._command, self._count = command, count
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._signals: list[int] = []  # that came to this process
+
+    def run(self, max_restarts: int) -> int:
+        """Return the exit code of the last try, once one has ended well or no further one would."""
+        before = {number: signal.signal(number, self._pass_on) for number in SIGNALS}
+        try:
+            made = self._last_checkpoint()
+            for restart in range(max_restarts + 1):
+                first = self._try()
+                if first.exit_code in FINAL or self._signals:
+                    return first.exit_code
+                reached, previous = self._last_checkpoint(), made
+                if restart == max_restarts:
+                    _say(f"gives up after {max_restarts} restarts")
+                elif restart and reached == previous:
+                    _say(
+                        f"gives up: no checkpoint since the last start, step {reached} before and now"
+                    )
+                    break
+                else:
+                    pause = PAUSES[min(restart, len(PAUSES) - 1)]
+                    goes_on = f"from step {reached}" if reached >= 0 else "anew"
+                    _say(f"restart {restart + 1} of {max_restarts} in {pause:g} s, {goes_on}")
+                    made = reached
+                    self._wait(pause)
+                    if self._signals:
+                        break
+            return first.exit_code
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _try(self) -> Ended:
+        """Start all, and return the first that ended badly, or the last, once none is left."""
+        kills = _memory_kills()
+        port = random.randrange(61440, 65536)  # above those that Linux gives to connections
+        for index in range(self._count):
+            mine = {
+                "REDCO_COORDINATOR": f"localhost:{port}",
+                "REDCO_PROCESS_COUNT": str(self._count),
+                "REDCO_PROCESS_INDEX": str(index),
+            }
+            env = os.environ | (mine if self._count > 1 else {})
+            self._running.append(subprocess.Popen(self._command, env=env))
+        try:
+            first = self._first_bad()
+            if first.code:
+                until = time.monotonic() + GRACE
+                while time.monotonic() < until and any(p.poll() is None for p in self._running):
+                    time.sleep(POLL)
+                _say(first.describe(_memory_kills() > kills))
+            return first
+        finally:
+            for process in self._running:
+                process.kill()  # one that is stopped too
+                process.wait()
+            self._running.clear()
+
+    def _first_bad(self) -> Ended:
+        """Wait until a process has ended badly, or all have ended."""
+        while True:
+            codes = enumerate(process.poll() for process in self._running)
+            ended = [Ended(index, code) for index, code in codes if code is not None]
+            # What a signal killed is the cause of what ended by itself in the same moment.
+            bad = sorted((e for e in ended if e.code), key=lambda e: e.code)
+            if bad:
+                return bad[0]
+            if len(ended) == len(self._running):
+                return ended[-1]
+            time.sleep(POLL)
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._signals:
+            time.sleep(POLL)
+
+    def _pass_on(self, number: int, _: object) -> None:
+        """Send a signal to the processes; Ctrl-C reaches those of a terminal without that."""
+        self._signals.append(number)
+        for process in self._running:
+            if number != signal.SIGINT or not sys.stdin.isatty():
+                with suppress(ProcessLookupError):
+                    process.send_signal(number)
+
+    def _last_checkpoint(self) -> int:
+        """Return the step of the newest checkpoint in the work folder of the command, -1 for none."""
+        if "--workdir" not in self._command[:-1]:
+            return -1
+        workdir = Path(self._command[self._command.index("--workdir") + 1])
+        folders = workdir.glob("checkpoints/*")
+        return max((int(folder.name) for folder in folders if folder.name.isdecimal()), default=-1)
+
+
+def _memory_kills() -> int:
+    """Return how many processes of this container the kernel has killed for want of memory."""
+    with suppress(OSError):
+        for line in MEMORY_EVENTS.read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"launch: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

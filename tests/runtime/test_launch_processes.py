@@ -1,0 +1,106 @@
+"""The launcher, on small programs: what is started again, what is not, and what it says."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from redco_runtime import launch
+
+RUNTIME = Path(__file__).parents[2] / "runtime"
+PROGRAM = """
+import os, signal, sys, time
+from pathlib import Path
+folder, plan = Path(sys.argv[sys.argv.index("--workdir") + 1]), sys.argv[-1].split(",")
+index = int(os.environ.get("REDCO_PROCESS_INDEX", 0))
+tries = len(list(folder.glob(f"try-{index}-*")))
+(folder / f"try-{index}-{tries}").touch()
+act = plan[min(tries, len(plan) - 1)]
+if act != "stuck" or not tries:
+    (folder / "checkpoints" / str(tries)).mkdir(parents=True, exist_ok=True)
+if act == "wait":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+    (folder / f"ready-{index}").touch()
+    time.sleep(60)
+if index == 1 or os.environ.get("REDCO_PROCESS_COUNT") is None:
+    os.kill(os.getpid(), signal.SIGKILL) if act == "kill" else sys.exit(1 if act == "stuck" else int(act))
+sys.exit(0 if act.isdigit() and int(act) == 0 else 1)
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """start(processes, plan): the launcher of a program that ends at each try as its plan says."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    env = os.environ | {"PYTHONPATH": f"{RUNTIME}{os.pathsep}{tmp_path}"}
+
+    def start(processes, plan, restarts=3):
+        command = [sys.executable, "-m", "redco_runtime.launch", "--processes", processes]
+        command += ["--max-restarts", restarts, "-m", "program", "--workdir", tmp_path, plan]
+        return subprocess.Popen(
+            [*map(str, command)],
+            env=env,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    return start
+
+
+def tries(folder, index=0):
+    return len(list(folder.glob(f"try-{index}-*")))
+
+
+def test_a_crash_is_started_again_from_the_last_checkpoint(start, tmp_path):
+    process = start(2, "kill,0")
+    err = process.communicate(timeout=50)[1]
+    assert process.returncode == 0
+    assert "launch: process 1 was killed by signal 9 (SIGKILL)" in err
+    assert "launch: restart 1 of 3 in 1 s, from step 0\n" in err
+    assert tries(tmp_path, 0) == tries(tmp_path, 1) == 2
+
+
+@pytest.mark.parametrize("code", launch.FINAL)
+def test_an_exit_that_another_try_would_not_change(start, tmp_path, code):
+    process = start(1, str(code))
+    err = process.communicate(timeout=50)[1]
+    assert process.returncode == code and tries(tmp_path) == 1
+    assert err == (f"launch: process 0 ended with exit code {code}\n" if code else "")
+
+
+def test_it_gives_up_after_so_many_restarts_or_without_a_step_between_two(start, tmp_path):
+    process = start(1, "1", restarts=1)
+    assert "launch: gives up after 1 restarts\n" in process.communicate(timeout=50)[1]
+    assert process.returncode == 1 and tries(tmp_path) == 2
+
+
+def test_it_gives_up_where_no_step_is_made(start, tmp_path):
+    process = start(1, "stuck")
+    err = process.communicate(timeout=50)[1]
+    assert "launch: gives up: no checkpoint since the last start, step 0 before and now" in err
+    assert process.returncode == 1 and tries(tmp_path) == 2
+
+
+def test_a_signal_goes_on_to_all_and_none_is_started_again(start, tmp_path):
+    process = start(2, "wait")
+    until = time.monotonic() + 30
+    while len(list(tmp_path.glob("ready-*"))) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 75
+    assert tries(tmp_path, 0) == tries(tmp_path, 1) == 1
+
+
+def test_a_kill_for_memory_is_named(monkeypatch, tmp_path):
+    events = tmp_path / "memory.events"
+    events.write_text("low 0\noom 1\noom_kill 3\n")
+    monkeypatch.setattr(launch, "MEMORY_EVENTS", events)
+    assert launch._memory_kills() == 3
+    line = launch.Ended(2, -signal.SIGKILL).describe(True)
+    assert line == "process 2 was killed by signal 9 (SIGKILL): out of memory, the kernel says"

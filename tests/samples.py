@@ -111,7 +111,7 @@ def render(template: Path) -> dict[str, str]:
 def install_design(monkeypatch, plan=None) -> None:
     """Put these, and `plan`, in the place of what redco works out from a model."""
     monkeypatch.setattr(read, "read_model", lambda request, template: design(request))
-    monkeypatch.setattr(read, "plan_request", lambda request, template: plan)
+    monkeypatch.setattr(read, "plan_request", lambda request, template, note: plan)
     monkeypatch.setattr(layout, "plan_program", lambda request, program: plan)
     monkeypatch.setattr(
         files, "project_context", lambda design, program, plan: context(design.request)

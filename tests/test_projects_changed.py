@@ -11,9 +11,9 @@ DROPOUT = {
         "        self.down = _linear(config, config.mlp_dim, config.embed_dim, rngs)\n"
         "        self.dropout = nnx.Dropout(0.1, rngs=rngs)\n"
     ),
-    '        return self.down(lay_out(jax.nn.gelu(u_BSF, approximate=True), "u_BSF"))\n': (
-        '        u_BSF = lay_out(jax.nn.gelu(u_BSF, approximate=True), "u_BSF")\n'
-        "        return self.dropout(self.down(u_BSF))\n"
+    '        return self.down(lay_out(jax.nn.gelu(u_BSF, approximate=True), "a_BSF"))\n': (
+        '        a_BSF = lay_out(jax.nn.gelu(u_BSF, approximate=True), "a_BSF")\n'
+        "        return self.dropout(self.down(a_BSF))\n"
     ),
 }
 LOWERED = """

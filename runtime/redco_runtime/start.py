@@ -27,7 +27,7 @@ from redco_runtime.state import TrainState
 def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     """Refuse what no run can have, before it reads its data. Raises UserError.
 
-    The work folder is made by it, and must be one that all processes share.
+    Where there are several processes, the work folder is made by it, and must be one that they share.
     """
     check_settings(steps, pipeline, run.config.train)
     PROGRESS.limit_steps(run.config.train.step_timeout)

@@ -52,7 +52,7 @@ def test_a_file_imports_from_earlier_stages_only():
 def test_what_is_printed_into_projects_needs_nothing_else():
     modules = {m for path in (FOLDER / "apart").glob("*.py") for m, _ in imports(path)}
     rest = [m for m in modules if m.split(".")[0] not in {"jax", *sys.stdlib_module_names}]
-    assert all(module.startswith(f"{PACKAGE}.apart.") for module in rest)
+    assert all(f"{module}.".startswith(f"{PACKAGE}.apart.") for module in rest)
 
 
 def test_the_generator_imports_from_the_face_only():

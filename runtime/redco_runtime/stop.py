@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 from contextlib import AbstractContextManager
+from typing import Any
 
 import jax
 from jax.experimental import multihost_utils
@@ -43,10 +44,15 @@ class Stop(AbstractContextManager["Stop"]):
         return self._agreed or (not self._several and self.heard.is_set())
 
     def __enter__(self) -> "Stop":
+        self._before: dict[signal.Signals, Any] = {}
+        if threading.current_thread() is not threading.main_thread():
+            return self  # which alone can have handlers: whoever runs it in a thread stops it
         ours = [signal.SIGINT, signal.SIGHUP, *([] if self._several else [signal.SIGTERM])]
         # Not those that nohup and the like have switched off.
         ours = [number for number in ours if signal.getsignal(number) != signal.SIG_IGN]
-        self._before = {number: signal.signal(number, _wait) for number in ours}
+        self._before |= {number: signal.signal(number, _wait) for number in ours}
+        if not self._before:
+            return self
         # A handler of Python's runs between two lines of it, which a step on the devices holds up: so
         # a thread is told of each signal as it comes.
         self._ears, self._mouth = socket.socketpair()
@@ -56,10 +62,11 @@ class Stop(AbstractContextManager["Stop"]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.set_wakeup_fd(self._fd)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._mouth.close()
+        if self._before:
+            signal.set_wakeup_fd(self._fd)
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+            self._mouth.close()
 
     def _listen(self, ears: socket.socket) -> None:
         interrupts = 0

@@ -55,7 +55,8 @@ def test_arrays_of_the_user():
         "hidden": same("", "zeros"),
         "positions": same("np.arange(3, 15, dtype=np.int32)"),
     }
-    assert "from my_project.model import turned as show" in turned.pipeline.setup
+    assert "from my_project.model import CLASS_FILE" in turned.pipeline.setup
+    assert "_, shown = import_file(CLASS_FILE).turned()" in turned.pipeline.setup
     assert "example['hidden'] = shown['hidden'][0]" in turned.pipeline.arrays
     assert '(batch["hidden"] == 0).sum()' in turned.pipeline.id_count
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from redco_new.request.own_class import Input
-from redco_new.own.call import Call, join_path, leaves, subscripts
+from redco_new.own.build import AbstractModel
+from redco_new.own.call import join_path, leaves, subscripts
 from redco_new.own.contents import Content, dtype_source
 from redco_new.own.find import Reference
+from redco_new.own.imports import import_statements, reference_source
 
 # Statements that put the array of an input into `example`, by the kind of its content.
 SAME = "example[{name!r}] = {array}"
@@ -65,19 +67,19 @@ def _statement(statements: Mapping[str, str], name: str, x: Input, content: Cont
 
 
 def setup_statements(
-    contents: Mapping[str, Content], call: Call, package: str, function: Reference | None
+    contents: Mapping[str, Content], model: AbstractModel, package: str, function: Reference | None
 ) -> tuple[str, ...]:
     """Return the statements that bring the user's own arrays to `shown`; none where all are printed."""
     if function is None or all(x.array or x.kind != "same" for x in contents.values()):
         return ()
     nested = (
         f"shown[{join_path(path)!r}] = shown{subscripts(path)}"
-        for path, x in leaves(call.arguments)
+        for path, x in leaves(model.call.arguments)
         if isinstance(x, Input) and len(path) > 1
     )
     return (
-        f"from {package}.model import {function.name} as show",
+        *import_statements(function, model, package),
         "",
-        "_, shown = show()",
+        f"_, shown = {reference_source(function, model)}()",
         *nested,
     )

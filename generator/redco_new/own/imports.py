@@ -34,6 +34,12 @@ def import_lines(
     return tuple(lines)
 
 
+def import_statements(reference: Reference, model: AbstractModel, package: str) -> tuple[str, ...]:
+    """Return the imports that `reference_source` needs in another module than model.py."""
+    place = (f"from {package}.model import {_place(reference, model)}",) if reference.file else ()
+    return (*place, f"from redco_runtime.importing import {_function(reference)}")
+
+
 def reference_source(reference: Reference, model: AbstractModel) -> str:
     """Return a class or function of the user's as Python, imported where it stands."""
     return f"{_function(reference)}({_place(reference, model)}).{reference.name}"

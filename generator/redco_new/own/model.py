@@ -95,7 +95,7 @@ class OwnModel:
     def pipeline(self) -> PipelineSource:
         """What pipeline.py of the project prints."""
         target, shape = name_target(self.recipe, self.inputs), self.output.shape[1:]
-        setup = setup_statements(self.contents, self.abstract.call, self.package, self.example)
+        setup = setup_statements(self.contents, self.abstract, self.package, self.example)
         examples = Examples(self.inputs, self.contents, target, shape, setup)
         return pipeline_source(self.recipe, examples)
 

@@ -82,15 +82,15 @@ class Launch:
         """Return the exit code of the last try, once one has ended well or no further one would."""
         before = {number: signal.signal(number, self._pass_on) for number in SIGNALS}
         try:
-            made = self._last_checkpoint()
+            began = self._last_checkpoint()
             for restart in range(max_restarts + 1):
                 first = self._try()
                 if first.exit_code in FINAL or self._signals:
                     return first.exit_code
-                reached, previous = self._last_checkpoint(), made
+                reached = self._last_checkpoint()
                 if restart == max_restarts:
                     _say(f"gives up after {max_restarts} restarts")
-                elif restart and reached == previous:
+                elif restart and reached == began:
                     _say(
                         f"gives up: no checkpoint since the last start, step {reached} before and now"
                     )
@@ -99,7 +99,7 @@ class Launch:
                     pause = PAUSES[min(restart, len(PAUSES) - 1)]
                     goes_on = f"from step {reached}" if reached >= 0 else "anew"
                     _say(f"restart {restart + 1} of {max_restarts} in {pause:g} s, {goes_on}")
-                    made = reached
+                    began = reached
                     self._wait(pause)
                     if self._signals:
                         break
@@ -153,7 +153,7 @@ class Launch:
             time.sleep(POLL)
 
     def _pass_on(self, number: int, _: object) -> None:
-        """Send a signal to the processes; Ctrl-C reaches those of a terminal without that."""
+        """Pass a signal to the processes; Ctrl-C reaches those of a terminal without that."""
         self._signals.append(number)
         for process in self._running:
             if number != signal.SIGINT or not sys.stdin.isatty():

@@ -58,12 +58,14 @@ def project(request, tmp_path_factory):
     return create_project(Request.from_flags(name, model, folder=folder / name, **flags), folder)
 
 
+@pytest.mark.parametrize("project", ["causal"], indirect=True)
 def test_it_computes_what_its_class_does_on_one_device_and_on_four(project):
     command = f"python {HERE / 'check_fused.py'} {project.name}"
     code, out, err = run(command, project, PYTHONPATH=".", XLA_FLAGS=UNOPTIMISED)
     assert code == 0, out + err
 
 
+@pytest.mark.parametrize("project", ["patches"], indirect=True)
 def test_it_trains_and_gives_the_weights_in_the_shapes_of_its_class(project):
     package = f"python -m {project.name}"
     code, out, err = run(

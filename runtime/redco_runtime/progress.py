@@ -1,5 +1,6 @@
 """What this process is busy with, and how long that may take."""
 
+import math
 import statistics
 import time
 from collections import deque
@@ -33,6 +34,9 @@ class Progress:
 
     def __init__(self) -> None:
         self.doing = Doing()
+        self.limited = (
+            False  # whether there are deadlines: in the loop, and not in an idle notebook
+        )
         self._limit = 0.0
         self._steps = deque[float](maxlen=100)  # seconds of the last ones
 
@@ -48,6 +52,8 @@ class Progress:
 
     def deadline(self) -> float:
         """Return how many seconds what the process does now may take."""
+        if not self.limited:
+            return math.inf
         usual = statistics.median(self._steps) if self._steps else 0.0
         step = self._limit or max(LEAST, SLOWEST * usual)
         return step if self.doing.what in STEPPING else max(step, LONG)

@@ -12,6 +12,7 @@ import jax
 from jax.experimental import multihost_utils
 
 from redco_runtime.errors import UserError
+from redco_runtime.progress import PROGRESS
 
 INTERRUPTED = 130  # exit code of a shell for what Ctrl-C ended
 
@@ -24,7 +25,7 @@ class Stopped(UserError):  # noqa: N818 (it is no error)
 
 
 class Stop(AbstractContextManager["Stop"]):
-    """From `with` on, SIGTERM, SIGHUP and Ctrl-C ask the run to stop; a second Ctrl-C ends it at once.
+    """From `with` on there are deadlines, and SIGTERM, SIGHUP and Ctrl-C ask the run to stop; a second Ctrl-C ends it at once.
 
     Where there are several processes, JAX's preemption service catches SIGTERM and lets all of them
     agree on the step; the other signals are sent on to it.
@@ -44,6 +45,8 @@ class Stop(AbstractContextManager["Stop"]):
         return self._agreed or (not self._several and self.heard.is_set())
 
     def __enter__(self) -> "Stop":
+        PROGRESS.at("its start")
+        PROGRESS.limited = True
         self._before: dict[signal.Signals, Any] = {}
         if threading.current_thread() is not threading.main_thread():
             return self  # which alone can have handlers: whoever runs it in a thread stops it
@@ -62,6 +65,7 @@ class Stop(AbstractContextManager["Stop"]):
         return self
 
     def __exit__(self, *_: object) -> None:
+        PROGRESS.limited = False
         if self._before:
             signal.set_wakeup_fd(self._fd)
             for number, handler in self._before.items():

@@ -20,6 +20,7 @@ lifeline.BEAT, lifeline.SILENCE, lifeline.SETTLE = 0.2, 2.0, 0.5
 port, index, fault = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 me = rendezvous.Member(index, 3, f"host{index}", {})
 lifeline.connect(me, rendezvous.meet(me, f"localhost:{port}", 20))
+PROGRESS.limited = True
 PROGRESS.limit_steps(2.0)
 PROGRESS.at("the examples" if index == 1 else "the devices", 7)
 print("there", flush=True)

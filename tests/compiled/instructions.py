@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiled.hlo import CALLEE, split, trip_count
+from compiled.hlo import BRANCHES, CALLEE, split, trip_count
 
 INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?([\w.\-]+) = (.*?) ([a-z][\w\-]*)\((.*)")
 ARRAY = re.compile(r"\b(pred|[a-z]+\d+\w*)\[([\d,]*)\]")
@@ -56,7 +56,7 @@ class Program:
     def callees(self, one: Instruction) -> list[str]:
         """Return the computations that an instruction names."""
         names = CALLEE.findall(one.rest)
-        for branches in re.findall(r"branch_computations=\{([^}]*)\}", one.rest):
+        for branches in BRANCHES.findall(one.rest):
             names += branches.replace("%", "").split(", ")
         return [name for name in names if name in self.computations]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from compiled.hlo import collectives
+from compiled.instructions import shapes
 from compiled.targets import DEVICES, devices_of
 from compiled.train_step import compile_train
 
@@ -24,7 +25,6 @@ S, ROWS = 1024, 8
 SIZES = {"embed_dim": 512, "mlp_dim": 768, "num_heads": 4, "num_kv_heads": 2, "head_dim": 128}
 SIZES |= {"vocab_size": 640, "num_layers": 2}
 KERNEL = re.compile(r'custom_call_target="(__cudnn\$fmha\w+|tpu_custom_call)"')
-ARRAY = re.compile(r"\b(?:pred|[a-z]+\d+\w*)\[([\d,]+)\]")
 
 
 def describe(text: str, n: int) -> dict[str, Any]:
@@ -34,8 +34,7 @@ def describe(text: str, n: int) -> dict[str, Any]:
     for one in every:
         count, size = sent.get(one.kind, (0, 0))
         sent[one.kind] = [count + one.runs, size + one.runs * one.bytes]
-    shapes = [list(map(int, dims.split(","))) for dims in ARRAY.findall(text)]
-    squares = {str(shape) for shape in shapes if shape.count(S) > 1}
+    squares = {str(shape) for shape in shapes(text) if shape.count(S) > 1}
     return {
         "kernels": Counter(KERNEL.findall(text)),
         "squares": sorted(squares),

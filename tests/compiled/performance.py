@@ -34,6 +34,11 @@ class Row:
     axes: str = "fsdp=8"
 
     @property
+    def mesh(self) -> dict[str, int]:
+        """Its axes and their sizes."""
+        return {axis: int(size) for axis, size in (x.split("=") for x in self.axes.split(","))}
+
+    @property
     def name(self) -> str:
         """What the table calls it."""
         mesh = "1 device" if self.axes == "data=1" else self.axes.replace("=", " ")

@@ -25,15 +25,14 @@ from compiled.train_step import Compiled, compile_train
 
 def compile_row(row: Row, folder: Path, length: int) -> Compiled:
     """Compile the step of a row with texts of `length` tokens."""
-    axes = {axis: int(size) for axis, size in (part.split("=") for part in row.axes.split(","))}
-    devices = devices_of(row.target, prod(axes.values()))
-    return compile_train(folder, devices, axes, row.rows, length, {})
+    devices = devices_of(row.target, prod(row.mesh.values()))
+    return compile_train(folder, devices, row.mesh, row.rows, length, {})
 
 
 def measure(row: Row, folder: Path) -> dict[str, Any]:
     """Return the record of a row, by the names of performance.COLUMNS."""
     step = compile_row(row, folder, row.length)
-    count = prod(int(part.split("=")[1]) for part in row.axes.split(","))
+    count = prod(row.mesh.values())
     sent = {"all-gather": 0, "reduce-scatter": 0}
     for one in collectives(step.text, count):
         sent[one.kind] = sent.get(one.kind, 0) + one.runs * one.bytes

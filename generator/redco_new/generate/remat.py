@@ -10,6 +10,8 @@ from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
 
 from redco_new.sharding import Plan
 
+PRODUCTS = ("dot_general", "ragged_dot_general")
+
 
 def saved_sizes(plan: Plan, rows: int) -> dict[str, str]:
     """Return name -> MB of a layer and an example: of results of products, which cost FLOPs to make again.
@@ -38,8 +40,12 @@ def _multiplies(eqn: Any, makers: Mapping[Any, Any]) -> bool:
     """Return whether a product lies between an array with a name and the next ones before it."""
     before = [makers[var] for var in eqn.invars if not isinstance(var, Literal) and var in makers]
     return any(
-        "dot_general" in str(one.primitive)
-        or "dot_general" in str(one.params.get("jaxpr", ""))
-        or (one.primitive.name != "name" and _multiplies(one, makers))
+        _is_product(one) or (one.primitive.name != "name" and _multiplies(one, makers))
         for one in before
     )
+
+
+def _is_product(eqn: Any) -> bool:
+    """Return whether an equation is a product, or calls one."""
+    bodies = jaxprs_in_params(eqn.params)
+    return eqn.primitive.name in PRODUCTS or any(_is_product(e) for b in bodies for e in b.eqns)

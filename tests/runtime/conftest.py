@@ -7,11 +7,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import jax
+import linear
 import numpy as np
 import pytest
 from jax.sharding import Mesh
+
+from redco_runtime.run import Run
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)
@@ -80,5 +84,54 @@ def run_processes(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Non
             process.kill()
         ends = [process.wait() for process in running]
         assert ends == [0, 0], "\n".join(log.read_text() for log in logs)
+
+    return run
+
+
+@pytest.fixture
+def load_train(monkeypatch):
+    """load_train(source): the emitted module, its project's other modules being those of this test."""
+
+    def load(source=None):
+        names = {
+            "boot": None,
+            "build": None,
+            "PRESETS": {},
+            "AXES": linear.MESH,
+            "pipeline": linear.PIPELINE,
+        }
+        names["weights"] = None  # of a family: no test here reads a checkpoint of others
+        package = {"": ["pipeline", "weights"], ".boot": ["boot"], ".config": ["PRESETS"]}
+        for name, members in (package | {".sharding": ["AXES"], ".steps": ["build"]}).items():
+            module = ModuleType(f"net{name}")
+            vars(module).update({member: names[member] for member in members})
+            monkeypatch.setitem(sys.modules, f"net{name}", module)
+        module = ModuleType("net.train")
+        exec(compile(source or linear.train_source(), "train.py", "exec"), vars(module))
+        return module
+
+    return load
+
+
+@pytest.fixture
+def emitted(load_train):
+    """The emitted train.py of a project of a linear model."""
+    return load_train()
+
+
+@pytest.fixture(scope="module")
+def steps():
+    """Steps of a linear model; steps.traced counts how often the train step was traced."""
+    with linear.make_steps() as made:
+        yield made
+
+
+@pytest.fixture
+def run(emitted, steps):
+    """run(workdir, init, **settings): a run of the linear model, with these fields of `Train`."""
+
+    def run(workdir, init=None, **settings):
+        config = linear.Config(train=linear.Train(**settings))
+        emitted.train(steps, Run(workdir, config, linear.MESH, None, init))
 
     return run

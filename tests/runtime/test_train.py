@@ -4,178 +4,20 @@ And what its README says can be added to it.
 """
 
 import json
-import os
 import re
-import signal
 import sys
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from dataclasses import replace
+from types import SimpleNamespace
 
-import jax
 import jax.numpy as jnp
-import jinja2
 import numpy as np
-import optax
 import pytest
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from linear import MESH, PIPELINE, PROJECT, Config, Model, Train, examples, read, train_source
 
 from redco_runtime.errors import UserError
-from redco_runtime.gradients import mean_and_gradients, weighted_sum
-from redco_runtime.guard import UnsoundError, take_step
-from redco_runtime.data import example_indices
 from redco_runtime.inference import Inference
-from redco_runtime.mesh import make_mesh
 from redco_runtime.run import Run
-from redco_runtime.state import ModelState, new_state
-from redco_runtime.stop import Stopped
-
-MESH = {"data": 2, "fsdp": 1, "model": 2}
-PROJECT = Path(__file__).parents[2] / "templates" / "project"
-
-
-@cache
-def train_source():
-    """The emitted train.py of a class of the user's own."""
-    text = (PROJECT / "{{ package }}" / "train.py.jinja").read_text()
-    request, model = SimpleNamespace(devices=4), SimpleNamespace(title="Net", own_class="Net")
-    facts = {"package": "net", "request": request, "model": model}
-    return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(facts)
-
-
-@pytest.fixture
-def load_train(monkeypatch):
-    """load_train(source): the emitted module, its project's other modules being those of this test."""
-
-    def load(source=None):
-        names = {"boot": None, "build": None, "PRESETS": {}, "AXES": MESH, "pipeline": PIPELINE}
-        names["weights"] = None  # of a family: no test here reads a checkpoint of others
-        package = {"": ["pipeline", "weights"], ".boot": ["boot"], ".config": ["PRESETS"]}
-        for name, members in (package | {".sharding": ["AXES"], ".steps": ["build"]}).items():
-            module = ModuleType(f"net{name}")
-            vars(module).update({member: names[member] for member in members})
-            monkeypatch.setitem(sys.modules, f"net{name}", module)
-        module = ModuleType("net.train")
-        exec(compile(source or train_source(), "train.py", "exec"), vars(module))
-        return module
-
-    return load
-
-
-@pytest.fixture
-def emitted(load_train):
-    return load_train()
-
-
-@dataclass(frozen=True)
-class Model:
-    width: int = 4
-
-
-@dataclass(frozen=True)
-class Data:
-    sample_prompts: tuple[str, ...] = ("p",)
-
-
-@dataclass(frozen=True)
-class Train:
-    steps: int = 6
-    batch_size: int = 4
-    micro_batches: int = 1
-    log_every: int = 1
-    eval_every: int = 3
-    save_every: int = 2
-    keep: int = 2
-    seed: int = 0
-    on_nan: str = "stop"
-    max_skips: int = 1
-    step_timeout: float = 0.0
-    spike: float = 0.0
-
-
-@dataclass(frozen=True)
-class Config:
-    model: Model = field(default_factory=Model)
-    data: Data = field(default_factory=Data)
-    train: Train = field(default_factory=Train)
-
-
-def examples(n):
-    rng = np.random.default_rng(0)
-    return [{"x": rng.normal(size=4).astype(np.float32)} for _ in range(n)]
-
-
-PIPELINE = SimpleNamespace(
-    examples=lambda config: (examples(10), examples(5)),
-    prompts=lambda config, texts: examples(len(texts)),
-    collate=lambda rows: {"x": np.stack([row["x"] for row in rows])},
-    decode=lambda config, outputs, examples: [f"{value:.3f}" for value in outputs],
-)
-
-
-def loss(model, batch, key):
-    losses = jnp.square(batch["x"] @ model.params["w"] - 1.0)
-    return losses, jnp.ones_like(losses)
-
-
-def new(w):
-    return new_state(ModelState({"w": w}, {}), optax.identity())
-
-
-@pytest.fixture(scope="module")
-def steps():
-    """Steps of a linear model; steps.traced counts how often the train step was traced."""
-    with make_steps() as made:
-        yield made
-
-
-@contextmanager
-def make_steps(spike=0.0):
-    traced = []
-    with jax.set_mesh(make_mesh(MESH)):
-        mesh = jax.sharding.get_mesh()
-        rows, whole = NamedSharding(mesh, P(("data", "fsdp"))), NamedSharding(mesh, P())
-
-        def train(state, batch):
-            traced.append(1)
-            value, grads, _ = mean_and_gradients(
-                lambda model, *part: (loss(model, *part), model.variables),
-                *(state.model, batch, jax.random.key(0), 1),
-            )
-            params = jax.tree.map(lambda p, g: p - 0.1 * g, state.params, grads)
-            values = {"loss": value, "learning_rate": 0.1, "grad_norm": jnp.abs(grads["w"]).sum()}
-            return take_step(state, {"params": params}, values, spike)
-
-        abstract = jax.tree.map(
-            lambda leaf: leaf.update(sharding=whole), jax.eval_shape(new, jnp.zeros(4))
-        )
-        yield SimpleNamespace(
-            traced=traced,
-            state=abstract,
-            shapes=abstract.params,
-            batch=rows,
-            loss=loss,
-            init=jax.jit(lambda key: new(jnp.zeros(4)), out_shardings=whole),
-            start=jax.jit(lambda params: new(params["w"]), out_shardings=whole),
-            train=jax.jit(train, in_shardings=(whole, rows), out_shardings=whole),
-            evaluate=jax.jit(lambda p, b, valid: weighted_sum(loss(p, b, None), valid)),
-            predict=jax.jit(lambda p, b, key: b["x"] @ p.params["w"], out_shardings=whole),
-        )
-
-
-@pytest.fixture
-def run(emitted, steps):
-    def run(workdir, init=None, **settings):
-        emitted.train(steps, Run(workdir, Config(train=Train(**settings)), MESH, None, init))
-
-    return run
-
-
-def read(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+from redco_runtime.state import ModelState
 
 
 def test_every_step_is_logged_evaluated_and_saved_as_asked(run, tmp_path, capsys):
@@ -265,92 +107,6 @@ def test_an_interrupted_run_goes_on_where_it_was(run, emitted, tmp_path, monkeyp
             for folder in ("straight", "stopped")
         )
         assert stopped == straight
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_saves_the_step_and_the_run_goes_on_from_there(
-    run, emitted, tmp_path, monkeypatch, number
-):
-    class Signalled(emitted.Guard):
-        def __call__(self, step, values):
-            super().__call__(step, values)
-            if step == 3:
-                os.kill(os.getpid(), number)
-                stop.heard.wait(5)
-
-    class Heard(emitted.Stop):
-        def __init__(self):
-            nonlocal stop
-            super().__init__()
-            stop = self
-
-    stop, first = None, signal.signal(number, signal.default_int_handler)  # CI may ignore them
-    before = signal.getsignal(number)
-    run(tmp_path / "straight")
-    with monkeypatch.context() as patch, pytest.raises(Stopped, match="step 3 is saved") as ended:
-        patch.setattr(emitted, "Guard", Signalled)
-        patch.setattr(emitted, "Stop", Heard)
-        run(tmp_path / "stopped", save_every=100)
-    assert ended.value.code == 75 and signal.getsignal(number) == before
-    signal.signal(number, first)
-    assert [path.name for path in (tmp_path / "stopped" / "checkpoints").iterdir()] == ["3"]
-    run(tmp_path / "stopped", save_every=100)
-    straight, stopped = (
-        [line["loss"] for line in read(tmp_path / name / "metrics.jsonl")]
-        for name in ("straight", "stopped")
-    )
-    assert stopped == straight
-
-
-def bad_examples(n, *, at, value):
-    rows = examples(n)
-    for index in at:
-        rows[index]["x"] = np.full(4, value, np.float32)
-    return rows
-
-
-def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_a_checkpoint(
-    run, tmp_path, monkeypatch
-):
-    bad = int(example_indices(0, 4, 4, 40)[1])  # of step 5
-    monkeypatch.setattr(
-        PIPELINE, "examples", lambda config: (bad_examples(40, at=[bad], value=np.nan), [])
-    )
-    with pytest.raises(UnsoundError) as ended:
-        run(tmp_path, save_every=5, steps=9)
-    assert ended.value.code == 3
-    indices = ", ".join(map(str, example_indices(0, 4, 4, 40)))
-    assert f"step 5: loss nan, gradient norm nan. Its examples: {indices}." in str(ended.value)
-    assert not list((tmp_path / "checkpoints").glob("[0-9]*"))
-
-
-def test_an_update_that_is_left_out_changes_nothing_but_the_step(
-    run, tmp_path, monkeypatch, capsys
-):
-    bad = int(example_indices(0, 4, 4, 40)[1])
-    monkeypatch.setattr(
-        PIPELINE, "examples", lambda config: (bad_examples(40, at=[bad], value=np.inf), [])
-    )
-    run(tmp_path, steps=6, on_nan="skip", eval_every=99)
-    lines = read(tmp_path / "metrics.jsonl")
-    assert [line["loss"] is None for line in lines] == [False] * 4 + [True, False]
-    assert "sound" not in lines[0]
-    assert "left out, 1 in a row: step 5: loss " in capsys.readouterr().out
-    every = bad_examples(40, at=range(40), value=np.inf)
-    monkeypatch.setattr(PIPELINE, "examples", lambda config: (every, []))
-    with pytest.raises(UnsoundError, match="step 2: .*--max-skips 1 such updates in a row"):
-        run(tmp_path / "all", steps=6, on_nan="skip", eval_every=99)
-
-
-def test_a_gradient_far_above_its_mean_is_a_spike(emitted, tmp_path, monkeypatch):
-    far = int(example_indices(0, 4, 4, 40)[1])
-    monkeypatch.setattr(
-        PIPELINE, "examples", lambda config: (bad_examples(40, at=[far], value=1e3), [])
-    )
-    config = Config(train=Train(steps=9, spike=10.0, save_every=2))
-    with make_steps(spike=10.0) as steps, pytest.raises(UnsoundError, match="step 5: .*--spike 10"):
-        emitted.train(steps, Run(tmp_path, config, MESH, None))
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["2", "4"]
 
 
 @pytest.mark.parametrize("setting", ["batch_size", "micro_batches", "log_every", "keep"])

@@ -1,0 +1,99 @@
+"""How a run ends early: a signal, a loss that is no number, a spike; and how it goes on."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from linear import MESH, PIPELINE, Config, Train, examples, make_steps, read
+
+from redco_runtime.data import example_indices
+from redco_runtime.guard import UnsoundError
+from redco_runtime.run import Run
+from redco_runtime.stop import Stopped
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_saves_the_step_and_the_run_goes_on_from_there(
+    run, emitted, tmp_path, monkeypatch, number
+):
+    class Signalled(emitted.Guard):
+        def __call__(self, step, values):
+            super().__call__(step, values)
+            if step == 3:
+                os.kill(os.getpid(), number)
+                stop.heard.wait(5)
+
+    class Heard(emitted.Stop):
+        def __init__(self):
+            nonlocal stop
+            super().__init__()
+            stop = self
+
+    stop, first = None, signal.signal(number, signal.default_int_handler)  # CI may ignore them
+    before = signal.getsignal(number)
+    run(tmp_path / "straight")
+    with monkeypatch.context() as patch, pytest.raises(Stopped, match="step 3 is saved") as ended:
+        patch.setattr(emitted, "Guard", Signalled)
+        patch.setattr(emitted, "Stop", Heard)
+        run(tmp_path / "stopped", save_every=100)
+    assert ended.value.code == 75 and signal.getsignal(number) == before
+    signal.signal(number, first)
+    assert [path.name for path in (tmp_path / "stopped" / "checkpoints").iterdir()] == ["3"]
+    run(tmp_path / "stopped", save_every=100)
+    straight, stopped = (
+        [line["loss"] for line in read(tmp_path / name / "metrics.jsonl")]
+        for name in ("straight", "stopped")
+    )
+    assert stopped == straight
+
+
+def bad_examples(n, *, at, value):
+    rows = examples(n)
+    for index in at:
+        rows[index]["x"] = np.full(4, value, np.float32)
+    return rows
+
+
+def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_a_checkpoint(
+    run, tmp_path, monkeypatch
+):
+    bad = int(example_indices(0, 4, 4, 40)[1])  # of step 5
+    monkeypatch.setattr(
+        PIPELINE, "examples", lambda config: (bad_examples(40, at=[bad], value=np.nan), [])
+    )
+    with pytest.raises(UnsoundError) as ended:
+        run(tmp_path, save_every=5, steps=9)
+    assert ended.value.code == 3
+    indices = ", ".join(map(str, example_indices(0, 4, 4, 40)))
+    assert f"step 5: loss nan, gradient norm nan. Its examples: {indices}." in str(ended.value)
+    assert not list((tmp_path / "checkpoints").glob("[0-9]*"))
+
+
+def test_an_update_that_is_left_out_changes_nothing_but_the_step(
+    run, tmp_path, monkeypatch, capsys
+):
+    bad = int(example_indices(0, 4, 4, 40)[1])
+    monkeypatch.setattr(
+        PIPELINE, "examples", lambda config: (bad_examples(40, at=[bad], value=np.inf), [])
+    )
+    run(tmp_path, steps=6, on_nan="skip", eval_every=99)
+    lines = read(tmp_path / "metrics.jsonl")
+    assert [line["loss"] is None for line in lines] == [False] * 4 + [True, False]
+    assert "sound" not in lines[0]
+    assert "left out, 1 in a row: step 5: loss " in capsys.readouterr().out
+    every = bad_examples(40, at=range(40), value=np.inf)
+    monkeypatch.setattr(PIPELINE, "examples", lambda config: (every, []))
+    with pytest.raises(UnsoundError, match="step 2: .*--max-skips 1 such updates in a row"):
+        run(tmp_path / "all", steps=6, on_nan="skip", eval_every=99)
+
+
+def test_a_gradient_far_above_its_mean_is_a_spike(emitted, tmp_path, monkeypatch):
+    far = int(example_indices(0, 4, 4, 40)[1])
+    monkeypatch.setattr(
+        PIPELINE, "examples", lambda config: (bad_examples(40, at=[far], value=1e3), [])
+    )
+    config = Config(train=Train(steps=9, spike=10.0, save_every=2))
+    with make_steps(spike=10.0) as steps, pytest.raises(UnsoundError, match="step 5: .*--spike 10"):
+        emitted.train(steps, Run(tmp_path, config, MESH, None))
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["2", "4"]

@@ -12,7 +12,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from redco_runtime.contracts import Example
-from redco_runtime.errors import UserError, first, writing
+from redco_runtime.errors import UserError, few, writing
 
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
@@ -45,7 +45,7 @@ def check_shared(folder: Path) -> None:
         path.unlink(missing_ok=True)
     if blind:
         raise UserError(
-            f"--workdir: {folder} is not shared: process {_numbers(blind)} of {jax.process_count()} "
+            f"--workdir: {folder} is not shared: process {few(blind)} of {jax.process_count()} "
             "cannot see what process 0 writes there; name a folder of a file system that all hosts have"
         )
 
@@ -62,7 +62,7 @@ def check_same_examples(examples: Sequence[Example]) -> None:
         column = int(np.flatnonzero(theirs[other[0]] != theirs[0])[0])
         what = f"example {some[column - 1]}" if column else "the number of examples"
         raise UserError(
-            f"examples() in pipeline.py: process {_numbers(other)} has other training examples than "
+            f"examples() in pipeline.py: process {few(other)} has other training examples than "
             f"process 0: {what} differs; give all hosts the same files, and read them in one order"
         )
 
@@ -83,7 +83,3 @@ def _plain(value: Any) -> Any:
 def _fixed(words: list[int]) -> list[int]:
     """Return SAMPLES + 1 words, so that processes with few examples compare with those with many."""
     return words + [0] * (SAMPLES + 1 - len(words))
-
-
-def _numbers(indices: Sequence[int]) -> str:
-    return ", ".join(first([str(index) for index in indices], 8))

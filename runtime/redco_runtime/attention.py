@@ -47,8 +47,7 @@ def attention(
     not hold. mask_BT: the keys that are seen, on either side of padding; what a query gets that
     sees none is undefined. segments_BS: ids of the texts packed in a row, which do not see each
     other (S = T). bias_1NST: is added to the scores. cap: they are bent to stay below it. scale: of
-    the scores, 1 / sqrt(H) by default. layout: what `lay_out` calls
-    the queries.
+    the scores, 1 / sqrt(H) by default. layout: what `lay_out` calls the queries.
     """
     rule = Rule(causal, window, cap, q_BSNH.shape[-1] ** -0.5 if scale is None else scale)
     options = {"mask_BT": mask_BT, "segments_BS": segments_BS, "windowed": windowed}

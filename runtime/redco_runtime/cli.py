@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import functools
-import os
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -35,9 +34,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         if not (together and jax.process_index()):
             print(message, file=sys.stderr, flush=True)
         if jax.distributed.is_initialized() and not together:  # the others would wait for this one
-            lifeline.fail(message.partition("\n")[0])
-            sys.stdout.flush()
-            os._exit(code)
+            lifeline.end(message, code)
         raise SystemExit(code)
 
     return wrapped

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from redco_runtime.contracts import Arrays, Example
-from redco_runtime.errors import UserError, first
+from redco_runtime.errors import UserError, few
 
 Collate = Callable[[list[Example]], Arrays]
 Layout = dict[str, tuple[tuple[int, ...], np.dtype]]  # array -> (its dims but the first, its dtype)
@@ -73,9 +73,8 @@ def _fault(
     collate: Collate, indices: Sequence[int], what: str, error: Exception | None = None
 ) -> UserError:
     """Return the error that names the examples and the line of the user's own file."""
-    shown = ", ".join(first([str(index) for index in indices], 16))
     return UserError(
-        f"collate {what}\nof example {shown}, at {_place(collate, error)}: mend it there, or leave "
+        f"collate {what}\nof example {few(indices, 16)}, at {_place(collate, error)}: mend it there, or leave "
         "the example out in examples()"
     )
 

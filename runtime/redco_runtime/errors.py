@@ -1,6 +1,6 @@
 """The error that a user can mend."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 MOST_LINES = 20  # of a message: with what is around them they fit a terminal of 24
@@ -22,6 +22,11 @@ def first(faults: Sequence[str], most: int = MOST_LINES) -> list[str]:
     """Return the first of many faults, and how many more there are."""
     more = len(faults) - most
     return [*faults[:most], *([f"and {more} more"] if more > 0 else [])]
+
+
+def few(items: Iterable[object], most: int = 8, separator: str = ", ") -> str:
+    """Return the first of many things on a line, and how many more there are."""
+    return separator.join(first([str(item) for item in items], most))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What a run shows now and then: the held-out loss, scores, samples; and its best checkpoints."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,14 +26,14 @@ class Evaluation:
     def __call__(self, step: int, state: TrainState) -> dict[str, float]:
         """Show and log the loss, the scores and what becomes of the sample prompts.
 
-        Returns the loss and the scores, the same in all processes; {} where the run is to stop, and
-        so cannot wait for them. Those that `train.best` names have their best state saved.
+        Returns the loss and the scores, the same in all processes; a loss of NaN where the run is to
+        stop, and so cannot wait for it. Those that `train.best` names have their best state saved.
         """
         config, pipeline, best = self.run.config, self.pipeline, self.run.best
         inference = Inference(self.steps, pipeline, config)
         loss = inference.mean_loss(state.predictor, self.examples, self.stop)
         if self.stop():
-            return {}
+            return {"loss": math.nan}
         scores = dict[str, float]()
         samples = config.data.sample_prompts
         texts = inference.predict(state.predictor, pipeline.prompts(config, list(samples)))

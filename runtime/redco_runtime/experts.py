@@ -12,7 +12,6 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name

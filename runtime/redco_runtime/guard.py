@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from redco_runtime.contracts import TrainSettings
-from redco_runtime.errors import UserError, first
+from redco_runtime.errors import UserError, few
 from redco_runtime.pace import AHEAD
 from redco_runtime.state import PyTree, TrainState
 
@@ -83,10 +83,9 @@ class Guard:
             self._in_a_row = 0
             return
         self._in_a_row += 1
-        indices = first([str(index) for index in self._indices(step - 1)], 16)
         fault = (
             f"step {step}: loss {float(values['loss']):g}, gradient norm "
-            f"{float(values['grad_norm']):g}. Its examples: {', '.join(indices)}."
+            f"{float(values['grad_norm']):g}. Its examples: {few(self._indices(step - 1), 16)}."
         )
         if self._settings.on_nan == "skip" and self._in_a_row <= self._settings.max_skips:
             self._say(f"left out, {self._in_a_row} in a row: {fault}")

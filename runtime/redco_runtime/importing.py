@@ -28,9 +28,7 @@ def import_file(path: Path) -> ModuleType:
     with _first_in_path(str(top.parent)), jax.ensure_compile_time_eval():
         if name not in sys.modules:
             _import_as(name, top)
-        return importlib.import_module(
-            ".".join([name, *(part for part in names if part != "__init__")])
-        )
+        return import_module(".".join([name, *(part for part in names if part != "__init__")]))
 
 
 def import_module(name: str) -> ModuleType:

@@ -82,28 +82,27 @@ class Launch:
         """Return the exit code of the last try, once one has ended well or no further one would."""
         before = {number: signal.signal(number, self._pass_on) for number in SIGNALS}
         try:
-            began = self._last_checkpoint()
-            for restart in range(max_restarts + 1):
+            began, restarts = self._last_checkpoint(), 0
+            while True:
                 first = self._try()
                 if first.exit_code in FINAL or self._signals:
                     return first.exit_code
                 reached = self._last_checkpoint()
-                if restart == max_restarts:
+                if restarts == max_restarts:
                     _say(f"gives up after {max_restarts} restarts")
-                elif restart and reached == began:
+                    return first.exit_code
+                if restarts and reached == began:
                     _say(
                         f"gives up: no checkpoint since the last start, step {reached} before and now"
                     )
-                    break
-                else:
-                    pause = PAUSES[min(restart, len(PAUSES) - 1)]
-                    goes_on = f"from step {reached}" if reached >= 0 else "anew"
-                    _say(f"restart {restart + 1} of {max_restarts} in {pause:g} s, {goes_on}")
-                    began = reached
-                    self._wait(pause)
-                    if self._signals:
-                        break
-            return first.exit_code
+                    return first.exit_code
+                began, pause = reached, PAUSES[min(restarts, len(PAUSES) - 1)]
+                restarts += 1
+                goes_on = f"from step {reached}" if reached >= 0 else "anew"
+                _say(f"restart {restarts} of {max_restarts} in {pause:g} s, {goes_on}")
+                self._wait(pause)
+                if self._signals:
+                    return first.exit_code
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

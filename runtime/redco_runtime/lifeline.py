@@ -25,12 +25,8 @@ BEAT = 1.0  # seconds between two lines
 # the lock of Python for long, such as a large array that is parsed.
 SILENCE = 20.0
 SETTLE = 2.0  # seconds in which a cause arrives whose consequence in another process was faster
-KINDS = (
-    "gone",
-    "silent",
-    "failed",
-    "late",
-)  # of faults; of several, the first of these is the cause
+# Of faults; of several, the first of these is the cause.
+KINDS = ("gone", "silent", "failed", "late")
 GONE = "is gone without a word: killed, by hand or for want of memory, or its host is down"
 SILENT = "is silent for {:.0f} s: stopped, or its network is cut"
 FAILED = 1  # exit code
@@ -193,10 +189,18 @@ def connect(me: Member, door: Door | None = None) -> None:
     _lifelines.append(Lifeline(me, door))
 
 
-def fail(reason: str) -> None:
-    """Tell all processes of the run that this one ends, and why; return when they know."""
-    for lifeline in _lifelines:
-        lifeline.fail(reason)
+def end(reason: str, code: int) -> None:
+    """End this process at once, with an exit code, when all others know that it does, and why.
+
+    At once, since JAX would hold it, and so all, in a barrier at exit. reason: its first line is told.
+    """
+    try:
+        for lifeline in _lifelines:
+            lifeline.fail(reason.partition("\n")[0])
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 def _order(doing: Doing) -> tuple[int, int]:

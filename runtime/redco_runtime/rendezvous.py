@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from redco_runtime.errors import UserError, first
+from redco_runtime.errors import UserError, few
 
 GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds: much less than a process takes to start
@@ -152,14 +152,14 @@ async def _receive_all(me: Member, port: int, patience: _Patience, lifeline: soc
             patience.end = min(patience.end, time.monotonic() + GRACE)
         if not missing or time.monotonic() >= patience.end:
             break
-        patience.tell(f"process 0 waits for {_few(missing)} of {me.count}")
+        patience.tell(f"process 0 waits for {few(missing)} of {me.count}")
         await asyncio.sleep(POLL)
     door.close()
-    fault = _few(faults, "\n  ")
+    fault = few(faults, separator="\n  ")
     if missing and not faults:
         fault = (
             f"waited {patience.seconds:g} s on {me.host}, port {port}, for {me.count} processes; "
-            f"these never came: {_few(missing)}; these did: {_few(members)}. "
+            f"these never came: {few(missing)}; these did: {few(members)}. "
             "Look at the output of the missing. REDCO_BOOT_TIMEOUT sets the seconds to wait."
         )
     for guest in guests:
@@ -191,7 +191,3 @@ def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> dict[st
             return {"fault": fault}
         patience.tell(f"{me} waits for {place}: {reason}")
         time.sleep(POLL)
-
-
-def _few(items: Sequence[object], separator: str = ", ") -> str:
-    return separator.join(first([str(item) for item in items], 8))

@@ -25,7 +25,9 @@ class Stopped(UserError):  # noqa: N818 (it is no error)
 
 
 class Stop(AbstractContextManager["Stop"]):
-    """From `with` on there are deadlines, and SIGTERM, SIGHUP and Ctrl-C ask the run to stop; a second Ctrl-C ends it at once.
+    """From `with` on there are deadlines, and signals ask the run to stop; a second Ctrl-C ends it at once.
+
+    They are SIGTERM, SIGHUP and Ctrl-C.
 
     Where there are several processes, JAX's preemption service catches SIGTERM and lets all of them
     agree on the step; the other signals are sent on to it.

@@ -125,3 +125,13 @@ def test_a_pipeline_without_scores_keeps_nothing(parts):
     lines = report_all(parts, [(0, 3.0), (2, 1.0)])
     assert lines == [{"step": 0, "loss": 1.0}, {"step": 2, "loss": 1.0}]
     assert not (parts[2].workdir / "checkpoints-best").exists()
+
+
+def test_an_evaluation_that_is_to_stop_gives_no_number(parts):
+    folder = parts[2].workdir
+    metrics = Metrics(folder, total=9, start=0, unit="rows", flops_per_step=1.0)
+    numbers = Evaluation(*parts, metrics, stop=lambda: True)(2, state(2, 1.0))
+    metrics.close()
+    # Which a callback compares: no such loss is below any.
+    assert numbers.keys() == {"loss"} and not numbers["loss"] < 1.0
+    assert not (folder / "eval.jsonl").exists()

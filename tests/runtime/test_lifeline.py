@@ -27,8 +27,7 @@ print("there", flush=True)
 sys.stdin.readline()
 if index == 1:
     if fault == "fail":
-        lifeline.fail("KeyError: 'x'")
-        raise SystemExit(2)
+        lifeline.end("KeyError: 'x'\\nand more", 2)
     if fault == "leave":
         raise SystemExit(0)
 if fault == "hang":

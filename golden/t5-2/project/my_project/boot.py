@@ -199,8 +199,5 @@ def _end(process: Process, show: Callable[..., None], *error: Any) -> None:
     try:
         print(f"boot: process {process.index} of {process.count} failed:", file=sys.stderr)
         show(*error)
-        lifeline.fail(f"{error[0].__name__}: {error[1]}".partition("\n")[0])
-        sys.stdout.flush()
-        sys.stderr.flush()
     finally:
-        os._exit(1)
+        lifeline.end(f"{error[0].__name__}: {error[1]}", 1)

@@ -85,12 +85,12 @@ def fit(loss: Loss, remat: str, used: int, rows: int) -> Loss:
     """
     if remat in POLICIES:
         return loss
-    room = int(device_memory() * (1 - FREE)) - used if remat == FIT else 0
+    left = room(used) if remat == FIT else 0
 
     def fitted(model: ModelState, batch: PyTree, key: jax.Array) -> tuple[Any, PyTree]:
         needs = measure(loss, model, batch, key, rows)
         if remat == FIT:
-            names = choose(needs.savings, room - needs.size)
+            names = choose(needs.savings, left - needs.size)
             _say(needs.savings, names)
         else:
             names = tuple(remat.split(","))
@@ -137,11 +137,24 @@ def device_memory() -> int:
 def state_size(state: TrainState, micro_batches: int) -> int:
     """Return the bytes on each device of a state, and of gradients: of a micro-batch, and their sum."""
 
-    def part(leaf: jax.ShapeDtypeStruct) -> int:
-        return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+    return size_on_device(state) + gradient_size(state, micro_batches)
 
-    gradients = sum(map(part, jax.tree.leaves(state.params))) * min(micro_batches, 2)
-    return sum(map(part, jax.tree.leaves(state))) + gradients
+
+def gradient_size(state: TrainState, micro_batches: int) -> int:
+    """Return the bytes on each device of the gradients of a micro-batch, and of their sum."""
+    return size_on_device(state.params) * min(micro_batches, 2)
+
+
+def size_on_device(abstract: PyTree) -> int:
+    """Return the bytes on each device of ShapeDtypeStructs with shardings."""
+    leaves = jax.tree.leaves(abstract)
+    parts = (math.prod(leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves)
+    return sum(part * leaf.dtype.itemsize for part, leaf in zip(parts, leaves, strict=True))
+
+
+def room(used: int) -> int:
+    """Return the bytes of a device that are left beside `used`, and beside those that stay free."""
+    return int(device_memory() * (1 - FREE)) - used
 
 
 def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -> Needs:

@@ -1,5 +1,8 @@
 """What a model holds besides its parameters: variables, which steps carry on, and random streams."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -7,6 +10,35 @@ from flax import nnx
 from redco_runtime.state import PyTree
 
 APART = 1 << 31  # no count that nnx.Rngs(key) comes to, so that its keys are others
+
+
+def _count_as_array(tracer: type) -> None:
+    """Tell Flax that a kind of tracer is an array, which it sees by itself from Python 3.12 on."""
+    nnx.register_data_type(tracer)
+    kinds: list[type] = tracer.__subclasses__()
+    for kind in kinds:
+        _count_as_array(kind)
+
+
+# Before a model is made: an array that it holds as it is, such as a table of angles, would be a
+# tracer in its graph, which is static.
+_count_as_array(jax.core.Tracer)
+
+
+def parts_of(make: Callable[[], nnx.Module]) -> tuple[Any, ...]:
+    """Return (graph, parameters, random streams, variables) of make(), of ShapeDtypeStructs.
+
+    Taken apart while it is traced: arrays of a module that is no pytree are part of its graph later.
+    """
+    graphs: list[Any] = []
+
+    def trace() -> Any:
+        graph, *states = nnx.split(make(), nnx.Param, nnx.RngState, ...)
+        graphs.append(graph)
+        return states
+
+    states = jax.eval_shape(trace)
+    return graphs[0], *states
 
 
 def variables_of(model: nnx.Module) -> PyTree:

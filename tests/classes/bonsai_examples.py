@@ -211,7 +211,7 @@ def umt5():
 
 
 def unet():
-    return {"cfg": modeling("unet").ModelConfig(3, 2, (8, 16, 32, 32, 64))}, image(32)
+    return {"cfg": modeling("unet").ModelConfig(3, 2, (8, 16, 32, 64, 128))}, image(32)
 
 
 def unet_full():

@@ -42,6 +42,15 @@ def folder() -> Path:
     return place
 
 
+def commit() -> str:
+    """The last commit of what projects are written from; with the time, where files differ from it."""
+    git = ("git", "-C", str(ROOT))
+    sources = ("--", "generator", "runtime", "templates")
+    last = subprocess.check_output([*git, "log", "-1", "--format=%h", *sources], text=True)
+    changed = subprocess.check_output([*git, "status", "--porcelain", *sources], text=True)
+    return last.strip() + (f" changed at {time.time():.0f}" if changed else "")
+
+
 def run(place: Path, *command: str) -> Result:
     """Run a Python program in a folder, with the packages of the classes, on a CPU."""
     bonsai = os.environ.get("REDCO_BONSAI", "")

@@ -26,8 +26,9 @@ class Program:
 
     @cached_property
     def _parts(self) -> tuple[Any, ...]:
-        model = nnx.eval_shape(self.build)
-        return nnx.split(model, nnx.Param, nnx.RngState, ...)
+        from redco_runtime.variables import parts_of  # late: load_text makes the runtime importable
+
+        return parts_of(self.build)
 
     @property
     def params(self) -> Any:
@@ -41,7 +42,7 @@ class Program:
 
     def forward(self, params: Any, batch: Any) -> jax.Array:
         """Return the losses of the model in training with these parameters, or the one that there is."""
-        from redco_runtime.variables import streams  # late: load_text makes the runtime importable
+        from redco_runtime.variables import streams
 
         graph, _, random, rest = self._parts
         state = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), nnx.to_pure_dict(rest))

@@ -35,9 +35,12 @@ RANDOM_PRIMITIVES = {"random_bits", "random_gamma", "threefry2x32", "rng_bit_gen
 
 
 class _Trace(NamedTuple):
-    """A class made, with its collections of Linen, and a call: its program, outputs, notes of inputs."""
+    """A class made, with its collections of Linen, and a call: its program, outputs, notes of inputs.
 
-    model: nnx.Module
+    parts: graph, parameters, random streams and variables of the class
+    """
+
+    parts: tuple[Any, ...]
     collections: tuple[str, ...]
     program: Jaxpr
     outputs: dict[Path, jax.ShapeDtypeStruct]
@@ -112,15 +115,16 @@ def build_abstract(
         return _initialize(module, call, mode) if isinstance(module, linen.Module) else module
 
     def trace(build: Callable[[], nnx.Module]) -> _Trace:
+        from redco_runtime.variables import parts_of  # late, as below
+
         variables = _find_variables(maker.make, call, mode) if is_linen else {}
         _check_names(reference, name, arguments, call, variables)
         collections = tuple(key for key in variables if key != "params")
-        model = nnx.eval_shape(build)
-        return _Trace(model, collections, *_trace_call(model, call, mode, collections))
+        parts = parts_of(build)
+        return _Trace(parts, collections, *_trace_call(parts, call, mode, collections))
 
     traced, shardings = _trace_or_ignore_shardings(name, build, trace)
-    _, *states = nnx.split(traced.model, nnx.Param, nnx.RngState, ...)
-    params, streams, rest = states
+    _, params, streams, rest = traced.parts
     if not jax.tree.leaves(params):
         raise RedcoError("--model", f"{name} has no parameters", "there is nothing to train")
     random = _draws_random(traced.program) if is_linen else bool(jax.tree.leaves(streams))
@@ -168,7 +172,7 @@ def _trace_or_ignore_shardings(
     try:
         with jax.sharding.use_abstract_mesh(MESH):
             traced = trace(build)
-        if not names_in_variables(traced.model) and not places_arrays(traced.program):
+        if not names_in_variables(nnx.merge(*traced.parts)) and not places_arrays(traced.program):
             return traced, ""
     except Exception:  # what is wrong for another reason is raised again
         pass
@@ -215,16 +219,16 @@ def _check_names(
 
 
 def _trace_call(
-    model: nnx.Module, call: Call, mode: str, collections: tuple[str, ...]
+    parts: tuple[Any, ...], call: Call, mode: str, collections: tuple[str, ...]
 ) -> tuple[Jaxpr, dict[Path, jax.ShapeDtypeStruct], Notes]:
     """Return (program, outputs, notes of its inputs) of a call in training."""
-    graph, *(params, rest) = nnx.split(model, nnx.Param, ...)
+    graph, params, *rest = parts
     batch = abstract_batch(call.inputs, ROWS)
     mutable = {"mutable": list(collections)} if collections else {}
     paths: list[Path] = []
 
     def forward(params: Any, rest: Any, batch: Any) -> list[jax.Array]:
-        model = nnx.merge(graph, params, rest)
+        model = nnx.merge(graph, params, *rest)
         model.train()
         arguments = call.fill(batch) | _mode_argument(mode, True) | mutable
         outputs = dict(read_arrays(getattr(model, call.method)(**arguments)))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import emitted
 import pytest
-import yaml
 
 PROGRAM = """
 import jax
@@ -93,30 +92,15 @@ def test_tpu_vm_sh(project, fake, tmp_path, workers):
     assert emitted.run(project, *start, PATH=path)[0] == 2
 
 
-def test_slurm_sbatch(project, fake):
-    path = fake("srun", 'printf "<%s>" "$@"')
-    code, out = emitted.run(project, "bash", "launch/slurm.sbatch", "--workdir", "a b", PATH=path)
-    assert code == 0
-    assert "<--ntasks-per-node=1>" in out and "<--kill-on-bad-exit=1>" in out
-    assert out.endswith("<python><-u><-m><my_project.train><--workdir><a b>")
-
-
-def test_jobset_yaml(project):
-    service, job = yaml.safe_load_all((project / "launch" / "jobset.yaml").read_text())
-    spec = job["spec"]
-    (container,) = spec["template"]["spec"]["containers"]
-    env = {variable["name"]: variable["value"] for variable in container["env"]}
-    boot = emitted.load_boot(project)
-    processes = [
-        boot.who_am_i(env | {"JOB_COMPLETION_INDEX": str(index)})
-        for index in range(spec["completions"])
-    ]
-    assert spec["completionMode"] == "Indexed"
-    assert spec["parallelism"] == processes[0].count == len(processes)
-    pod, _, domain = processes[0].coordinator.split(":")[0].partition(".")
-    assert pod == f"{job['metadata']['name']}-0"
-    assert domain == service["metadata"]["name"] == spec["template"]["spec"]["subdomain"]
-    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+@pytest.mark.parametrize("code", [0, 1, 2, 75])
+def test_slurm_sbatch(project, fake, code):
+    fake("scontrol", 'echo "scontrol $*"')
+    path = fake("srun", f'printf "<%s>" "$@"; echo; exit {code}')
+    start = ["bash", "launch/slurm.sbatch", "--workdir", "a b"]
+    ended, out = emitted.run(project, *start, PATH=path, SLURM_JOB_ID="7")
+    command = "<python><-u><-m><redco_runtime.launch><-m><my_project.train><--workdir><a b>\n"
+    assert ended == code
+    assert out.partition("<--label>")[2] == command + "scontrol requeue 7\n" * (code == 75)
 
 
 def test_launch_files_parse(project):

@@ -5,7 +5,8 @@ python -m redco_runtime.launch --processes 2 --max-restarts 3 -m my_project.trai
 One process, the default, is numbered by whatever started this one, such as SLURM or Kubernetes: start
 one launch on each host, with the same flags. Several are a run of their own, on this host alone.
 Signals go on to the processes. No restart follows exit codes 0, 2 (mend the command), 3 (look at the
-numbers) and 75 (stopped by a signal); the exit code is that of the process that ended first.
+numbers) and 75 (stopped by a signal); the exit code is that of the process that ended first. A process
+that is stopped (SIGSTOP), which its peers on other hosts have left long since, is ended.
 """
 
 import argparse
@@ -20,7 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-FINAL = (0, 2, 3, 75)  # exit codes that another try would not change
+STOPPED = 75  # exit code: a signal ended the run, the same command goes on
+FINAL = (0, 2, 3, STOPPED)  # exit codes that another try would not change
 GRACE = 30.0  # seconds for the others to end by themselves, with what they have to say
 PAUSES = (
     1.0,
@@ -82,30 +84,35 @@ class Launch:
         """Return the exit code of the last try, once one has ended well or no further one would."""
         before = {number: signal.signal(number, self._pass_on) for number in SIGNALS}
         try:
-            began, restarts = self._last_checkpoint(), 0
-            while True:
-                first = self._try()
-                if first.exit_code in FINAL or self._signals:
-                    return first.exit_code
-                reached = self._last_checkpoint()
+            return self._repeat(max_restarts)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _repeat(self, max_restarts: int) -> int:
+        """Try until a code is returned that is final, or a signal comes, or a limit is reached."""
+        restarts, started = 0, self._last_checkpoint()
+        began = started
+        while True:
+            code = self._try().exit_code
+            reached = self._last_checkpoint()
+            if code not in FINAL and not self._signals:
                 if restarts == max_restarts:
                     _say(f"gives up after {max_restarts} restarts")
-                    return first.exit_code
+                    return code
                 if restarts and reached == began:
-                    _say(
-                        f"gives up: no checkpoint since the last start, step {reached} before and now"
-                    )
-                    return first.exit_code
+                    since = f"no checkpoint since the last start, step {reached} before and now"
+                    _say(f"gives up: {since}")
+                    return code
                 began, pause = reached, PAUSES[min(restarts, len(PAUSES) - 1)]
                 restarts += 1
                 goes_on = f"from step {reached}" if reached >= 0 else "anew"
                 _say(f"restart {restarts} of {max_restarts} in {pause:g} s, {goes_on}")
                 self._wait(pause)
-                if self._signals:
-                    return first.exit_code
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            if code in FINAL:
+                return code
+            if self._signals:  # during a restart; what was done before that is saved
+                return STOPPED if reached > started else code
 
     def _try(self) -> Ended:
         """Start all, and return the first that ended badly, or the last, once none is left."""
@@ -134,8 +141,16 @@ class Launch:
             self._running.clear()
 
     def _first_bad(self) -> Ended:
-        """Wait until a process has ended badly, or all have ended."""
+        """Wait until a process has ended badly, or all have ended; end one that is stopped for long."""
+        awake = dict.fromkeys(self._running, time.monotonic())
         while True:
+            for index, process in enumerate(self._running):
+                if not _is_stopped(process):
+                    awake[process] = time.monotonic()
+                elif time.monotonic() > awake[process] + GRACE:
+                    _say(f"process {index} has been stopped (SIGSTOP) for {GRACE:g} s: ending it")
+                    process.kill()
+                    process.wait()
             codes = enumerate(process.poll() for process in self._running)
             ended = [Ended(index, code) for index, code in codes if code is not None]
             # What a signal killed is the cause of what ended by itself in the same moment.
@@ -161,11 +176,18 @@ class Launch:
 
     def _last_checkpoint(self) -> int:
         """Return the step of the newest checkpoint in the work folder of the command, -1 for none."""
-        if "--workdir" not in self._command[:-1]:
-            return -1
-        workdir = Path(self._command[self._command.index("--workdir") + 1])
-        folders = workdir.glob("checkpoints/*")
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("--workdir", type=Path, default=Path("no work folder"))
+        folders = parser.parse_known_args(self._command)[0].workdir.glob("checkpoints/*")
         return max((int(folder.name) for folder in folders if folder.name.isdecimal()), default=-1)
+
+
+def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process is stopped by a signal, where the system says so in /proc."""
+    with suppress(OSError):
+        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "T"
+    return False
 
 
 def _memory_kills() -> int:

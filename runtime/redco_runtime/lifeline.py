@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from redco_runtime.progress import PROGRESS, STEPPING, Doing
@@ -34,11 +34,12 @@ FAILED = 1  # exit code
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a run ends: process `index` is or has what `text` says."""
+    """Why a run ends: process `index` is or has what `text` says; all processes end with `code`."""
 
     kind: str
     index: int
     text: str
+    code: int = FAILED
 
 
 class Lifeline:
@@ -61,9 +62,9 @@ class Lifeline:
         threading.Thread(target=target, args=[run], name="lifeline", daemon=True).start()
         atexit.register(self.leave)
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, code: int) -> None:
         """Say why this process ends; return when all know the cause, which may be another's."""
-        self._failure = Fault("failed", self._me.index, f"has failed: {reason}")
+        self._failure = Fault("failed", self._me.index, f"has failed: {reason}", code)
         self._loop.call_soon_threadsafe(self._note, self._failure)
         self._heard.wait(SETTLE + 3 * BEAT if self._door else 0)
 
@@ -92,8 +93,9 @@ class Lifeline:
                 await asyncio.sleep(SETTLE)
                 fault = self._cause()
                 text = f"{self._names[fault.index]} {fault.text}"
-                await self._say({"end": [fault.kind, fault.index, text]})
-                self._end(fault.kind, fault.index, text)
+                cause = replace(fault, text=text)
+                await self._say({"end": astuple(cause)})
+                self._end(cause)
 
     async def _welcome(self, words: asyncio.StreamReader, line: asyncio.StreamWriter) -> None:
         """Listen, as process 0, to one of the others."""
@@ -131,10 +133,10 @@ class Lifeline:
             match json.loads(text):
                 case {"doing": [what, step, seconds]}:
                     self._doing[index] = Doing(what, step, time.monotonic() - seconds)
-                case {"fault": [kind, reason]}:
-                    self._note(Fault(kind, index, reason))
-                case {"end": [kind, culprit, reason]}:
-                    self._end(kind, culprit, reason)
+                case {"fault": fault}:
+                    self._note(Fault(*fault))
+                case {"end": fault}:
+                    self._end(Fault(*fault))
                 case {"bye": True}:
                     break
         self._lines.pop(index).close()
@@ -152,7 +154,7 @@ class Lifeline:
             return
         self._faults.append(fault)
         if fault.index == self._me.index and self._me.index:
-            self._loop.create_task(self._say({"fault": [fault.kind, fault.text]}))
+            self._loop.create_task(self._say({"fault": astuple(fault)}))
 
     def _cause(self) -> Fault:
         """Return the fault that the others follow from."""
@@ -168,17 +170,17 @@ class Lifeline:
             "late", last, f"is at {doing} for {doing.seconds:.0f} s; others are at {first}"
         )
 
-    def _end(self, kind: str, culprit: int, text: str) -> None:
+    def _end(self, fault: Fault) -> None:
         """End this process, with the cause as its last line; with its own, if that is the cause."""
         self._heard.set()
-        if kind == "failed" and self._failure:
-            if culprit == self._me.index or text.endswith(self._failure.text):
+        if fault.kind == "failed" and self._failure:
+            if fault.index == self._me.index or fault.text.endswith(self._failure.text):
                 return
-        if kind == "late":
+        if fault.kind == "late":
             faulthandler.dump_traceback(all_threads=True)
         sys.stdout.flush()
-        print(f"boot: {text}", file=sys.stderr, flush=True)
-        os._exit(FAILED)
+        print(f"boot: {fault.text}", file=sys.stderr, flush=True)
+        os._exit(fault.code)
 
 
 _lifelines: list[Lifeline] = []  # of this process: one, from its boot on
@@ -196,7 +198,7 @@ def end(reason: str, code: int) -> None:
     """
     try:
         for lifeline in _lifelines:
-            lifeline.fail(reason.partition("\n")[0])
+            lifeline.fail(reason.partition("\n")[0], code)
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

@@ -20,6 +20,7 @@ from redco_runtime.errors import UserError, few
 
 GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds: much less than a process takes to start
+ABSENT = 1  # exit code, after which a launcher starts again
 NEWS = 10.0  # seconds, so that a wait of 300 is 30 lines: between two lines that say who is awaited
 
 
@@ -27,7 +28,14 @@ Door = socket.socket | tuple[str, int]  # where process 0 listens from then on: 
 
 
 class BootError(UserError):
-    """A fault of the launch: processes that are missing, disagree, or cannot reach each other."""
+    """A fault of the launch: processes that are missing, disagree, or cannot reach each other.
+
+    code: ABSENT where some did not come in time, who may at another try.
+    """
+
+    def __init__(self, message: str, code: int = UserError.code) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -67,12 +75,13 @@ def meet(me: Member, coordinator: str, timeout: float) -> Door:
     if me.index:
         answer = _visit(me, address, patience)
         if answer["fault"]:
-            raise BootError(answer["fault"])
+            raise BootError(answer["fault"], answer["code"])
         return address[0], answer["door"]
     door = _open_door()
-    if fault := asyncio.run(_receive_all(me, address[1], patience, door)):
+    verdict = asyncio.run(_receive_all(me, address[1], patience, door))
+    if verdict["fault"]:
         door.close()
-        raise BootError(fault)
+        raise BootError(verdict["fault"], verdict["code"])
     return door
 
 
@@ -121,8 +130,10 @@ def _open_door() -> socket.socket:
     return socket.create_server(("", 0), family=family, dualstack_ipv6=v6)
 
 
-async def _receive_all(me: Member, port: int, patience: _Patience, lifeline: socket.socket) -> str:
-    """Wait, as process 0, for the others; answer each of them, and return the fault or "".
+async def _receive_all(
+    me: Member, port: int, patience: _Patience, lifeline: socket.socket
+) -> dict[str, Any]:
+    """Wait, as process 0, for the others; return what each is answered: the "fault", or "".
 
     lifeline: where they are to come next.
     """
@@ -162,11 +173,11 @@ async def _receive_all(me: Member, port: int, patience: _Patience, lifeline: soc
             f"these never came: {few(missing)}; these did: {few(members)}. "
             "Look at the output of the missing. REDCO_BOOT_TIMEOUT sets the seconds to wait."
         )
+    code = UserError.code if faults else ABSENT
+    verdict = {"fault": fault, "code": code, "door": lifeline.getsockname()[1]}
     for guest in guests:
-        guest.write(
-            json.dumps({"fault": fault, "door": lifeline.getsockname()[1]}).encode() + b"\n"
-        )
-    return fault
+        guest.write(json.dumps(verdict).encode() + b"\n")
+    return verdict
 
 
 def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> dict[str, Any]:
@@ -188,6 +199,6 @@ def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> dict[st
                 f"{me} could not meet {place} within {patience.seconds:g} s ({reason}). "
                 "Does process 0 run there, and may this host reach that port?"
             )
-            return {"fault": fault}
+            return {"fault": fault, "code": ABSENT}
         patience.tell(f"{me} waits for {place}: {reason}")
         time.sleep(POLL)

@@ -28,6 +28,7 @@ if act == "wait":
     time.sleep(60)
 if index == 1 or os.environ.get("REDCO_PROCESS_COUNT") is None:
     os.kill(os.getpid(), signal.SIGKILL) if act == "kill" else sys.exit(1 if act == "stuck" else int(act))
+time.sleep(1 if act == "kill" else 0)  # which is told of it
 sys.exit(0 if act.isdigit() and int(act) == 0 else 1)
 """
 

@@ -95,7 +95,7 @@ def test_a_process_that_is_stopped(run):
 def test_a_process_that_fails(run):
     ends = run("fail")
     assert ends[1] == (2, "")  # it has said it itself
-    assert ends[0] == ends[2] == (1, "boot: process 1 on host1 has failed: KeyError: 'x'")
+    assert ends[0] == ends[2] == (2, "boot: process 1 on host1 has failed: KeyError: 'x'")
 
 
 def test_a_process_that_hangs(run):

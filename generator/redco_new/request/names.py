@@ -21,6 +21,11 @@ def package_name(name: str) -> str:
     return name.replace("-", "_")
 
 
+def dns_label(name: str) -> str:
+    """Return a project's name as Kubernetes wants one: a label of RFC 1123 (63 characters), with room for what is appended."""
+    return name.lower().replace("_", "-")[:40].rstrip("-")
+
+
 def check_name(where: str, name: str) -> str:
     """Return `name` if a project may have it.
 

@@ -11,7 +11,7 @@ from typing import Any
 from redco_new.request import own_class
 from redco_new.errors import RedcoError
 from redco_new.request.mesh import AXES, check_mesh, parse_mesh
-from redco_new.request.names import check_name, package_name
+from redco_new.request.names import check_name, dns_label, package_name
 from redco_new.request.own_class import CLASS, TABLES, OwnClass
 from redco_new.request.toml import value_text
 
@@ -49,6 +49,10 @@ class Request:
     @property
     def package(self) -> str:
         return package_name(self.name)
+
+    @property
+    def label(self) -> str:
+        return dns_label(self.name)
 
     @property
     def devices(self) -> int:

@@ -158,10 +158,12 @@ class Checkpoints(AbstractContextManager):
 
     def wait(self) -> None:
         """Return when all that was saved is on disk."""
-        PROGRESS.at("the end of a save")
         if self._manager is not None:
+            before = PROGRESS.doing
+            PROGRESS.at("the end of a save")
             with self._writing():
                 self._manager.wait_until_finished()
+            PROGRESS.at(before.what, before.step)
 
     def close(self) -> None:
         """Wait as `wait` does, and end the threads."""

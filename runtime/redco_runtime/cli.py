@@ -14,9 +14,10 @@ import jax
 from redco_runtime import lifeline
 from redco_runtime.contracts import Config, Scored
 from redco_runtime.errors import UserError
+from redco_runtime.events import EVENTS
 from redco_runtime.mesh import parse_axes
 from redco_runtime.run import Run, choices_of, decode, load_run
-from redco_runtime.stop import INTERRUPTED
+from redco_runtime.stop import INTERRUPTED, Stopped
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
@@ -28,9 +29,15 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             return main()
         except UserError as error:
             message, code, together = f"{error.kind}: {error}", error.code, error.together
+            EVENTS.end("signal" if isinstance(error, Stopped) else "fault", message)
         except KeyboardInterrupt:
             message = "stopped: the same command goes on from the last checkpoint"
             code, together = INTERRUPTED, False
+            EVENTS.end("signal", message)
+        except Exception as error:
+            if not jax.distributed.is_initialized():  # else the lifeline knows the cause
+                EVENTS.end("fault", f"{type(error).__name__}: {error}")
+            raise
         if not (together and jax.process_index()):
             print(message, file=sys.stderr, flush=True)
         if jax.distributed.is_initialized() and not together:  # the others would wait for this one

@@ -12,6 +12,7 @@ import numpy as np
 from redco_runtime.contracts import TrainSettings
 from redco_runtime.errors import UserError, few
 from redco_runtime.pace import AHEAD
+from redco_runtime.progress import PROGRESS
 from redco_runtime.state import PyTree, TrainState
 
 # Share of the mean of the gradients' norm that a step keeps: a mean over about 50 steps, which is long
@@ -72,9 +73,12 @@ class Guard:
         del values["sound"]
         if len(self._pending) > AHEAD:
             self._check(*self._pending.popleft())
+        PROGRESS.at("the loop", step - 1)
 
     def settle(self) -> None:
         """Return once all steps so far are done and sound: before they are saved."""
+        if self._pending:
+            PROGRESS.at("the devices", self._pending[-1][0] - 1)
         while self._pending:
             self._check(*self._pending.popleft())
 

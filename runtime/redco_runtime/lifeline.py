@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
+from redco_runtime.events import EVENTS
 from redco_runtime.progress import PROGRESS, STEPPING, Doing
 from redco_runtime.rendezvous import Door, Member
 
@@ -178,6 +179,7 @@ class Lifeline:
                 return
         if fault.kind == "late":
             faulthandler.dump_traceback(all_threads=True)
+        EVENTS.end("fault", fault.text)
         sys.stdout.flush()
         print(f"boot: {fault.text}", file=sys.stderr, flush=True)
         os._exit(fault.code)
@@ -199,6 +201,7 @@ def end(reason: str, code: int) -> None:
     try:
         for lifeline in _lifelines:
             lifeline.fail(reason.partition("\n")[0], code)
+        EVENTS.end("fault", reason)
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

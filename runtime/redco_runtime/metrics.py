@@ -1,6 +1,5 @@
 """Metrics: a thread fetches, writes and shows them; the training loop waits for no value."""
 
-import json
 import math
 import sys
 import time
@@ -13,7 +12,7 @@ from typing import Any
 import jax
 from tqdm import tqdm
 
-from redco_runtime.errors import writing
+from redco_runtime.lines import append_line, cut_lines
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable
 Logger = Callable[[int, dict[str, float]], None]
@@ -72,7 +71,7 @@ class Metrics:
         self._next_line = 0.0
         self._writer = jax.process_index() == 0 if writer is None else writer
         if self._writer:
-            _cut(self.path, start)
+            cut_lines(self.path, start)
             # No bar where stderr is not a terminal: that is what disable=None says.
             self._bar = tqdm(total=total, initial=start, dynamic_ncols=True, disable=None)
             self._thread = ThreadPoolExecutor(1, "metrics")
@@ -98,9 +97,9 @@ class Metrics:
         self._do_later(setattr, self, "_last_time", (step, time.perf_counter()))
         if self._writer:
             path = self.path.with_name("eval.jsonl")
-            _cut(path, step - 1)
+            cut_lines(path, step - 1)
             values = {"loss": loss, **scores}
-            _append(path, {"step": step, **values})
+            append_line(path, {"step": step, **values})
             held_out = {f"held_out_{name}": value for name, value in values.items()}
             self._do_later(self._tell_loggers, step, held_out)
             shown = "".join(f"  {name} {value:.4f}" for name, value in scores.items())
@@ -133,7 +132,7 @@ class Metrics:
     def _record(self, step: int, values: dict[str, jax.Array], count: float) -> None:
         scalars = {name: float(jax.device_get(value)) for name, value in values.items()}
         rates = self._rates(step, count, time.perf_counter())
-        _append(self.path, {"step": step} | scalars | rates)
+        append_line(self.path, {"step": step} | scalars | rates)
         shown = scalars | {name: rate for name, rate in rates.items() if not math.isnan(rate)}
         text = "  ".join(f"{name} {value:.6g}" for name, value in shown.items())
         self._bar.n = step
@@ -157,32 +156,3 @@ class Metrics:
             "mfu": self._flops / seconds / self._peak,
             "memory_gib": max(stat.get("bytes_in_use", math.nan) for stat in stats) / 2**30,
         }
-
-
-def _append(path: Path, record: dict[str, float]) -> None:
-    """Add a line; NaN and infinity, which JSON does not have, are null."""
-    finite = {name: value if math.isfinite(value) else None for name, value in record.items()}
-    with writing(path), open(path, "a") as file:
-        file.write(json.dumps(finite) + "\n")
-
-
-def _step_of(line: bytes, path: Path) -> float:
-    """Return the step that a line is of; infinity for a damaged one, which is named and dropped."""
-    try:
-        return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
-        print(f"warning: {path}: a damaged line is dropped: {line[:40]!r}", file=sys.stderr)
-        return math.inf
-
-
-def _cut(path: Path, last: int) -> None:
-    """Drop the lines of steps after `last`, damaged ones, and a last line that a kill cut short."""
-    with writing(path):
-        path.open("a").close()  # what cannot be written is known before the first step
-        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-        whole = [line for line in lines if line.endswith(b"\n")]
-        wanted = [line for line in whole if _step_of(line, path) <= last]
-        if wanted != lines:
-            beside = path.with_suffix(".tmp")
-            beside.write_bytes(b"".join(wanted))
-            beside.replace(path)

@@ -3,13 +3,14 @@
 import math
 import statistics
 import time
-from collections import deque
+from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 LEAST = 300.0  # seconds: the least deadline of a step, unless one is set
 SLOWEST = 20  # medians of a step: what a slow disk or a retry of the network adds stays well below
 LONG = 3600.0  # seconds, for what has no measure of its own: a compilation, a save, a prediction
-STEPPING = ("the examples", "the devices")  # what the main thread waits for, in the order of a step
+STEPPING = ("the examples", "the devices", "the loop")  # of a step, in its order; it waits for two
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Progress:
 
     def __init__(self) -> None:
         self.doing = Doing()
+        self.spent = defaultdict[str, float](float)  # seconds, by what has ended
+        self.ended: Callable[[Doing, float], None] = lambda doing, seconds: None  # called with each
         self.limited = (
             False  # whether there are deadlines: in the loop, and not in an idle notebook
         )
@@ -42,9 +45,12 @@ class Progress:
 
     def at(self, what: str, step: int = 0) -> None:
         """Take what begins now, and with it its deadline."""
-        if self.doing.what == "the devices":
-            self._steps.append(self.doing.seconds)
-        self.doing = Doing(what, step)
+        before, self.doing = self.doing, Doing(what, step)
+        seconds = self.doing.since - before.since
+        if before.what == "the devices":
+            self._steps.append(seconds)
+        self.spent[before.what] += seconds
+        self.ended(before, seconds)
 
     def limit_steps(self, seconds: float) -> None:
         """Make the deadline of a step this; 0: SLOWEST medians of those so far, LEAST seconds at least."""

@@ -17,6 +17,7 @@ from redco_runtime.contracts import (
     Weights,
 )
 from redco_runtime.errors import UserError
+from redco_runtime.events import EVENTS
 from redco_runtime.load import adopt, load
 from redco_runtime.mesh import count_parts
 from redco_runtime.progress import PROGRESS
@@ -30,6 +31,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     Where there are several processes, the work folder is made by it, and must be one that they share.
     """
     check_settings(steps, pipeline, run.config.train)
+    PROGRESS.at("its start")
     PROGRESS.limit_steps(run.config.train.step_timeout)
     check_shared(run.workdir)
 
@@ -65,6 +67,7 @@ def start_or_resume(
         print_once(f"resuming from step {restored[0]} in {checkpoints.directory}")
     state = restored[1] if restored else new_run(steps, run, weights)
     run.save(begun=restored is not None)
+    EVENTS.open(run.workdir, int(state.step))
     return state
 
 

@@ -68,6 +68,7 @@ class Stop(AbstractContextManager["Stop"]):
 
     def __exit__(self, *_: object) -> None:
         PROGRESS.limited = False
+        PROGRESS.at("its end")
         if self._before:
             signal.set_wakeup_fd(self._fd)
             for number, handler in self._before.items():

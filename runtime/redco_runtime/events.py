@@ -98,7 +98,7 @@ class Events:
         self._seconds, self._steps = 0.0, 0
 
     def _write(self, kind: str, seconds: float, ago: float = 0.0, **facts: Any) -> None:
-        """Append an event that has ended so many seconds ago."""
+        """Add an event that has ended so many seconds ago."""
         if self._path:
             begin = time.time() - ago - seconds
             place = {"time": round(begin, 3), "event": kind, "seconds": round(seconds, 3)}

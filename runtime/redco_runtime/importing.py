@@ -4,12 +4,12 @@ import ast
 import importlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import jax
 
@@ -18,14 +18,19 @@ def import_file(path: Path) -> ModuleType:
     """Return a file as a module, which may import what lies beside it, and in the packages it is in.
 
     Where something else has its name, or that of its package, as nano_moe.py in the project nano-moe,
-    the module gets another. Its folder comes first in sys.path while it is imported, as that of a
-    script does, and last from then on.
+    the module gets another, and may import what has the name. Its folder comes first in sys.path while
+    it is imported, as that of a script does, and last from then on.
     """
     path = path.resolve()
     top = _outermost_package(path)
     _, *names = path.relative_to(top.parent).with_suffix("").parts
     name = _free_name(top)
-    with _first_in_path(str(top.parent)), jax.ensure_compile_time_eval():
+    other = find_spec(top.stem) if top.is_file() and name != top.stem else None
+    with (
+        _first_in_path(str(top.parent)),
+        _importable(other) if other else nullcontext(),
+        jax.ensure_compile_time_eval(),
+    ):
         if name not in sys.modules:
             _import_as(name, top)
         return import_module(".".join([name, *(part for part in names if part != "__init__")]))
@@ -103,3 +108,18 @@ def _first_in_path(folder: str) -> Iterator[None]:
         sys.path.remove(folder)
         if not was_there:
             sys.path.append(folder)
+
+
+@contextmanager
+def _importable(spec: ModuleSpec) -> Iterator[None]:
+    """Find a module where it is now, whatever comes first in sys.path."""
+
+    def find(name: str, path: object, target: object = None) -> ModuleSpec | None:
+        return spec if name == spec.name else None
+
+    finder = SimpleNamespace(find_spec=find)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)

@@ -3,7 +3,8 @@
     python -m classes.bonsai_table FOLDER [NAME ...]
 
 FOLDER: a checkout of its repository, which no package on the registry has. Each family is planned at a
-published size on abstract arrays (`redco inspect`), and trained for three steps at a small one.
+published size on abstract arrays (`redco inspect`), and trained for three steps at a small one. The records
+are in .classes/bonsai: a family that has one of the same commit is not measured again.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from classes.project import DEVICES, Result, run, train
-from classes.table import row
+from classes.project import DEVICES, Result, commit, folder, run, train
+from classes.table import read_records, row, run_of
 
 TABLE = Path(__file__).with_name("bonsai.md")
 EXAMPLES = Path(__file__).with_name("bonsai_examples.py")
 INTRODUCTION = """\
 # Models of jax-ml/bonsai
 
-Written by `make test-classes BONSAI=folder`, of the source as it is published. *planned*: parameters at a
+Written by `make test-classes BONSAI=folder`, of the source as it was published on 27 March 2026 (commit 3628425).
+{run} *planned*: parameters at a
 published size, and the share of them that each of 4 shards holds. *called by*: a class of
 [the examples](../classes/bonsai_examples.py) where the model's own call takes what is no array of a batch.
 *losses*: of three steps at a small size, on 4 virtual CPU devices.
@@ -99,8 +102,8 @@ def plan(family: Family, place: Path) -> tuple[str, str, str]:
     return f"{whole / 4e6:.0f} M", f"{100 * share:.0f} %", ""
 
 
-def record(family: Family, place: Path) -> list[str]:
-    """Return the row of a family."""
+def cells(family: Family, place: Path) -> list[str]:
+    """Measure a family; return its row."""
     if not family.recipe:
         return [family.name, family.cls, "-", "no", "-", "-", NO_CALL]
     size, held, fault = plan(family, place)
@@ -116,10 +119,21 @@ def record(family: Family, place: Path) -> list[str]:
     return [family.name, family.cls, family.called_by or "-", size, held, said, fault]
 
 
-def written(rows: list[list[str]]) -> str:
+def record(family: Family, file: Path) -> dict[str, Any]:
+    """Return {"commit": of what was measured, "cells": of the row}, kept in `file`, measured if it is not."""
+    if file.exists() and (kept := json.loads(file.read_text()))["commit"] == commit():
+        return kept
+    with tempfile.TemporaryDirectory() as place:
+        new = {"commit": commit(), "cells": cells(family, Path(place))}
+    file.write_text(json.dumps(new))
+    return new
+
+
+def written(records: dict[str, dict[str, Any]]) -> str:
     """Return the whole file."""
-    lines = [INTRODUCTION, row(COLUMNS), "|---" * len(COLUMNS) + "|", *map(row, rows), ""]
-    return "\n".join(lines)
+    rows = [row(records[family.name]["cells"]) for family in FAMILIES if family.name in records]
+    introduction = INTRODUCTION.format(run=run_of(records))
+    return "\n".join([introduction, row(COLUMNS), "|---" * len(COLUMNS) + "|", *rows, ""])
 
 
 def main() -> None:
@@ -128,14 +142,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     os.environ["REDCO_BONSAI"] = str(arguments.folder.resolve())
-    rows: list[list[str]] = []
+    place = folder() / "bonsai"
+    place.mkdir(exist_ok=True)
     for family in FAMILIES:
         if family.name in (arguments.names or [family.name]):
-            with tempfile.TemporaryDirectory() as place:
-                rows.append(record(family, Path(place)))
-            print(row(rows[-1]), flush=True)
-    if not arguments.names:
-        TABLE.write_text(written(rows))
+            print(row(record(family, place / f"{family.name}.json")["cells"]), flush=True)
+    TABLE.write_text(written(read_records(place)))
 
 
 if __name__ == "__main__":

@@ -21,15 +21,15 @@ tests of its project are run. At real widths (`large`; two layers) the emitted t
 that are not here: the bytes that a device sends, in MB, in the layout of the project and in
 [the plan by hand](plans.py), of the same parameters.
 
-The rows of today are no whole run: "-" was not measured, and the bytes of classes whose layout no later change touched
-were compiled before it. A class whose note gives a reason does not hold what it should.
+{run} A class whose note gives a reason sends more than the plan by hand.
 
-Seconds are of the command that creates the project, on two cores that other work kept busy (load 10 to 16). *wrapper*: whether the class had to be
-called from one of our own. *held*: the share of the parameters that a device holds, 25 % at best.
+*created*, *trained*: seconds of the command that creates the project, and of the one that compiles, trains,
+evaluates and saves it, on two cores. *wrapper*: whether the class had to be called from one of our own.
+*held*: the share of the parameters that a device holds, 25 % at best.
 """
 COLUMNS = (
-    *("case", "class", "package", "lines", "wrapper", "seconds", "losses", "tests"),
-    *("ours", "by hand", "held", "note"),
+    *("case", "class", "package", "lines", "wrapper", "created", "trained", "losses"),
+    *("tests", "ours", "by hand", "held", "note"),
 )
 
 
@@ -43,7 +43,7 @@ def rows(records: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
             str(case.lines),
             "yes" if ".py:" in case.cls else "no",
             *cells(records[case.name]),
-            case.reason or brief(records[case.name].get("fault", "")),
+            case.reason or brief("; ".join(records[case.name]["faults"])),
         ]
         for case in CASES
         if case.name in records
@@ -62,14 +62,26 @@ def cells(record: Mapping[str, Any]) -> list[str]:
     bytes_ = [f"{one['bytes'] / 1e6:.1f}" if "bytes" in one else "-" for one in layouts]
     held = f"{100 * layouts[0]['held']:.0f} %" if "held" in layouts[0] else "-"
     losses = ", ".join(f"{loss:.3f}" for loss in record.get("losses", ())) or "-"
-    seconds = f"{record['seconds']:.0f}" if "seconds" in record else "-"
-    return [seconds, losses, record.get("tests", "-"), *bytes_, held]
+    seconds = [f"{record[key]:.0f}" if key in record else "-" for key in ("created", "trained")]
+    return [*seconds, losses, record.get("tests", "-"), *bytes_, held]
 
 
 def written(records: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the whole file."""
-    lines = [INTRODUCTION, row(COLUMNS), "|---" * len(COLUMNS) + "|"]
+    introduction = INTRODUCTION.format(run=run_of(records))
+    lines = [introduction, row(COLUMNS), "|---" * len(COLUMNS) + "|"]
     return "\n".join([*lines, *map(row, rows(records)), ""])
+
+
+def run_of(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return which tree was measured, in a sentence: one, or of which classes each."""
+    trees: dict[str, list[str]] = {}
+    for name, record in records.items():
+        trees.setdefault(record["commit"], []).append(name)
+    if len(trees) == 1:
+        return f"All rows are of the tree of commit {next(iter(trees))}."
+    rows = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in trees.items())
+    return f"The rows are of the trees of several commits: {rows}."
 
 
 def row(cells: list[str] | tuple[str, ...]) -> str:

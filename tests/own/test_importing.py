@@ -38,6 +38,15 @@ def test_a_file_may_have_any_name(tmp_path, name):
     assert before is None or sys.modules[name] is before
 
 
+def test_a_file_imports_the_package_of_its_own_name(tmp_path, monkeypatch):
+    write(
+        tmp_path, {"installed/some_moe/__init__.py": "", "installed/some_moe/net.py": NET.format(7)}
+    )
+    write(tmp_path, {"some_moe.py": "from some_moe.net import Net\n"})
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    assert import_file(tmp_path / "some_moe.py").Net.width == 7
+
+
 def test_files_of_the_same_name_are_apart(tmp_path):
     write(tmp_path, {f"{number}/nets.py": NET.format(number) for number in range(3)})
     paths = [tmp_path / str(number) / "nets.py" for number in range(3)]

@@ -110,6 +110,7 @@ def make_steps(spike=0.0):
         )
         yield SimpleNamespace(
             traced=traced,
+            options={},
             state=abstract,
             shapes=abstract.params,
             batch=rows,

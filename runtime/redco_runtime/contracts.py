@@ -135,3 +135,4 @@ class Steps:
     # (model, batch, valid_B) -> (sum of losses * weights, sum of weights)
     evaluate: Callable[[ModelState, PyTree, jax.Array], tuple[jax.Array, jax.Array]]
     predict: Callable[[ModelState, PyTree, jax.Array], PyTree]  # (model, batch, key)
+    options: Mapping[str, Any]  # of the compiler, by name, for the train step

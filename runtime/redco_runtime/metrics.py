@@ -15,6 +15,7 @@ from tqdm import tqdm
 from redco_runtime.lines import append_line, cut_lines
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable
+BAR = "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} {elapsed}{postfix}"  # tqdm's, and our estimate
 Logger = Callable[[int, dict[str, float]], None]
 
 # FLOP/s of one JAX device: bf16, dense (data sheets give twice that for sparse on GPUs).
@@ -73,7 +74,9 @@ class Metrics:
         if self._writer:
             cut_lines(self.path, start)
             # No bar where stderr is not a terminal: that is what disable=None says.
-            self._bar = tqdm(total=total, initial=start, dynamic_ncols=True, disable=None)
+            self._bar = tqdm(
+                total=total, initial=start, dynamic_ncols=True, disable=None, bar_format=BAR
+            )
             self._thread = ThreadPoolExecutor(1, "metrics")
             self._tasks: list[Future[None]] = []
 
@@ -134,13 +137,28 @@ class Metrics:
         rates = self._rates(step, count, time.perf_counter())
         append_line(self.path, {"step": step} | scalars | rates)
         shown = scalars | {name: rate for name, rate in rates.items() if not math.isnan(rate)}
-        text = "  ".join(f"{name} {value:.6g}" for name, value in shown.items())
+        text = self._text(step, scalars, rates)
         self._bar.n = step
         self._bar.set_postfix_str(text)
         if self._bar.disable and (time.monotonic() >= self._next_line or step == self._total):
             self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
             self.say(f"step {step}/{self._total}  {text}")
         self._tell_loggers(step, shown)
+
+    def _text(self, step: int, scalars: dict[str, float], rates: dict[str, float]) -> str:
+        """Return the loss, how fast it goes, how long it takes still, and the other numbers."""
+        seconds, amount, mfu, memory = rates.values()
+        left = 0 if math.isnan(seconds) else seconds * (self._total - step)
+        pace = [
+            (amount, f"{amount:,.0f} {self._unit}/s"),
+            (mfu, f"MFU {mfu:.1%}"),
+            (seconds, f"{tqdm.format_interval(left)} left"),
+            (seconds, f"{seconds:.3g} s/step"),
+            (memory, f"{memory:.1f} GiB"),
+        ]
+        parts = [f"{name} {value:.6g}" for name, value in scalars.items()]
+        parts[1:1] = [text for value, text in pace if not math.isnan(value)]
+        return "  ".join(parts)
 
     def _rates(self, step: int, count: float, now: float) -> dict[str, float]:
         """Return figures over the steps since the last call; NaN where unknown."""

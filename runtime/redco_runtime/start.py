@@ -22,6 +22,7 @@ from redco_runtime.load import adopt, load
 from redco_runtime.mesh import count_parts
 from redco_runtime.progress import PROGRESS
 from redco_runtime.run import Run
+from redco_runtime.starts import record_start
 from redco_runtime.state import TrainState
 
 
@@ -67,6 +68,7 @@ def start_or_resume(
         print_once(f"resuming from step {restored[0]} in {checkpoints.directory}")
     state = restored[1] if restored else new_run(steps, run, weights)
     run.save(begun=restored is not None)
+    record_start(run, steps, int(state.step))
     EVENTS.open(run.workdir, int(state.step))
     return state
 

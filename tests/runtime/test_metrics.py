@@ -1,6 +1,7 @@
 import io
 import json
 import math
+import re
 import sys
 import threading
 import time
@@ -77,10 +78,11 @@ def test_one_object_a_line_with_the_rates(tmp_path):
     assert second["mfu"] is None  # a CPU has no entry in the table
 
 
-def test_mfu_is_that_of_all_devices(tmp_path, monkeypatch):
+def test_mfu_is_that_of_all_devices(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(metrics.PEAK_FLOPS, jax.devices()[0].device_kind, 1e9)
-    last = log_steps(tmp_path, 1, 2)[-1]
+    last = log_steps(tmp_path, 1, 2, total=2)[-1]
     assert last["mfu"] == pytest.approx(1e9 / last["step_seconds"] / (4 * 1e9))
+    assert f"  MFU {last['mfu']:.1%}  " in capsys.readouterr().out
 
 
 def test_log_does_not_wait_for_values(tmp_path):
@@ -194,8 +196,20 @@ def test_lines_where_there_is_no_terminal(tmp_path, capsys):
     out, err = capsys.readouterr()
     shown = [line for line in out.splitlines() if line != "saved"]
     assert [line.split("  ")[0] for line in shown] == ["step 1/4", "step 4/4"]
-    assert "loss 0.25" in shown[1] and "tokens_per_second" in shown[1]
+    assert re.fullmatch(
+        r"step 4/4  loss 0.25  [\d,]+ tokens/s  00:00 left  \S+ s/step  learning_rate 0.1  grad_norm 2",
+        shown[1],
+    )
     assert "saved" in out and err == ""
+
+
+def test_the_time_that_is_left(tmp_path, capsys):
+    log = open_metrics(tmp_path, total=3600)
+    log._last_time = (0, time.perf_counter() - 2)
+    log.log(1, values(1), 100)
+    log.close()
+    expected = r"step 1/3600  loss 1  50 tokens/s  (1:59:59|2:00:0\d) left  2 s/step  learning"
+    assert re.match(expected, capsys.readouterr().out)
 
 
 def test_a_bar_where_there_is_a_terminal(tmp_path, monkeypatch, capsys):

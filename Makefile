@@ -10,7 +10,7 @@ COMPILERS := .compilers/.installed
 CLASSES := .classes/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-all test-classes golden golden-check collectives perf bench fmt lint
+.PHONY: help venv compilers demo test test-all test-classes golden golden-check collectives perf kills bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ golden-check: $(INSTALLED)  ## compare the goldens with what is generated now
 
 collectives: $(COMPILERS)  ## rewrite the table of what compiled programs send: half an hour
 	PYTHONPATH=tests $(BIN)/python -m compiled.report
+
+kills: $(INSTALLED)  ## kill a run 50 times, and compare its end with an undisturbed one: twenty minutes
+	PYTHONPATH=tests:generator:runtime $(BIN)/python -m survival.kills
 
 perf: $(COMPILERS)  ## rewrite the table of how near compiled steps are to the machine's limit: twenty minutes
 	PYTHONPATH=tests $(BIN)/python -m compiled.performance

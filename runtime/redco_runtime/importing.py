@@ -13,15 +13,20 @@ from types import ModuleType, SimpleNamespace
 
 import jax
 
+from redco_runtime.errors import UserError
+
 
 def import_file(path: Path) -> ModuleType:
     """Return a file as a module, which may import what lies beside it, and in the packages it is in.
 
     Where something else has its name, or that of its package, as nano_moe.py in the project nano-moe,
     the module gets another, and may import what has the name. Its folder comes first in sys.path while
-    it is imported, as that of a script does, and last from then on.
+    it is imported, as that of a script does, and last from then on. Raises UserError where there is
+    no such file.
     """
     path = path.resolve()
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; bring it back, or mend its path in model.py")
     top = _outermost_package(path)
     _, *names = path.relative_to(top.parent).with_suffix("").parts
     name = _free_name(top)

@@ -34,6 +34,8 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     check_settings(steps, pipeline, run.config.train)
     PROGRESS.at("its start")
     PROGRESS.limit_steps(run.config.train.step_timeout)
+    # What an evaluation will ask for, which is refused before anything is read or compiled.
+    pipeline.prompts(run.config, list(run.config.data.sample_prompts))
     check_shared(run.workdir)
 
 

@@ -1,0 +1,10 @@
+"""A run that is killed while it saves ends as one that nobody killed. `make kills` does so 50 times."""
+
+import pytest
+from survival.kills import survive
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_as_one_that_nobody_killed(tmp_path):
+    survived = survive(tmp_path, 2, seed=1, steps=20)
+    assert [one.aimed for one in survived.kills] == [True, True]

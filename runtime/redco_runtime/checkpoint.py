@@ -255,5 +255,10 @@ def _orbax() -> Any:
     import orbax.checkpoint
 
     logging.getLogger("absl").addFilter(lambda record: "/orbax/checkpoint/" not in record.pathname)
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # tells the same fault once a tensor
+    # Of a write that fails, these tell the same once a tensor: asyncio, and TensorStore of its loop.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda fault: (
+        None if str(fault.exc_value) == "Event loop is closed" else before(fault)
+    )
     return orbax.checkpoint

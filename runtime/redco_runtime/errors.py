@@ -1,5 +1,7 @@
 """The error that a user can mend."""
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -36,7 +38,9 @@ def writing(what: object, *kinds: type[Exception], option: str = "--workdir") ->
     try:
         yield
     except errors as error:
+        number = re.search(r"os_error_code='(\d+)'", str(error))  # of a page by TensorStore
+        why = os.strerror(int(number[1])) if number else getattr(error, "strerror", None) or error
         raise UserError(
-            f"cannot write {what}: {getattr(error, 'strerror', None) or error}. "
+            f"cannot write {what}: {why}. "
             f"Mend that or choose another {option}. What was written before is whole."
         ) from error

@@ -97,7 +97,7 @@ def test_tensors_that_do_not_fit_are_listed(tmp_path, mesh):
 
 def test_a_failed_save_is_told_and_leaves_the_others(tmp_path, mesh, monkeypatch, capfd):
     def full(*_):
-        raise OSError(28, "No space left on device")
+        raise ValueError("RESOURCE_EXHAUSTED: Failed to write 9 bytes [os_error_code='28']")
 
     checkpoints = Checkpoints(tmp_path, keep=3)
     checkpoints.save(1, make_state(mesh, 1))
@@ -105,7 +105,7 @@ def test_a_failed_save_is_told_and_leaves_the_others(tmp_path, mesh, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "_digests", full)
         checkpoints.save(2, make_state(mesh, 2))
-        with pytest.raises(UserError, match=r"cannot write .*No space left on device"):
+        with pytest.raises(UserError, match=r"cannot write .*: No space left on device\. Mend"):
             checkpoints.wait()
     assert checkpoints.latest() == 1
     checkpoints.save(3, make_state(mesh, 3))

@@ -57,6 +57,8 @@ class Train:
     max_skips: int = 1
     step_timeout: float = 0.0
     spike: float = 0.0
+    log: tuple[str, ...] = ()
+    profile: str = ""
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,7 @@ class Evaluation:
         if self.examples and settings and isinstance(pipeline, Scored):
             some = self.examples[: settings.eval_examples]
             scores = inference.score(state.predictor, some, pipeline)
-        self.metrics.evaluated(step, loss, scores)
-        for prompt, text in zip(samples, texts, strict=True):
-            self.metrics.say(f"  {prompt!r} -> {text!r}")
+        self.metrics.evaluated(step, loss, scores, list(zip(samples, texts, strict=True)))
         if settings and scores and step:
             for name in keep_best(best, settings.best, scores, step, state, self.steps.shapes):
                 self.metrics.say(f"  best {name} so far: {best / name / str(step)}")

@@ -20,6 +20,7 @@ from typing import Any
 from redco_runtime.events import EVENTS
 from redco_runtime.progress import PROGRESS, STEPPING, Doing
 from redco_runtime.rendezvous import Door, Member
+from redco_runtime.slowest import WINDOW, Share, Slowest
 
 BEAT = 1.0  # seconds between two lines
 # Seconds without a line after which a process is taken to be stopped or cut off: more than whatever holds
@@ -54,6 +55,8 @@ class Lifeline:
         self._names = {me.index: str(me)}
         self._lines: dict[int, asyncio.StreamWriter] = {}  # to the processes that are heard
         self._doing: dict[int, Doing] = {}
+        self._shares: dict[int, Share] = {}
+        self._slowest, self._window = Slowest(), time.monotonic()
         self._faults: list[Fault] = []
         self._failure: Fault | None = None  # of this process
         self._heard, self._left = threading.Event(), False
@@ -86,7 +89,9 @@ class Lifeline:
             await asyncio.sleep(BEAT)
             doing = PROGRESS.doing
             self._doing[self._me.index] = doing
-            await self._say({"doing": [doing.what, doing.step, doing.seconds]})
+            self._shares[self._me.index] = shares = PROGRESS.shares()
+            await self._say({"doing": [doing.what, doing.step, doing.seconds], "shares": shares})
+            self._compare()
             if doing.seconds > (most := PROGRESS.deadline()):
                 self._note(Fault("late", self._me.index, f"{doing} takes longer than {most:.0f} s"))
             judge = self._me.index == 0 or any(fault.index == 0 for fault in self._faults)
@@ -132,7 +137,8 @@ class Lifeline:
                 self._note(Fault("gone", index, GONE))
                 break
             match json.loads(text):
-                case {"doing": [what, step, seconds]}:
+                case {"doing": [what, step, seconds], "shares": [own, devices]}:
+                    self._shares[index] = own, devices
                     self._doing[index] = Doing(what, step, time.monotonic() - seconds)
                 case {"fault": fault}:
                     self._note(Fault(*fault))
@@ -141,6 +147,14 @@ class Lifeline:
                 case {"bye": True}:
                     break
         self._lines.pop(index).close()
+
+    def _compare(self) -> None:
+        """Name, as process 0, the slowest process of the last window, once it has become that."""
+        if (seconds := time.monotonic() - self._window) < WINDOW or self._me.index:
+            return
+        self._window += seconds
+        if slowest := self._slowest(self._shares, seconds):
+            print(f"note: {self._names[slowest[0]]} {slowest[1]}", file=sys.stderr, flush=True)
 
     async def _say(self, words: dict[str, Any]) -> None:
         """Write a line to all that this process hears."""

@@ -3,7 +3,8 @@
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -13,10 +14,10 @@ import jax
 from tqdm import tqdm
 
 from redco_runtime.lines import append_line, cut_lines
+from redco_runtime.loggers import Logger, Values
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable
 BAR = "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} {elapsed}{postfix}"  # tqdm's, and our estimate
-Logger = Callable[[int, dict[str, float]], None]
 
 # FLOP/s of one JAX device: bf16, dense (data sheets give twice that for sparse on GPUs).
 # TPU: cloud.google.com/tpu/docs, page of each version; v3 and 7x have two devices a chip.
@@ -50,7 +51,7 @@ class Metrics:
     and shows, by default. Raises UserError for what cannot be written.
     total, start: optimizer steps of the whole run, and those done before now.
     unit: what the throughput is counted in, a plural; FLOPs are those of the global batch.
-    loggers: functions of (step, values), called with what is logged, in a thread of the writer.
+    loggers: called with what is logged, in a thread of the writer; one that raises is left out.
     """
 
     def __init__(
@@ -91,11 +92,16 @@ class Metrics:
         self._do_later(self._record, step, in_order, count)
 
     def evaluated(
-        self, step: int, loss: float, scores: Mapping[str, float] = MappingProxyType({})
+        self,
+        step: int,
+        loss: float,
+        scores: Mapping[str, float] = MappingProxyType({}),
+        samples: Sequence[tuple[str, str]] = (),
     ) -> None:
         """Show what held-out examples gave after `step`, and append it to eval.jsonl.
 
         The time that it took is no step's.
+        samples: prompts, and what became of them.
         """
         self._do_later(setattr, self, "_last_time", (step, time.perf_counter()))
         if self._writer:
@@ -104,9 +110,12 @@ class Metrics:
             values = {"loss": loss, **scores}
             append_line(path, {"step": step, **values})
             held_out = {f"held_out_{name}": value for name, value in values.items()}
-            self._do_later(self._tell_loggers, step, held_out)
+            texts = {f"sample/{prompt}": text for prompt, text in samples}
+            self._do_later(self._tell_loggers, step, {**held_out, **texts})
             shown = "".join(f"  {name} {value:.4f}" for name, value in scores.items())
             self.say(f"step {step}/{self._total}  held-out loss {loss:.4f}{shown}")
+            for prompt, text in samples:
+                self.say(f"  {prompt!r} -> {text!r}")
 
     def say(self, text: str) -> None:
         """Print a line, above the bar if there is one."""
@@ -118,6 +127,8 @@ class Metrics:
         """Return when all is written. Raises as `log`."""
         if self._writer:
             self._thread.shutdown()
+            for logger in self.loggers:
+                self._try(logger, getattr(logger, "close", lambda: None))
             self._bar.close()
             for task in self._tasks:
                 task.result()
@@ -128,9 +139,18 @@ class Metrics:
                 self._tasks.pop(0).result()
             self._tasks.append(self._thread.submit(task, *args))
 
-    def _tell_loggers(self, step: int, values: dict[str, float]) -> None:
-        for logger in self.loggers:
-            logger(step, values)
+    def _tell_loggers(self, step: int, values: Values) -> None:
+        for logger in [*self.loggers]:
+            self._try(logger, partial(logger, step, values))
+
+    def _try(self, logger: Logger, call: Callable[[], None]) -> None:
+        """Make a call of a logger, whose fault is a line, and its last call."""
+        try:
+            call()
+        except Exception as error:
+            self.loggers = [other for other in self.loggers if other is not logger]
+            name = getattr(logger, "__name__", type(logger).__name__)
+            self.say(f"note: logger {name} failed: {error!r}; the run goes on without it")
 
     def _record(self, step: int, values: dict[str, jax.Array], count: float) -> None:
         scalars = {name: float(jax.device_get(value)) for name, value in values.items()}

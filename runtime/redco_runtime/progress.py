@@ -3,7 +3,7 @@
 import math
 import statistics
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -35,7 +35,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.doing = Doing()
-        self.spent = defaultdict[str, float](float)  # seconds, by what has ended
+        self._spent = dict.fromkeys(STEPPING, 0.0)  # seconds, of what has ended
         self.ended: Callable[[Doing, float], None] = lambda doing, seconds: None  # called with each
         self.limited = (
             False  # whether there are deadlines: in the loop, and not in an idle notebook
@@ -49,8 +49,17 @@ class Progress:
         seconds = self.doing.since - before.since
         if before.what == "the devices":
             self._steps.append(seconds)
-        self.spent[before.what] += seconds
+        if before.what in self._spent:
+            self._spent[before.what] += seconds
         self.ended(before, seconds)
+
+    def shares(self) -> tuple[float, float]:
+        """Return the seconds that steps took so far: the host itself, and waiting for the devices."""
+        spent = self._spent.copy()  # before what goes on: counting that twice would be an outlier
+        if (doing := self.doing).what in spent:
+            spent[doing.what] += doing.seconds
+        devices = spent["the devices"]
+        return sum(spent.values()) - devices, devices
 
     def limit_steps(self, seconds: float) -> None:
         """Make the deadline of a step this; 0: SLOWEST medians of those so far, LEAST seconds at least."""

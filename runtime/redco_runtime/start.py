@@ -19,7 +19,9 @@ from redco_runtime.contracts import (
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
 from redco_runtime.load import adopt, load
+from redco_runtime.loggers import check_loggers
 from redco_runtime.mesh import count_parts
+from redco_runtime.profiling import parse_steps
 from redco_runtime.progress import PROGRESS
 from redco_runtime.run import Run
 from redco_runtime.starts import record_start
@@ -50,6 +52,8 @@ def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) ->
             f"--batch-size: {settings.batch_size} rows do not divide by {parts}, the devices of the "
             f"batch times micro_batches: give a multiple of {parts}"
         )
+    check_loggers(settings.log)
+    parse_steps(settings.profile, settings.steps)
     if isinstance(pipeline, Scored) and not isinstance(settings, ScoredSettings):
         raise UserError(
             "evaluate() in pipeline.py: add to class Train of config.py the fields eval_examples: "

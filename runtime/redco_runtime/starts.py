@@ -56,6 +56,11 @@ def record_start(run: Run, steps: Steps, step: int) -> None:
         append_line(path, record)
 
 
+def run_id(workdir: Path) -> str:
+    """Return what the run of a work folder is called, through all of its starts."""
+    return str(read_lines(workdir / FILE)[0]["id"])
+
+
 def _hosts() -> list[str]:
     """Return the name of each process's host, by its index."""
     name = np.frombuffer(socket.gethostname().encode()[:NAME].ljust(NAME), np.uint8)

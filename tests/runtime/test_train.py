@@ -180,9 +180,9 @@ def snippets():
 
 def test_what_the_readme_adds_to_the_loop_works(load_train, steps, tmp_path, monkeypatch):
     numbers = {}
-    wandb = SimpleNamespace(log=lambda values, step: numbers.setdefault(step, {}).update(values))
-    monkeypatch.setitem(sys.modules, "wandb", wandb)
-    source = train_source().replace("import jax\n", "import jax\nimport optax\nimport wandb\n", 1)
+    tracker = SimpleNamespace(log=lambda values, step: numbers.setdefault(step, {}).update(values))
+    monkeypatch.setitem(sys.modules, "tracker", tracker)
+    source = train_source().replace("import jax\n", "import jax\nimport optax\nimport tracker\n", 1)
     for block, place in zip(snippets(), (LOG, EVALUATION, SHOW), strict=True):
         assert source.count(place) == 1
         source = source.replace(place, block)
@@ -197,3 +197,4 @@ def test_what_the_readme_adds_to_the_loop_works(load_train, steps, tmp_path, mon
     assert sorted(numbers) == [0, 1, 2]
     assert numbers[2]["loss"] == lines[1]["loss"] and 0 < numbers[2]["held_out_loss"] < 1
     assert numbers[2]["param_norm"] == lines[1]["param_norm"]
+    assert numbers[0]["sample/p"] == "0.000"

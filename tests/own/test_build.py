@@ -56,6 +56,24 @@ def test_classes_without_state():
     assert own(*told, output="tone").output.shape == (8, 3)
 
 
+KEYED = """from flax import nnx
+
+class Net(nnx.Module):
+    def __init__(self, rngs):
+        self.w, self.keys = nnx.Linear(6, 6, rngs=rngs), nnx.data([rngs()])
+
+    def __call__(self, x):
+        return self.w(x)
+"""
+
+
+def test_a_class_that_holds_a_key(tmp_path):
+    (tmp_path / "written.py").write_text(KEYED)
+    told = OwnClass({}, {"x": Input((6,))})
+    with refused("Net holds a key of jax.random, in keys.0, which checkpoints cannot have"):
+        find_own("written.py:Net", "regress", told, "my-project", tmp_path)
+
+
 def test_a_function_gives_arguments_and_inputs():
     found = own("example.py:Plain", "classify", {}, {}, example="example.py:plain")
     assert found.inputs == {"x": Input((6,))}

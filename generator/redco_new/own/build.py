@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 from jax.extend.core import Jaxpr, jaxprs_in_params
-from jax.tree_util import GetAttrKey, KeyEntry, tree_leaves_with_path
+from jax.tree_util import GetAttrKey, KeyEntry, keystr, tree_leaves_with_path
 
 from redco_new.errors import RedcoError
 from redco_new.render.execute import use_runtime
@@ -127,6 +127,7 @@ def build_abstract(
     _, params, streams, rest = traced.parts
     if not jax.tree.leaves(params):
         raise RedcoError("--model", f"{name} has no parameters", "there is nothing to train")
+    _check_keys(name, rest)
     random = _draws_random(traced.program) if is_linen else bool(jax.tree.leaves(streams))
     return AbstractModel(
         reference=reference,
@@ -145,6 +146,16 @@ def build_abstract(
         stateful=random or bool(mode) or bool(jax.tree.leaves(rest)),
         shardings=shardings,
     )
+
+
+def _check_keys(name: str, variables: Any) -> None:
+    """Raise RedcoError where a module holds a key of jax.random, and no nnx.Rngs: it cannot be saved."""
+    for path, leaf in tree_leaves_with_path(nnx.to_pure_dict(variables)):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            where = keystr(path, simple=True, separator=".")
+            what = f"{name} holds a key of jax.random, in {where}, which checkpoints cannot have"
+            todo = "hold nnx.Rngs, or jax.random.key_data(key), and wrap_key_data that where it is used"
+            raise RedcoError("--model", what, todo)
 
 
 def abstract_batch(inputs: Mapping[str, Input], rows: int) -> dict[str, jax.ShapeDtypeStruct]:

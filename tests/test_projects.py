@@ -39,7 +39,7 @@ def followed(my_project):
 
 @pytest.mark.slow
 def test_the_commands_of_a_projects_readme_work(followed, my_project):
-    train, predict, export, look, update, two = followed.values()
+    train, predict, export, report, look, update, two = followed.values()
     assert look == "my-project: 0 files would change.\n"
     assert update == "my-project: nothing to update.\n"
     assert "held-out loss" in train and "checkpoint: " in train
@@ -55,6 +55,24 @@ def test_the_commands_of_a_projects_readme_work(followed, my_project):
     keys = {"step", "loss", "learning_rate", "grad_norm", "tokens_per_second"}
     assert [line["step"] for line in lines] == [1, 2, 3]
     assert all(isinstance(line[key], (int, float)) for line in lines for key in keys)
+    assert "goodput" in report and "loss, steps 1 to 3" in report
+    assert (my_project / "runs/a/report.html").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_a_run_of_two_processes_is_recorded_by_one(followed, my_project):
+    events, starts = (
+        [json.loads(line) for line in (my_project / "runs/two" / name).read_text().splitlines()]
+        for name in ("events.jsonl", "starts.jsonl")
+    )
+    kinds = [event["event"] for event in events]
+    assert kinds[:3] == ["start", "boot", "compile"] and {"steps", "save", "evaluate"} < {*kinds}
+    assert kinds.count("start") == 1 and kinds.count("compile") == 1
+    ends = [event["time"] + event["seconds"] for event in events]
+    assert all(after["time"] > end - 0.1 for end, after in zip(ends, events[1:], strict=False))
+    (start,) = starts
+    assert len(start["hosts"]) == 2 and start["devices"]["count"] == 8
+    assert start["versions"].keys() > {"python", "jax", "jaxlib", "flax", "optax", "my_project"}
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ KINDS = {  # of events, by what the main thread does
 SPAN = (
     10.0  # seconds of steps in one event, which a kill leaves no line of: at most 9000 lines a day
 )
+LEAST = 0.01  # seconds that are worth an event
 LAST_WORDS = (
     2.0  # seconds that the event of a fault may take: a disk that hangs must not keep it alive
 )
@@ -92,7 +93,7 @@ class Events:
 
     def _finish(self, ago: float = 0.0) -> None:
         """Write the event that the last seconds belong to, which has ended so long ago."""
-        if self._kind and self._seconds:
+        if self._kind and (self._steps or self._seconds > LEAST):
             steps = {"steps": self._steps} if self._kind == "steps" else {}
             self._write(self._kind, self._seconds, ago, **steps)
         self._seconds, self._steps = 0.0, 0

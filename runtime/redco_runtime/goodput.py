@@ -59,7 +59,8 @@ def add_up_events(events: Sequence[Mapping[str, Any]]) -> Sums:
             sums.add(BETWEEN, seconds)
             for i, (first, last, spent) in enumerate(spans):
                 to = min(last, max(first, step))
-                lost = spent * (last - to) / (last - first) if last > first else 0.0
+                share = (last - to) / (last - first) if last > first else float(first > step)
+                lost = share * spent
                 spans[i] = first, to, spent - lost
                 sums.add(AGAIN, lost, last - to)
         else:

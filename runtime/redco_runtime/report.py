@@ -28,14 +28,11 @@ HEAD = ("cause", "seconds", "share", "times")
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
 <title>{title}</title>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 54rem; margin: 2rem auto; padding: 0 1rem; }}
-h1 {{ font-size: 1.3rem; }}
-table {{ border-collapse: collapse; margin: 1rem 0; }}
-td, th {{ padding: .15rem .8rem; text-align: right; border-bottom: 1px solid #8884; }}
+td, th {{ padding: .1rem .8rem; text-align: right; }}
 td:first-child, th:first-child {{ text-align: left; }}
 svg {{ width: 100%; font-size: 12px; fill: currentColor; }}
 polyline {{ fill: none; stroke: #2a78d6; stroke-width: 1.5; }}

@@ -172,3 +172,11 @@ def test_lines_that_lack_something_are_counted_as_far_as_they_go():
         '[{"step": 1}, {"step": 2, "event": "steps"}, {"step": 0, "event": "restart"}]'
     )
     assert add_up_events(lines).total == 0
+
+
+def test_time_of_steps_that_were_only_waited_for_goes_where_they_go():
+    waited = span(20, 0, 4.0)  # for those that were begun before
+    lines = [span(20, 10), waited, {"event": "restart", "step": 10, "seconds": 0.0}]
+    assert add_up_events(lines).seconds["steps made again"] == 14.0
+    lines[-1]["step"] = 20
+    assert add_up_events(lines).seconds["steps"] == 14.0

@@ -21,12 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from redco_new.project.create import create_project
-from redco_new.request import Request
-
+from survival.project import HERE, environment, make_project
 from redco_runtime.checkpoint import _damage
 
-HERE = Path(__file__).resolve().parent
 # The launcher, without the pauses in which a cluster comes back to its senses.
 LAUNCH = "from redco_runtime import launch; launch.PAUSES = (0.1,); launch.main()"
 SAVE_EVERY = 3
@@ -104,12 +101,7 @@ class Run:
             *("--save-every", str(SAVE_EVERY), "--log-every", "1", "--eval-every", "100000"),
             *("--workdir", str(self.workdir)),
         ]
-        self._env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("XLA_")},
-            **{"PYTHONPATH": f"{folder / 'killed'}:{HERE}", "JAX_PLATFORMS": "cpu"},
-            # Of all tries: a restart compiles nothing.
-            **{"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"},
-        }
+        self._env = environment(folder)
         self.launcher: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -222,15 +214,7 @@ def survive(folder: Path, count: int, seed: int, steps: int) -> Survived:
 
     Raises AssertionError where it did not.
     """
-    request = Request.from_flags(
-        "killed",
-        str(HERE / "net.py:Net"),
-        example=str(HERE / "net.py:example"),
-        recipe="regress",
-        shards="2",
-        folder=folder / "killed",
-    )
-    create_project(request, folder)
+    make_project(folder)
     begun = time.monotonic()
     straight = Run(folder, "straight", steps)
     straight.start()

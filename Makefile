@@ -10,7 +10,7 @@ COMPILERS := .compilers/.installed
 CLASSES := .classes/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-all test-classes golden golden-check collectives perf kills faults bench fmt lint
+.PHONY: help venv compilers demo test test-all test-classes test-cluster golden golden-check collectives perf kills faults bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ $(CLASSES): tests/classes/requirements.txt $(INSTALLED)
 test-classes: $(CLASSES) $(COMPILERS)  ## try classes of other people's packages, rewrite their table; BONSAI=folder: bonsai's too
 	$(BIN)/python -m pytest tests/classes
 	$(if $(BONSAI),PYTHONPATH=tests $(BIN)/python -m classes.bonsai_table $(BONSAI))
+
+test-cluster: $(INSTALLED)  ## run jobs on a SLURM of two nodes in network namespaces: needs root, and says which packages
+	$(BIN)/python -m pytest tests/cluster
 
 bench: $(INSTALLED)  ## compare a project with Redco 0.4.23: step time, compile time, memory
 	mkdir -p .benchmarks && rm -rf .benchmarks/my-project

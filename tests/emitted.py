@@ -19,12 +19,13 @@ FILES = (
     "{{ package }}/boot.py",
     "launch/hosts.sh",
     "launch/jobset.yaml",
+    "launch/pbs.sh",
     "launch/slurm.sbatch",
     "launch/tpu-vm.sh",
     "launch/xmanager.py",
     "tests/test_boot.py",
 )
-LAUNCHERS = re.compile("REDCO_|SLURM_|OMPI_|PMIX_|JOB_|TPU_|.*_proxy$")
+LAUNCHERS = re.compile("REDCO_|SLURM_|PBS_|OMPI_|PMIX_|JOB_|TPU_|.*_proxy$")
 
 
 def write_project(folder: Path) -> Path:

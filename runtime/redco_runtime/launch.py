@@ -82,7 +82,9 @@ class Launch:
 
     def run(self, max_restarts: int) -> int:
         """Return the exit code of the last try, once one has ended well or no further one would."""
-        before = {number: signal.signal(number, self._pass_on) for number in SIGNALS}
+        # Not those that nohup and the like have switched off.
+        numbers = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, self._pass_on) for number in numbers}
         try:
             return self._repeat(max_restarts)
         finally:

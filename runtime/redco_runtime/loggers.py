@@ -1,7 +1,10 @@
 """Loggers by name, for --log: where the numbers of a run and its samples go besides its own files."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import jax
@@ -14,8 +17,52 @@ from redco_runtime.starts import run_id
 Values = Mapping[str, float | str]  # numbers, and texts, by name
 Logger = Callable[[int, Values], None]  # of the step; what is to be done at the end is its `close`
 
+PATIENCE = 10.0  # seconds for what is left at the end: after a signal all have to leave within 15
+
 # The package that each needs, as pip has it: none is required.
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "trackio": "trackio"}
+
+
+class Loggers(list[Logger]):
+    """Calls loggers in a thread of their own: none can fail a run, or hold it up.
+
+    say: prints a line, of one that raises, which is left out from there on.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._queue = say, SimpleQueue[tuple[int, Values] | None]()
+        self._thread = Thread(target=self._run, daemon=True)
+
+    def tell(self, step: int, values: Values) -> None:
+        """Take what is to be logged, and return at once."""
+        if self and not self._thread.is_alive():
+            self._thread.start()
+        self._queue.put((step, values))
+
+    def close(self) -> None:
+        """Wait until all is logged, for a while."""
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(PATIENCE)
+        if self._thread.is_alive():
+            self._say(
+                f"note: loggers have not ended within {PATIENCE:.0f} s; the run does not wait"
+            )
+
+    def _run(self) -> None:
+        while item := self._queue.get():
+            for logger in [*self]:
+                self._try(logger, partial(logger, *item))
+        for logger in [*self]:
+            self._try(logger, getattr(logger, "close", lambda: None))
+
+    def _try(self, logger: Logger, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:
+            self.remove(logger)
+            name = getattr(logger, "__name__", type(logger).__name__)
+            self._say(f"note: logger {name} failed: {error!r}; the run goes on without it")
 
 
 class TensorBoard:

@@ -4,7 +4,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +13,7 @@ import jax
 from tqdm import tqdm
 
 from redco_runtime.lines import append_line, cut_lines
-from redco_runtime.loggers import Logger, Values
+from redco_runtime.loggers import Loggers
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable
 BAR = "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} {elapsed}{postfix}"  # tqdm's, and our estimate
@@ -51,7 +50,7 @@ class Metrics:
     and shows, by default. Raises UserError for what cannot be written.
     total, start: optimizer steps of the whole run, and those done before now.
     unit: what the throughput is counted in, a plural; FLOPs are those of the global batch.
-    loggers: called with what is logged, in a thread of the writer; one that raises is left out.
+    loggers: called with what is logged, by the writer.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Metrics:
         writer: bool | None = None,
     ) -> None:
         self.path = Path(workdir) / "metrics.jsonl"
-        self.loggers: list[Logger] = []
+        self.loggers = Loggers(self.say)
         self._total, self._unit, self._flops = total, unit, flops_per_step
         self._peak = PEAK_FLOPS.get(jax.devices()[0].device_kind, math.nan) * jax.device_count()
         self._last_time = (start, time.perf_counter())
@@ -111,7 +110,7 @@ class Metrics:
             append_line(path, {"step": step, **values})
             held_out = {f"held_out_{name}": value for name, value in values.items()}
             texts = {f"sample/{prompt}": text for prompt, text in samples}
-            self._do_later(self._tell_loggers, step, {**held_out, **texts})
+            self._do_later(self.loggers.tell, step, {**held_out, **texts})
             shown = "".join(f"  {name} {value:.4f}" for name, value in scores.items())
             self.say(f"step {step}/{self._total}  held-out loss {loss:.4f}{shown}")
             for prompt, text in samples:
@@ -127,8 +126,7 @@ class Metrics:
         """Return when all is written. Raises as `log`."""
         if self._writer:
             self._thread.shutdown()
-            for logger in self.loggers:
-                self._try(logger, getattr(logger, "close", lambda: None))
+            self.loggers.close()
             self._bar.close()
             for task in self._tasks:
                 task.result()
@@ -138,19 +136,6 @@ class Metrics:
             while self._tasks and self._tasks[0].done():
                 self._tasks.pop(0).result()
             self._tasks.append(self._thread.submit(task, *args))
-
-    def _tell_loggers(self, step: int, values: Values) -> None:
-        for logger in [*self.loggers]:
-            self._try(logger, partial(logger, step, values))
-
-    def _try(self, logger: Logger, call: Callable[[], None]) -> None:
-        """Make a call of a logger, whose fault is a line, and its last call."""
-        try:
-            call()
-        except Exception as error:
-            self.loggers = [other for other in self.loggers if other is not logger]
-            name = getattr(logger, "__name__", type(logger).__name__)
-            self.say(f"note: logger {name} failed: {error!r}; the run goes on without it")
 
     def _record(self, step: int, values: dict[str, jax.Array], count: float) -> None:
         scalars = {name: float(jax.device_get(value)) for name, value in values.items()}
@@ -163,7 +148,7 @@ class Metrics:
         if self._bar.disable and (time.monotonic() >= self._next_line or step == self._total):
             self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
             self.say(f"step {step}/{self._total}  {text}")
-        self._tell_loggers(step, shown)
+        self.loggers.tell(step, shown)
 
     def _text(self, step: int, scalars: dict[str, float], rates: dict[str, float]) -> str:
         """Return the loss, how fast it goes, how long it takes still, and the other numbers."""

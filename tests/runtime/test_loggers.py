@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+import threading
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 
@@ -11,6 +12,7 @@ from linear import read
 from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.record_writer import masked_crc32c
 
+from redco_runtime import loggers
 from redco_runtime.errors import UserError
 from redco_runtime.loggers import LOGGERS
 from redco_runtime.starts import run_id
@@ -128,6 +130,16 @@ def broken(moment):
             fail("close")
 
     return Broken
+
+
+def test_a_logger_that_hangs_holds_no_run_up(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(loggers, "PATIENCE", 0.1)
+    network = threading.Event()
+    monkeypatch.setitem(LOGGERS, "mine", lambda run, start: lambda step, values: network.wait(20))
+    run(tmp_path, log=("mine",), steps=2)
+    network.set()
+    assert "note: loggers have not ended within 0 s; the run does" in capsys.readouterr().out
+    assert len(read(tmp_path / "metrics.jsonl")) == 2
 
 
 @pytest.mark.parametrize("moment", ["open", "log", "close"])

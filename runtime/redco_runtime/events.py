@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from redco_runtime.errors import UserError
 from redco_runtime.lines import append_line, cut_lines, read_lines
 from redco_runtime.progress import PROGRESS, STEPPING, Doing
@@ -36,7 +34,7 @@ LAST_WORDS = (
 
 
 class Events:
-    """The events of this process, of which process 0 writes those of a run."""
+    """The events of this process; process 0 opens it, and so writes those of the run."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
@@ -48,10 +46,7 @@ class Events:
     def open(self, workdir: Path, step: int) -> None:
         """Write from here on to a work folder, whose run goes on at `step`. No fault of it is raised."""
         with self._lock:
-            self._path = Path(workdir) / FILE if jax.process_index() == 0 else None
-            self._steps, self._step = 0, step
-            if self._path is None:
-                return
+            self._path, self._steps, self._step = Path(workdir) / FILE, 0, step
             try:
                 cut_lines(self._path)
                 before = read_lines(self._path)

@@ -75,7 +75,8 @@ def start_or_resume(
     state = restored[1] if restored else new_run(steps, run, weights)
     run.save(begun=restored is not None)
     record_start(run, steps, int(state.step))
-    EVENTS.open(run.workdir, int(state.step))
+    if jax.process_index() == 0:
+        EVENTS.open(run.workdir, int(state.step))
     return state
 
 

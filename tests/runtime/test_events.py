@@ -6,14 +6,17 @@ import time
 
 import jax
 import pytest
-from linear import read
+from linear import MESH, Config, read
 
 from redco_runtime import events
+from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.cli import command
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
 from redco_runtime.goodput import add_up_events
 from redco_runtime.progress import PROGRESS
+from redco_runtime.run import Run
+from redco_runtime.start import start_or_resume
 from redco_runtime.stop import Stopped
 
 
@@ -87,9 +90,11 @@ def test_a_full_disk_is_a_line_and_stops_no_run(run, tmp_path, capsys):
     assert err.count("The run goes on without events.jsonl.") == 1
 
 
-def test_only_process_0_writes(tmp_path, monkeypatch):
+def test_only_process_0_writes(steps, tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "process_index", lambda: 1)
-    EVENTS.open(tmp_path, 0)
+    run = Run(tmp_path, Config(), MESH, None)
+    with Checkpoints(run.checkpoints) as checkpoints:
+        start_or_resume(checkpoints, steps, run, None)
     EVENTS.end("fault", "x")
     assert list(tmp_path.iterdir()) == []
 

@@ -18,6 +18,7 @@ from redco_runtime import lifeline, rendezvous
 from redco_runtime.progress import PROGRESS
 lifeline.BEAT, lifeline.SILENCE, lifeline.SETTLE = 0.2, 2.0, 0.5
 port, index, fault = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+lifeline.WINDOW = 0.8 if fault == "slow" else 60
 me = rendezvous.Member(index, 3, f"host{index}", {})
 lifeline.connect(me, rendezvous.meet(me, f"localhost:{port}", 20))
 PROGRESS.limited = True
@@ -32,8 +33,8 @@ if index == 1:
         raise SystemExit(0)
 if fault == "hang":
     time.sleep(30)
-for step in range(600 if fault != "leave" else 20):
-    PROGRESS.at("the devices", 8 + step)
+for step in range({"leave": 20, "slow": 60}.get(fault, 600)):
+    PROGRESS.at("the examples" if fault == "slow" and index == 1 else "the devices", 8 + step)
     time.sleep(0.05)
 """
 
@@ -109,3 +110,11 @@ def test_a_process_that_hangs(run):
 
 def test_a_process_that_leaves_is_not_missed(run):
     assert run("leave") == [(0, "")] * 3
+
+
+def test_a_process_that_holds_the_others_up_is_named(run):
+    ends = run("slow")
+    assert ends[1] == ends[2] == (0, "")
+    code, line = ends[0]
+    assert code == 0 and line.startswith("note: process 1 on host1 is the slowest: its host took ")
+    assert line.endswith(" s for its examples and its part of the loop, the median process 0.0 s")

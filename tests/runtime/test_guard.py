@@ -2,13 +2,15 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from linear import MESH, PIPELINE, Config, Train, examples, make_steps, read
 
 from redco_runtime.data import example_indices
-from redco_runtime.guard import UnsoundError
+from redco_runtime.guard import Guard, UnsoundError
+from redco_runtime.progress import PROGRESS
 from redco_runtime.run import Run
 from redco_runtime.stop import Stopped
 
@@ -46,6 +48,16 @@ def test_a_signal_saves_the_step_and_the_run_goes_on_from_there(
         for name in ("straight", "stopped")
     )
     assert stopped == straight
+
+
+def test_the_devices_are_waited_for_in_the_guard_alone():
+    guard = Guard(Train(), lambda step: np.arange(1), print)
+    for step in range(1, 7):
+        PROGRESS.at("the devices", step - 1)
+        guard(step, {"sound": True})
+        assert PROGRESS.doing == replace(PROGRESS.doing, what="the loop", step=step - 1)
+    guard.settle()
+    assert str(PROGRESS.doing) == "the devices of step 5"  # until its save
 
 
 def bad_examples(n, *, at, value):

@@ -1,15 +1,17 @@
 """--log: what goes where, what is refused, and that no logger stops a run."""
 
 import inspect
+import shutil
 import sys
 import threading
+import time
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 
 import jax
 import pytest
 from linear import read
-from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import masked_crc32c
 
 from redco_runtime import loggers
@@ -25,7 +27,7 @@ SIGNATURES = {
 
 
 def events(folder):
-    """Yield (step, name, number or text) of all event files."""
+    """Yield (step, name, number or text) of all event files; (step, "purge", None) of what is void."""
     for path in sorted(folder.iterdir()):
         data = path.read_bytes()
         while data:
@@ -34,6 +36,8 @@ def events(folder):
             assert masked_crc32c(body) == int.from_bytes(data[12 + size : 16 + size], "little")
             data = data[16 + size :]
             event = Event.FromString(body)
+            if event.HasField("session_log") and event.session_log.status == SessionLog.START:
+                yield event.step, "purge", None
             for value in event.summary.value:
                 texts = value.tensor.string_val
                 yield event.step, value.tag, texts[0].decode() if texts else value.simple_value
@@ -68,6 +72,19 @@ def test_event_files_of_tensorboard(run, tmp_path):
         assert written[line["step"], "loss"] == pytest.approx(line["loss"])
     assert written[3, "held_out_loss"] == pytest.approx(read(tmp_path / "eval.jsonl")[-1]["loss"])
     assert written[0, "sample/p/text_summary"] == "0.000"
+
+
+def test_tensorboard_drops_what_a_restart_makes_again(run, tmp_path):
+    run(tmp_path, log=("tensorboard",), steps=3, save_every=2)
+    shutil.rmtree(tmp_path / "checkpoints" / "3")  # as if a kill had come before it
+    time.sleep(1.1)  # event files are named by the second
+    run(tmp_path, log=("tensorboard",), steps=3, save_every=2)
+    first, second = sorted((tmp_path / "tensorboard").iterdir())
+    (tmp_path / "again").mkdir()
+    second.rename(tmp_path / "again" / second.name)
+    again = list(events(tmp_path / "again"))
+    assert again[0] == (3, "purge", None)
+    assert {step for step, *_ in again} == {3}
 
 
 @pytest.mark.parametrize("name", SIGNATURES)

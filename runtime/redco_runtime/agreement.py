@@ -1,4 +1,4 @@
-"""What all processes of a run must see alike: the work folder, and the examples."""
+"""What all processes of a run must see alike: the work folder, the model's class, and the examples."""
 
 import hashlib
 import json
@@ -13,6 +13,7 @@ from jax.experimental import multihost_utils
 
 from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError, few, writing
+from redco_runtime.importing import imported_code
 
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
@@ -50,6 +51,23 @@ def check_shared(folder: Path) -> None:
         )
 
 
+def check_same_code() -> None:
+    """Raise UserError where a process has another class of the model, or of what that imports."""
+    if jax.process_count() == 1:
+        return
+    code = {name: digest(text.decode(errors="replace")) for name, text in imported_code().items()}
+    others, column = _compare([digest([*code]), digest([*code.values()])])
+    what = "imports other modules than in"
+    if others and column:  # the same modules
+        others, column = _compare([*code.values()])
+        what = f"has another {[*code][column]} than in"
+    if others:
+        raise UserError(
+            f"the class of the model {what} process 0, in process {few(others)}: "
+            "give all hosts the same files"
+        )
+
+
 def check_same_examples(examples: Sequence[Example]) -> None:
     """Raise UserError where the processes have not the same examples: their batches would be wrong."""
     if jax.process_count() == 1:
@@ -57,14 +75,20 @@ def check_same_examples(examples: Sequence[Example]) -> None:
     size = len(examples)
     some = sorted({*np.linspace(0, size - 1, SAMPLES).astype(int).tolist()}) if size else []
     words = [digest(size), *(digest(examples[index]) for index in some)]
-    theirs = multihost_utils.process_allgather(np.array(_fixed(words), np.uint32))
-    if other := np.flatnonzero((theirs != theirs[0]).any(axis=1)).tolist():
-        column = int(np.flatnonzero(theirs[other[0]] != theirs[0])[0])
+    others, column = _compare(_fixed(words))
+    if others:
         what = f"example {some[column - 1]}" if column else "the number of examples"
         raise UserError(
-            f"examples() in pipeline.py: process {few(other)} has other training examples than "
+            f"examples() in pipeline.py: process {few(others)} has other training examples than "
             f"process 0: {what} differs; give all hosts the same files, and read them in one order"
         )
+
+
+def _compare(words: list[int]) -> tuple[list[int], int]:
+    """Return (the processes whose words of 32 bits differ from those of process 0, the first that does)."""
+    theirs = multihost_utils.process_allgather(np.array(words, np.uint32))
+    others = np.flatnonzero((theirs != theirs[0]).any(axis=1)).tolist()
+    return others, int((theirs[others[0]] != theirs[0]).argmax()) if others else 0
 
 
 def digest(value: Any) -> int:

@@ -15,6 +15,8 @@ import jax
 
 from redco_runtime.errors import UserError
 
+_imported: set[Path] = set()  # files and folders of packages: of models, and what makes them
+
 
 def import_file(path: Path) -> ModuleType:
     """Return a file as a module, which may import what lies beside it, and in the packages it is in.
@@ -28,6 +30,7 @@ def import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UserError(f"{path}: no such file; bring it back, or mend its path in model.py")
     top = _outermost_package(path)
+    _imported.add(top)
     _, *names = path.relative_to(top.parent).with_suffix("").parts
     name = _free_name(top)
     other = find_spec(top.stem) if top.is_file() and name != top.stem else None
@@ -44,7 +47,21 @@ def import_file(path: Path) -> ModuleType:
 def import_module(name: str) -> ModuleType:
     """Return the module of a name."""
     with jax.ensure_compile_time_eval():
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+    if file := sys.modules[name.partition(".")[0]].__file__:
+        _imported.add(Path(file).parent if Path(file).name == "__init__.py" else Path(file))
+    return module
+
+
+def imported_code() -> dict[str, bytes]:
+    """Return module -> what its file holds, of all imported here, and what they import from beside them."""
+    files = {name: Path(getattr(m, "__file__", None) or "") for name, m in [*sys.modules.items()]}
+    return {
+        name: file.read_bytes()
+        for name, file in sorted(files.items())
+        if any(file.parent == top.parent or file.is_relative_to(top) for top in _imported)
+        and file.is_file()
+    }
 
 
 def _outermost_package(path: Path) -> Path:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import jax
 
-from redco_runtime.agreement import check_shared
+from redco_runtime.agreement import check_same_code, check_shared
 from redco_runtime.checkpoint import CHECKSUMS, Checkpoints
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import (
@@ -39,6 +39,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     # What an evaluation will ask for, which is refused before anything is read or compiled.
     pipeline.prompts(run.config, list(run.config.data.sample_prompts))
     check_shared(run.workdir)
+    check_same_code()
 
 
 def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) -> None:

@@ -76,8 +76,12 @@ def faults_of(process: int, folder: Path) -> list[str]:
         partial(agreement.check_same_examples, same[process:]),
         partial(agreement.check_same_examples, same[process:] + same[:process]),
         partial(agreement.check_same_examples, []),
+        *[agreement.check_same_code] * 3,
     ]
     faults = []
+    other = str(process).encode()
+    imports = iter([{"net": b"a"}, {"layers": other, "net": b"a"}, {f"net_{process}": b"a"}])
+    agreement.imported_code = lambda: next(imports)
     for check in checks:
         try:
             check()
@@ -101,12 +105,17 @@ def found(folder):
 
 def test_what_two_processes_do_not_share_is_named_in_both(folder):
     faults = [(folder / f"faults.{process}").read_text().split("\n") for process in (0, 1)]
-    shared, own, same, fewer, shifted, none = faults[0]
-    assert (shared, same, none) == ("", "", "")
+    shared, own, same, fewer, shifted, none, code, other_code, other_modules = faults[0]
+    assert (shared, same, none, code) == ("", "", "", "")
     assert faults[1][0] == faults[1][2] == "" and faults[1][1].startswith("--workdir: ")
     assert "own0 is not shared: process 1 of 2 cannot see what process 0 writes there" in own
     assert "process 1 has other training examples than process 0: the number of examples" in fewer
     assert "than process 0: example 0 differs" in shifted
+    assert other_code == (
+        "the class of the model has another layers than in process 0, in process 1: "
+        "give all hosts the same files"
+    )
+    assert "imports other modules than in process 0, in process 1" in other_modules
     assert faults[1][3:] == faults[0][3:]
     assert not list((folder / "shared").iterdir())
 

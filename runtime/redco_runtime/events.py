@@ -15,6 +15,7 @@ from redco_runtime.lines import append_line, cut_lines, read_lines
 from redco_runtime.progress import PROGRESS, STEPPING, Doing
 
 FILE = "events.jsonl"
+NUMBERS = ("time", "seconds")  # of all lines
 KINDS = {  # of events, by what the main thread does
     "its start": "boot",
     "a compilation": "compile",
@@ -49,16 +50,15 @@ class Events:
             self._path, self._steps, self._step = Path(workdir) / FILE, 0, step
             try:
                 cut_lines(self._path)
-                before = read_lines(self._path)
+                before = read_lines(self._path, *NUMBERS)
             except (OSError, UserError) as error:
                 return self._give_up(error)
             boot = PROGRESS.doing.seconds + (self._seconds if self._kind == "boot" else 0.0)
-            last = (
-                before[-1] if before else {"time": time.time() - boot, "seconds": 0, "step": step}
-            )
-            waited = time.time() - boot - last["time"] - last["seconds"]
-            lost = {"lost_steps": max(0, last["step"] - step)} if before else {}
-            self._write("restart" if before else "start", max(0.0, waited), boot, **lost)
+            if not before:
+                return self._write("start", 0.0, boot)
+            last = before[-1]
+            waited = max(0.0, time.time() - boot - last["time"] - last["seconds"])
+            self._write("restart", waited, boot, lost_steps=max(0, last["step"] - step))
 
     def end(self, kind: str, text: str) -> None:
         """Write why the process ends; `seconds` is the time of what it did then, as of what hangs."""

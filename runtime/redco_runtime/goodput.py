@@ -52,7 +52,7 @@ def add_up_events(events: Sequence[Mapping[str, Any]]) -> Sums:
     """Return what the time of a run went into."""
     sums, spans = Sums(), list[tuple[int, int, float]]()  # (steps before it, and after it, seconds)
     for event in events:
-        cause, seconds, step = event.get("event", "?"), event.get("seconds", 0.0), event["step"]
+        cause, seconds, step = event.get("event", "?"), event["seconds"], event["step"]
         if cause == "steps":
             spans.append((step - event.get("steps", 0), step, seconds))
         elif cause == "restart":

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ def append_line(path: Path, record: Mapping[str, Any]) -> None:
         file.write(json.dumps({**record, **dict.fromkeys(bad)}) + "\n")
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of steps in order; a damaged one is named and left out, as one cut short is.
+def read_lines(path: Path, *numbers: str) -> list[dict[str, Any]]:
+    """Return the lines, in order; a damaged one is named and left out, as one cut short is.
 
     A file that is not there has none. Raises OSError for one that cannot be read.
+    numbers: the names of those that a sound line has, beside its step.
     """
-    return [record for _, record in _parse(path)]
+    return [record for _, record in _parse(path, numbers)]
 
 
 def cut_lines(path: Path, last: float = math.inf) -> None:
@@ -41,12 +42,13 @@ def cut_lines(path: Path, last: float = math.inf) -> None:
             beside.replace(path)
 
 
-def _parse(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
+def _parse(path: Path, numbers: Sequence[str] = ()) -> list[tuple[bytes, dict[str, Any]]]:
     """Return (line, what it says) of the sound ones."""
     sound = []
     for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else []:
         try:
             record = json.loads(line)
+            record |= {name: float(record[name]) for name in numbers}
             record["step"] = int(record["step"])
         except (ValueError, KeyError, TypeError, OverflowError):
             if line.endswith(b"\n"):  # else a kill cut it short

@@ -96,9 +96,11 @@ def main() -> None:
 
 def read_report(folder: Path) -> Report:
     """Return what the files of a work folder say. Raises UserError where no step was logged."""
-    names = ("events.jsonl", "metrics.jsonl", "eval.jsonl")
     try:
-        events, metrics, evaluations = (read_lines(folder / name) for name in names)
+        events = read_lines(folder / "events.jsonl", "time", "seconds")
+        metrics, evaluations = (
+            read_lines(folder / f"{name}.jsonl") for name in ("metrics", "eval")
+        )
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from None
     if not metrics:
@@ -140,7 +142,7 @@ def write_report(report: Report, folder: Path) -> None:
 
 
 def _line(event: dict[str, Any]) -> str:
-    when = time.strftime("%F %T", time.localtime(event.get("time", 0)))
+    when = time.strftime("%F %T", time.localtime(event["time"]))
     what = f"{when}  step {event['step']}  {event['event']}"
     lost = f"  {event['lost_steps']} steps lost" if event.get("lost_steps") else ""
     return f"{what}{lost}  {event.get('text', '')}".rstrip()

@@ -41,7 +41,7 @@ def record_start(run: Run, steps: Steps, step: int) -> None:
         before = read_lines(path)
         device = jax.devices()[0]
         record = run.record() | {
-            "id": before[0].get("id") if before else uuid.uuid4().hex[:8],
+            "id": (before and before[0].get("id")) or uuid.uuid4().hex[:8],
             "time": round(time.time(), 3),
             "step": step,
             "command": shlex.join(sys.orig_argv),

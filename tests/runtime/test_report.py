@@ -29,14 +29,14 @@ def folder(write, tmp_path):
     write("eval.jsonl", {"step": 0, "loss": 4.0}, {"step": 30, "loss": 0.2})
     spans = [{"event": "steps", "step": n, "steps": 5, "seconds": 5} for n in (5, 10, 15, 20, 25)]
     events = [
-        {"event": "start", "step": 0, "time": 0, "seconds": 0},
+        {"event": "start", "step": 0, "seconds": 0},
         {"event": "boot", "step": 0, "seconds": 4},
         *spans,
         {"event": "fault", "step": 25, "seconds": 0, "text": "process 1 <on> host1 is gone"},
         {"event": "restart", "step": 20, "seconds": 6, "lost_steps": 5},
         {"event": "steps", "step": 30, "steps": 10, "seconds": 10},
     ]
-    write("events.jsonl", *events)
+    write("events.jsonl", *({"time": 0} | event for event in events))
     return tmp_path
 
 

@@ -71,6 +71,21 @@ def fused():
     return {"config": Sizes()}, {"ids": np.zeros((1, 32), np.int32)}
 
 
+class Headed(nnx.Module):
+    """Numbers (B, D) through projections whose heads are a dim of their own: (N, D, H) and (N, H, D)."""
+
+    def __init__(self, heads: int = 8, depth: int = 2, *, rngs: nnx.Rngs):
+        into, out = ((heads, 512, 128), (heads, 128, 512))
+        make = jax.nn.initializers.normal(0.02)
+        self.ins = nnx.List([nnx.Param(make(rngs.params(), into)) for _ in range(depth)])
+        self.outs = nnx.List([nnx.Param(make(rngs.params(), out)) for _ in range(depth)])
+
+    def __call__(self, x):
+        for into, out in zip(self.ins, self.outs, strict=True):
+            x += jnp.einsum("bnh,nhd->bd", jnp.einsum("bd,ndh->bnh", x, into), out)
+        return x
+
+
 class Wide(nnx.Module):
     """An image classifier of stages: logits (B, classes)."""
 

@@ -40,6 +40,10 @@ def test_a_dataclass_of_sizes():
     assert f"arguments['config'] = {text}" in "".join(fused.source.construct)
 
 
+def test_heads_are_no_layers_that_cannot_be_split():
+    assert own("Headed", "regress", inputs={"x": Input((512,))}).tiny.changes == {"heads": 4}
+
+
 def test_several_sizes_in_one():
     wide = own("Wide", "classify", inputs=IMAGE)
     assert wide.tiny.changes == {"depths": (1, 1, 1), "widths": (8, 16, 64)}

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from flax import linen
@@ -152,11 +153,13 @@ class _Search:
         for name, size in self.sizes.items():
             if isinstance(size, tuple):
                 if max(size) < WIDTH:  # the depths of stages
-                    self._try({name: (1,) * len(size)}, self._is_shorter)
+                    self._try({name: (1,) * len(size)}, partial(self._is_shorter, LAYERS))
             elif LAYERS < size <= MOST_LAYERS:
                 repeated = any(count % size == 0 for count in counts.values())
-                if repeated or stacked[size] > 1:
-                    self._try({name: LAYERS}, self._is_shorter)
+                # Heads look like layers in one array, but are split: what divides them still does.
+                few = max(LAYERS, math.gcd(size, self.shards)) if stacked[size] > 1 else LAYERS
+                if few < size and (repeated or stacked[size] > 1):
+                    self._try({name: few}, partial(self._is_shorter, few))
 
     def narrow(self) -> None:
         """Take fewer words, and all widths smaller alike."""
@@ -231,11 +234,11 @@ class _Search:
         except RedcoError:
             return None
 
-    def _is_shorter(self, candidate: Candidate) -> bool:
-        """Return whether a class differs in the number of layers alone."""
+    def _is_shorter(self, layers: int, candidate: Candidate) -> bool:
+        """Return whether a class differs in the number of layers alone, which may be in one array."""
         kinds = {shape[1:] for shape in self.best.abstract.shapes} | {*self.best.abstract.shapes}
         same = all(
-            shape in kinds or (shape[0] == LAYERS and shape[1:] in kinds)
+            shape in kinds or (shape[0] == layers and shape[1:] in kinds)
             for shape in candidate.abstract.shapes
         )
         return same and self._works(candidate)

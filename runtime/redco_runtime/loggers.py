@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
 
 import jax
 
@@ -90,9 +90,10 @@ class TensorBoard:
 class Tracker:
     """Logs to what has the calls of W&B: one run for all starts, by the id of the work folder."""
 
-    def __init__(self, module: Any, run: Run, **options: Any) -> None:
+    def __init__(self, package: str, run: Run, **options: str) -> None:
         project = type(run.config).__module__.partition(".")[0]
-        self._run = module.init(project=project, config=run.record(), resume="allow", **options)
+        options |= {"project": project, "resume": "allow"}
+        self._run = import_module(package).init(config=run.record(), **options)
 
     def __call__(self, step: int, values: Values) -> None:
         self._run.log({**values}, step=step)
@@ -104,17 +105,13 @@ class Tracker:
 
 def open_wandb(run: Run, start: int) -> Logger:
     """Return the logger of Weights & Biases; its variables, such as WANDB_MODE, hold."""
-    import wandb
-
     name, folder = run.workdir.absolute().name, str(run.workdir)
-    return Tracker(wandb, run, id=run_id(run.workdir), name=name, dir=folder)
+    return Tracker("wandb", run, id=run_id(run.workdir), name=name, dir=folder)
 
 
 def open_trackio(run: Run, start: int) -> Logger:
     """Return the logger of trackio, which knows a run by its name."""
-    import trackio
-
-    return Tracker(trackio, run, name=f"{run.workdir.absolute().name}-{run_id(run.workdir)}")
+    return Tracker("trackio", run, name=f"{run.workdir.absolute().name}-{run_id(run.workdir)}")
 
 
 # name -> what opens it for a run that goes on after step `start`, in process 0. Add your own in config.py:

@@ -81,7 +81,7 @@ def run_of(records: Mapping[str, Mapping[str, Any]]) -> str:
     if len(trees) == 1:
         return f"All rows are of the tree of commit {next(iter(trees))}."
     rows = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in trees.items())
-    return f"The rows are of the trees of several commits: {rows}."
+    return f'The rows are of the trees of several commits ({rows}); "-" was not measured.'
 
 
 def row(cells: list[str] | tuple[str, ...]) -> str:

@@ -141,7 +141,7 @@ def test_it_goes_on_past_its_time_limit(slurm, project, tmp_path):
     job.wait("a place in the queue", lambda: job.state() == "PENDING" and job.saved(), 120)
     (saved,) = re.findall(r"stopped: step (\d+) is saved", job.log)
     job.wait("its next start", lambda: f"resuming from step {saved} in" in job.log)
-    assert slurm.job(job.number)["Restarts"] == "1"
+    assert int(slurm.job(job.number)["Restarts"]) > 0
 
 
 def test_scancel_saves_and_ends_it(slurm, project, tmp_path):

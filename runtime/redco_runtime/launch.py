@@ -132,7 +132,7 @@ class Launch:
             first = self._first_bad()
             if first.code:
                 until = time.monotonic() + GRACE
-                while time.monotonic() < until and any(p.poll() is None for p in self._running):
+                while time.monotonic() < until and any(map(_is_alive, self._running)):
                     time.sleep(POLL)
                 _say(first.describe(_memory_kills() > kills))
             return first
@@ -147,7 +147,7 @@ class Launch:
         awake = dict.fromkeys(self._running, time.monotonic())
         while True:
             for index, process in enumerate(self._running):
-                if not _is_stopped(process):
+                if process.poll() is not None or _is_alive(process):
                     awake[process] = time.monotonic()
                 elif time.monotonic() > awake[process] + GRACE:
                     _say(f"process {index} has been stopped (SIGSTOP) for {GRACE:g} s: ending it")
@@ -184,12 +184,12 @@ class Launch:
         return max((int(folder.name) for folder in folders if folder.name.isdecimal()), default=-1)
 
 
-def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process is stopped by a signal, where the system says so in /proc."""
+def _is_alive(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process runs: has not ended, nor is stopped, where the system says so in /proc."""
+    state = ""
     with suppress(OSError):
         state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state == "T"
-    return False
+    return process.poll() is None and state != "T"
 
 
 def _memory_kills() -> int:
@@ -202,7 +202,8 @@ def _memory_kills() -> int:
 
 
 def _say(text: str) -> None:
-    print(f"launch: {text}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # the terminal may be gone, and what runs shall save
+        print(f"launch: {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Signals: whichever process gets one, all of them save the same step and leave."""
 
 import os
+import select
 import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -85,11 +87,22 @@ class Stop(AbstractContextManager["Stop"]):
                     print("stopped at once: what was saved before is whole", file=sys.stderr)
                     os._exit(INTERRUPTED)
                 if number in self._before:
+                    drop_lost_output()
                     name = signal.Signals(number).name
                     print(f"{name}: saving after this step, then stopping", file=sys.stderr)
                     self.heard.set()
                     if self._several:
                         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def drop_lost_output(outputs: Sequence[int] = (1, 2)) -> None:
+    """Make output go nowhere that nobody reads any more: a lost terminal or connection ends no save."""
+    for number in outputs:
+        watch = select.poll()
+        watch.register(number, 0)  # for errors alone
+        if watch.poll(0):
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), number)
 
 
 def _wait(*_: object) -> None:

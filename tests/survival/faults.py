@@ -94,7 +94,7 @@ class Run:
     def wait_for_steps(self) -> None:
         """Wait until it has made steps."""
         until = time.monotonic() + MOST
-        while "step 30/" not in self.log(0) and time.monotonic() < until:
+        while not re.search(r"^step \d\d+/", self.log(0), re.M) and time.monotonic() < until:
             time.sleep(0.05)
 
     def wait(self) -> float | None:

@@ -72,7 +72,7 @@ class Lifeline:
         """Say why this process ends; return when all know the cause, which may be another's."""
         self._failure = Fault("failed", self._me.index, f"has failed: {reason}", code)
         self._loop.call_soon_threadsafe(self._note, self._failure)
-        self._heard.wait(SETTLE + 3 * BEAT if self._door else 0)
+        self._heard.wait(SETTLE + 5 * BEAT if self._door else 0)
 
     def leave(self) -> None:
         """Say goodbye: from here on nobody ends because this process is gone."""
@@ -189,9 +189,9 @@ class Lifeline:
 
     def _end(self, fault: Fault) -> None:
         """End this process, with the cause as its last line; with its own, if that is the cause."""
-        self._heard.set()
         if fault.kind == "failed" and self._failure:
             if fault.index == self._me.index or fault.text.endswith(self._failure.text):
+                self._heard.set()  # which that thread waits for; else it has no more to say
                 return
         if fault.kind == "late":
             faulthandler.dump_traceback(all_threads=True)

@@ -98,6 +98,22 @@ def test_a_signal_goes_on_to_all_and_none_is_started_again(start, tmp_path):
     assert tries(tmp_path, 0) == tries(tmp_path, 1) == 1
 
 
+def test_a_signal_between_two_tries_leaves_what_was_done_saved(start):
+    process = start(1, "kill")
+    while "restart 1 of 3" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == launch.STOPPED
+
+
+def test_a_process_that_is_stopped_is_ended(monkeypatch, capsys):
+    monkeypatch.setattr(launch, "GRACE", 0.2)
+    stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    assert launch.Launch([sys.executable, "-c", stop], 1).run(0) == 137
+    assert "process 0 has been stopped (SIGSTOP) for 0.2 s: ending it" in capsys.readouterr().err
+
+
 def test_a_kill_for_memory_is_named(monkeypatch, tmp_path):
     events = tmp_path / "memory.events"
     events.write_text("low 0\noom 1\noom_kill 3\n")

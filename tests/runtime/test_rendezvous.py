@@ -35,13 +35,13 @@ def close(door):
 
 
 def meet_all(port, *members, timeout=10.0):
-    """What each of `members` is told: None, or the fault."""
+    """What each of `members` is told: None, or the exit code and the fault."""
 
     def run(me):
         try:
             close(meet(me, f"localhost:{port}", timeout))
         except BootError as fault:
-            return str(fault)
+            return f"{fault.code}: {fault}"
 
     with ThreadPoolExecutor(len(members)) as threads:
         return list(threads.map(run, members))
@@ -67,14 +67,15 @@ def test_missing_processes_are_named(port):
     first, second = meet_all(port, member(0, 20), member(3, 20), timeout=1)
     assert time.monotonic() - begin < 5
     assert first == second
-    assert "waited 1 s on host0" in first and "for 20 processes" in first
+    assert first.startswith("1: waited 1 s on host0") and "for 20 processes" in first
     assert "never came: 1, 2, 4, 5, 6, 7, 8, 9, and 10 more;" in first
     assert "these did: process 0 on host0, process 3 on host3." in first
 
 
 def test_no_process_0(port):
     (fault,) = meet_all(port, member(1), timeout=1)
-    assert f"process 1 on host1 could not meet process 0 at localhost:{port} within 1 s" in fault
+    place = f"process 0 at localhost:{port}"
+    assert fault.startswith(f"1: process 1 on host1 could not meet {place} within 1 s")
     assert "refused" in fault
 
 
@@ -112,7 +113,7 @@ def test_all_are_told_the_fault(port, others, fault):
     told = meet_all(port, member(0), *others)
     assert time.monotonic() - begin < 5
     assert set(told) == {told[0]}
-    assert fault in told[0]
+    assert told[0].startswith("2: ") and fault in told[0]
 
 
 def test_taken_port(port):

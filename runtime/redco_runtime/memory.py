@@ -98,7 +98,8 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         """Yield (a flag, and what it costs; what a step needs with it)."""
         settings, shape = self._run.config.train, dict(self._steps.batch.mesh.shape)
         rows = settings.batch_size // count_parts(self._steps.batch) // settings.micro_batches
-        factors = [factor for factor in range(2, rows + 1) if rows % factor == 0]
+        # Before the step is compiled, the state alone was too much.
+        factors = [factor for factor in range(2, rows + 1) if rows % factor == 0 and usage.batch]
         enough = [f for f in factors if has and usage.total - usage.batch * (f - 1) // f <= has]
         for factor in (enough or factors[:: -1 if has else 1])[:1]:
             less = replace(usage, batch=usage.batch // factor)

@@ -66,6 +66,15 @@ def test_the_first_factor_that_fits_is_proposed(tmp_path, monkeypatch):
     )  # a row is what is left
 
 
+def test_where_the_state_is_too_much_it_is_split_further(tmp_path):
+    run = Run(tmp_path, Config(train=Train(batch_size=24)), MESH, None)
+    with make_steps() as steps, pytest.raises(UserError) as caught, DeviceMemory(steps, run):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")
+    assert "--mesh data=1,fsdp=2,model=2" in str(caught.value) and "--batch" not in str(
+        caught.value
+    )
+
+
 def test_other_errors_pass(tmp_path):
     run = Run(tmp_path, Config(), MESH, None)
     with make_steps() as steps, pytest.raises(ZeroDivisionError), DeviceMemory(steps, run):

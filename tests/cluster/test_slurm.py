@@ -1,6 +1,6 @@
 """A generated project on a SLURM of two nodes, submitted by its own launch file.
 
-make test-cluster (five minutes): needs root and Debian's packages of SLURM, and names what is missing.
+make test-cluster (nine minutes on a busy machine): needs root and Debian's packages of SLURM, and names what is missing.
 """
 
 import os

@@ -133,7 +133,7 @@ def row(folder: Path, fault: Fault) -> str:
     finally:
         run.end()
     ends = f"{seconds:.0f} s" if seconds is not None else f"not within {MOST:.0f} s"
-    shown = ", ".join("stopped" if code is None else str(code) for code in codes)
+    shown = ", ".join("none" if code is None else str(code) for code in codes)
     lines = " / ".join(dict.fromkeys(line.replace(str(run.folder), "") for line in says if line))
     return f"| {fault.name} | {fault.before} | {ends} | {shown} | {lines} |"
 
@@ -184,6 +184,9 @@ FAULTS = (
 
 def main() -> None:
     names = sys.argv[1:]
+    signal.signal(
+        INT, signal.default_int_handler
+    )  # which a shell ignores in what it runs beside itself
     some = [fault for fault in FAULTS if not names or any(name in fault.name for name in names)]
     rows = []
     with tempfile.TemporaryDirectory() as folder:

@@ -2,8 +2,8 @@
 
     python -m survival.kills --kills 50 [--seed 0]
 
-Half of the kills come at any moment from the start of the processes on, half while a checkpoint is
-written or an old one deleted. Prints a line a kill, and writes kills.md.
+A quarter of the kills come before the first step of a try, a quarter between steps, half while a
+checkpoint is written or an old one deleted. Prints a line a kill, and writes kills.md.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +27,12 @@ from redco_runtime.checkpoint import _damage
 # The launcher, without the pauses in which a cluster comes back to its senses.
 LAUNCH = "from redco_runtime import launch; launch.PAUSES = (0.1,); launch.main()"
 SAVE_EVERY = 3
-PER_KILL = 40  # steps of the run: more than are made between two kills
-LATEST = 15.0  # seconds from the start of the processes to a kill at any moment
-AT_A_SAVE = (
-    0.4  # seconds from the begin of a save to a kill that aims at it, its deletions included
-)
-
+PER_KILL = 20  # steps of the run: more than are made between two kills
+WHEN = ("before a step", "between steps", "while a checkpoint is written or an old one deleted")
+WEIGHTS = (1, 1, 2)
+START = 10.0  # seconds in which the processes import, meet, restore and compile
+MOST_SAVES = 4  # of a try, before it is killed
+AFTER = 0.4  # seconds, at most, from the last save or the begin of one to the kill
 
 TABLE = """# {count} kills of a run of two processes
 
@@ -56,7 +56,7 @@ class Kill:
     """What was killed, and what it left: complete checkpoints, those with a fault, the newest sound step."""
 
     victims: tuple[int, ...]
-    aimed: bool  # at a save
+    when: str  # of WHEN
     tidy: bool  # whether no half-written or half-deleted folder lay there
     torn: tuple[int, ...]  # complete by their names, and yet not sound
     newest: int  # -1: none yet
@@ -74,10 +74,9 @@ class Survived:
         """Return kills.md."""
         rows = []
         for victims in ((0,), (1,), (0, 1)):
-            for aimed in (False, True):
-                some = [one for one in self.kills if (one.victims, one.aimed) == (victims, aimed)]
+            for when in WHEN:
+                some = [one for one in self.kills if (one.victims, one.when) == (victims, when)]
                 who = "both processes" if len(victims) > 1 else f"process {victims[0]}"
-                when = "while a checkpoint is written or deleted" if aimed else "at any moment"
                 untidy, torn = sum(not one.tidy for one in some), sum(
                     bool(one.torn) for one in some
                 )
@@ -135,26 +134,38 @@ class Run:
         folders = (self.workdir / "checkpoints").glob("*")
         return sorted(int(folder.name) for folder in folders if folder.name.isdecimal())
 
+    def newest(self) -> int:
+        """Return the newest of them, -1 for none."""
+        return max(self.steps(), default=-1)
+
     def saving(self) -> bool:
         """Return whether a checkpoint is being written."""
         return any((self.workdir / "checkpoints").glob("*.orbax-checkpoint-tmp"))
 
 
+def wait_for(when: str, run: Run, alive: Callable[[], bool], chance: random.Random) -> None:
+    """Wait for a moment of a try, or until it is no longer alive."""
+    if when == WHEN[0]:
+        until = time.monotonic() + chance.random() * START
+        while alive() and time.monotonic() < until:
+            time.sleep(0.02)
+        return
+    saves, newest = chance.randint(0, MOST_SAVES), run.newest()
+    while alive() and saves:
+        if run.newest() != newest:
+            saves, newest = saves - 1, run.newest()
+        time.sleep(0.005)
+    while when == WHEN[2] and alive() and not run.saving():
+        time.sleep(0.002)
+    time.sleep(chance.random() * AFTER)
+
+
 def kill(run: Run, chance: random.Random) -> Kill | None:
     """Kill one process or both of `run` at a moment left to chance; None where it ended before."""
-    aimed = chance.random() < 0.5
-    start = time.monotonic()
     while not run.ended() and len(run.processes()) < 2:
         time.sleep(0.05)
-    pids = run.processes()
-    if aimed:
-        while not run.ended() and not run.saving() and run.processes() == pids:
-            time.sleep(0.002)
-        time.sleep(chance.random() * AT_A_SAVE)
-    else:
-        moment = start + chance.random() * LATEST
-        while not run.ended() and time.monotonic() < moment:
-            time.sleep(0.02)
+    pids, (when,) = run.processes(), chance.choices(WHEN, WEIGHTS)
+    wait_for(when, run, lambda: not run.ended() and run.processes() == pids, chance)
     if run.ended() or run.processes() != pids:
         return None
     victims = chance.choice([(0,), (1,), (0, 1)])
@@ -168,7 +179,7 @@ def kill(run: Run, chance: random.Random) -> Kill | None:
     torn = tuple(step for step in steps if _damage(folder / str(step)))
     sound = [step for step in steps if step not in torn]
     tidy = {path.name for path in folder.glob("*")} == {*map(str, sound)}
-    return Kill(victims, aimed, tidy, torn, max(sound, default=-1))
+    return Kill(victims, when, tidy, torn, max(sound, default=-1))
 
 
 def kills(run: Run, count: int, chance: random.Random) -> Iterator[Kill]:

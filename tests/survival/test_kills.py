@@ -6,5 +6,5 @@ from survival.kills import survive
 
 @pytest.mark.slow
 def test_a_killed_run_ends_as_one_that_nobody_killed(tmp_path):
-    survived = survive(tmp_path, 2, seed=1, steps=20)
-    assert [one.aimed for one in survived.kills] == [True, True]
+    survived = survive(tmp_path, 2, seed=5, steps=40)
+    assert [one.newest > 0 for one in survived.kills] == [True, True]

@@ -10,6 +10,7 @@ that is stopped (SIGSTOP), which its peers on other hosts have left long since, 
 """
 
 import argparse
+import ctypes
 import os
 import random
 import signal
@@ -31,6 +32,7 @@ PAUSES = (
     60.0,
 )  # seconds before a restart: a network or a disk may need some to come back
 POLL = 0.1
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MEMORY_EVENTS = Path("/sys/fs/cgroup/memory.events")  # of cgroup v2; counts what the kernel killed
 
@@ -127,7 +129,9 @@ class Launch:
                 "REDCO_PROCESS_INDEX": str(index),
             }
             env = os.environ | (mine if self._count > 1 else {})
-            self._running.append(subprocess.Popen(self._command, env=env))
+            self._running.append(
+                subprocess.Popen(self._command, env=env, preexec_fn=_outlive_no_parent)
+            )
         try:
             first = self._first_bad()
             if first.code:
@@ -182,6 +186,12 @@ class Launch:
         parser.add_argument("--workdir", type=Path, default=Path("no work folder"))
         folders = parser.parse_known_args(self._command)[0].workdir.glob("checkpoints/*")
         return max((int(folder.name) for folder in folders if folder.name.isdecimal()), default=-1)
+
+
+def _outlive_no_parent() -> None:
+    """Have this process, a new one, save and leave where its launcher is killed; on Linux alone."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _is_alive(process: subprocess.Popen[bytes]) -> bool:

@@ -98,6 +98,17 @@ def test_a_signal_goes_on_to_all_and_none_is_started_again(start, tmp_path):
     assert tries(tmp_path, 0) == tries(tmp_path, 1) == 1
 
 
+def test_no_process_outlives_its_launcher(start, tmp_path):
+    process = start(2, "wait")
+    until = time.monotonic() + 30
+    while len(list(tmp_path.glob("ready-*"))) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    process.kill()
+    process.communicate(
+        timeout=20
+    )  # until no process of it has its stderr any more: they wait 60 s
+
+
 def test_a_signal_between_two_tries_leaves_what_was_done_saved(start):
     process = start(1, "kill")
     while "restart 1 of 3" not in process.stderr.readline():

@@ -189,7 +189,7 @@ class Launch:
 
 
 def _outlive_no_parent() -> None:
-    """Have this process, a new one, save and leave where its launcher is killed; on Linux alone."""
+    """Make this process, a new one, save and leave where its launcher is killed; on Linux alone."""
     with suppress(AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.unsharded import unsharded
 
 from redco_new.cli.look import inspect_model
-from redco_new.own.annotations import names_in_variables, places_arrays
+from redco_new.own.annotations import MESH, names_in_variables, places_arrays
 from redco_new.own.find import find_reference
 from redco_new.own.model import find_own
 from redco_new.request.own_class import Input, OwnClass
@@ -62,3 +62,9 @@ def test_a_mesh_is_neither_seen_nor_lost():
     assert not names
     assert not places_arrays(call.jaxpr)
     assert places_arrays(other.jaxpr)
+
+
+def test_dropout_places_nothing():
+    with jax.sharding.use_abstract_mesh(MESH):
+        drop = jax.make_jaxpr(lambda x: nnx.Dropout(0.5, rngs=nnx.Rngs(0))(x))(jax.numpy.ones(4))
+    assert not places_arrays(drop.jaxpr)  # jax.random reshards, to no axis

@@ -35,6 +35,11 @@ def _axis_names(sharding: Any) -> set[str]:
 def places_arrays(jaxpr: Jaxpr) -> bool:
     """Return whether a program says where an array of it lies."""
     return any(
-        eqn.primitive.name in PRIMITIVES or any(map(places_arrays, jaxprs_in_params(eqn.params)))
-        for eqn in jaxpr.eqns
+        _places(eqn) or any(map(places_arrays, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns
     )
+
+
+def _places(eqn: Any) -> bool:
+    """Return whether an equation does; not by `reshard` to no axis, which jax.random has and does nothing."""
+    anywhere = eqn.primitive.name == "reshard" and not _axis_names(eqn.params["dst_sharding"])
+    return eqn.primitive.name in PRIMITIVES and not anywhere

@@ -112,6 +112,8 @@ class Train:
     max_skips: int = 10  # of these updates that are left out in a row, before the run stops
     step_timeout: float = 0.0  # seconds a step may take; 0: 20 times their median, at least 300
     spike: float = 0.0  # a gradient's norm of this many times its mean is not sound; 0: any is
+    log: tuple[str, ...] = ()  # where numbers and samples go too: tensorboard, wandb, trackio
+    profile: str = ""  # the steps to trace, first and last, as 10:13
 
 
 # `remat` of the model: what its layers save for the backward pass, which else computes it again. Of these

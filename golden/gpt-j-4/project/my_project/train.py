@@ -21,8 +21,11 @@ from redco_runtime.data import TrainBatches
 from redco_runtime.evaluation import Evaluation
 from redco_runtime.flops import training_flops
 from redco_runtime.guard import Guard
+from redco_runtime.loggers import open_loggers
+from redco_runtime.memory import DeviceMemory
 from redco_runtime.mesh import make_mesh
 from redco_runtime.metrics import Metrics
+from redco_runtime.profiling import Profile, parse_steps
 from redco_runtime.run import Run
 from redco_runtime.start import check_run, nothing_to_train, start_or_resume
 from redco_runtime.stop import Stop, Stopped
@@ -42,15 +45,15 @@ def train(steps: Steps, run: Run) -> None:
     check_run(steps, pipeline, run)
     examples, held_out = pipeline.examples(run.config)
     check_same_examples(examples)
-    with Checkpoints(run.checkpoints, settings.keep, steps.shapes) as checkpoints:
+    checkpoints = Checkpoints(run.checkpoints, settings.keep, steps.shapes)
+    with checkpoints, DeviceMemory(steps, run) as memory:
         state = start_or_resume(checkpoints, steps, run, weights)
         first = int(state.step)
         if first >= settings.steps:
             nothing_to_train(checkpoints, state, settings)
             return
         batches = TrainBatches(examples, pipeline, settings, start=first, sharding=steps.batch)
-        print_once("compiling the train step")
-        step = steps.train.lower(state, batches.peek()).compile()
+        step = memory.compile(state, batches.peek())
         metrics = Metrics(
             run.workdir,
             total=settings.steps,
@@ -58,12 +61,15 @@ def train(steps: Steps, run: Run) -> None:
             unit=batches.unit,
             flops_per_step=training_flops(steps, batches.peek()),
         )
+        metrics.loggers += open_loggers(run, first)
         stop, guard = Stop(), Guard(settings, batches.indices, metrics.say)
+        profile = Profile(parse_steps(settings.profile, settings.steps), run.workdir, metrics.say)
         evaluate = Evaluation(steps, pipeline, run, held_out, metrics, stop)
-        with closing(metrics), stop:
+        with closing(metrics), stop, profile:
             if first == 0:
                 evaluate(0, state)
             for done, batch in enumerate(batches, first + 1):
+                profile(done, state)
                 state, values = step(state, batch)
                 guard(done, values)
                 last, leaving = done == settings.steps, stop()

@@ -20,7 +20,7 @@ from redco_runtime.mesh import check_divides
 from redco_runtime.optimizers import average_parameters
 from redco_runtime.specs import constrain, pad, parameter_specs, place_abstract, state_specs
 from redco_runtime.state import ModelState, new_state, rebuild
-from redco_runtime.variables import streams, variables_of
+from redco_runtime.variables import parts_of, streams, variables_of
 from redco_runtime.xla import compiler_options
 
 REPLICATED = P()
@@ -54,7 +54,7 @@ def build(config: Config) -> Steps:
     def start(params):
         return begin(params, make(jax.random.key(config.train.seed)))
 
-    graph, _, random, _ = nnx.split(nnx.eval_shape(lambda: make(0)), nnx.Param, nnx.RngState, ...)
+    graph, _, random, _ = parts_of(lambda: make(0))
     shapes = jax.eval_shape(lambda: parameters(make(0)))
     state = jax.eval_shape(init, jax.eval_shape(jax.random.key, 0))
     specs = state_specs(state, parameter_specs(state.params, PARAMS), MOMENTS)
@@ -105,6 +105,7 @@ def build(config: Config) -> Steps:
         model.eval()
         return pipeline.predict(model, batch, nnx.Rngs(key))
 
+    options = compiler_options(XLA_FLAGS)
     return Steps(
         state=placed,
         shapes=shapes,
@@ -117,7 +118,7 @@ def build(config: Config) -> Steps:
             in_shardings=(specs, BATCH),
             out_shardings=(specs, REPLICATED),
             donate_argnums=0,
-            compiler_options=compiler_options(XLA_FLAGS),
+            compiler_options=options,
         ),
         evaluate=jax.jit(
             evaluate, in_shardings=(specs.model, BATCH, BATCH), out_shardings=REPLICATED
@@ -125,4 +126,5 @@ def build(config: Config) -> Steps:
         predict=jax.jit(
             predict, in_shardings=(specs.model, BATCH, REPLICATED), out_shardings=REPLICATED
         ),
+        options=options,
     )

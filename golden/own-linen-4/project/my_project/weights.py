@@ -18,6 +18,7 @@ from redco_runtime.contracts import Config, Steps
 from redco_runtime.load import spellings, start_from
 from redco_runtime.state import TrainState, flatten
 from redco_runtime.stored import Stored, find
+from redco_runtime.variables import parts_of
 from redco_runtime.weights import Tensor, part_tensors
 
 PREFIX = "params/"  # that names in a file may have in front of a path, or may lack
@@ -68,7 +69,7 @@ def tensors(config: NetConfig) -> dict[str, Tensor]:
 
 def own_paths(config: NetConfig) -> dict[str, str]:
     """Return path of an array in model.py -> its path in Net."""
-    model = nnx.eval_shape(lambda: NetModel(config, rngs=nnx.Rngs(0)))
-    state = nnx.state(model, nnx.Not(nnx.RngState))
+    _, params, _, variables = parts_of(lambda: NetModel(config, rngs=nnx.Rngs(0)))
+    state = nnx.merge_state(params, variables)
     collections = {"/".join(path): collection(type(x)) for path, x in nnx.to_flat_state(state)}
     return {path: path.replace("net", name, 1) for path, name in collections.items()}

@@ -23,6 +23,8 @@ from pathlib import Path
 import numpy as np
 from survival.project import HERE, environment, make_project
 from redco_runtime.checkpoint import _damage
+from redco_runtime.goodput import add_up_events
+from redco_runtime.lines import read_lines
 
 # The launcher, without the pauses in which a cluster comes back to its senses.
 LAUNCH = "from redco_runtime import launch; launch.PAUSES = (0.1,); launch.main()"
@@ -48,6 +50,7 @@ whole and whose checksums say that it is not, so that a restart passes it over.
 {rows}
 
 {undisturbed:.0f} s undisturbed, {seconds:.0f} s with the kills: most of the difference is Python and JAX starting {count} times.
+Goodput, as `redco_runtime.report` has it: {goodput:.0%}.
 """
 
 
@@ -69,6 +72,7 @@ class Survived:
     kills: list[Kill]
     undisturbed: float
     seconds: float
+    goodput: float  # share of the time that went into steps that the run has
 
     def table(self) -> str:
         """Return kills.md."""
@@ -86,6 +90,7 @@ class Survived:
             rows="\n".join(rows),
             undisturbed=self.undisturbed,
             seconds=self.seconds,
+            goodput=self.goodput,
         )
 
 
@@ -240,7 +245,9 @@ def survive(folder: Path, count: int, seed: int, steps: int) -> Survived:
     wait(run)
     assert final_state(run) == final_state(straight), "the last checkpoints differ"
     assert losses(run) == losses(straight), "metrics.jsonl differs"
-    return Survived(survived, undisturbed, time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    goodput = add_up_events(read_lines(run.workdir / "events.jsonl")).goodput
+    return Survived(survived, undisturbed, seconds, goodput)
 
 
 def main() -> None:

@@ -118,6 +118,7 @@ def test_a_signal_between_two_tries_leaves_what_was_done_saved(start):
     assert process.returncode == launch.STOPPED
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX is here, and never in a launcher
 def test_a_process_that_is_stopped_is_ended(monkeypatch, capsys):
     monkeypatch.setattr(launch, "GRACE", 0.2)
     stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"

@@ -178,7 +178,6 @@ FAULTS = (
     Fault("process 1 never comes (20 s for it)", "timeout, 2", started=1),
     Fault("a host without address (20 s for it)", "timeout + 4 s, 2", env={"REDCO_COORDINATOR": "no.such.host:7000"}),
     Fault("a work folder that cannot be written", "0 s, 2", both=("--workdir", "/proc/run")),
-    Fault("more rows than the memory has room for", "a traceback", both=("--batch-size", "8388608")),
 )  # fmt: skip
 
 

@@ -23,7 +23,8 @@ TABLE = """# Faults of a run of two processes
 
 Written by `make faults`, on two cores and loopback: each fault in a run of its own, of [a small network](net.py).
 *before*: what became of a project of the first version, as it was measured then. *ends*: seconds from the fault
-until both processes have ended. *codes*: exit codes of process 0 and 1, negative for a signal. *says*: the last
+until both processes have ended. *codes*: exit codes of process 0 and 1, negative for a signal, none for one that
+is stopped for good. *says*: the last
 line of each, once where it is the same.
 
 | fault | before | ends | codes | says |

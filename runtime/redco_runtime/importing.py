@@ -48,8 +48,10 @@ def import_module(name: str) -> ModuleType:
     """Return the module of a name."""
     with jax.ensure_compile_time_eval():
         module = importlib.import_module(name)
-    if file := sys.modules[name.partition(".")[0]].__file__:
-        _imported.add(Path(file).parent if Path(file).name == "__init__.py" else Path(file))
+    # A folder without __init__.py is a package without a file.
+    top = getattr(sys.modules[name.partition(".")[0]], "__file__", None) or module.__file__
+    if top:
+        _imported.add(Path(top).parent if Path(top).name == "__init__.py" else Path(top))
     return module
 
 
@@ -59,9 +61,13 @@ def imported_code() -> dict[str, bytes]:
     return {
         name: file.read_bytes()
         for name, file in sorted(files.items())
-        if any(file.parent == top.parent or file.is_relative_to(top) for top in _imported)
-        and file.is_file()
+        if any(_is_of(file, top) for top in _imported) and file.is_file()
     }
+
+
+def _is_of(file: Path, top: Path) -> bool:
+    """Return whether a file is in a package, or beside a file that is in none."""
+    return file.is_relative_to(top) or (file.parent == top.parent and top.is_file())
 
 
 def _outermost_package(path: Path) -> Path:

@@ -19,6 +19,7 @@ from redco_runtime.remat import (
     choose,
     gradient_size,
     measure,
+    memory_of,
     room,
     size_on_device,
 )
@@ -140,11 +141,6 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         elif remat not in POLICIES:
             names = {*remat.split(",")}
         return min(sum(s.size for s in needs.savings if s.name in names), usage.batch)
-
-
-def memory_of(device: jax.Device) -> int:
-    """Return the bytes that a device has for arrays; 0 where it does not say, such as a CPU."""
-    return int((device.memory_stats() or {}).get("bytes_limit", 0))
 
 
 def _line(what: str, size: int) -> str:

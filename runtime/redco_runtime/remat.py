@@ -127,11 +127,15 @@ def device_memory() -> int:
     here = [
         d for d in jax.sharding.get_mesh().devices.flat if d.process_index == jax.process_index()
     ]
-    stats = here[0].memory_stats() if here else None
-    size = (stats or {}).get("bytes_limit", UNKNOWN)
+    size = (memory_of(here[0]) if here else 0) or UNKNOWN
     # In MB: float32, which every platform sends, holds such numbers whole.
     every = multihost_utils.process_allgather(jax.numpy.float32(size // 10**6))
     return int(every.min()) * 10**6
+
+
+def memory_of(device: jax.Device) -> int:
+    """Return the bytes that a device has for arrays; 0 where it does not say, such as a CPU."""
+    return int((device.memory_stats() or {}).get("bytes_limit", 0))
 
 
 def state_size(state: TrainState, micro_batches: int) -> int:

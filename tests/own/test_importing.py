@@ -5,7 +5,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import pytest
-from redco_runtime.importing import import_file, imported_code
+from redco_runtime.importing import import_file, import_module, imported_code
 
 NET = "class Net:\n    width = {}\n"
 
@@ -92,3 +92,10 @@ def test_a_file_that_fails_leaves_no_module(tmp_path):
     with pytest.raises(ZeroDivisionError):
         import_file(tmp_path / "failing_net.py")
     assert "failing_net" not in sys.modules
+
+
+def test_a_module_of_a_folder_without_init_is_imported_code(tmp_path, monkeypatch):
+    write(tmp_path, {"bare_zoo/nets.py": NET.format(2), "beside_zoo.py": ""})
+    monkeypatch.syspath_prepend(tmp_path)
+    assert import_module("bare_zoo.nets").Net.width == 2
+    assert "bare_zoo.nets" in imported_code()

@@ -102,6 +102,31 @@ def experts(
     return run(h_BSD, shares_BSE, expert_BSX, *kernels)
 
 
+def expert_load(odds_BSE: jax.Array, expert_BSX: jax.Array, mask_BS: jax.Array) -> jax.Array:
+    """Return load_B2E of a layer: of a row's tokens, how many chose an expert, and the sum of its odds.
+
+    odds_BSE: of all experts, float32. expert_BSX: those that were chosen. mask_BS: the tokens that count.
+    """
+    chosen_BSE = jax.nn.one_hot(expert_BSX, odds_BSE.shape[2]).sum(axis=2)
+    pair_BS2E = jnp.stack((chosen_BSE, odds_BSE), axis=2)
+    return jnp.where(mask_BS[..., None, None], pair_BS2E, 0).sum(axis=1)
+
+
+def router_loss(load_LB2E: jax.Array, mask_BS: jax.Array) -> jax.Array:
+    """Return how unevenly the experts are used: X where evenly, up to E where all tokens have the same.
+
+    E times the sum over experts of the tokens that chose it times its odds, both means over tokens
+    and layers (Fedus et al. 2022, equations 4 to 6; `load_balancing_loss_func` of transformers). The
+    tokens are those of the whole batch on all devices; of several micro-batches, each has its own.
+    """
+    L, _, _, E = load_LB2E.shape
+    sums = load_LB2E.sum(axis=(0, 1)), L * mask_BS.sum(dtype=jnp.float32)
+    if axes := jax.sharding.get_abstract_mesh().manual_axes:  # a device has its own rows
+        sums = jax.lax.psum(sums, axes)
+    load_2E = sums[0] / jnp.maximum(sums[1], 1)
+    return E * (load_2E[0] * load_2E[1]).sum()
+
+
 def _formula(h_BSD, shares_BSE, expert_BSX, gate_EDF, up_EDF, down_EFD) -> jax.Array:
     """Return x_BSD: every expert computes every token, and those that were not chosen have no share."""
     chosen_BSE = jax.nn.one_hot(expert_BSX, gate_EDF.shape[0], dtype=shares_BSE.dtype).sum(axis=2)

@@ -19,10 +19,11 @@ Loss = Callable[[ModelState, PyTree, jax.Array], tuple[Any, PyTree]]
 def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
     """Return (sum of losses * weights, sum of weights) of what a loss returns, in float32.
 
-    result: (losses, weights) of one shape, or a bare scalar, which counts as one value.
+    result: (losses, weights) of one shape, and terms, or a bare scalar, which counts as one value.
     valid_B: which rows count, where the losses have a first dim B; None for all.
     """
-    losses, weights = result if isinstance(result, tuple) else (result, jnp.ones((), jnp.float32))
+    one = jnp.ones((), jnp.float32)
+    losses, weights = result[:2] if isinstance(result, tuple) else (result, one)
     if losses.shape != weights.shape:
         raise ValueError(f"loss: losses {losses.shape} and weights {weights.shape} differ in shape")
     weights = weights.astype(jnp.float32)
@@ -41,11 +42,14 @@ def mean_and_gradients(
     micro_batches: int,
     rows: Sequence[str] = (),
     dtype: str = "float32",
-) -> tuple[jax.Array, PyTree, PyTree]:
+) -> tuple[Any, PyTree, PyTree]:
     """Return (mean loss, its gradients, variables after it), whatever the number of micro-batches.
 
     `loss` is called once a micro-batch, on B / micro_batches rows of each leaf of `batch`, with the
     variables that the one before gave. Values and weights are summed over all and divided once.
+    Where it returns (losses, weights, terms), name -> (value, factor), gradients are those of the
+    mean loss plus each factor * value, of which a micro-batch weighs as much as its losses do; the
+    mean loss is then {"loss": the same without them, name: value of a term}.
 
     rows: axes of the mesh that split the batch, if no row of it depends on another; () if one does.
         Where `data` alone splits it, each device sums the gradients of its own rows in float32, and
@@ -58,52 +62,66 @@ def mean_and_gradients(
     once = micro_batches > 1 and [axis for axis in rows if sizes[axis] > 1] == ["data"]
     keys = jax.random.split(key, (sizes["data"] if once else 1, micro_batches))
     if once:
-        (value, weight, grads), variables = (
-            _by_device(loss, model, batch, keys, dtype),
+        (value, weight, grads), terms, variables = (
+            *_by_device(loss, model, batch, keys, dtype),
             model.variables,
         )
     else:
-        (value, weight, grads), variables = _sum(loss, model, batch, keys)
+        (value, weight, grads), terms, variables = _sum(loss, model, batch, keys)
     scale = 1 / jnp.where(weight > 0, weight, 1)
     grads = jax.tree.map(lambda g: g * scale.astype(g.dtype), grads)
-    return value * scale, grads, variables
+    means = {"loss": value, **terms} if terms else value
+    return jax.tree.map(lambda sum: sum * scale, means), grads, variables
 
 
 def _by_device(
     loss: Loss, model: ModelState, batch: PyTree, keys: jax.Array, dtype: str
-) -> tuple[jax.Array, jax.Array, PyTree]:
+) -> tuple[tuple[jax.Array, jax.Array, PyTree], PyTree]:
     """Return the sums that `_sum` gives, without variables: each device of `data` its own, then all."""
 
     def own(*arrays: PyTree) -> PyTree:
-        return jax.tree.map(lambda x: x[None], _sum(loss, *arrays)[0])
+        return jax.tree.map(lambda x: x[None], _sum(loss, *arrays)[:2])
 
     split = P("data")
     run = partial(jax.shard_map, axis_names={"data"}, check_vma=False)
     sums = run(own, in_specs=(P(), split, split), out_specs=split)(model, batch, keys)
-    value, weight, grads = sums
+    (value, weight, grads), terms = sums
     grads = jax.tree.map(lambda g: add_up(g.astype(dtype), 1).astype(g.dtype), grads)
-    return value.sum(), weight.sum(), grads
+    return (value.sum(), weight.sum(), grads), jax.tree.map(jnp.sum, terms)
 
 
 def _sum(
     loss: Loss, model: ModelState, batch: PyTree, keys: jax.Array
-) -> tuple[tuple[jax.Array, jax.Array, PyTree], PyTree]:
-    """Return ((sum of values, of weights, of gradients), variables after it); keys: (1, micro-batches)."""
+) -> tuple[tuple[jax.Array, jax.Array, PyTree], PyTree, PyTree]:
+    """Return ((sum of values, of weights, of gradients), sums of terms, variables after it).
 
-    def add(carry: PyTree, part: tuple[PyTree, jax.Array]) -> tuple[PyTree, None]:
+    keys: (1, micro-batches).
+    """
+
+    def add(carry: PyTree, part: tuple[PyTree, jax.Array]) -> tuple[PyTree, PyTree]:
         sums, variables = carry
 
-        def compute(params: PyTree) -> tuple[jax.Array, PyTree]:
+        def compute(params: PyTree) -> tuple[jax.Array, Any]:
             result, changed = loss(ModelState(params, variables), *part)
             value, weight = weighted_sum(result)
-            return value, (weight, changed)
+            terms, added = _terms(result, weight)
+            return value + added, (value, weight, terms, changed)
 
-        (value, (weight, changed)), grads = jax.value_and_grad(compute, has_aux=True)(model.params)
-        return (jax.tree.map(jnp.add, sums, (value, weight, grads)), changed), None
+        (_, parts), grads = jax.value_and_grad(compute, has_aux=True)(model.params)
+        value, weight, terms, changed = parts
+        return (jax.tree.map(jnp.add, sums, (value, weight, grads)), changed), terms
 
     zeros = (jnp.zeros(()), jnp.zeros(()), jax.tree.map(jnp.zeros_like, model.params))
     rows = jax.tree.map(lambda x: split_rows(x, keys.shape[1]), batch)
-    return jax.lax.scan(add, (zeros, model.variables), (rows, keys[0]))[0]
+    (sums, variables), terms = jax.lax.scan(add, (zeros, model.variables), (rows, keys[0]))
+    return sums, jax.tree.map(lambda x: x.sum(axis=0), terms), variables
+
+
+def _terms(result: Any, weight: jax.Array) -> tuple[dict[str, jax.Array], Any]:
+    """Return the values of what a loss returns besides losses, and what they add, times `weight`."""
+    terms = result[2] if isinstance(result, tuple) and len(result) > 2 else {}
+    values = {name: weight * value for name, (value, _) in terms.items()}
+    return values, sum(values[name] * factor for name, (_, factor) in terms.items())
 
 
 def split_rows(x: jax.Array, parts: int) -> jax.Array:

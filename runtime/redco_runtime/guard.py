@@ -35,8 +35,11 @@ def take_step(
 
     It is sound where the loss and the gradient's norm are finite, and that norm is at most `spike`
     times its running mean (0: no such limit). If not, the state stays as it was, but for `step`.
-    changes: fields of the state, as the update leaves them. values: "loss", "grad_norm" and others.
+    changes: fields of the state, as the update leaves them. values: "loss", "grad_norm" and others;
+    "loss" may be a dict of it and of terms, as `mean_and_gradients` gives it.
     """
+    if isinstance(values["loss"], dict):
+        values = {**values, **values["loss"]}
     norm, mean = values["grad_norm"].astype(jnp.float32), state.grad_norm
     sound = jnp.isfinite(values["loss"]) & jnp.isfinite(norm)
     if spike:

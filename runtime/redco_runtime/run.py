@@ -15,7 +15,8 @@ from redco_runtime.errors import UserError, writing
 
 FILE = "run.json"
 RECORDED = ("config", "mesh", "virtual_devices", "init")
-PLACING = ("kv_copies", "remat")  # settings of a model that do not change what it computes
+# Settings of a model that do not change what it computes.
+PLACING = ("kv_copies", "remat", "router_loss_coef")
 
 
 Section = TypeVar("Section")

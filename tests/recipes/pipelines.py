@@ -3,14 +3,16 @@
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from redco_new.render import assets
+from redco_new.models.recipes import RECIPES
 from redco_new.render.execute import load_text
+from redco_new.render.template import open_template
 
 
-def pipeline(recipe: str) -> ModuleType:
+def pipeline(recipe: str, routed: bool = False) -> ModuleType:
     """A recipe's pipeline.py, imported."""
-    path = assets.templates() / "recipes" / recipe / "pipeline.py"
-    return load_text(f"{recipe}/pipeline.py", path.read_text(encoding="utf-8"))
+    with open_template() as template:
+        texts = RECIPES[recipe].print_files(template, "bytes", 128, routed)
+    return load_text(f"{recipe}/pipeline.py", texts["pipeline.py"])
 
 
 def config(data: dict[str, Any], model: dict[str, Any], seed: int = 0) -> SimpleNamespace:

@@ -10,10 +10,12 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime import experts as module
 from redco_runtime.activations import layouts
-from redco_runtime.experts import PRODUCTS, Product, experts
+from redco_runtime.experts import PRODUCTS, Product, expert_load, experts, router_loss
 from redco_runtime.flops import count_flops
+from redco_runtime.gradients import mean_and_gradients
 from redco_runtime.groups import multiply_groups
 from redco_runtime.mesh import make_mesh
+from redco_runtime.state import ModelState
 
 B, S, D, F, E, X = 4, 6, 8, 16, 4, 2
 RAGGED = PRODUCTS["tpu"]
@@ -129,3 +131,38 @@ def test_tiles_of_groups(dims):
     )
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def routed(model, batch, key):
+    """Losses of tokens, and the loss of the routers of two layers."""
+    odds = [jax.nn.softmax(batch["x"] @ w) for w in model.params["router"]]
+    load = [expert_load(o, jax.lax.top_k(o, X)[1], batch["mask"]) for o in odds]
+    losses = (batch["x"] @ model.params["router"][0]).sum(-1) ** 2
+    terms = {"router_loss": (router_loss(jnp.stack(load), batch["mask"]), 0.5)}
+    return (losses, batch["mask"].astype(jnp.float32), terms), {}
+
+
+def routed_problem():
+    rng = np.random.default_rng(1)
+    x, router = rng.normal(size=(8, S, D)), rng.normal(size=(2, D, E))
+    mask = np.arange(S) < np.array([6, 1, 2, 5, 4, 3, 0, 6])[:, None]
+    batch = {"x": jnp.asarray(x, jnp.float32), "mask": jnp.asarray(mask)}
+    return ModelState({"router": jnp.asarray(router, jnp.float32)}, {}), batch
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_the_routers_loss_is_that_of_all_devices(micro_batches):
+    """Where each adds up the gradients of its own rows, too."""
+    model, batch = routed_problem()
+    step = functools.partial(
+        mean_and_gradients, routed, micro_batches=micro_batches, rows=("data", "fsdp")
+    )
+    found = []
+    for devices in (1, 4):
+        mesh = make_mesh({"data": devices, "fsdp": 1}, jax.devices()[:devices])
+        with jax.set_mesh(mesh):
+            split = jax.device_put(batch, jax.NamedSharding(mesh, P("data")))
+            found.append(jax.jit(step)(model, split, jax.random.key(0)))
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+    jax.tree.map(close, *map(jax.device_get, found))
+    assert X < found[0][0]["router_loss"] < E

@@ -84,7 +84,7 @@ NEWER = {
         "x_BSD + (o_BSD + self.mlp(h_BSD))",
         "x_BSD + o_BSD + self.mlp(h_BSD)",
     ),
-    "recipes/lm/pipeline.py": ("TEMPERATURE = 0.7", "TEMPERATURE = 0.9"),
+    "recipes/lm/pipeline.py.jinja": ("TEMPERATURE = 0.7", "TEMPERATURE = 0.9"),
     "project/{{ package }}/steps.py.jinja": (
         '            "grad_norm": optax.tree.norm(grads),\n',
         '            "grad_norm": optax.tree.norm(grads),\n'
@@ -94,8 +94,8 @@ NEWER = {
     "project/README.md.jinja": ("## Try it\n", "## Try it out\n"),
 }
 LOSS = (
-    "return losses_BS, weights_BS.astype(jnp.float32)",
-    "return 2 * losses_BS, weights_BS.astype(jnp.float32)",
+    "return losses_BS, weights_BS.astype(jnp.float32)\n",
+    "return 2 * losses_BS, weights_BS.astype(jnp.float32)\n",
 )
 NEW_FILE = "launch/local.sh"
 
@@ -105,7 +105,7 @@ def newer(life, llama, tmp_path_factory):
     """`redco update` with a newer template, and a run with what it makes of the project."""
     fork = tmp_path_factory.mktemp("fork") / "templates"
     shutil.copytree(ROOT / "templates", fork)
-    for path, (old, new) in [*NEWER.items(), ("recipes/lm/pipeline.py", LOSS)]:
+    for path, (old, new) in [*NEWER.items(), ("recipes/lm/pipeline.py.jinja", LOSS)]:
         text = (fork / path).read_text()
         assert text.count(old) == 1, path
         (fork / path).write_text(text.replace(old, new))
@@ -122,7 +122,7 @@ def newer(life, llama, tmp_path_factory):
 def test_everything_newer_arrives_but_the_edited_loss(newer):
     news = {
         MODEL: NEWER["models/gpt_j/model.py.jinja"],
-        PIPELINE: NEWER["recipes/lm/pipeline.py"],
+        PIPELINE: NEWER["recipes/lm/pipeline.py.jinja"],
         "my_project/steps.py": NEWER["project/{{ package }}/steps.py.jinja"],
         "launch/hosts.sh": NEWER["project/launch/hosts.sh.jinja"],
         "README.md": NEWER["project/README.md.jinja"],

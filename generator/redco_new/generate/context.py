@@ -35,6 +35,7 @@ class ProjectRecipe:
     tiny: section of config.py -> its value in the preset `tiny`, as Python.
     continues: whether a prediction goes on where the prompt ends.
     scored: whether held-out examples are scored, and best checkpoints kept.
+    routed: whether its loss has a part of the routers of experts, which is of all rows together.
     tokenized: whether the data has a tokenizer, which an export takes along.
     """
 
@@ -45,6 +46,7 @@ class ProjectRecipe:
     train_lines: tuple[str, ...] = ()
     continues: bool = False
     scored: bool = False
+    routed: bool = False
     tokenized: bool = False
 
 

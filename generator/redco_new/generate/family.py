@@ -30,7 +30,7 @@ def read_family(request: Request, template: Template) -> Design:
     recipe = choose_recipe(model.family, request.recipe, request.model)
     length = _sequence_length(request, model)
     texts = model.print_files(template, request.package)
-    texts |= recipe.print_files(template, model.tokenizer, length)
+    texts |= recipe.print_files(template, model.tokenizer, length, model.family.routed)
     data_class = texts.pop("data.py")
     files = package_files(request, texts)
     return Design(
@@ -76,6 +76,7 @@ def _recipe_context(recipe: Recipe, model: Model, data_class: str) -> ProjectRec
         train_lines=recipe.train,
         continues=recipe.name == "lm",
         scored=bool(recipe.train),
+        routed=model.family.routed,
         tokenized="tokenizer" in recipe.tiny.get("data", {}),
     )
 
@@ -99,4 +100,4 @@ def _program(
     build = getattr(module, model.family.model_class)
     pipeline = files[f"{request.package}/pipeline.py"]
     loss, batch = loss_and_batch(recipe, pipeline, traced_rows(request), model.full.sizes, length)
-    return Program(lambda: build(config, rngs=nnx.Rngs(0)), loss, batch)
+    return Program(lambda: build(config, rngs=nnx.Rngs(0)), loss, batch, model.family.routed)

@@ -21,3 +21,14 @@ class ExpertsQuirks(DecoderQuirks):
     gate: str = "gate_proj"
     up: str = "up_proj"
     down: str = "down_proj"
+
+    @property
+    def chosen(self) -> str:
+        """The odds of the experts of a token, as a pattern that names what is used of them."""
+        return "best_BSX" if self.normalize_shares else "_"
+
+    @property
+    def shares(self) -> str:
+        """The shares of all experts, of their odds."""
+        whole = "(odds_BSE / best_BSX.sum(axis=-1, keepdims=True))"
+        return whole if self.normalize_shares else "odds_BSE"

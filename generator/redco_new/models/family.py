@@ -16,6 +16,7 @@ CAUSAL = frozenset(
         "decode(input_ids_BS, positions_BS, mask_BT, cache, index)",
     }
 )
+ROUTED = frozenset({"routed(input_ids_BS, mask_BS)"})
 MASKED = frozenset({"hidden(input_ids_BS, mask_BS)", "logits(x_BSD)"})
 ENCODER_DECODER = frozenset(
     {
@@ -132,6 +133,11 @@ class Family:
     quirks: type[Quirks] = Quirks
     derived_keys: tuple[str, ...] = ()
     order: int = 1000
+
+    @property
+    def routed(self) -> bool:
+        """Whether its layers have experts, whose routers have a loss of their own."""
+        return self.provides >= ROUTED
 
     @property
     def config_class(self) -> str:

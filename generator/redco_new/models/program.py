@@ -9,6 +9,8 @@ from typing import Any
 
 import jax
 from flax import nnx
+from jax.extend.core import jaxpr_as_fun
+from jax.interpreters.partial_eval import dce_jaxpr
 
 
 @dataclass(frozen=True)
@@ -16,13 +18,15 @@ class Program:
     """The loss of a model, in training.
 
     build: makes the model, an nnx.Module.
-    loss: (model, batch, rngs) -> (losses, weights), or a bare scalar.
+    loss: (model, batch, rngs) -> (losses, weights), with terms or without, or a bare scalar.
     batch: tree of ShapeDtypeStructs.
+    routed: whether its terms are those of routers, which sum over the rows of all devices by themselves.
     """
 
     build: Callable[[], nnx.Module]
     loss: Callable[[Any, Any, nnx.Rngs], Any]
     batch: Any
+    routed: bool = False
 
     @cached_property
     def _parts(self) -> tuple[Any, ...]:
@@ -42,6 +46,14 @@ class Program:
 
     def forward(self, params: Any, batch: Any) -> jax.Array:
         """Return the losses of the model in training with these parameters, or the one that there is."""
+        if not self.routed:
+            return self._losses(params, batch)
+        # Without the terms: no loss of a row depends on another row.
+        closed = jax.make_jaxpr(self._losses)(params, batch)
+        jaxpr = dce_jaxpr(closed.jaxpr, [True], instantiate=True)[0]
+        return jaxpr_as_fun(closed.replace(jaxpr=jaxpr))(*jax.tree.leaves((params, batch)))[0]
+
+    def _losses(self, params: Any, batch: Any) -> jax.Array:
         from redco_runtime.variables import streams
 
         graph, _, random, rest = self._parts

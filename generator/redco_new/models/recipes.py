@@ -35,15 +35,17 @@ class Words:
 
 
 @dataclass(frozen=True)
-class DataContext:
-    """What the template of a recipe's section `data` prints.
+class RecipeContext:
+    """What the templates of a recipe print.
 
     tokenizer: Hugging Face id or folder, or "bytes".
     sequence_length: tokens of an example by default.
+    routed: whether the loss has a part of the routers of experts.
     """
 
     tokenizer: str
     sequence_length: int
+    routed: bool
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,13 @@ class Recipe:
     packages: tuple[str, ...] = ()
 
     def print_files(
-        self, template: Template, tokenizer: str, sequence_length: int
+        self, template: Template, tokenizer: str, sequence_length: int, routed: bool
     ) -> dict[str, str]:
         """Return the texts of "pipeline.py" and of "data.py", the section `data` of config.py.
 
         Raises RedcoError.
         """
-        context = DataContext(tokenizer, sequence_length)
+        context = RecipeContext(tokenizer, sequence_length, routed)
         return template.print_folder(f"recipes/{self.name}", context)
 
 

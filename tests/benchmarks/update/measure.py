@@ -66,7 +66,7 @@ def project() -> Iterator[tuple[Path, Path]]:
         edit(root / "my_project/pipeline.py", EDITS)
         fork = Path(folder, "fork")
         shutil.copytree(assets.templates(), fork)
-        edit(fork / "recipes/lm/pipeline.py", {"NEW_TOKENS = 64": "NEW_TOKENS = 32"})
+        edit(fork / "recipes/lm/pipeline.py.jinja", {"NEW_TOKENS = 64": "NEW_TOKENS = 32"})
         edit(fork / "project/launch/hosts.sh.jinja", {"#!/": "#!/usr"})
         yield root, fork
 

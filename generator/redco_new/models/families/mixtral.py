@@ -10,12 +10,13 @@ from redco_new.models.decoders import (
     shrink_decoder,
 )
 from redco_new.models.experts import ExpertsQuirks
-from redco_new.models.family import CAUSAL, Family, Settings, Size
+from redco_new.models.family import CAUSAL, ROUTED, Family, Settings, Size
 
 KEYS = {
     **KEYS_AND_HEAD,
     "num_experts": "num_local_experts",
     "experts_per_token": "num_experts_per_tok",
+    "router_loss_coef": "router_aux_loss_coef",
 }
 MIXTRAL: dict[str, Any] = {  # of transformers' MixtralConfig
     **DEFAULTS,
@@ -30,7 +31,12 @@ _ROPE = {"rope_type": "default", "rope_theta": 1000000.0}
 # Jiang et al. 2024, table 1; the config.json of the checkpoints.
 SIZES = {
     "8x7b": Size(
-        {"max_position_embeddings": 32768, "rope_parameters": _ROPE}, "mistralai/Mixtral-8x7B-v0.1"
+        {
+            "max_position_embeddings": 32768,
+            "router_aux_loss_coef": 0.02,
+            "rope_parameters": _ROPE,
+        },
+        "mistralai/Mixtral-8x7B-v0.1",
     ),
     "8x22b": Size(
         {
@@ -40,6 +46,7 @@ SIZES = {
             "num_hidden_layers": 56,
             "num_attention_heads": 48,
             "max_position_embeddings": 65536,
+            "router_aux_loss_coef": 0.001,
             "rope_parameters": _ROPE,
         },
         "mistralai/Mixtral-8x22B-v0.3",
@@ -64,7 +71,7 @@ FAMILY = Family(
     template="experts",
     model_class="Mixtral",
     recipes=("lm",),
-    provides=CAUSAL,
+    provides=CAUSAL | ROUTED,
     sizes=SIZES,
     defaults=MIXTRAL,
     keys=KEYS,

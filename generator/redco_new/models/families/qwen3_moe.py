@@ -10,7 +10,7 @@ from redco_new.models.decoders import (
     shrink_decoder,
 )
 from redco_new.models.experts import ExpertsQuirks
-from redco_new.models.family import CAUSAL, Family, Settings, Size
+from redco_new.models.family import CAUSAL, ROUTED, Family, Settings, Size
 from redco_new.models.hf_config import check_equal
 from redco_new.models.tiny import tiny_mlp
 
@@ -19,6 +19,7 @@ KEYS = {
     "mlp_dim": "moe_intermediate_size",
     "num_experts": "num_experts",
     "experts_per_token": "num_experts_per_tok",
+    "router_loss_coef": "router_aux_loss_coef",
 }
 QWEN3_MOE: dict[str, Any] = {  # of transformers' Qwen3MoeConfig
     **DEFAULTS,
@@ -45,6 +46,7 @@ def _qwen(name: str, layers: int, embed: int, mlp: int, heads: int) -> Size:
         "num_experts": 128,
         "num_experts_per_tok": 8,
         "norm_topk_prob": True,
+        "router_aux_loss_coef": 0.001,
         "max_position_embeddings": 40960,
         "rope_parameters": _ROPE,
         "bos_token_id": 151643,
@@ -89,7 +91,7 @@ FAMILY = Family(
     template="experts",
     model_class="Qwen3Moe",
     recipes=("lm",),
-    provides=CAUSAL,
+    provides=CAUSAL | ROUTED,
     sizes=SIZES,
     defaults=QWEN3_MOE,
     keys=KEYS,

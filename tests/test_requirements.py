@@ -18,8 +18,8 @@ from redco_new.render import assets
 GOLDENS = sorted((assets.CHECKOUT / "golden").glob("*/project"))
 NAMES = {"orbax": "orbax-checkpoint"}  # of modules that are called otherwise
 CODE = ("my_project", "redco_runtime", "tests")  # launch/ runs elsewhere
-# Image files, --log and the picture of a report say what they need; Orbax brings tensorstore.
-OPTIONAL = {"PIL", "matplotlib", "tensorboardX", "tensorstore", "trackio", "wandb"}
+# Image files and --log say what they need; Orbax brings tensorstore.
+OPTIONAL = {"PIL", "tensorboardX", "tensorstore", "trackio", "wandb"}
 OF_FAMILIES = "transformers"  # the runtime has it for what a family's weights.py asks
 
 

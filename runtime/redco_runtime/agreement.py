@@ -14,9 +14,11 @@ from jax.experimental import multihost_utils
 from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError, few, writing
 from redco_runtime.importing import imported_code
+from redco_runtime.progress import PROGRESS
 
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
+BARRIER = 7 * 24 * 3600 * 1000  # milliseconds: the lifeline ends what is stuck, and says where
 SAMPLES = (
     32  # examples that are compared, spread over all: a shifted or reordered file differs in most
 )
@@ -51,6 +53,18 @@ def check_shared(folder: Path) -> None:
         )
 
 
+def wait_for_all(what: str) -> None:
+    """Return when all processes have come here, which have had `what` to do for seconds or for an hour.
+
+    Without it the first of them would wait in a collective, some of which give up after 30 s: Gloo's.
+    """
+    PROGRESS.at(f"a wait for {what} of all")
+    if jax.process_count() > 1:
+        from orbax.checkpoint.multihost import get_barrier_sync_fn  # late: it takes 0.6 s
+
+        get_barrier_sync_fn()(key=what, timeout_ms=BARRIER)
+
+
 def check_same_code() -> None:
     """Raise UserError where a process has another class of the model, or of what that imports."""
     if jax.process_count() == 1:
@@ -70,6 +84,7 @@ def check_same_code() -> None:
 
 def check_same_examples(examples: Sequence[Example]) -> None:
     """Raise UserError where the processes have not the same examples: their batches would be wrong."""
+    wait_for_all("the data")
     if jax.process_count() == 1:
         return
     size = len(examples)

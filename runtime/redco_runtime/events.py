@@ -12,12 +12,12 @@ from typing import Any
 
 from redco_runtime.errors import UserError
 from redco_runtime.lines import append_line, cut_lines, read_lines
-from redco_runtime.progress import PROGRESS, STEPPING, Doing
+from redco_runtime.progress import PROGRESS, STARTING, STEPPING, Doing
 
 FILE = "events.jsonl"
 NUMBERS = ("time", "seconds")  # of all lines
 KINDS = {  # of events, by what the main thread does
-    "its start": "boot",
+    **dict.fromkeys(STARTING, "boot"),
     "a compilation": "compile",
     "a save": "save",
     "the end of a save": "save",

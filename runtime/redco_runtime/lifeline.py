@@ -20,7 +20,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from redco_runtime.events import EVENTS
-from redco_runtime.progress import PROGRESS, STEPPING, Doing
+from redco_runtime.progress import PROGRESS, Doing
 from redco_runtime.rendezvous import Door, Member
 from redco_runtime.slowest import WINDOW, Share, Slowest
 
@@ -95,7 +95,13 @@ class Lifeline:
             await self._say({"doing": [doing.what, doing.step, doing.seconds], "shares": shares})
             self._compare()
             if doing.seconds > (most := PROGRESS.deadline()):
-                self._note(Fault("late", self._me.index, f"{doing} takes longer than {most:.0f} s"))
+                self._note(
+                    Fault(
+                        "late",
+                        self._me.index,
+                        f"{doing} takes longer than {most:.0f} s (--step-timeout)",
+                    )
+                )
             judge = self._me.index == 0 or any(fault.index == 0 for fault in self._faults)
             if self._faults and judge:
                 await asyncio.sleep(SETTLE)
@@ -178,11 +184,10 @@ class Lifeline:
         fault = min(self._faults, key=lambda fault: KINDS.index(fault.kind))
         if fault.kind != "late" or len(self._doing) < 2:
             return fault
-        last = min(self._doing, key=lambda index: _order(self._doing[index]))
-        first = max(self._doing.values(), key=_order)
-        if _order(self._doing[last]) == _order(first):
+        last = min(self._doing, key=lambda index: self._doing[index].place)
+        doing, first = self._doing[last], max(self._doing.values(), key=lambda doing: doing.place)
+        if doing.place == first.place:
             return Fault("late", 0, f"and all others: {fault.text}")
-        doing = self._doing[last]
         return Fault(
             "late", last, f"is at {doing} for {doing.seconds:.0f} s; others are at {first}"
         )
@@ -228,8 +233,3 @@ def end(reason: str, code: int) -> None:
         sys.stderr.flush()
     finally:
         os._exit(code)
-
-
-def _order(doing: Doing) -> tuple[int, int]:
-    """Return how far a process is, for a comparison."""
-    return doing.step, STEPPING.index(doing.what) if doing.what in STEPPING else len(STEPPING)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import jax
 
+from redco_runtime.agreement import wait_for_all
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import Batch, Steps
 from redco_runtime.errors import UserError, listed
@@ -62,6 +63,7 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         step = self._steps.train.lower(state, batch).compile()
         if analysis := step.memory_analysis():
             self._temporary = analysis.temp_size_in_bytes
+        wait_for_all("the compilations")
         return step
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:

@@ -4,12 +4,17 @@ import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 LEAST = 300.0  # seconds: the least deadline of a step, unless one is set
 SLOWEST = 20  # medians of a step: what a slow disk or a retry of the network adds stays well below
 LONG = 3600.0  # seconds, for what has no measure of its own: a compilation, a save, a prediction
+STARTING = (  # in this order
+    *("its start", "its data", "a wait for the data of all", "its weights"),
+    *("a compilation", "a wait for the compilations of all", "its first step"),
+)
 STEPPING = ("the examples", "the devices", "the loop")  # of a step, in its order; it waits for two
 
 
@@ -26,6 +31,12 @@ class Doing:
         """How long it takes so far."""
         return time.monotonic() - self.since
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """How far the process is, for a comparison: what is no part of a step comes after all of it."""
+        order = (*STARTING, *STEPPING)
+        return self.step, order.index(self.what) if self.what in order else len(order)
+
     def __str__(self) -> str:
         return f"{self.what} of step {self.step}" if self.what in STEPPING else self.what
 
@@ -37,10 +48,7 @@ class Progress:
         self.doing = Doing()
         self._spent = dict.fromkeys(STEPPING, 0.0)  # seconds, of what has ended
         self.ended: Callable[[Doing, float], None] = lambda doing, seconds: None  # called with each
-        self.limited = (
-            False  # whether there are deadlines: in the loop, and not in an idle notebook
-        )
-        self._limit = 0.0
+        self._limit = math.inf  # seconds of a step; 0 for what follows from those so far
         self._steps = deque[float](maxlen=100)  # seconds of the last ones
 
     def at(self, what: str, step: int = 0) -> None:
@@ -61,14 +69,20 @@ class Progress:
         devices = spent["the devices"]
         return sum(spent.values()) - devices, devices
 
-    def limit_steps(self, seconds: float) -> None:
-        """Make the deadline of a step this; 0: SLOWEST medians of those so far, LEAST seconds at least."""
-        self._limit = seconds
+    @contextmanager
+    def deadlines(self, step_timeout: float) -> Iterator[None]:
+        """Have deadlines within: of a step this; 0: SLOWEST medians of those so far, LEAST seconds at least.
+
+        What is no step has that, and LONG at least. Outside there are none, as in an idle notebook.
+        """
+        self._limit = step_timeout
+        try:
+            yield
+        finally:
+            self._limit = math.inf
 
     def deadline(self) -> float:
         """Return how many seconds what the process does now may take."""
-        if not self.limited:
-            return math.inf
         usual = statistics.median(self._steps) if self._steps else 0.0
         step = self._limit or max(LEAST, SLOWEST * usual)
         return step if self.doing.what in STEPPING else max(step, LONG)

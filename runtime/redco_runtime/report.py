@@ -4,7 +4,7 @@ python -m redco_runtime.report runs/a
 
 Goodput is the share of the time since the first start that went into steps which the run has. The work
 folder is read, of a run that goes on too; no accelerator is touched. Prints it, and writes report.html,
-one page for any browser that loads nothing else, and report.png where matplotlib is installed.
+one page for any browser that loads nothing else, and report.png.
 """
 
 import argparse
@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +133,8 @@ def write_report(report: Report, folder: Path) -> None:
     with writing(page, option="--out"):
         page.write_text(print_page(report), encoding="utf-8")
         print(f"\n{page}")
-        if find_spec("matplotlib"):
-            draw_png(report.training, report.held_out, picture)
-            print(picture)
-        else:
-            print(f"no {picture.name}: pip install matplotlib")
+        draw_png(report.training, report.held_out, picture)
+        print(picture)
 
 
 def _line(event: dict[str, Any]) -> str:

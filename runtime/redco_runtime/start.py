@@ -34,12 +34,11 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     Where there are several processes, the work folder is made by it, and must be one that they share.
     """
     check_settings(steps, pipeline, run.config.train)
-    PROGRESS.at("its start")
-    PROGRESS.limit_steps(run.config.train.step_timeout)
-    # What an evaluation will ask for, which is refused before anything is read or compiled.
-    pipeline.prompts(run.config, list(run.config.data.sample_prompts))
     check_shared(run.workdir)
     check_same_code()
+    PROGRESS.at("its data")
+    # What an evaluation will ask for, which is refused before anything is compiled.
+    pipeline.prompts(run.config, list(run.config.data.sample_prompts))
 
 
 def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) -> None:
@@ -70,6 +69,7 @@ def start_or_resume(
 
     weights: the module that says what other checkpoints call the parameters.
     """
+    PROGRESS.at("its weights")
     restored = checkpoints.restore(steps.state)
     if restored:
         print_once(f"resuming from step {restored[0]} in {checkpoints.directory}")

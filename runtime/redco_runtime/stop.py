@@ -27,7 +27,7 @@ class Stopped(UserError):  # noqa: N818 (it is no error)
 
 
 class Stop(AbstractContextManager["Stop"]):
-    """From `with` on there are deadlines, and signals ask the run to stop; a second Ctrl-C ends it at once.
+    """From `with` on signals ask the run to stop; a second Ctrl-C ends it at once.
 
     They are SIGTERM, SIGHUP and Ctrl-C.
 
@@ -49,8 +49,7 @@ class Stop(AbstractContextManager["Stop"]):
         return self._agreed or (not self._several and self.heard.is_set())
 
     def __enter__(self) -> "Stop":
-        PROGRESS.at("its start")
-        PROGRESS.limited = True
+        PROGRESS.at("its first step")
         self._before: dict[signal.Signals, Any] = {}
         if threading.current_thread() is not threading.main_thread():
             return self  # which alone can have handlers: whoever runs it in a thread stops it
@@ -69,7 +68,6 @@ class Stop(AbstractContextManager["Stop"]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        PROGRESS.limited = False
         PROGRESS.at("its end")
         if self._before:
             signal.set_wakeup_fd(self._fd)

@@ -14,16 +14,20 @@ RUNTIME = Path(__file__).parents[2] / "runtime"
 
 PROGRAM = """
 import sys, time
-from redco_runtime import lifeline, rendezvous
+from redco_runtime import lifeline, progress, rendezvous
 from redco_runtime.progress import PROGRESS
 lifeline.BEAT, lifeline.SILENCE, lifeline.SETTLE = 0.2, 2.0, 0.5
 port, index, fault = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 lifeline.WINDOW = 0.8 if fault == "slow" else 60
 me = rendezvous.Member(index, 3, f"host{index}", {})
 lifeline.connect(me, rendezvous.meet(me, f"localhost:{port}", 20))
-PROGRESS.limited = True
-PROGRESS.limit_steps(2.0)
-PROGRESS.at("the examples" if index == 1 else "the devices", 7)
+progress.LONG = 2.0
+deadlines = PROGRESS.deadlines(2.0)
+deadlines.__enter__()
+if fault == "start":
+    PROGRESS.at("its data" if index == 1 else "its weights")
+else:
+    PROGRESS.at("the examples" if index == 1 else "the devices", 7)
 print("there", flush=True)
 sys.stdin.readline()
 if index == 1:
@@ -31,7 +35,7 @@ if index == 1:
         lifeline.end("KeyError: 'x'\\nand more", 2)
     if fault == "leave":
         raise SystemExit(0)
-if fault == "hang":
+if fault in ("hang", "start"):
     time.sleep(30)
 for step in range({"leave": 20, "slow": 60}.get(fault, 600)):
     PROGRESS.at("the examples" if fault == "slow" and index == 1 else "the devices", 8 + step)
@@ -106,6 +110,14 @@ def test_a_process_that_hangs(run):
     line = ends[0][1]
     assert line.startswith("boot: process 1 on host1 is at the examples of step 7 for ")
     assert line.endswith(" s; others are at the devices of step 7")
+
+
+def test_a_process_that_hangs_before_the_first_step(run):
+    ends = run("start")
+    line = ends[0][1]
+    assert line.startswith("boot: process 1 on host1 is at its data for ")
+    assert line.endswith(" s; others are at its weights")
+    assert [(code, last) for code, last in ends] == [(1, line)] * 3
 
 
 def test_a_process_that_leaves_is_not_missed(run):

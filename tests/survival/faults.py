@@ -158,6 +158,7 @@ FAULTS = (
     Fault("SIGSTOP of process 1", "24 s, -6: a C++ stack", act=kill(1, STOP)),
     Fault("SIGSTOP of process 0", "18 s, -6: a C++ stack", act=kill(0, STOP)),
     Fault("collate hangs in process 1 (--step-timeout 15)", "never, nothing", fault="hang"),
+    Fault("examples() hangs in process 1 (40 s for it)", "never, nothing", fault="stuck", env={"LONG": "40"}),
     Fault("SIGTERM to process 0", "never: trained on", act=kill(0, TERM)),
     Fault("SIGTERM to process 1", "never: trained on", act=kill(1, TERM)),
     Fault("Ctrl-C in process 1", "not measured", act=kill(1, INT)),

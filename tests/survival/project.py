@@ -15,6 +15,9 @@ import os
 import time
 from pathlib import Path
 
+from redco_runtime import progress
+
+progress.LONG = float(os.environ.get("LONG", progress.LONG))
 sound_collate, sound_examples, calls = collate, examples, []
 
 
@@ -44,6 +47,9 @@ def collate(rows):
 
 def examples(config):
     rows, held_out = sound_examples(config)
+    if os.environ.get("FAULT") == "stuck":
+        Path(os.environ["FAULT_AT"]).touch()
+        time.sleep(3600)
     if os.environ.get("FAULT") == "other data":
         rows[0]["x"][0] += 1
     return rows, held_out

@@ -71,9 +71,10 @@ class Progress:
 
     @contextmanager
     def deadlines(self, step_timeout: float) -> Iterator[None]:
-        """Have deadlines within: of a step this; 0: SLOWEST medians of those so far, LEAST seconds at least.
+        """Give deadlines to what is done within; outside there are none, as in an idle notebook.
 
-        What is no step has that, and LONG at least. Outside there are none, as in an idle notebook.
+        step_timeout: seconds of a step; 0: SLOWEST medians of those so far, LEAST seconds at least.
+        What is no step may take as long, and LONG at least.
         """
         self._limit = step_timeout
         try:

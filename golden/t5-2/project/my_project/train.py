@@ -26,6 +26,7 @@ from redco_runtime.memory import DeviceMemory
 from redco_runtime.mesh import make_mesh
 from redco_runtime.metrics import Metrics
 from redco_runtime.profiling import Profile, parse_steps
+from redco_runtime.progress import PROGRESS
 from redco_runtime.run import Run
 from redco_runtime.start import check_run, nothing_to_train, start_or_resume
 from redco_runtime.stop import Stop, Stopped
@@ -34,9 +35,10 @@ from redco_runtime.stop import Stop, Stopped
 @command
 def main() -> None:
     run = training_run(__doc__, PRESETS, AXES)
-    boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
-    with jax.set_mesh(make_mesh(run.mesh)):
-        train(build(run.config), run)
+    with PROGRESS.deadlines(run.config.train.step_timeout):
+        boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
+        with jax.set_mesh(make_mesh(run.mesh)):
+            train(build(run.config), run)
 
 
 def train(steps: Steps, run: Run) -> None:

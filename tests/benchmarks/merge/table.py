@@ -1,0 +1,46 @@
+"""The results of a replay as a table."""
+
+import json
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+
+HEAD = """\
+| project | files | ours: match | conflict | differ | git: match | conflict | differ | git right, ours not | \
+git's conflicts: right | differ | wrong | ms: median | worst |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
+
+
+def table(paths: Iterable[Path]) -> str:
+    """A row a project, and one of all."""
+    results = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    results = [x for x in results if x["ours"] != "skipped"]
+    names = sorted({x["project"] for x in results})
+    rows = [row(name, [x for x in results if x["project"] == name]) for name in names]
+    return "\n".join([HEAD, *rows, row("**all**", results), "", *differences(results)])
+
+
+def row(name: str, results: list[dict]) -> str:
+    def count(**wanted: str) -> int:
+        return sum(all(x[k] == v for k, v in wanted.items()) for x in results)
+
+    cells = [len(results)]
+    cells += [count(ours=x) for x in ("match", "conflict", "differ")]
+    cells += [count(git=x) for x in ("match", "conflict", "differ")]
+    cells += [count(git="match") - count(git="match", ours="match")]
+    cells += [count(git="conflict", ours=x) for x in ("match", "differ")]
+    cells += [count(why="wrong")]
+    times = sorted(1000 * x["seconds"] for x in results) or [0]
+    cells += [round(statistics.median(times)), round(times[-1])]
+    return f"| {' | '.join(map(str, [name.replace('+', '/'), *cells]))} |"
+
+
+def differences(results: list[dict]) -> list[str]:
+    """A line for each merge that is not what people committed, and not git's clean merge."""
+    chosen = [x for x in results if x["ours"] == "differ"]
+    heads = ["| project | merge | file | git | differs in |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        f"| {x['project'].replace('+', '/')} | {x['merge'][:10]} | {x['path']} | {x['git']} | {x['why']} |"
+        for x in chosen
+    ]
+    return heads + lines

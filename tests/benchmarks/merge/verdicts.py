@@ -1,0 +1,108 @@
+"""What a merged file is, beside the one that people committed.
+
+match: the same syntax tree. conflict: a side or a part is left to the user. differ: anything else,
+of which the second rule says what differs:
+- order: the same statements, in another order; imports: what is no import is the same, and the
+  same names are imported from the same places;
+- people: what they committed is no merge of the two sides alone: a line is there more often or
+  less often than both sides together account for, or git's clean merge is what we have;
+- wrong: none of these; each is read by a person.
+"""
+
+import ast
+import warnings
+from collections import Counter
+from functools import lru_cache
+
+from redco_new.merge import MergeResult
+
+IMPORTS = (ast.Import, ast.ImportFrom)
+BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+@lru_cache(maxsize=8)
+def tree_of(content: bytes) -> ast.Module | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(content)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def same(a: bytes, b: bytes) -> bool:
+    """Whether two files have the same syntax tree."""
+    trees = tree_of(a), tree_of(b)
+    return a == b or (None not in trees and ast.dump(trees[0]) == ast.dump(trees[1]))
+
+
+def verdict(merged: MergeResult, people: bytes) -> str:
+    if merged.conflicts:
+        return "conflict"
+    return "match" if same(merged.content, people) else "differ"
+
+
+def why(sides: tuple[bytes, bytes, bytes], merged: bytes, people: bytes, git: bytes | None) -> str:
+    """The second rule, of a merge that differs. git: its merge, None where it has a conflict."""
+    if Counter(statements(merged)) == Counter(statements(people)):
+        return "order"
+    if imports(merged) == imports(people) and rest(merged) == rest(people):
+        return "imports"
+    if beyond(*sides, people) or (git is not None and same(git, merged)):
+        return "people"
+    return "wrong"
+
+
+def statements(content: bytes) -> list[str]:
+    """What each statement says without those inside it; each name of an import is one."""
+    said = [str(x) for x in imports(content).elements()]
+    for node in ast.walk(tree_of(content)):
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            if not isinstance(node, IMPORTS):
+                said.append(header(node))
+    return said
+
+
+def header(node: ast.AST) -> str:
+    fields = [(name, x) for name, x in ast.iter_fields(node) if name not in BODIES]
+    return " ".join([type(node).__name__, *(f"{name}={dumped(x)}" for name, x in fields)])
+
+
+def dumped(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(dumped(x) for x in value)
+    return ast.dump(value) if isinstance(value, ast.AST) else repr(value)
+
+
+def imports(content: bytes) -> Counter[tuple[str, str, str]]:
+    bound: Counter[tuple[str, str, str]] = Counter()
+    for node in ast.walk(tree_of(content)):
+        if isinstance(node, IMPORTS):
+            module = getattr(node, "module", None) or ""
+            module = "." * getattr(node, "level", 0) + module
+            bound.update((module, x.name, x.asname or "") for x in node.names)
+    return bound
+
+
+def rest(content: bytes) -> str:
+    """The tree without its imports."""
+
+    class Without(ast.NodeTransformer):
+        def visit_Import(self, node: ast.Import) -> None: ...
+
+        def visit_ImportFrom(self, node: ast.ImportFrom) -> None: ...
+
+    return ast.dump(Without().visit(ast.parse(content)))
+
+
+def beyond(base: bytes, ours: bytes, theirs: bytes, people: bytes) -> bool:
+    """Whether people wrote a line that no side has, or dropped one that both sides account for."""
+    b, o, t, p = (
+        Counter(line.strip() for line in side.splitlines() if line.strip())
+        for side in (base, ours, theirs, people)
+    )
+    for line in b | o | t | p:
+        bounds = o[line], t[line], o[line] + t[line] - b[line]
+        if not min(bounds) <= p[line] <= max(bounds):
+            return True
+    return False

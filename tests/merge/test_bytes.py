@@ -106,14 +106,14 @@ class Panic(BaseException):
 def test_any_failure_keeps_the_file(monkeypatch):
     for error in (Panic, RecursionError, MemoryError, AssertionError):
         monkeypatch.setattr(
-            three_way, "merge_sources", lambda *_, e=error: (_ for _ in ()).throw(e())
+            three_way, "merge_by_lines", lambda *_, e=error: (_ for _ in ()).throw(e())
         )
         assert kept_whole(merge(BASE, OURS, THEIRS), OURS)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_interrupt_is_the_users(monkeypatch, error):
-    monkeypatch.setattr(three_way, "merge_sources", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(three_way, "merge_by_lines", lambda *_: (_ for _ in ()).throw(error))
     with pytest.raises(error):
         merge(BASE, OURS, THEIRS)
 

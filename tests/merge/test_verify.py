@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from redco_new.merge import Conflict, MergeResult, result, verify, verify_pieces
+from redco_new.merge import Conflict, MergeResult, result, verify, verify_balance, verify_pieces
 from redco_new.merge.verify import merge_faults
 
 BASE = """\
@@ -142,8 +142,9 @@ def test_owned():
 def test_the_verifier_shares_no_code_with_the_merge():
     """All that it gets from the package is the type of a result, and its own reading of a file."""
     names = set()
-    for module in (verify, verify_pieces, result):
+    for module in (verify, verify_balance, verify_pieces, result):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             names |= {node.module} if isinstance(node, ast.ImportFrom) else set()
     ours = {name for name in names if name.startswith("redco_new")}
-    assert ours == {"redco_new.merge.result", "redco_new.merge.verify_pieces"}
+    own = ("result", "verify_balance", "verify_pieces")
+    assert ours == {f"redco_new.merge.{name}" for name in own}

@@ -3,9 +3,9 @@
 import codecs
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from typing import TypeVar
 
+from redco_new.merge.matching import Block, common_ends, shared_stretches
 from redco_new.merge.result import (
     WHOLE,
     Conflict,
@@ -49,7 +49,7 @@ def merge_region(region: Region[T], key: Key[T]) -> list[T] | None:
     merged = _changed_side(region, key)
     if merged is None:
         merged = _merge_edits(region, key)
-    return _merge_between_common_ends(region, key) if merged is None else merged
+    return _merge_betweencommon_ends(region, key) if merged is None else merged
 
 
 def _changed_side(region: Region[T], key: Key[T]) -> list[T] | None:
@@ -86,13 +86,14 @@ def _merge_edits(region: Region[T], key: Key[T]) -> list[T] | None:
 
 def _edits(base: list[T], side: list[T], key: Key[T]) -> list[_Edit[T]]:
     """Return the edits from `base` to `side`; elements replaced one for one are an edit each."""
-    matcher = SequenceMatcher(None, [key(x) for x in base], [key(x) for x in side], autojunk=False)
     edits: list[_Edit[T]] = []
-    for tag, i, j, k, n in matcher.get_opcodes():
-        if j - i == n - k and tag != "equal":
+    i = k = 0
+    for j, n, size in matching_blocks(base, side, key):
+        if j - i == n - k:
             edits += [(i + x, i + x + 1, side[k + x : k + x + 1]) for x in range(j - i)]
-        elif tag != "equal":
+        elif (i, k) != (j, n):
             edits.append((i, j, side[k:n]))
+        i, k = j + size, n + size
     return edits
 
 
@@ -108,10 +109,10 @@ def _overlap(a: _Edit[T], b: _Edit[T]) -> bool:
     return inside or same or (beside and not (new and other))
 
 
-def _merge_between_common_ends(region: Region[T], key: Key[T]) -> list[T] | None:
+def _merge_betweencommon_ends(region: Region[T], key: Key[T]) -> list[T] | None:
     """Merge what is between the elements that both sides begin and end with; None if it differs."""
     base, ours, theirs = region
-    head, tail = _common_ends([key(x) for x in ours], [key(x) for x in theirs])
+    head, tail = common_ends([key(x) for x in ours], [key(x) for x in theirs])
     if not head and not tail:
         return None
     mine, other = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
@@ -120,14 +121,6 @@ def _merge_between_common_ends(region: Region[T], key: Key[T]) -> list[T] | None
         return None
     middle = middle if middle is not None else mine or other
     return [*ours[:head], *middle, *ours[len(ours) - tail :]]
-
-
-def _common_ends(a: list[Hashable], b: list[Hashable]) -> tuple[int, int]:
-    """Return how many elements the two begin with, and then end with, in common."""
-    shorter = min(len(a), len(b))
-    head = next((i for i in range(shorter) if a[i] != b[i]), shorter)
-    rest = shorter - head
-    return head, next((i for i in range(rest) if a[-1 - i] != b[-1 - i]), rest)
 
 
 def _cut_regions(
@@ -155,13 +148,9 @@ def _common_stretches(
     yield len(base), len(ours), len(theirs), 0
 
 
-def matching_blocks(
-    base: Sequence[T], side: Sequence[T], key: Key[T]
-) -> list[tuple[int, int, int]]:
-    """Return (start in base, start in side, size) of each stretch that the two share, in order."""
-    # autojunk would ignore lines that are frequent, and lose the alignment of long files.
-    matcher = SequenceMatcher(None, [key(x) for x in base], [key(x) for x in side], autojunk=False)
-    return [(block.a, block.b, block.size) for block in matcher.get_matching_blocks()]
+def matching_blocks(base: Sequence[T], side: Sequence[T], key: Key[T]) -> list[Block]:
+    """Return each stretch that the two share, in order, and their ends."""
+    return shared_stretches([key(x) for x in base], [key(x) for x in side])
 
 
 def merge_text(

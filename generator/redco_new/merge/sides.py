@@ -1,16 +1,18 @@
 """The three files of a merge and its result, each as a whole: what it binds, lacks and uses."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from redco_new.merge.names import (
+    DEFINITIONS,
     Binding,
     attribute_uses,
     bound_names,
     defined_attributes,
     identifiers,
+    import_bindings,
     unbound_names,
     used_before_defined,
 )
@@ -118,13 +120,22 @@ class Sides:
         """Return the names that the result uses before it defines them, and no side did."""
         return result.early - self.ours.early - self.theirs.early
 
-    def rebound_imports(self) -> list[str]:
-        """Return the imports that are another in ours, and that the template's new code uses."""
+    def rebound_warnings(self) -> list[str]:
+        """Return a warning for each import that is another in ours, and that new code uses."""
         before = {s.fingerprint for _, s in self.base.leaves}
         new = [s for _, s in self.theirs.leaves if s.fingerprint not in before and not s.imports]
         used = {name for s in new for node in s.nodes for name in identifiers(node)}
         names = {x.top for x in self.base.imports & self.theirs.imports - self.ours.imports}
-        return sorted(names & used & {x.top for x in self.ours.imports})
+        rebound = sorted(names & used & {x.top for x in self.ours.imports})
+        return [f"`{x}` is another import in your file; new code uses it too" for x in rebound]
+
+    def renamed_warnings(self, refused: Collection[str]) -> list[str]:
+        """Return a warning for each change of what the user renamed. refused: went nowhere."""
+        return [
+            f"`{old}` is `{new}` in your file: the template's change of it went there"
+            for old, new in self.renames.items()
+            if self.is_changed_by_template(new) and new not in refused
+        ]
 
 
 def read_sides(base: Source, ours: Source, theirs: Source) -> Sides:
@@ -139,6 +150,26 @@ def read_sides(base: Source, ours: Source, theirs: Source) -> Sides:
         style.width,
         renames,
     )
+
+
+def warnings_of(base: Source, ours: Source, theirs: Source) -> list[str]:
+    """Return what the user should know of a merge that needed no more than lines.
+
+    An import that they bound to something else, and that new code uses; a change of what they
+    renamed. Raises SyntaxError.
+    """
+    before, mine, now = (_names_at_top(source) for source in (base, ours, theirs))
+    if before & now <= mine:
+        return []
+    sides = read_sides(base, ours, theirs)
+    return [*sides.rebound_warnings(), *sides.renamed_warnings(frozenset())]
+
+
+def _names_at_top(source: Source) -> set[Hashable]:
+    """Return the imports, and the names of the functions and classes."""
+    nodes = ast.parse(plain_text(source.lines)).body
+    bindings = (binding for node in nodes for binding in import_bindings(node))
+    return {*bindings, *(node.name for node in nodes if isinstance(node, DEFINITIONS))}
 
 
 def without_gap(lines: list[str], ours: Side) -> list[str]:

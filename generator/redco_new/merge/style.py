@@ -22,6 +22,8 @@ _WIDTH = 100  # characters of a line in the template's files
 # The line lengths tried for a file that is laid out anew: narrow listings (60), the docstrings and
 # the code of PEP 8 (72, 79), a terminal (80), black (88), and what teams agree on (100, 120).
 _WIDTHS = (60, 72, 79, 80, 88, 100, 120)
+# Of files that are laid out anew: black takes a second for a thousand lines.
+_MOST_LINES = 400
 # The share of words that two definitions have in common, for one to be the other renamed. Chosen,
 # not measured: lower takes an unrelated function for it, higher misses one that was edited too.
 _ALIKE = 0.6
@@ -50,9 +52,13 @@ class Style:
 
 
 def style_of(ours: Source, base: Source) -> Style:
-    """Return the style of the user's file."""
-    width = _width_of(plain_text(ours.lines)) if _has_other_width(ours, base) else _WIDTH
-    return Style(_indent_of(plain_text(ours.lines)), ours.newline, width)
+    """Return the style of the user's file. Raises SyntaxError."""
+    return Style(_indent_of(plain_text(ours.lines)), ours.newline, _width_of(ours, base))
+
+
+def has_own_width(ours: Source, base: Source) -> bool:
+    """Return whether the user's file is laid out in lines of another length. Raises SyntaxError."""
+    return _width_of(ours, base) != _WIDTH
 
 
 def _has_other_width(ours: Source, base: Source) -> bool:
@@ -70,9 +76,14 @@ def _longest(symbol: Symbol) -> int:
     return max(map(len, without_endings(symbol.body)), default=0)
 
 
-def _width_of(text: str) -> int:
-    """Return the least of _WIDTHS at which black leaves `text` as it is; else _WIDTH."""
-    return next((width for width in _WIDTHS if _format(text, width) == text), _WIDTH)
+def _width_of(ours: Source, base: Source) -> int:
+    """Return the one of _WIDTHS that has room for the user's lines, if black leaves them so."""
+    if len(ours.lines) > _MOST_LINES or not _has_other_width(ours, base):
+        return _WIDTH
+    text = plain_text(ours.lines)
+    longest = max(map(len, text.splitlines()), default=0)
+    width = next((width for width in _WIDTHS if width >= longest), _WIDTH)
+    return width if _format(text, width) == text else _WIDTH
 
 
 def _format(text: str, width: int) -> str:
@@ -162,7 +173,8 @@ def _likeness(old: Symbol, new: Symbol, old_name: str, new_name: str) -> float:
     if type(old.nodes[0]) is not type(new.nodes[0]):
         return 0.0
     before = [new_name if word == old_name else word for word in plain_text(old.body).split()]
-    return SequenceMatcher(None, before, plain_text(new.body).split(), autojunk=False).ratio()
+    matcher = SequenceMatcher(None, before, plain_text(new.body).split(), autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() >= _ALIKE else 0.0
 
 
 def _has_one_meaning(name: str, lines: list[str]) -> bool:

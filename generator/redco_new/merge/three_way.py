@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
+from redco_new.merge.by_lines import merge_by_lines
 from redco_new.merge.result import (
     WHOLE,
     Conflict,
@@ -62,7 +63,8 @@ def merge_guarded(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the parser, about the user's code
-            return _merge_checked(base, ours, theirs, owned)
+            merged = merge_by_lines(base, ours, theirs, owned)
+            return merged or _merge_checked(base, ours, theirs, owned)
     except (KeyboardInterrupt, SystemExit):
         raise
     except (Unmergeable, SyntaxError) as error:
@@ -138,13 +140,9 @@ def _report(session: Session, sides: Sides, result: Side) -> None:
         session.warnings.append(f"the template no longer imports `{name}`; your file still uses it")
     for name in sorted(session.deleted_but_used & result.bound):
         session.warnings.append(f"`{name}` is imported again: the template's new code uses it")
-    for name in sides.rebound_imports():
-        session.warnings.append(f"`{name}` is another import in your file; new code uses it too")
+    session.warnings.extend(sides.rebound_warnings())
     refused = {conflict.symbol.partition(".")[0] for conflict in session.conflicts}
-    for old, new in sides.renames.items():
-        if sides.is_changed_by_template(new) and new not in refused:
-            warning = f"`{old}` is `{new}` in your file: the template's change of it went there"
-            session.warnings.append(warning)
+    session.warnings.extend(sides.renamed_warnings(refused))
 
 
 @dataclass(frozen=True)

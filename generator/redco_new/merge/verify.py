@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from redco_new.merge.result import MergeResult
+from redco_new.merge.verify_balance import balance_faults, line_faults
 from redco_new.merge.verify_pieces import (
     Pieces,
     Words,
@@ -57,7 +58,22 @@ def merge_faults(
         if x.pending != (symbol in old_owned):
             return [f"{symbol}: told as if it were owned, or were not"]
     b, o, t, r = (read_pieces(x, names) for x in (base, ours, theirs, merged.content))
-    return list(_Check(b, o, t, r, conflicts, old_owned).faults())
+    returned = () if names else balance_faults(base, ours, theirs, merged.content)
+    return [*_Check(b, o, t, r, conflicts, old_owned).faults(), *returned]
+
+
+def line_merge_faults(
+    base: bytes, ours: bytes, theirs: bytes, result: bytes, owned: tuple[str, ...]
+) -> list[str]:
+    """Return what is wrong with a merge of all lines that both sides changed, without a conflict.
+
+    Raises where a side cannot be read.
+    """
+    if faults := list(_bytes_faults(ours, result)):
+        return faults
+    if not compiles(decode_code(result)):
+        return ["the result is not Python"]
+    return list(line_faults(base, ours, theirs, result, owned))
 
 
 def _bytes_faults(ours: bytes, result: bytes) -> Iterator[str]:

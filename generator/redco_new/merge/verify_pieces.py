@@ -208,9 +208,19 @@ def _exports(node: ast.AST) -> list[str]:
     return []
 
 
+def exported_names(tree: ast.Module) -> set[str]:
+    """Return the names in the assignments of `__all__`."""
+    return {x for node in ast.walk(tree) for x in _exports(node)}
+
+
+def predefined_names() -> set[str]:
+    """Return the names that Python itself defines in any module."""
+    return {*dir(builtins), "__file__", "__path__", "__annotations__"}
+
+
 def undefined_names(text: str) -> set[str]:
     """Return the names that are used and bound nowhere in the file, in any scope."""
-    used, bound = set(), set(dir(builtins))
+    used, bound = set(), predefined_names()
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.Name(id=name, ctx=ast.Load()):

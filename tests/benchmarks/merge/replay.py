@@ -72,16 +72,20 @@ def replayed(case: Case, objects: Objects, limit: float) -> dict[str, object] | 
     sides = base, ours, theirs
     git = merged_by_git(sides)
     mine, seconds = in_time(limit, sides)
-    result = {"ours": verdict(mine, people), "git": verdict(git, people), "why": ""}
-    if result["ours"] == "differ":
+    result = {"verdict": verdict(mine, people), "git": verdict(git, people), "why": ""}
+    if result["verdict"] == "differ":
         result["why"] = why(sides, mine.content, people, None if git.conflicts else git.content)
-    return case._asdict() | result | {
-        "exact": mine.content == people,
-        "as git": mine.content == git.content,
-        "seconds": round(seconds, 4),
-        "lines": ours.count(b"\n"),
-        "conflicts": [f"{x.symbol}: {x.reason}" for x in mine.conflicts],
-    }
+    return (
+        case._asdict()
+        | result
+        | {
+            "exact": mine.content == people,
+            "as git": mine.content == git.content,
+            "seconds": round(seconds, 4),
+            "lines": ours.count(b"\n"),
+            "conflicts": [f"{x.symbol}: {x.reason}" for x in mine.conflicts],
+        }
+    )
 
 
 def wanted(repo: Path, number: int, seed: int, cache: Path) -> Iterator[Case]:
@@ -106,7 +110,7 @@ def run(repo: Path, args: argparse.Namespace) -> None:
             if (case.merge, case.path) in done:
                 continue
             result = replayed(case, objects, args.limit)
-            result = result or {"merge": case.merge, "path": case.path, "ours": "skipped"}
+            result = result or {"merge": case.merge, "path": case.path, "verdict": "skipped"}
             print(json.dumps({"project": name} | result), file=out, flush=True)
 
 

@@ -14,7 +14,7 @@ git's conflicts: right | differ | wrong | ms: median | worst |
 def table(paths: Iterable[Path]) -> str:
     """A row a project, and one of all."""
     results = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-    results = [x for x in results if x["ours"] != "skipped"]
+    results = [x for x in results if x["verdict"] != "skipped"]
     names = sorted({x["project"] for x in results})
     rows = [row(name, [x for x in results if x["project"] == name]) for name in names]
     return "\n".join([HEAD, *rows, row("**all**", results), "", *differences(results)])
@@ -25,10 +25,10 @@ def row(name: str, results: list[dict]) -> str:
         return sum(all(x[k] == v for k, v in wanted.items()) for x in results)
 
     cells = [len(results)]
-    cells += [count(ours=x) for x in ("match", "conflict", "differ")]
+    cells += [count(verdict=x) for x in ("match", "conflict", "differ")]
     cells += [count(git=x) for x in ("match", "conflict", "differ")]
-    cells += [count(git="match") - count(git="match", ours="match")]
-    cells += [count(git="conflict", ours=x) for x in ("match", "differ")]
+    cells += [count(git="match") - count(git="match", verdict="match")]
+    cells += [count(git="conflict", verdict=x) for x in ("match", "differ")]
     cells += [count(why="wrong")]
     times = sorted(1000 * x["seconds"] for x in results) or [0]
     cells += [round(statistics.median(times)), round(times[-1])]
@@ -37,7 +37,7 @@ def row(name: str, results: list[dict]) -> str:
 
 def differences(results: list[dict]) -> list[str]:
     """A line for each merge that is not what people committed, and not git's clean merge."""
-    chosen = [x for x in results if x["ours"] == "differ"]
+    chosen = [x for x in results if x["verdict"] == "differ"]
     heads = ["| project | merge | file | git | differs in |", "| --- | --- | --- | --- | --- |"]
     lines = [
         f"| {x['project'].replace('+', '/')} | {x['merge'][:10]} | {x['path']} | {x['git']} | {x['why']} |"

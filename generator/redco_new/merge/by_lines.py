@@ -1,0 +1,47 @@
+"""The merge of a whole Python file line by line, where it is certain: tried before any other.
+
+What neither side touched keeps its order, its blank lines and its grouping.
+"""
+
+import re
+
+from redco_new.merge.line_merge import merge_like_git
+from redco_new.merge.result import MergeResult
+from redco_new.merge.sides import warnings_of
+from redco_new.merge.source import Source, decode_source
+from redco_new.merge.style import has_own_width
+from redco_new.merge.verify import line_merge_faults
+
+_FIRST_INDENT = re.compile(r":[ \t]*(?:#.*)?\r?\n([ \t]+)(?=\S)")
+
+
+def merge_by_lines(
+    base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...]
+) -> MergeResult | None:
+    """Return the merge of lines; None if both changed one place, or it does not stand its check.
+
+    Raises Unmergeable or SyntaxError where a side cannot be read.
+    """
+    b, o, t = (decode_source(side) for side in (base, ours, theirs))
+    if _first_indent(o) != _first_indent(t) or has_own_width(o, b):
+        return None
+    lines = merge_like_git(b.lines, o.lines, _in_newline(t, o.newline), key=_without_ending)
+    if lines is None:
+        return None
+    content = o.encode(lines)
+    if line_merge_faults(base, ours, theirs, content, owned):
+        return None
+    return MergeResult(content, [], warnings_of(b, o, t))
+
+
+def _in_newline(source: Source, newline: str) -> list[str]:
+    return [_without_ending(line) + newline for line in source.lines]
+
+
+def _without_ending(line: str) -> str:
+    return line.rstrip("\r\n")
+
+
+def _first_indent(source: Source) -> str:
+    """Return the least indent of a block; "" where there is none."""
+    return min(_FIRST_INDENT.findall("".join(source.lines)), key=len, default="")

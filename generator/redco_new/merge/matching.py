@@ -1,0 +1,183 @@
+"""The longest common subsequence of two sequences, its gaps laid as git lays them.
+
+The algorithm of Myers (1986), on what both sides have; where that would take long, the elements
+that each side has once.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+Block = tuple[int, int, int]  # start in the first sequence, start in the second, size
+# Edits beyond which the shortest script is not looked for: it takes their square in steps, half a
+# second for a thousand.
+_MOST_EDITS = 1000
+
+
+def shared_stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Block]:
+    """Return each stretch that the two share, in order; a last one of size 0 is at their ends."""
+    in_a, in_b = _unmatched(a, b)
+    _slide(a, in_a, in_b)
+    _slide(b, in_b, in_a)
+    blocks: list[Block] = []
+    i = j = 0
+    while i < len(a) and j < len(b):
+        if in_a[i]:
+            i += 1
+        elif in_b[j]:
+            j += 1
+        else:
+            start = i, j
+            while i < len(a) and j < len(b) and not in_a[i] and not in_b[j]:
+                i, j = i + 1, j + 1
+            blocks.append((*start, i - start[0]))
+    return [*blocks, (len(a), len(b), 0)]
+
+
+def _unmatched(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[bool], list[bool]]:
+    """Return for each element of either side whether the other lacks it there."""
+    head, tail = common_ends(a, b)
+    in_a, in_b = [False] * len(a), [False] * len(b)
+    stop_a, stop_b = len(a) - tail, len(b) - tail
+    shared = set(a[head:stop_a]) & set(b[head:stop_b])
+    rows_a = [i for i in range(head, stop_a) if a[i] in shared]
+    rows_b = [j for j in range(head, stop_b) if b[j] in shared]
+    in_a[head:stop_a], in_b[head:stop_b] = [True] * (stop_a - head), [True] * (stop_b - head)
+    for i, j in _common([a[i] for i in rows_a], [b[j] for j in rows_b]):
+        in_a[rows_a[i]] = in_b[rows_b[j]] = False
+    return in_a, in_b
+
+
+def common_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]:
+    """Return how many elements the two begin with, and then end with, in common."""
+    shorter = min(len(a), len(b))
+    head = next((i for i in range(shorter) if a[i] != b[i]), shorter)
+    rest = shorter - head
+    return head, next((i for i in range(rest) if a[-1 - i] != b[-1 - i]), rest)
+
+
+def _common(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
+    """Return the pairs (index, index) of a longest common subsequence."""
+    reach, steps = {1: 0}, []
+    for edits in range(min(len(a) + len(b), _MOST_EDITS) + 1):
+        steps.append(dict(reach))
+        for k in range(-edits, edits + 1, 2):
+            down = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])
+            x = reach[k + 1] if down else reach[k - 1] + 1
+            while x < len(a) and x - k < len(b) and a[x] == b[x - k]:
+                x += 1
+            reach[k] = x
+            if x >= len(a) and x - k >= len(b):
+                return _walk_back(len(a), len(b), steps)
+    return _common_once(a, b)
+
+
+def _walk_back(x: int, y: int, steps: list[dict[int, int]]) -> list[tuple[int, int]]:
+    """Return the pairs on the way to (x, y). steps: how far each diagonal had come, edit by edit."""
+    pairs: list[tuple[int, int]] = []
+    for edits in range(len(steps) - 1, -1, -1):
+        reach, k = steps[edits], x - y
+        down = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])
+        before = k + 1 if down else k - 1
+        x0 = reach[before] if edits else 0
+        y0 = x0 - before if edits else 0
+        while x > x0 and y > y0:
+            x, y = x - 1, y - 1
+            pairs.append((x, y))
+        x, y = x0, y0
+    return pairs[::-1]
+
+
+def _common_once(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
+    """Return pairs in rising order of the elements that each side has once, as many as can be."""
+    once_a, once_b = ({x for x, n in Counter(side).items() if n == 1} for side in (a, b))
+    at = {x: j for j, x in enumerate(b) if x in once_b}
+    ends: list[int] = []
+    chains: list[list[int]] = []  # of the shortest end: [i, j, index of the pair before]
+    pairs: list[tuple[int, int, int]] = []
+    for i, x in enumerate(a):
+        if x in once_a and x in at:
+            place = bisect_left(ends, at[x])
+            pairs.append((i, at[x], chains[place - 1][0] if place else -1))
+            ends[place : place + 1] = [at[x]]
+            chains[place : place + 1] = [[len(pairs) - 1]]
+    chain: list[tuple[int, int]] = []
+    index = chains[-1][0] if chains else -1
+    while index >= 0:
+        i, j, index = pairs[index]
+        chain.append((i, j))
+    return chain[::-1]
+
+
+class _Group:
+    """A run of unmatched elements, maybe empty, that ends before a matched one or at the end."""
+
+    def __init__(self, unmatched: list[bool]):
+        self.unmatched, self.start, self.end = unmatched, 0, 0
+        self._extend()
+
+    def _extend(self) -> None:
+        while self.end < len(self.unmatched) and self.unmatched[self.end]:
+            self.end += 1
+
+    def next(self) -> bool:
+        """Go to the next one. Returns whether there is one."""
+        if self.end == len(self.unmatched):
+            return False
+        self.start = self.end = self.end + 1
+        self._extend()
+        return True
+
+    def previous(self) -> None:
+        """Go to the one above."""
+        self.start = self.end = self.start - 1
+        while self.start and self.unmatched[self.start - 1]:
+            self.start -= 1
+
+    def up(self, values: Sequence[Hashable]) -> bool:
+        """Slide by one element towards the top, where that says the same."""
+        if not self.start or values[self.start - 1] != values[self.end - 1]:
+            return False
+        self.start, self.end = self.start - 1, self.end - 1
+        self.unmatched[self.start], self.unmatched[self.end] = True, False
+        while self.start and self.unmatched[self.start - 1]:
+            self.start -= 1
+        return True
+
+    def down(self, values: Sequence[Hashable]) -> bool:
+        """Slide by one element towards the end, where that says the same."""
+        if self.end == len(values) or values[self.start] != values[self.end]:
+            return False
+        self.unmatched[self.start], self.unmatched[self.end] = False, True
+        self.start, self.end = self.start + 1, self.end + 1
+        self._extend()
+        return True
+
+
+def _slide(values: Sequence[Hashable], own: list[bool], others: list[bool]) -> None:
+    """Slide each run of `own` to its lowest place, or to the lowest that meets one of `others`.
+
+    So does git (xdl_change_compact of xdiff), whose merges ours are to equal.
+    """
+    group, other = _Group(own), _Group(others)
+    while True:
+        if group.end > group.start:
+            _slide_one(values, group, other)
+        if not group.next():
+            return
+        other.next()
+
+
+def _slide_one(values: Sequence[Hashable], group: _Group, other: _Group) -> None:
+    size = -1
+    while size != group.end - group.start:
+        size, meets = group.end - group.start, False
+        while group.up(values):
+            other.previous()
+        highest = group.end
+        meets = other.end > other.start
+        while group.down(values):
+            other.next()
+            meets = meets or other.end > other.start
+    while meets and group.end != highest and other.end == other.start and group.up(values):
+        other.previous()

@@ -1,0 +1,225 @@
+"""The check that what each side added is in a merge, and what each deleted is not, wherever it moves.
+
+It counts what statements say and which names are defined, at any depth and in any layout: to wrap,
+to move or to rename what the other side deleted brings it back, and is a fault.
+"""
+
+import ast
+import re
+import symtable
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from redco_new.merge.verify_pieces import decode_code, exported_names, predefined_names
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_LAYOUT = re.compile(r"\w+|[^\w\s,;()\"'\\]")
+# What says nothing of its own: to have it in two places is no sign that one was moved.
+_EMPTY = frozenset(
+    {"", "pass", "...", "else:", "return", "return None", "continue", "break", "raise"}
+)
+
+
+@dataclass
+class Ledger:
+    """What a file says and defines.
+
+    says: each statement without those inside it, imports aside, and how often it is there.
+    defines: the names of functions, classes, variables and members outside of functions.
+    paths: how often each dotted path is defined, conditions and overloads aside.
+    sources: what each definition says, by its dotted path.
+    imports: (module, name, alias), anywhere.
+    unbound: the names that it uses and nothing in it binds.
+    dangling: the attributes that it reads and gives to nothing.
+    own: the attributes that it gives to its classes and objects.
+    """
+
+    says: Counter[str] = field(default_factory=Counter)
+    defines: Counter[str] = field(default_factory=Counter)
+    paths: Counter[str] = field(default_factory=Counter)
+    sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    imports: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    uses: set[str] = field(default_factory=set)
+    unbound: set[str] = field(default_factory=set)
+    dangling: set[str] = field(default_factory=set)
+    own: set[str] = field(default_factory=set)
+
+
+# The three sides of a merge are read for each try of it.
+@lru_cache(maxsize=8)
+def read_ledger(data: bytes) -> Ledger:
+    """Return the ledger of a file. Raises if it is not Python."""
+    text = decode_code(data)
+    tree = ast.parse(text)
+    ledger = Ledger()
+    lines = text.encode().split(b"\n")
+    _enter(ledger, tree.body, "", lines, inside_function=False)
+    reads = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Load()):
+                reads.add(name)
+            case ast.Attribute(attr=name):
+                ledger.own.add(name)
+            case ast.Name(id=name):
+                ledger.uses.add(name)
+            case ast.Import() | ast.ImportFrom():
+                ledger.imports.update(_bindings(node))
+    ledger.own |= {path.rpartition(".")[2] for path in ledger.sources if "." in path}
+    ledger.dangling = reads - ledger.own
+    ledger.unbound = _unbound(text, tree)
+    return ledger
+
+
+def _enter(
+    ledger: Ledger, body: list[ast.stmt], scope: str, lines: list[bytes], inside_function: bool
+) -> None:
+    """Enter the statements of a block. scope: the path of its class, with a dot."""
+    for node in body:
+        blocks = _blocks(node)
+        if not isinstance(node, _IMPORTS):
+            ledger.says[_own_text(node, blocks, lines)] += 1
+        path, inner, function = "", scope, inside_function
+        if not inside_function:
+            for name in _names(node):
+                ledger.defines[name] += 1
+                path = scope + name
+                ledger.sources[path].append(_text_of(node, lines))
+        if isinstance(node, _DEFINITIONS):
+            function = inside_function or not isinstance(node, ast.ClassDef)
+            inner = f"{path}."
+        for block in blocks:
+            _enter(ledger, block, inner, lines, function)
+    if not inside_function:
+        simple = [node for node in body if isinstance(node, _DEFINITIONS)]
+        ledger.paths.update(scope + node.name for node in simple if not _may_repeat(node))
+
+
+def _may_repeat(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Return whether a name is right to be defined again: an overload, a property's setter."""
+    return bool(node.decorator_list)
+
+
+def _names(node: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement defines."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Assign(targets=targets):
+            yield from (x.id for x in targets if isinstance(x, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+
+
+def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
+    """Return the blocks inside a statement."""
+    blocks = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
+    parts = [*getattr(node, "handlers", []), *getattr(node, "cases", [])]
+    return [x for x in blocks if x and isinstance(x, list)] + [part.body for part in parts]
+
+
+def _text_of(node: ast.stmt, lines: list[bytes]) -> str:
+    return _words(lines, _start(node), (node.end_lineno or node.lineno, node.end_col_offset or 0))
+
+
+def _own_text(node: ast.stmt, blocks: list[list[ast.stmt]], lines: list[bytes]) -> str:
+    """Return what a statement says before its first block; the decorators too."""
+    if blocks:
+        return _words(lines, _start(node), _start(min((x[0] for x in blocks), key=_start)))
+    return _text_of(node, lines)
+
+
+def _start(node: ast.stmt) -> tuple[int, int]:
+    """Return the line and the column that a statement begins at, its decorators included."""
+    decorators = getattr(node, "decorator_list", [])
+    places = [(x.lineno, max(0, x.col_offset - 1)) for x in decorators]
+    return min([(node.lineno, node.col_offset), *places])
+
+
+def _words(lines: list[bytes], start: tuple[int, int], stop: tuple[int, int]) -> str:
+    """Return the words and signs from `start` to `stop`, without layout and comments."""
+    rows = lines[start[0] - 1 : stop[0]]
+    rows[-1] = rows[-1][: stop[1]]
+    rows[0] = rows[0][start[1] :]
+    code = [row for row in rows if not row.lstrip().startswith(b"#")]
+    return " ".join(_LAYOUT.findall(b"\n".join(code).decode()))
+
+
+def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
+    module = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+    for x in node.names:
+        yield module, x.name, x.asname or x.name
+
+
+def _unbound(text: str, tree: ast.Module) -> set[str]:
+    """Return the names that a file uses or exports and nothing in it binds."""
+    used, bound = exported_names(tree), predefined_names()
+    tables = [symtable.symtable(text, "<merge>", "exec")]
+    top = tables[0]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        for symbol in table.get_symbols():
+            if table is top or symbol.is_global():
+                if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
+                    bound.add(symbol.get_name())
+                if symbol.is_referenced():
+                    used.add(symbol.get_name())
+    stars = (x.names[0].name == "*" for x in ast.walk(tree) if isinstance(x, ast.ImportFrom))
+    return set() if any(stars) else used - bound
+
+
+def balance_faults(base: bytes, ours: bytes, theirs: bytes, result: bytes) -> Iterator[str]:
+    """Yield what a merge has too often: deleted by one side, and back; or defined twice.
+
+    Raises where a side is not Python.
+    """
+    b, o, t, r = (read_ledger(x) for x in (base, ours, theirs, result))
+    for name in r.defines:
+        if o.defines[name] < b.defines[name] and r.defines[name] > _most(b, o, t, name):
+            yield f"the user deleted {name}, and it is back"
+    for said, times in r.says.items():
+        if o.says[said] < b.says[said] and said not in _EMPTY:
+            if times > max(o.says[said], o.says[said] + t.says[said] - b.says[said]):
+                yield f"the user deleted this, and it is back: {said[:60]}"
+    for path, times in r.paths.items():
+        if times > max(1, o.paths[path], t.paths[path]):
+            yield f"{path}: defined {times} times"
+
+
+def _most(b: Ledger, o: Ledger, t: Ledger, name: str) -> int:
+    """Return how often a merge may define a name."""
+    return max(o.defines[name], o.defines[name] + t.defines[name] - b.defines[name])
+
+
+def line_faults(
+    base: bytes, ours: bytes, theirs: bytes, result: bytes, owned: tuple[str, ...]
+) -> Iterator[str]:
+    """Yield what is wrong with a merge that holds all changes of both sides, and no conflict.
+
+    owned: symbols that only the user may change once edited.
+    Raises where a side is not Python.
+    """
+    yield from balance_faults(base, ours, theirs, result)
+    b, o, t, r = (read_ledger(x) for x in (base, ours, theirs, result))
+    for said in b.says.keys() | o.says.keys() | t.says.keys() | r.says.keys():
+        n = b.says[said], o.says[said], t.says[said]
+        bounds = n[1], n[2], n[1] + n[2] - n[0]
+        if r.says[said] < min(bounds) or (r.says[said] > max(bounds) and said not in _EMPTY):
+            yield f"{'lost' if r.says[said] < min(bounds) else 'too often'}: {said[:60]}"
+    for binding in b.imports.keys() | o.imports.keys() | t.imports.keys() | r.imports.keys():
+        n = b.imports[binding], o.imports[binding], t.imports[binding]
+        bounds = n[1], n[2], n[1] + n[2] - n[0]
+        if not min(bounds) <= r.imports[binding] <= max(bounds):
+            yield f"an import that is not the sides': {binding}"
+    if lacking := r.unbound - o.unbound - t.unbound:
+        yield f"not defined: {', '.join(sorted(lacking))}"
+    if lacking := r.dangling - o.dangling - t.dangling:
+        yield f"not defined: {', '.join('.' + x for x in sorted(lacking))}"
+    for path in owned:
+        edited = o.sources.get(path) != b.sources.get(path)
+        if edited and t.sources.get(path) not in (b.sources.get(path), o.sources.get(path)):
+            yield f"{path}: it is the user's"

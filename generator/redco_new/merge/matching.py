@@ -121,7 +121,7 @@ class _Group:
             self.end += 1
 
     def next(self) -> bool:
-        """Go to the next one. Returns whether there is one."""
+        """Move to the next one. Returns whether there is one."""
         if self.end == len(self.unmatched):
             return False
         self.start = self.end = self.end + 1
@@ -129,13 +129,13 @@ class _Group:
         return True
 
     def previous(self) -> None:
-        """Go to the one above."""
+        """Move to the one above."""
         self.start = self.end = self.start - 1
         while self.start and self.unmatched[self.start - 1]:
             self.start -= 1
 
     def up(self, values: Sequence[Hashable]) -> bool:
-        """Slide by one element towards the top, where that says the same."""
+        """Move by one element towards the top, where that says the same."""
         if not self.start or values[self.start - 1] != values[self.end - 1]:
             return False
         self.start, self.end = self.start - 1, self.end - 1
@@ -145,7 +145,7 @@ class _Group:
         return True
 
     def down(self, values: Sequence[Hashable]) -> bool:
-        """Slide by one element towards the end, where that says the same."""
+        """Move by one element towards the end, where that says the same."""
         if self.end == len(values) or values[self.start] != values[self.end]:
             return False
         self.unmatched[self.start], self.unmatched[self.end] = False, True
@@ -155,7 +155,7 @@ class _Group:
 
 
 def _slide(values: Sequence[Hashable], own: list[bool], others: list[bool]) -> None:
-    """Slide each run of `own` to its lowest place, or to the lowest that meets one of `others`.
+    """Move each run of `own` to its lowest place, or to the lowest that meets one of `others`.
 
     So does git (xdl_change_compact of xdiff), whose merges ours are to equal.
     """

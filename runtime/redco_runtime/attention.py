@@ -67,6 +67,18 @@ def attention(
     return lay_out(o_BSNH, SAVED_AS)
 
 
+def text_positions(length: int, segments_BS: jax.Array | None) -> jax.Array:
+    """Return the positions 0 to `length - 1`, (1, S), or (B, S) that begin anew with each text of a row.
+
+    segments_BS: ids of the texts packed in a row, each a stretch of it; None where a row is one text.
+    """
+    places_1S = jnp.arange(length)[None, :]
+    if segments_BS is None:
+        return places_1S
+    begins_BS = jnp.diff(segments_BS, axis=1, prepend=segments_BS[:, :1] - 1) != 0
+    return places_1S - jax.lax.cummax(jnp.where(begins_BS, places_1S, 0), axis=1)
+
+
 @functools.cache
 def _say(line: str) -> None:
     """Print a line to stderr, once a process."""

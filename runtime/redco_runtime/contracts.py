@@ -107,6 +107,14 @@ class Counted(Protocol):
     def count(self, batch: Arrays, /) -> int: ...
 
 
+@runtime_checkable
+class Ordered(Protocol):
+    """Examples whose order is their own: that of a mixture."""
+
+    def order(self, seed: int, start: int, stop: int, /) -> np.ndarray:
+        """Return the indices of the examples at the places `start` to `stop - 1` of a run: int64."""
+
+
 class Weights(Protocol):
     """The module weights.py of a family: what Hugging Face calls the parameters."""
 

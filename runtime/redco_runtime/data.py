@@ -7,7 +7,6 @@ step at which a run was resumed, change nothing.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
 from typing import TypeVar
 
 import jax
@@ -15,8 +14,17 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from redco_runtime.collating import Collate, Layout, check_layout, collate_examples, layout_of
-from redco_runtime.contracts import Arrays, Batch, Counted, Example, Pipeline, TrainSettings
+from redco_runtime.contracts import (
+    Arrays,
+    Batch,
+    Counted,
+    Example,
+    Ordered,
+    Pipeline,
+    TrainSettings,
+)
 from redco_runtime.errors import UserError
+from redco_runtime.order import shuffled
 from redco_runtime.progress import PROGRESS
 
 EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
@@ -36,15 +44,8 @@ def example_indices(seed: int, step: int, batch_size: int, size: int) -> np.ndar
     if size < 1:
         raise UserError("no training examples: see what examples() in pipeline.py returns")
     epochs, offsets = np.divmod(np.arange(step * batch_size, (step + 1) * batch_size), size)
-    parts = [_epoch(seed, int(e), size)[offsets[epochs == e]] for e in np.unique(epochs)]
+    parts = [shuffled(seed, int(e), size, offsets[epochs == e]) for e in np.unique(epochs)]
     return np.concatenate(parts)
-
-
-@lru_cache(maxsize=2)  # a batch can end one epoch and begin the next
-def _epoch(seed: int, epoch: int, size: int) -> np.ndarray:
-    # NumPy keeps the raw words of Philox for ever; Generator.permutation may change by release.
-    words = np.random.Philox(key=np.array([seed % 2**64, epoch], np.uint64)).random_raw(size)
-    return np.argsort(words, kind="stable")
 
 
 def to_global(
@@ -87,6 +88,8 @@ class TrainBatches(Iterator[Batch]):
         layout: Layout = {}
 
         def indices_of(step: int) -> np.ndarray:
+            if isinstance(examples, Ordered):
+                return examples.order(settings.seed, step * batch_size, (step + 1) * batch_size)
             return example_indices(settings.seed, step, batch_size, len(examples))
 
         def make(step: int) -> tuple[Batch, float]:

@@ -1,5 +1,7 @@
 """What holds for every causal decoder: checks that the tests of each family call."""
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +28,16 @@ def check_forward(pair: Pair) -> None:
     mask = np.arange(S) < lengths()[:, None]
     theirs = logits(pair.torch, input_ids=x, attention_mask=mask)
     np.testing.assert_allclose(ours[mask], theirs[mask], atol=TOLERANCE)
+
+
+def check_packed(pair: Pair) -> None:
+    """Texts packed in a row: each has the hidden states that it has in a row of its own."""
+    x, cuts = ids(pair), np.array([0, 10, 11, S])
+    alone, segments = np.asarray(pair.ours.hidden(x)), np.repeat([[1, 2, 5]], np.diff(cuts), axis=1)
+    row = np.concatenate([x[i, : stop - start] for i, (start, stop) in enumerate(pairwise(cuts))])
+    packed = np.asarray(pair.ours.hidden(row[None], segments))[0]
+    for i, (start, stop) in enumerate(pairwise(cuts)):
+        np.testing.assert_allclose(packed[start:stop], alone[i, : stop - start], atol=TOLERANCE)
 
 
 def check_cache(pair: Pair) -> None:

@@ -123,7 +123,7 @@ class Unrolled(nnx.Module):
         x_BSD = self.whole.embed(ids_BS).astype(jnp.bfloat16)
         rotary = gpt_j._rotary(jnp.arange(ids_BS.shape[1])[None, :], self.rotary_dim)
         for layer in self.layers:
-            x_BSD = layer(x_BSD, rotary, gpt_j._attend_causal)[0]
+            x_BSD = layer(x_BSD, rotary, gpt_j._attend_causal(None))[0]
         return self.whole.logits(gpt_j._norm(self.whole.ln, x_BSD))
 
 

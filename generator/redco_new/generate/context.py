@@ -37,6 +37,7 @@ class ProjectRecipe:
     scored: whether held-out examples are scored, and best checkpoints kept.
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
     tokenized: whether the data has a tokenizer, which an export takes along.
+    runtime: folders of the runtime that its pipeline imports.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ProjectRecipe:
     scored: bool = False
     routed: bool = False
     tokenized: bool = False
+    runtime: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,7 @@ def _recipe_context(recipe: Recipe, model: Model, data_class: str) -> ProjectRec
         scored=bool(recipe.train),
         routed=model.family.routed,
         tokenized="tokenizer" in recipe.tiny.get("data", {}),
+        runtime=recipe.runtime,
     )
 
 

@@ -62,6 +62,8 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
         for path, text in template.print_project(context).items()
     }
     others = {**design.files, **_runtime_files()}
+    for folder in context.recipe.runtime:
+        others |= _runtime_files(folder)
     if context.model.own_class:
         others |= rewriting_files()
     if twice := sorted(printed.keys() & others.keys()):
@@ -80,10 +82,10 @@ def rewriting_files() -> dict[str, str]:
     }
 
 
-def _runtime_files() -> dict[str, str]:
-    """Return the files of the runtime, which are the same, byte for byte, in every project."""
-    folder = assets.runtime() / VERBATIM
+def _runtime_files(folder: str = "") -> dict[str, str]:
+    """Return the files of the runtime, or of a folder of it: the same, byte for byte, in every project."""
+    root = assets.runtime()
     return {
-        f"{VERBATIM}/{path.name}": path.read_text(encoding="utf-8")
-        for path in sorted(folder.glob("*.py"))
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted((root / VERBATIM / folder).glob("*.py"))
     }

@@ -58,6 +58,7 @@ class Recipe:
     tiny: section of config.py -> its fields that the tiny preset sets.
     train: further lines of the section `train`.
     packages: further ones that a project needs.
+    runtime: folders of the runtime that its pipeline imports, and only projects like it have.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Recipe:
     tiny: Mapping[str, Mapping[str, Any]]
     train: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    runtime: tuple[str, ...] = ()
 
     def print_files(
         self, template: Template, tokenizer: str, sequence_length: int, routed: bool
@@ -158,7 +160,7 @@ IMAGE = Words(
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("lm", CAUSAL, LM, _text, TINY_TEXT),
+        Recipe("lm", CAUSAL, LM, _text, TINY_TEXT, runtime=("text",)),
         Recipe(
             "seq2seq",
             ENCODER_DECODER,

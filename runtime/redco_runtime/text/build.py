@@ -1,0 +1,122 @@
+"""A source to a folder of shards: by one process, once; the others wait for it."""
+
+import fcntl
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from redco_runtime.errors import UserError, first, listed, writing
+from redco_runtime.progress import PROGRESS
+from redco_runtime.text.shard import Encoder, Job, Contents, read_contents
+from redco_runtime.text.sources import Source
+from redco_runtime.text.worker import make_shards
+
+if TYPE_CHECKING:
+    from redco_runtime.text import TextSettings
+
+VERSION = 1  # of what lies in a folder
+LOOK = 0.5  # seconds between two looks at what another process makes
+
+
+class Builder:
+    """Makes the shards of sources. share: of a source that is held out."""
+
+    def __init__(self, settings: "TextSettings", tokenizer: Any, share: float) -> None:
+        self._settings, self._share, self._encoder = settings, share, Encoder(tokenizer)
+        self._root = Path(settings.token_folder).expanduser()
+
+    def build(self, source: Source) -> Path:
+        """Return the folder of a source's shards, which may have been made before. Raises UserError."""
+        with writing(self._root, option="--token-folder"):
+            folder = self._root / self._key(source)
+            if not (folder / "index.json").exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                with _alone(folder, source.name):
+                    if not (folder / "index.json").exists():
+                        self._make(source, folder)
+        return folder
+
+    def _key(self, source: Source) -> str:
+        """Return the name of a source's folder: a digest of all that decides what is in it."""
+        s = self._settings
+        own = [VERSION, s.text_field, s.sequence_length, s.packing, self._share]
+        content = [own, source.digest(self._root / "files"), self._encoder.identity()]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
+
+    def _make(self, source: Source, folder: Path) -> None:
+        from tqdm import tqdm  # late: redco-new, which has no need of it, imports pipelines
+
+        jobs = self._jobs(source, folder)
+        contents = {job.number: before for job in jobs if (before := read_contents(job))}
+        left = [job for job in jobs if job.number not in contents]
+        sizes = {job.number: sum(part.size for part in job.parts) for job in jobs}
+        bar = {"unit": "B", "unit_scale": True, "dynamic_ncols": True, "disable": None}
+        done = sum(sizes[number] for number in contents)
+        with tqdm(total=sum(sizes.values()), initial=done, desc=source.name, **bar) as shown:
+            for job, one in make_shards(left, self._encoder):
+                PROGRESS.at("the tokens of its data")
+                contents[job.number] = one
+                self._check_bad(source, contents)
+                shown.update(sizes[job.number])
+        self._check_bad(source, contents)
+        in_order = [contents[job.number] for job in jobs]
+        if not sum(one.rows for one in in_order):
+            raise UserError(
+                f"{source.flag}: {source.name} has no text to train on: it is empty, or has less than is held out"
+            )
+        index = {
+            "dtype": self._encoder.dtype,
+            "sequence_length": self._settings.sequence_length,
+            "packed": self._settings.packing == "on",
+            "texts": sum(one.texts for one in in_order),
+            "tokens": sum(one.tokens for one in in_order),
+            "bad": sum((one.bad for one in in_order), []),
+            "rows": [one.rows for one in in_order],
+            "held_out": [one.held_out for one in in_order],
+        }
+        temporary = folder / "index.tmp"
+        temporary.write_text(json.dumps(index))
+        temporary.replace(folder / "index.json")
+
+    def _jobs(self, source: Source, folder: Path) -> list[Job]:
+        s = self._settings
+        options = (s.text_field, s.sequence_length, s.packing, self._share, s.skip_bad_rows)
+        return [
+            Job(str(folder), number, parts, *options)
+            for number, parts in enumerate(source.shards())
+        ]
+
+    def _check_bad(self, source: Source, contents: dict[int, Contents]) -> None:
+        bad = [row for number in sorted(contents) for row in contents[number].bad]
+        if len(bad) > (most := self._settings.skip_bad_rows):
+            count = f"{len(bad)} bad rows" if len(bad) > 1 else "a bad row"
+            title = f"{source.flag}: {source.name} has {count}, and --skip-bad-rows is {most}:"
+            todo = "Mend the file, or leave out so many with --skip-bad-rows."
+            raise UserError(listed(title, first(bad, 8), todo))
+
+
+@contextmanager
+def _alone(folder: Path, name: str) -> Iterator[None]:
+    """Wait until no other process, of this host or of those that share the folder, makes its shards."""
+    with open(folder / "lock", "w") as file:
+        said = False
+        ready = -1
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not said:
+                    print(f"data: waiting for the process that tokenizes {name}", flush=True)
+                said = True
+            if (
+                count := len([*folder.glob("*.json")])
+            ) != ready:  # it goes on, so no deadline is due
+                ready = count
+                PROGRESS.at("the tokens of its data, which another process makes")
+            time.sleep(LOOK)
+        yield

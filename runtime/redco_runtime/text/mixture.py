@@ -1,0 +1,99 @@
+"""Rows of several sources, in the order of a run."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from redco_runtime.contracts import Arrays
+from redco_runtime.errors import UserError
+from redco_runtime.order import permute
+from redco_runtime.text.rows import Rows
+
+# Rows of a run in which each source has exactly its share, in an order of their own: shares are
+# rounded to a ten-thousandth.
+BLOCK = 10_000
+
+
+class Mixture(Sequence[Arrays]):
+    """The rows of all sources end to end, and the order in which a run takes them.
+
+    weights: of the sources, where they have any; an epoch of a source is then its own, and a source may
+    be done several times over while another is not. Without them an epoch has each row of each once.
+    """
+
+    def __init__(self, parts: Sequence[Rows], weights: Sequence[float | None] = ()) -> None:
+        self.parts = parts
+        self._ends = np.cumsum([len(part) for part in parts])
+        shares = [weight for weight in weights if weight is not None]
+        self._quotas = _quotas(shares)  # rows of a block, by source; none without weights
+        self._ends_in_block = np.cumsum(self._quotas)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a row; a list of rows of a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        number = int(np.searchsorted(self._ends, index, side="right"))
+        return self.parts[number][index - (self._ends[number - 1] if number else 0)]
+
+    def order(self, seed: int, start: int, stop: int) -> np.ndarray:
+        """Return the indices of the rows at the places `start` to `stop - 1` of a run: int64."""
+        places = np.arange(start, stop)
+        if not len(self._quotas):
+            return _epochs(seed, 0, len(self), places)
+        blocks, slots = np.divmod(places, BLOCK)
+        indices = np.empty(len(places), np.int64)
+        for block in np.unique(blocks):
+            now = blocks == block
+            indices[now] = self._in_block(seed, int(block), slots[now])
+        return indices
+
+    def _in_block(self, seed: int, block: int, slots: np.ndarray) -> np.ndarray:
+        """Return the indices of the rows in some slots of a block."""
+        # Which source a slot is of, and how many of its rows come before it in the run.
+        numbers_all = np.searchsorted(self._ends_in_block, _shuffled_block(seed, block), "right")
+        places = np.empty(BLOCK, np.int64)
+        for number, quota in enumerate(self._quotas):
+            places[numbers_all == number] = block * quota + np.arange(quota)
+        numbers, places = numbers_all[slots], places[slots]
+        indices = np.empty(len(slots), np.int64)
+        for number in np.unique(numbers):
+            now = numbers == number
+            rows = _epochs(seed, int(number) + 2, len(self.parts[number]), places[now])
+            indices[now] = rows + self._ends[number] - len(self.parts[number])
+        return indices
+
+
+@lru_cache(maxsize=2)
+def _shuffled_block(seed: int, block: int) -> np.ndarray:
+    return permute(np.arange(BLOCK), BLOCK, seed, block, 1)
+
+
+def _epochs(seed: int, stream: int, size: int, places: np.ndarray) -> np.ndarray:
+    """Return which of `size` rows stand at `places` of epochs laid end to end."""
+    epochs, offsets = np.divmod(places, size)
+    indices = np.empty(len(places), np.int64)
+    for epoch in np.unique(epochs):
+        now = epochs == epoch
+        indices[now] = permute(offsets[now], size, seed, int(epoch), stream)
+    return indices
+
+
+def _quotas(weights: Sequence[float]) -> np.ndarray:
+    """Return how many rows of a block each source has: its share, rounded by the largest remainders."""
+    exact = BLOCK * np.array(weights, np.float64) / sum(weights)
+    quotas = np.floor(exact).astype(np.int64)
+    rest = np.argsort(quotas - exact, kind="stable")[: BLOCK - quotas.sum()]
+    quotas[rest] += 1
+    if not quotas.all():
+        least = sum(weights) / BLOCK
+        raise UserError(
+            f"--data: a weight of {min(weights):g} is too small beside the others: {least:g} at least"
+        )
+    return quotas

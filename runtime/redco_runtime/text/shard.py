@@ -1,0 +1,165 @@
+"""A shard: the tokens of some parts of a source, and the rows that lie in them.
+
+NUMBER.tokens has ids, end to end; NUMBER.pieces.npy (P, 2) the first token and the length of each
+piece, by rows; NUMBER.rows.npy where each row ends in them, held-out rows after the others. What
+NUMBER.json says is written last: where it is, all is.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from redco_runtime.text.formats import Bad, Part, Text, read_part
+from redco_runtime.text.packing import best_fit, cut, hold_out, one_a_row
+
+BATCH = 2**20  # characters that are tokenized at once: what a process holds is some times that
+
+
+class Encoder:
+    """Texts to ids, by a Hugging Face tokenizer.
+
+    begin, end: ids that a document begins and ends with: what the tokenizer adds, or its end of text.
+    dtype: of the ids in a file.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._bytes = type(tokenizer).__name__ == "ByT5Tokenizer"
+        (bare,), framed = self._encode(["a"]), tokenizer("a")["input_ids"]
+        start = framed.index(bare[0])
+        self.begin, self.end = framed[:start], framed[start + len(bare) :]
+        if not self.end and tokenizer.eos_token_id is not None:
+            self.end = [tokenizer.eos_token_id]
+        self.dtype = "uint16" if len(tokenizer) <= 2**16 else "uint32"
+
+    def __call__(self, texts: list[str]) -> list[np.ndarray]:
+        """Return the ids of each text, without `begin` and `end`."""
+        return [np.asarray(ids, self.dtype) for ids in self._encode(texts)]
+
+    def _encode(self, texts: list[str]) -> Any:
+        if self._bytes:  # which is a loop over characters in Python
+            offset = self._tokenizer.offset
+            return [np.frombuffer(t.encode(), np.uint8).astype(np.uint16) + offset for t in texts]
+        options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
+        return self._tokenizer(texts, add_special_tokens=False, **options)["input_ids"]
+
+    def identity(self) -> list[str]:
+        """Return what stands for the tokenizer: texts become the same ids where it is the same."""
+        own = self._tokenizer
+        whole = (
+            own.backend_tokenizer.to_str()
+            if own.is_fast
+            else json.dumps(own.get_vocab(), sort_keys=True)
+        )
+        return [type(own).__name__, whole, repr([self.begin, self.end, own.all_special_tokens])]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A shard to make: its parts, and where; the other fields are those of TextSettings."""
+
+    folder: str
+    number: int
+    parts: Sequence[Part]
+    text_field: str
+    sequence_length: int
+    packing: str
+    held_out: float
+    skip_bad_rows: int
+
+    def path(self, kind: str) -> Path:
+        """Return the path of one of its files."""
+        return Path(self.folder, f"{self.number:05d}.{kind}")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a shard has. rows: those to train on; held_out: the others; bad: "FILE, line N WHY"."""
+
+    rows: int
+    held_out: int
+    texts: int
+    tokens: int
+    bad: list[str]
+
+
+def read_contents(job: Job) -> Contents | None:
+    """Return what a shard has that was made before; None where it was not."""
+    try:
+        return Contents(**json.loads(job.path("json").read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def make_shard(job: Job, encoder: Encoder) -> Contents:
+    """Write a shard. Where more rows than it may are bad, only say which. Raises UserError."""
+    bad: list[str] = []
+    partial = job.path("tokens.tmp")
+    with open(partial, "wb") as file:
+        lengths, texts = _write_tokens(file, job, encoder, bad)
+    if len(bad) > job.skip_bad_rows:
+        partial.unlink()
+        return Contents(0, 0, 0, 0, bad)
+    partial.replace(job.path("tokens"))
+    pieces = cut(lengths, job.sequence_length)
+    chosen = hold_out(pieces, job.held_out, job.number)
+    orders, ends, counts, before = [], [], [], 0
+    for part in (np.flatnonzero(~chosen), np.flatnonzero(chosen)):
+        own = pieces.lengths[part]
+        packed = best_fit(own, job.sequence_length) if job.packing == "on" else one_a_row(own)
+        orders.append(part[packed[0]])
+        ends.append(packed[1] + before)
+        counts.append(len(packed[1]))
+        before += len(part)
+    order = np.concatenate(orders)
+    np.save(job.path("pieces.npy"), np.stack([pieces.starts[order], pieces.lengths[order]], axis=1))
+    np.save(job.path("rows.npy"), np.concatenate([[0], *ends]).astype(np.int64))
+    contents = Contents(counts[0], counts[1], texts, int(lengths.sum()), bad)
+    temporary = job.path("json.tmp")
+    temporary.write_text(json.dumps(asdict(contents)))
+    temporary.replace(job.path("json"))
+    return contents
+
+
+def _write_tokens(file: Any, job: Job, encoder: Encoder, bad: list[str]) -> tuple[np.ndarray, int]:
+    """Write the ids of a shard; return how many each document has, and how many documents end in it."""
+    begin, end = (np.array(ids, encoder.dtype) for ids in (encoder.begin, encoder.end))
+    lengths: list[int] = []
+    length = ended = 0  # tokens of the document that goes on; documents
+    for batch in _batches(job, bad):
+        for ids, text in zip(encoder([text.text for text in batch]), batch, strict=True):
+            if len(ids) and not length:
+                begin.tofile(file)
+                length = len(begin)
+            ids.tofile(file)
+            length += len(ids)
+            if text.ends is not None and length:
+                if text.ends:
+                    end.tofile(file)
+                    ended += 1
+                lengths.append(length + len(end) * text.ends)
+                length = 0
+    return np.array(lengths, np.int64), ended
+
+
+def _batches(job: Job, bad: list[str]) -> Iterator[list[Text]]:
+    """Yield the texts of a shard, about BATCH characters at a time; put the rows that are none into `bad`."""
+    batch: list[Text] = []
+    size = 0
+    for part in job.parts:
+        for item in read_part(part, job.text_field):
+            if isinstance(item, Bad):
+                bad.append(f"{item.where} {item.why}")
+                if len(bad) > job.skip_bad_rows:
+                    return
+                continue
+            batch.append(item)
+            size += len(item.text)
+            if size >= BATCH:
+                yield batch
+                batch, size = [], 0
+    yield batch

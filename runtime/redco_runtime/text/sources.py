@@ -1,0 +1,118 @@
+"""What `--data` names: files and data sets, with weights; and the parts that they are read in."""
+
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from redco_runtime.errors import UserError, few
+from redco_runtime.text.formats import FORMATS, Part, format_of
+
+# Bytes of a shard, the unit that one process makes: a thousand of them are 64 GB, and what a killed
+# build makes again is seconds.
+SHARD = 2**26
+
+
+@dataclass(frozen=True)
+class Source:
+    """An argument of --data.
+
+    flag: the one that names it, for messages.
+    name: as it was written, without its weight.
+    files: their paths, sorted; of a data set, its name alone.
+    weight: its share of the rows, relative to the others; None: as many as it has.
+    """
+
+    flag: str
+    name: str
+    files: tuple[str, ...]
+    weight: float | None
+
+    def shards(self) -> list[list[Part]]:
+        """Return its parts, in order, by the shard that they go into. Raises UserError."""
+        shards: list[list[Part]] = []
+        room = 0
+        for file in self.files:
+            for part in FORMATS[format_of(file)].split(file):
+                if room <= 0:
+                    shards.append([])
+                    room = SHARD
+                shards[-1].append(part)
+                room -= part.size
+        return shards
+
+    def digest(self, folder: Path) -> str:
+        """Return a digest of its content; `folder` remembers those of files that do not change."""
+        with ThreadPoolExecutor() as pool:
+            return _digest_of([*pool.map(lambda file: _content(file, folder), self.files)])
+
+
+def parse_sources(flag: str, names: Sequence[str]) -> list[Source]:
+    """Return the sources that the arguments of a flag name: PATTERN or hf:NAME[:SPLIT], with =WEIGHT or not.
+
+    Raises UserError for what is not there, empty, or weighed beside something that is not.
+    """
+    sources = [_parse(flag, name) for name in names]
+    without = [source.name for source in sources if source.weight is None]
+    if 0 < len(without) < len(sources):
+        raise UserError(f"{flag}: {few(without)}: give a weight, =0.5, to all of them or to none")
+    return sources
+
+
+def _parse(flag: str, text: str) -> Source:
+    name, _, tail = text.rpartition("=")
+    weight: float | None = None
+    try:
+        weight = float(tail) if name else None
+    except ValueError:
+        pass
+    if weight is None:
+        name = text
+    elif not 0 < weight < float("inf"):
+        raise UserError(f"{flag}: {text}: give a weight above 0")
+    if name.startswith("hf:"):
+        return Source(flag, name, (name,), weight)
+    files = sorted(glob.glob(os.path.expanduser(name), recursive=True))
+    if not files:
+        raise UserError(f"{flag}: {name}: there is no such file")
+    for file in files:
+        if os.path.isdir(file):
+            raise UserError(
+                f"{flag}: {file} is a folder: name its files, as '{file}/*.jsonl', or, if datasets "
+                f"reads it, hf:{file}"
+            )
+        if not os.access(file, os.R_OK):
+            raise UserError(f"{flag}: {file} cannot be read: mend its rights")
+        if not os.path.getsize(file):
+            raise UserError(f"{flag}: {file} is empty: leave it out")
+    return Source(flag, name, tuple(files), weight)
+
+
+def _content(file: str, folder: Path) -> str:
+    """Return a digest of what a file holds: read again only where its size or its time changed."""
+    if file.startswith("hf:"):
+        return FORMATS["hf"].content(file)
+    stat, path = os.stat(file), os.path.abspath(file)
+    note = folder / f"{_digest_of(path)}.json"
+    seen = [path, stat.st_size, stat.st_mtime_ns, stat.st_ino]
+    try:
+        *before, digest = json.loads(note.read_text())
+        if before == seen:
+            return str(digest)
+    except (OSError, ValueError):
+        pass
+    with open(file, "rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = note.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text(json.dumps([*seen, digest]))
+    temporary.replace(note)
+    return digest
+
+
+def _digest_of(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:32]

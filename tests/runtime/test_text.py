@@ -1,0 +1,219 @@
+"""Texts that --data names: read, tokenized once, packed, mixed in an order that is a function of (seed, place)."""
+
+import json
+import os
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from redco_runtime.errors import UserError
+from redco_runtime.text import formats, packing, sources, text_examples
+from redco_runtime.text import build as building
+
+S = 16
+
+
+class Letters:
+    """A tokenizer: an id a byte, and 1 ends a text."""
+
+    eos_token_id, is_fast, all_special_tokens = 1, False, ()
+
+    def __len__(self):
+        return 256
+
+    def get_vocab(self):
+        return {}
+
+    def __call__(self, texts, add_special_tokens=True, **_):
+        if isinstance(texts, str):
+            return {"input_ids": [*texts.encode()]}
+        return {"input_ids": [[*text.encode()] for text in texts]}
+
+
+def read(tmp_path, *data, tokenizer=None, **changes):
+    settings = {
+        "data": data,
+        "held_out_data": (),
+        "held_out": 0.1,
+        "text_field": "text",
+        "packing": "on",
+        "skip_bad_rows": 0,
+        "token_folder": str(tmp_path / "tokens"),
+        "sequence_length": S,
+    }
+    return text_examples(SimpleNamespace(**settings | changes), tokenizer or Letters())
+
+
+def write(path, *texts):
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return str(path)
+
+
+def texts_of(*parts):
+    """The pieces of documents in rows, sorted."""
+    pieces = []
+    for row in (row for rows in parts for row in rows):
+        alone = np.arange(S) <= row["mask"].nonzero()[0].max(initial=0)
+        segments = row.get("segments", alone.astype(int))
+        for segment in range(1, segments.max() + 1):
+            pieces.append(bytes(row["input_ids"][segments == segment].tolist()))
+    return sorted(pieces)
+
+
+WORDS = ["ab" * (i % 11 + 1) for i in range(200)]
+
+
+@pytest.mark.parametrize("way", ["on", "off"])
+def test_rows_have_each_text_once_whole_or_cut(tmp_path, way):
+    path = write(tmp_path / "a.jsonl", *WORDS, "", "x" * 40)
+    train, held_out = read(tmp_path, path, packing=way)
+    documents = [text.encode() + b"\1" for text in [*WORDS, "x" * 40]]
+    pieces = [text[at : at + S] for text in documents for at in range(0, len(text), S)]
+    assert texts_of(train, held_out) == sorted(pieces)
+    assert len(held_out) and (len(train) + len(held_out) == len(pieces)) == (way == "off")
+    assert ("segments" in train[0]) == (way == "on")
+
+
+def test_the_first_token_of_a_text_and_padding_are_not_learned(tmp_path):
+    train, _ = read(tmp_path, write(tmp_path / "a.jsonl", *WORDS), held_out=0.0)
+    for row in train:
+        begins = np.diff(row["segments"], prepend=0) != 0
+        np.testing.assert_array_equal(row["mask"], (row["segments"] > 0) & ~begins)
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_packing_leaves_little_room(size):
+    lengths = 1 + np.random.default_rng(size).integers(0, size, 5000)
+    order, ends = packing.best_fit(lengths, size)
+    assert sorted(order) == [*range(5000)]
+    rows = np.add.reduceat(lengths[order], [0, *ends[:-1]])
+    assert rows.max() <= size and rows.sum() == lengths.sum()
+    assert 1 - rows.mean() / size < 0.02
+
+
+def test_a_book_is_held_out_in_stretches():
+    pieces = packing.cut(np.array([5000 * S + 1, 3]), S)
+    chosen = packing.hold_out(pieces, 0.05, 0)
+    assert 0.03 < chosen.mean() < 0.07
+    turns = np.flatnonzero(np.diff(chosen.astype(int)))
+    assert ((turns + 1)[turns < 4999] % packing.STRETCH == 0).all() and len(turns) > 20
+
+
+@pytest.mark.parametrize("size", [7, 50, 10**6])
+def test_parts_of_a_file_have_its_lines_once(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(formats, "RANGE", size)
+    monkeypatch.setattr(formats, "BLOCK", 5)
+    text = "".join(f"{'é' * (i % 9)}{i}\n" for i in range(60)) + "the end"
+    (tmp_path / "a.txt").write_text(text)
+    write(tmp_path / "a.jsonl", *WORDS)
+    parts = formats.FORMATS["text"].split(str(tmp_path / "a.txt"))
+    items = [[*formats.read_part(part, "")] for part in parts]
+    assert "".join(item.text for part in items for item in part) == text
+    assert [item.ends for part in items for item in part if item.ends is not None].count(True) == 1
+    parts = formats.FORMATS["json"].split(str(tmp_path / "a.jsonl"))
+    assert [item.text for part in parts for item in formats.read_part(part, "text")] == WORDS
+
+
+def test_a_mixture_has_its_shares_and_whole_epochs(tmp_path):
+    a, b = (
+        write(tmp_path / f"{name}.jsonl", *WORDS[: n * 20]) for name, n in (("a", 10), ("b", 3))
+    )
+    train, _ = read(tmp_path, f"{a}=3", f"{b}=1")
+    first = len(train.parts[0])
+    order = train.order(5, 0, 20_000)
+    assert (order < first).sum() == 15_000  # exactly
+    for rows, start in ((order[order < first], 0), (order[order >= first], first)):
+        size = len(train.parts[start > 0])
+        epochs = rows[: len(rows) // size * size].reshape(-1, size)
+        assert (np.sort(epochs) == start + np.arange(size)).all()
+        assert len(np.unique(epochs, axis=0)) == len(epochs)
+    np.testing.assert_array_equal(train.order(5, 9_990, 10_020), order[9_990:10_020])
+    assert (train.order(6, 0, 50) != order[:50]).any()
+    train, _ = read(tmp_path, a, b)
+    assert sorted(train.order(5, len(train), 2 * len(train))) == [*range(len(train))]
+
+
+def test_a_source_is_tokenized_once_and_again_where_it_changes(tmp_path, monkeypatch):
+    calls = []
+    make = building.make_shards
+    monkeypatch.setattr(
+        building, "make_shards", lambda jobs, e: calls.append(len(jobs)) or make(jobs, e)
+    )
+    path = write(tmp_path / "a.jsonl", *WORDS)
+    one = texts_of(*read(tmp_path, path))
+    os.utime(path)  # the same content
+    assert texts_of(*read(tmp_path, path)) == one and calls == [1]
+    write(tmp_path / "a.jsonl", *WORDS, "new")
+    assert texts_of(*read(tmp_path, path)) != one and calls == [1, 1]
+    read(tmp_path, path, sequence_length=8)
+    assert calls == [1, 1, 1]
+
+
+def test_a_build_goes_on_where_it_was_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "RANGE", 500)
+    monkeypatch.setattr(sources, "SHARD", 1000)
+    path = write(tmp_path / "a.jsonl", *WORDS)
+    made, make = [], building.make_shards
+
+    def killed(jobs, encoder):
+        for job in jobs[: None if made else 2]:
+            made.append(job.number)
+            yield from make([job], encoder)
+        if len(made) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(building, "make_shards", killed)
+    with pytest.raises(KeyboardInterrupt):
+        read(tmp_path, path)
+    train, held_out = read(tmp_path, path)
+    assert made == [*range(len(made))] and len(made) > 3
+    monkeypatch.undo()
+    assert texts_of(train, held_out) == texts_of(*read(tmp_path / "again", path))
+
+
+BAD = {
+    "a line": ("not JSON", "is not JSON: "),
+    "a list": ("[1]", "is a list, and not an object with 'text'"),
+    "a key": ('{"words": "a"}', "has no 'text', but words: --text-field names another"),
+    "a type": ('{"text": 3}', "has the value 3 in 'text', and no text"),
+    "half a pair": ('{"text": "\\ud800"}', "has half a surrogate pair in 'text'"),
+}
+
+
+@pytest.mark.parametrize("line, message", BAD.values(), ids=BAD)
+def test_a_bad_row_is_named_by_file_and_line(tmp_path, line, message):
+    path = write(tmp_path / "a.jsonl", *WORDS[:7])
+    with open(path, "a") as file:
+        file.write(f"\n{line}\n" + json.dumps({"text": "last"}) + "\n")
+    with pytest.raises(UserError) as error:
+        read(tmp_path, path)
+    text = str(error.value)
+    assert f"--data: {path} has a bad row, and --skip-bad-rows is 0:" in text
+    assert f"{path}, line 9 {message}" in text and text.endswith("with --skip-bad-rows.")
+    train, held_out = read(tmp_path, path, skip_bad_rows=1)
+    assert b"last\1" in b"".join(texts_of(train, held_out))
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "latin.txt").write_bytes(b"good\nbad \xe9t\xe9\n")
+    (tmp_path / "blank.jsonl").write_text("\n\n")
+    path = write(tmp_path / "a.jsonl", "a")
+    cases = {
+        "empty.txt": "empty.txt is empty: leave it out",
+        "none-*.txt": "none-*.txt: there is no such file",
+        ".": "is a folder: name its files",
+        "latin.txt": "latin.txt, line 2 is not UTF-8: convert or unpack the file",
+        "blank.jsonl": "blank.jsonl has no text to train on",
+    }
+    for name, message in cases.items():
+        with pytest.raises(UserError) as error:
+            read(tmp_path, str(tmp_path / name))
+        assert message in str(error.value) and str(error.value).startswith("--data: ")
+    for data, message in {
+        (f"{path}=0.5", path): "give a weight, =0.5, to all of them or to none",
+        (f"{path}=0",): "give a weight above 0",
+        (f"{path}=1", f"{path}=1e-6"): "a weight of 1e-06 is too small beside the others",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            read(tmp_path, *data)

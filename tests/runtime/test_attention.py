@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime import attention as module
 from redco_runtime.activations import layouts
-from redco_runtime.attention import attention
+from redco_runtime.attention import attention, text_positions
 from redco_runtime.flops import training_flops
 from redco_runtime.kernels import KERNELS, Kernel, Rule
 from redco_runtime.mesh import make_mesh
@@ -232,3 +232,12 @@ def test_a_kernel_counts_as_the_formula(route):
     steps = SimpleNamespace(loss=loss, state=SimpleNamespace(model=(q, k, v)))
     route("tpu")
     assert training_flops(steps, {}) == 3 * 2 * (2 * B * N * 128 * 128 * H)
+
+
+def test_positions_begin_anew_with_each_text_of_a_row():
+    segments = jnp.array(
+        [[1, 1, 1, 2, 2, 3, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0], [7, 5, 5, 5, 5, 5, 5, 1]]
+    )
+    ours = text_positions(8, segments).tolist()
+    assert ours == [[0, 1, 2, 0, 1, 0, 0, 1], [*range(8)], [0, 0, 1, 2, 3, 4, 5, 0]]
+    assert text_positions(3, None).tolist() == [[0, 1, 2]]

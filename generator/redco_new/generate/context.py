@@ -31,25 +31,25 @@ class ProjectRecipe:
     """What is trained, and how a project speaks of it.
 
     data_class: Python, the section `data` of config.py.
+    data_guide: Markdown, a section of the README; "" for none.
     train_lines: further lines of the section `train`.
     tiny: section of config.py -> its value in the preset `tiny`, as Python.
     continues: whether a prediction goes on where the prompt ends.
     scored: whether held-out examples are scored, and best checkpoints kept.
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
     tokenized: whether the data has a tokenizer, which an export takes along.
-    runtime: folders of the runtime that its pipeline imports.
     """
 
     name: str
     words: Words
     data_class: str
     tiny: Mapping[str, str]
+    data_guide: str = ""
     train_lines: tuple[str, ...] = ()
     continues: bool = False
     scored: bool = False
     routed: bool = False
     tokenized: bool = False
-    runtime: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

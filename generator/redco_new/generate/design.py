@@ -23,6 +23,7 @@ class Design:
     record: the model, for the manifest; None for an own class.
     stateful: whether a call may change or draw more than its parameters.
     packages: what its code imports besides the packages of every project, as pip has them.
+    runtime: folders of the runtime that its code imports, and other projects do not have.
     notes: what its user should know.
     tiny: makes the loss of the preset tiny of an own class, if its sizes are others.
     """
@@ -35,6 +36,7 @@ class Design:
     record: Mapping[str, Any] | None = None
     stateful: bool = False
     packages: Sequence[str] = ()
+    runtime: Sequence[str] = ()
     notes: Sequence[str] = ()
     tiny: Callable[[], Program] | None = None
 

@@ -31,16 +31,17 @@ def read_family(request: Request, template: Template) -> Design:
     length = _sequence_length(request, model)
     texts = model.print_files(template, request.package)
     texts |= recipe.print_files(template, model.tokenizer, length, model.family.routed)
-    data_class = texts.pop("data.py")
+    data_class, guide = texts.pop("data.py"), texts.pop("data.md", "")
     files = package_files(request, texts)
     return Design(
         request,
         _model_context(request, model),
-        _recipe_context(recipe, model, data_class),
+        _recipe_context(recipe, model, data_class, guide),
         files,
         lambda: _program(request, model, recipe, files, length),
         record(model, *key),
         packages=(*recipe.packages, f"transformers>={TRANSFORMERS}"),
+        runtime=recipe.runtime,
         notes=_notes(request, model),
     )
 
@@ -67,18 +68,18 @@ def _model_context(request: Request, model: Model) -> ProjectModel:
     )
 
 
-def _recipe_context(recipe: Recipe, model: Model, data_class: str) -> ProjectRecipe:
+def _recipe_context(recipe: Recipe, model: Model, data_class: str, guide: str) -> ProjectRecipe:
     return ProjectRecipe(
         name=recipe.name,
         words=recipe.words,
         data_class=data_class,
+        data_guide=guide and f"{guide}\n",
         tiny=_tiny_preset(recipe, model),
         train_lines=recipe.train,
         continues=recipe.name == "lm",
         scored=bool(recipe.train),
         routed=model.family.routed,
         tokenized="tokenizer" in recipe.tiny.get("data", {}),
-        runtime=recipe.runtime,
     )
 
 

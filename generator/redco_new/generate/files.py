@@ -62,7 +62,7 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
         for path, text in template.print_project(context).items()
     }
     others = {**design.files, **_runtime_files()}
-    for folder in context.recipe.runtime:
+    for folder in design.runtime:
         others |= _runtime_files(folder)
     if context.model.own_class:
         others |= rewriting_files()

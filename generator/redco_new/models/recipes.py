@@ -73,7 +73,8 @@ class Recipe:
     def print_files(
         self, template: Template, tokenizer: str, sequence_length: int, routed: bool
     ) -> dict[str, str]:
-        """Return the texts of "pipeline.py" and of "data.py", the section `data` of config.py.
+        """Return the texts of "pipeline.py", of "data.py", the section `data` of config.py, and of
+        "data.md", a section of the README, where it has one.
 
         Raises RedcoError.
         """
@@ -128,7 +129,7 @@ LM = Words(
     sample="a sample of text",
     prompt='"The "',
     predicts="continues a prompt",
-    data=_FILES,
+    data="`--data 'texts/*.jsonl'`, see below, or change `examples` in `pipeline.py`",
 )
 MLM = Words(
     learns=_MANUAL,

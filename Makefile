@@ -56,7 +56,7 @@ kills: $(INSTALLED)  ## kill a run 50 times, and compare its end with an undistu
 faults: $(INSTALLED)  ## rewrite the table of what a run does under each fault: ten minutes
 	PYTHONPATH=tests:generator:runtime $(BIN)/python -m survival.faults
 
-perf: $(COMPILERS)  ## rewrite the table of how near compiled steps are to the machine's limit: twenty minutes
+perf: $(COMPILERS)  ## rewrite the table of how near compiled steps are to the machine's limit: ten minutes
 	PYTHONPATH=tests $(BIN)/python -m compiled.performance
 
 # Apart from the environment, and before it on the path: transformers 4.57 has Flax classes, 5 has none.

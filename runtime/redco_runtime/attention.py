@@ -9,6 +9,7 @@ H head dim, C blocks of P queries.
 """
 
 import functools
+import itertools
 import sys
 
 import jax
@@ -20,6 +21,9 @@ from redco_runtime.kernels import KERNELS, SAVED_AS, Arrays, Rule, run_kernel
 # Queries at a time of XLA's on an accelerator: S x T scores never lie in its memory at once.
 # As many as the TPU's kernel takes.
 BLOCK = 512
+# Parts of a causal text, whose queries have to do with the keys up to their part's end alone: 5/8 of
+# all scores. Eight parts would leave 9/16, and make twice the program.
+PARTS = 4
 
 
 def attention(
@@ -61,9 +65,11 @@ def attention(
             return run_kernel(kernel, layout, rule, q_BSNH, k_BTKH, v_BTKH, arrays)
         except NotImplementedError as limit:
             _say(f"attention: XLA's, slower than {kernel.title}, which does not do this: {limit}")
-    start = 0 if start is None else start
-    size = BLOCK if kernel else q_BSNH.shape[1]
-    o_BSNH = _in_blocks(size, rule, q_BSNH, k_BTKH, v_BTKH, start, bias_1NST, arrays)
+    ids_BS = arrays.get("segments_BS")
+    if kernel:
+        o_BSNH = _in_parts(rule, q_BSNH, k_BTKH, v_BTKH, start, ids_BS, bias_1NST, arrays)
+    else:
+        o_BSNH = _formula(rule, start or 0, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays)
     return lay_out(o_BSNH, SAVED_AS)
 
 
@@ -85,13 +91,25 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _in_blocks(size, rule, q_BSNH, k_BTKH, v_BTKH, start, bias_1NST, arrays: Arrays) -> jax.Array:
-    """Return o_BSNH by the formula, for at most `size` queries at a time, and again going backward."""
+def _in_parts(rule, q_BSNH, k_BTKH, v_BTKH, start, ids_BS, bias_1NST, arrays: Arrays) -> jax.Array:
+    """Return o_BSNH by the formula: a causal text in PARTS, if no cache comes before it."""
+    S, T = q_BSNH.shape[1], k_BTKH.shape[1]
+    text = rule.causal and start is None
+    parts = min(PARTS, -(-S // BLOCK)) if text else 1
+    outputs = []
+    for first, end in itertools.pairwise(S * i // parts for i in range(parts + 1)):
+        q, (k, v) = q_BSNH[:, first:end], (x[:, : end if text else T] for x in (k_BTKH, v_BTKH))
+        ids = None if ids_BS is None else ids_BS[:, first:end]
+        bias = None if bias_1NST is None else bias_1NST[:, :, first:end, : k.shape[1]]
+        near = {name: x[:, : k.shape[1]] if x.ndim else x for name, x in arrays.items()}
+        outputs.append(_in_blocks(rule, q, k, v, first if text else start or 0, ids, bias, near))
+    return jnp.concatenate(outputs, axis=1)
+
+
+def _in_blocks(rule, q_BSNH, k_BTKH, v_BTKH, start, ids_BS, bias_1NST, arrays: Arrays) -> jax.Array:
+    """Return o_BSNH by the formula, for at most BLOCK queries at a time, and again going backward."""
     S = q_BSNH.shape[1]
-    blocks = -(-S // size)
-    ids_BS = arrays.get("segments_BS")
-    if blocks == 1:
-        return _formula(rule, start, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays)
+    blocks = -(-S // BLOCK)
     size = -(-S // blocks)  # equal blocks: less padding than full ones and a rest
 
     def cut(x, dim):
@@ -101,13 +119,15 @@ def _in_blocks(size, rule, q_BSNH, k_BTKH, v_BTKH, start, bias_1NST, arrays: Arr
         x = jnp.pad(x, [(0, blocks * size - S if i == dim else 0) for i in range(x.ndim)])
         return jnp.moveaxis(x.reshape(*x.shape[:dim], blocks, size, *x.shape[dim + 1 :]), dim, 0)
 
+    @functools.partial(jax.checkpoint, prevent_cse=False)
     def block(parts):
         first, q_BPNH, ids_BP, bias_1NPT = parts
         return _formula(rule, first, q_BPNH, k_BTKH, v_BTKH, ids_BP, bias_1NPT, arrays)
 
+    if blocks == 1:
+        return block((start, q_BSNH, ids_BS, bias_1NST))
     first_C = start + size * jnp.arange(blocks)
-    parts = (first_C, cut(q_BSNH, 1), cut(ids_BS, 1), cut(bias_1NST, 2))
-    o_CBPNH = jax.lax.map(jax.checkpoint(block, prevent_cse=False), parts)
+    o_CBPNH = jax.lax.map(block, (first_C, cut(q_BSNH, 1), cut(ids_BS, 1), cut(bias_1NST, 2)))
     return jnp.moveaxis(o_CBPNH, 0, 1).reshape(-1, blocks * size, *q_BSNH.shape[2:])[:, :S]
 
 
@@ -120,16 +140,31 @@ def _formula(rule, start, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays: Arr
         )
     if bias_1NST is not None:
         raise NotImplementedError("attention: a cap and a bias at once: no model has both")
+    # In the order of the products, so that nothing moves S x T scores.
     q_BSKGH = q_BSNH.reshape(*q_BSNH.shape[:2], k_BTKH.shape[2], -1, q_BSNH.shape[3])
-    scores_BKGST = jnp.einsum(
-        "bskgh,btkh->bkgst", q_BSKGH, k_BTKH, preferred_element_type=jnp.float32
-    )
+    scores_BKGST = _products(q_BSKGH.transpose(0, 2, 3, 1, 4), k_BTKH.swapaxes(1, 2))
     scores_BKGST = rule.cap * jnp.tanh(scores_BKGST * (rule.scale / rule.cap))
     if mask_B1ST is not None:
         lowest = jnp.finfo(jnp.float32).min
         scores_BKGST = jnp.where(mask_B1ST[:, None], scores_BKGST, lowest)
     weights_BKGST = jax.nn.softmax(scores_BKGST).astype(v_BTKH.dtype)
-    return jnp.einsum("bkgst,btkh->bskgh", weights_BKGST, v_BTKH).reshape(q_BSNH.shape)
+    o_BKGSH = jnp.einsum("bkgst,bkth->bkgsh", weights_BKGST, v_BTKH.swapaxes(1, 2))
+    return o_BKGSH.transpose(0, 3, 1, 2, 4).reshape(q_BSNH.shape)
+
+
+@jax.custom_vjp
+def _products(q_BKGSH: jax.Array, k_BKTH: jax.Array) -> jax.Array:
+    """Return scores_BKGST in float32. Their gradients go into products in the dtype of the queries."""
+    return jnp.einsum("bkgsh,bkth->bkgst", q_BKGSH, k_BKTH, preferred_element_type=jnp.float32)
+
+
+def _pull_products(arrays: tuple[jax.Array, jax.Array], grads: jax.Array):
+    (q_BKGSH, k_BKTH), grads_BKGST = arrays, grads.astype(arrays[0].dtype)
+    dq_BKGSH = jnp.einsum("bkgst,bkth->bkgsh", grads_BKGST, k_BKTH)
+    return dq_BKGSH, jnp.einsum("bkgst,bkgsh->bkth", grads_BKGST, q_BKGSH)
+
+
+_products.defvjp(lambda q, k: (_products(q, k), (q, k)), _pull_products)
 
 
 def _seen(rule: Rule, start, S: int, T: int, ids_BS, arrays: Arrays) -> jax.Array | None:

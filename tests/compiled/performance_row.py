@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from collections import Counter
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -26,35 +26,32 @@ from compiled.train_step import Compiled, compile_train
 def compile_row(row: Row, folder: Path, length: int) -> Compiled:
     """Compile the step of a row with texts of `length` tokens."""
     devices = devices_of(row.target, prod(row.mesh.values()))
-    return compile_train(folder, devices, row.mesh, row.rows, length, {})
+    sizes = {"remat": row.remat} if row.remat else {}
+    return compile_train(folder, devices, row.mesh, row.rows, length, sizes)
 
 
 def measure(row: Row, folder: Path) -> dict[str, Any]:
     """Return the record of a row, by the names of performance.COLUMNS."""
     step = compile_row(row, folder, row.length)
     count = prod(row.mesh.values())
-    sent = {"all-gather": 0, "reduce-scatter": 0}
-    for one in collectives(step.text, count):
-        sent[one.kind] = sent.get(one.kind, 0) + one.runs * one.bytes
     cost = bound(step.text, count, H100, row.length)
-    if row.length in asdict(step.model).values():
+    if cost["squares"]:
         cost["squares"] = bound_of_squares(row, folder, count)
-    record = {
-        "peak": step.peak / 2**30,
-        "squares": cost["squares"] / 1e9,
-        "gathered": sent["all-gather"] / 1e9,
-        "scattered": sent["reduce-scatter"] / 1e9,
-    }
+    record = {"peak": step.peak / 2**30, "squares": cost["squares"] / 1e9}
     if row.target == "h100":
         flops = model_flops(step, row) / count
         seconds = max(cost["seconds"], cost["link"])
         record |= {"bound": flops / H100.flops / seconds, "ratio": cost["flops"] / flops}
         record |= {"waited": 1000 * cost["exposed"]}
+        sent = Counter()
+        for one in collectives(step.text, count):
+            sent[one.kind] += one.runs * one.bytes
+        record |= {"gathered": sent["all-gather"] / 1e9, "scattered": sent["reduce-scatter"] / 1e9}
     return record
 
 
 def bound_of_squares(row: Row, folder: Path, count: int) -> float:
-    """Return the bytes of S x S at a length that no width of the model has."""
+    """Return the bytes of S x S at another length: one of the two may be a width of the model."""
     other = row.length + 128
     return bound(compile_row(row, folder, other).text, count, H100, other)["squares"]
 

@@ -1,10 +1,23 @@
 """The committed table of performance, against a row that is compiled anew."""
 
 import pytest
-from compiled.performance import COLUMNS, ROWS, TABLE, cells_of, measure, read
+from compiled.performance import COLUMNS, GOAL, ROWS, TABLE, cells_of, measure, read, written
 
 # Differences that say nothing: of rounding, and of milliseconds, which the order of kernels decides.
 LEAST = dict.fromkeys(COLUMNS, 0.011) | {"waited": 2}
+
+
+def test_a_bound_below_the_goal_has_a_reason():
+    cells = read(TABLE.read_text())
+    assert written(cells) == TABLE.read_text()
+    bounds = {
+        row: dict(zip(COLUMNS, cells[row.name], strict=True))["bound"]
+        for row in ROWS
+        if row.name in cells
+    }
+    assert {row.name for row, cell in bounds.items() if cell and float(cell) < GOAL} == {
+        row.name for row in bounds if row.reason
+    }
 
 
 @pytest.mark.slow  # the compiler of H100

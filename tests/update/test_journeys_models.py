@@ -138,7 +138,7 @@ def test_everything_newer_arrives_but_the_edited_loss(newer):
 def test_the_newer_loss_lies_beside_the_edited_one(life, newer):
     assert f"{PIPELINE}::loss: " in newer.out
     lines = newer.after[f".redco/incoming/{PIPELINE}.diff"].decode().splitlines()
-    assert f"-    {LOSS[0]}" in lines and f"+    {LOSS[1]}" in lines
+    assert {f"-    {LOSS[0].rstrip()}", f"+    {LOSS[1].rstrip()}"} <= {*lines}
     out, _ = life.run(f"redco resolve {PIPELINE}::loss --mine")
     assert out == "Settled.\n" and not (life.folder / ".redco/incoming").exists()
     assert life.tree()[PIPELINE] == newer.after[PIPELINE]

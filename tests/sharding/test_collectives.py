@@ -2,8 +2,9 @@
 
 import jax
 import pytest
+from jax.ad_checkpoint import checkpoint_name
 from sharding.models import ZOO
-from sharding.zoo import X, D, F, H, shapes
+from sharding.zoo import X, D, F, H, V, shapes
 
 from redco_new.sharding.causes import PHASES
 from redco_new.sharding import plan_sharding
@@ -141,6 +142,22 @@ def test_fsdp_gathers_parameters_and_scatters_gradients():
         Collective("all-reduce", "backward", ("data",), (), GRADIENTS, held // 2, 1, ()),
         Collective("all-reduce", "backward", ("data", "fsdp"), (), GRADIENTS, bias, 1, ()),
     ]
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_rows_of_a_table_travel_and_the_table_only_where_it_is_multiplied(tied):
+    def forward(p, batch):
+        x = checkpoint_name(p["table"][batch["ids"]].astype(jax.numpy.bfloat16), "rows_BSD")
+        x = jax.nn.relu(x @ p["up"]) @ p["down"]
+        return x @ p["table"].T if tied else x
+
+    params = shapes(table=(V, D), up=(D, F), down=(F, D))
+    batch = {"ids": jax.ShapeDtypeStruct((8, 16), "int32")}
+    found = predict_collectives(plan_sharding(forward, params, batch, {"fsdp": 4}))
+    rows = [(one.phase, one.bytes) for one in found if one.kind == "all-to-all"]
+    assert rows == [(phase, 2 * 16 * D * 2) for phase in PHASES]
+    whole = 4 * (2 * D * F + (V * D if tied else 0))
+    assert [one.bytes for one in found if one.array == PARAMETERS] == [whole, whole]
 
 
 def test_one_device_sends_nothing_but_gradients_over_data():

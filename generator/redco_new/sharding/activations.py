@@ -30,6 +30,20 @@ ORDERED = {
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Rows that were looked up in tables that fsdp splits, and of nothing else.
+
+    value: as the model has named it.
+    layout: as the tables lie, so that rows change devices and no table does.
+    tables: parameters.
+    """
+
+    value: Value
+    layout: P
+    tables: frozenset[int]
+
+
+@dataclass(frozen=True)
 class Layouts:
     """The layouts of the values of one program.
 
@@ -78,25 +92,43 @@ class Layouts:
         partitions: the layouts of the parameters.
         """
         specs: dict[str, set[P]] = defaultdict(set)
-        rows: dict[str, set[P]] = defaultdict(set)
+        for body, eqn, _ in self.classes.graph.bodies[0].equations():
+            if eqn.primitive.name == "name":
+                value = body.values[eqn.outvars[0]]
+                specs[eqn.params["name"]].add(self.of(value, value.key in self._gathered))
+        rows = self.rows_of_tables(partitions)
+        specs |= {name: {one.layout for one in named} for name, named in rows.items()}
+        return {name: layouts.pop() for name, layouts in specs.items() if len(layouts) == 1}
+
+    def rows_of_tables(self, partitions: Sequence[P]) -> dict[str, list[Rows]]:
+        """Return the rows that the model names, by their name.
+
+        partitions: the layouts of the parameters.
+        """
+        rows: dict[str, list[Rows]] = defaultdict(list)
         others: set[str] = set()
         tables = self._looked_up()
         for body, eqn, _ in self.classes.graph.bodies[0].equations():
             if eqn.primitive.name == "name":
                 name, value = eqn.params["name"], body.values[eqn.outvars[0]]
-                specs[name].add(self.of(value, value.key in self._gathered))
-                source = body.value(eqn.invars[0])
-                split = {
-                    node
-                    for index in tables.get(id(source), ())
-                    for node in self._over_fsdp(index, partitions[index])
-                }
+                of = tables.get(id(body.value(eqn.invars[0])), frozenset())
+                split = {n for i in of for n in self._over_fsdp(i, partitions[i])}
                 if split:
-                    rows[name].add(self._as_table(value, split))
+                    rows[name].append(Rows(value, self._as_table(value, split), of))
                 else:
                     others.add(name)
-        specs |= {name: layouts for name, layouts in rows.items() if name not in others}
-        return {name: layouts.pop() for name, layouts in specs.items() if len(layouts) == 1}
+        return {name: named for name, named in rows.items() if name not in others}
+
+    def only_looked_up(self, index: int) -> bool:
+        """Return whether nothing reads a parameter but to look rows up in it."""
+        readers = {
+            eqn.primitive.name
+            for body, eqn, inner in self.classes.graph.bodies[0].equations()
+            if not inner
+            for atom in eqn.invars
+            if (value := body.value(atom)) is not None and value.parameter == index
+        }
+        return readers == {"gather"}
 
     def _looked_up(self) -> dict[int, frozenset[int]]:
         """Return the parameters of which a value is rows, or a sum of them, by the id of the value."""

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from redco_new.sharding.activations import Rows
 from redco_new.sharding.causes import BACKWARD, PHASES, Cause, Causes
 from redco_new.sharding.classes import LETTERS
 from redco_new.sharding.divide import DATA, FSDP, Axes, axes_of_entry, shard_shape
@@ -50,7 +51,7 @@ def predict_collectives(plan: Plan) -> list[Collective]:
     Equal ones are one record, their `times` added up.
     """
     times: dict[Collective, int] = defaultdict(int)
-    for one in (*_of_activations(plan), *_of_parameters(plan)):
+    for one in (*_of_activations(plan), *_of_rows(plan), *_of_parameters(plan)):
         times[replace(one, times=0)] += one.times
     merged = [replace(one, times=n) for one, n in times.items()]
     return sorted(merged, key=lambda one: (not one.classes, PHASES.index(one.phase)))
@@ -102,19 +103,41 @@ def _bytes_on_device(plan: Plan, cause: Cause) -> int:
     return cause.value.bytes // parts
 
 
+def _tables(plan: Plan) -> Iterator[Rows]:
+    """Yield the rows that change devices over fsdp, so that their tables stay."""
+    for named in plan.layouts.rows_of_tables(plan.partitions).values():
+        layouts = {rows.layout for rows in named}
+        if len(layouts) == 1 and plan.mesh[FSDP] > 1:
+            over = {axis for entry in layouts.pop() for axis in axes_of_entry(entry)}
+            yield from named if FSDP in over else ()
+
+
+def _of_rows(plan: Plan) -> Iterator[Collective]:
+    """Yield how rows of tables that fsdp splits go to the devices of their tokens, and gradients back."""
+    letters = dim_letters(plan)
+    parts = math.prod(plan.mesh[axis] for axis in plan.batch_axes)
+    for rows in _tables(plan):
+        dims, size = _dims_text(plan, letters, rows.value), rows.value.bytes // parts
+        for phase in PHASES:
+            yield Collective("all-to-all", phase, (FSDP,), (), dims, size, 1, ())
+
+
 def _of_parameters(plan: Plan) -> Iterator[Collective]:
     """Yield what parameters and gradients send over the axes that split the batch.
 
     ZeRO's third stage (Rajbhandari et al. 2020, section 5.3): a parameter that fsdp splits is
     gathered in each pass, and its gradient is scattered. What is not split over an axis of the
-    batch has its gradient reduced over it. `data` is counted whatever its size.
+    batch has its gradient reduced over it. `data` is counted whatever its size. A table of which
+    nothing but rows is read stays, and so does its gradient.
     """
+    tables = {i for rows in _tables(plan) for i in rows.tables if plan.layouts.only_looked_up(i)}
     gathered = 0
     reduced: dict[Axes, int] = defaultdict(int)
-    for parameter, spec, stored in zip(plan.parameters, plan.partitions, plan.stored, strict=True):
+    parameters = zip(plan.parameters, plan.partitions, plan.stored, strict=True)
+    for i, (parameter, spec, stored) in enumerate(parameters):
         own = {axis for entry in spec for axis in axes_of_entry(entry)}
         size = math.prod(shard_shape(stored, spec, plan.mesh)) * parameter.dtype.itemsize
-        gathered += size * plan.mesh[FSDP] if FSDP in own else 0
+        gathered += size * plan.mesh[FSDP] if FSDP in own and i not in tables else 0
         others = (axis for axis in plan.batch_axes if axis not in own)
         reduced[tuple(a for a in others if a == DATA or plan.mesh[a] > 1)] += size
     if plan.mesh[FSDP] > 1 and gathered:

@@ -5,70 +5,7 @@
 3. shard.py: parts -> a shard: tokens, and where the rows lie in them. build.py: a source -> a folder of
    shards, made by all cores (worker.py), once, whichever process comes first, going on where one was killed.
 4. rows.py: a folder -> rows, read through memory maps. mixture.py: rows of several sources in the
-   order of a run, a function of (seed, place).
+   order of a run, a function of (seed, place). examples.py: all of it, for a pipeline.
 
 The folder's name is a digest of the content of the files, of the tokenizer, and of the settings.
 """
-
-from collections.abc import Sequence
-from typing import Any, Protocol
-
-from redco_runtime.cli import print_once
-from redco_runtime.contracts import Example
-from redco_runtime.errors import UserError
-from redco_runtime.text.build import Builder
-from redco_runtime.text.mixture import Mixture
-from redco_runtime.text.rows import Rows
-from redco_runtime.text.sources import parse_sources
-
-
-class TextSettings(Protocol):
-    """What the section `data` of a configuration has; config.py says what each field means."""
-
-    @property
-    def data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out_data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out(self) -> float: ...
-    @property
-    def text_field(self) -> str: ...
-    @property
-    def packing(self) -> str: ...
-    @property
-    def skip_bad_rows(self) -> int: ...
-    @property
-    def token_folder(self) -> str: ...
-    @property
-    def sequence_length(self) -> int: ...
-
-
-def text_examples(
-    settings: TextSettings, tokenizer: Any
-) -> tuple[Sequence[Example], Sequence[Example]]:
-    """Return the training rows of `--data` and the held-out ones, tokenized now if they never were.
-
-    A row has "input_ids" (S,) int32, "mask" (S,) bool of the tokens to learn, which have one of their
-    text before them, and, where texts are packed, "segments" (S,) int32: the text of its row that a
-    token is of, from 1; 0 is padding. Raises UserError, which names files and lines.
-    """
-    if not 0 <= settings.held_out < 1:
-        raise UserError(f"--held-out: {settings.held_out} is no share: give one from 0 to below 1")
-    share = 0.0 if settings.held_out_data else settings.held_out
-    train = _read("--data", settings.data, settings, tokenizer, share)
-    if settings.held_out_data:
-        held_out = _read("--held-out-data", settings.held_out_data, settings, tokenizer, 0.0)
-        return train, Mixture(held_out.parts)
-    return train, Mixture([Rows(rows.folder, held_out=True) for rows in train.parts])
-
-
-def _read(
-    flag: str, names: Sequence[str], settings: TextSettings, tokenizer: Any, share: float
-) -> Mixture:
-    """Return the rows of the sources that a flag names, less the share that is held out."""
-    builder = Builder(settings, tokenizer, share)
-    sources = parse_sources(flag, names)
-    parts = [Rows(builder.build(source)) for source in sources]
-    for source, rows in zip(sources, parts, strict=True):
-        print_once(f"data: {source.name}: {rows}")
-    return Mixture(parts, [source.weight for source in sources])

@@ -16,7 +16,7 @@ from redco_runtime.text.sources import Source
 from redco_runtime.text.worker import make_shards
 
 if TYPE_CHECKING:
-    from redco_runtime.text import TextSettings
+    from redco_runtime.text.examples import TextSettings
 
 VERSION = 1  # of what lies in a folder
 LOOK = 0.5  # seconds between two looks at what another process makes

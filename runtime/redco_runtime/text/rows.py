@@ -51,15 +51,14 @@ class Rows(Sequence[Arrays]):
         row = index - (self._ends[number - 1] if number else 0) + self._first[number]
         pieces = shard.pieces[shard.rows[row] : shard.rows[row + 1]].tolist()
         ids_S, segments_S = np.zeros((2, self._length), np.int32)
-        mask_S = np.zeros(self._length, bool)
         at = 0
         for segment, (start, count) in enumerate(pieces, 1):
             ids_S[at : at + count] = shard.tokens[start : start + count]
             segments_S[at : at + count] = segment
-            mask_S[at + 1 : at + count] = True
             at += count
-        row = {"input_ids": ids_S, "mask": mask_S}
-        return row | {"segments": segments_S} if self._packed else row
+        return {"input_ids": ids_S} | (
+            {"segments": segments_S} if self._packed else {"mask": segments_S > 0}
+        )
 
     def __str__(self) -> str:
         index = self._index

@@ -22,7 +22,7 @@ class Worker:
         path = [str(Path(redco_runtime.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
         # Each process is one of those that work at once; a tokenizer's own threads would be too many.
         own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "TOKENIZERS_PARALLELISM": "false"}
-        command = [sys.executable, "-m", __name__]
+        command = [sys.executable, "-c", f"from {__name__} import main; main()"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env={**os.environ, **own})
         self._send(encoder)
@@ -50,7 +50,7 @@ class Worker:
 
 def make_shards(jobs: Sequence[Job], encoder: Encoder) -> Iterator[tuple[Job, Contents]]:
     """Yield (job, what its shard has) as they are made, by all cores. Raises as Worker does."""
-    count = min(len(jobs), _cores())
+    count = min(len(jobs), cores())
     if count < 2:  # a process would take longer to start
         yield from ((job, make_shard(job, encoder)) for job in jobs)
         return
@@ -77,7 +77,8 @@ def make_shards(jobs: Sequence[Job], encoder: Encoder) -> Iterator[tuple[Job, Co
         pool.shutdown(cancel_futures=True)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return how many processes can work at once here."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -101,7 +102,3 @@ def main() -> None:
                 result = error
             pickle.dump(result, answers)
             answers.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -18,7 +18,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import lay_out, spec_of
-from redco_runtime.groups import LEAST, TILE, multiply_groups
+from redco_runtime.groups import BLOCKS, multiply_groups
 from redco_runtime.mesh import axes_of, free_axes
 
 Axes = tuple[str, ...]
@@ -30,16 +30,18 @@ class Product:
 
     multiply: (x_RD, kernels_EDF, rows_E, block) -> the product of each group with its kernel; a group
         has rows_E, a multiple of `block`.
-    blocks: the least and the most rows of a block.
+    blocks: how many rows a block may have, rising.
     """
 
     multiply: Callable[..., jax.Array]
-    blocks: tuple[int, int]
+    blocks: tuple[int, ...]
 
 
 PRODUCTS = {
-    "gpu": Product(multiply_groups, (LEAST, TILE)),
-    "tpu": Product(lambda x, kernels, rows, block: jax.lax.ragged_dot(x, kernels, rows), (1, 1)),
+    "gpu": Product(multiply_groups, BLOCKS),
+    # libtpu multiplies tiles of 128 rows, and one in which groups meet once for each of them: as many as
+    # rows / 128 + E - 1. In blocks of that size none meet.
+    "tpu": Product(lambda x, kernels, rows, block: jax.lax.ragged_dot(x, kernels, rows), (1, 128)),
 }
 # Of an even share of rows, a block has so little that those that fill up the last are an eighth, in the
 # mean over sizes of groups: 1.06 to 1.12 of the rows of Mixtral and Qwen3-MoE, at most 1.25.
@@ -141,8 +143,8 @@ def _formula(h_BSD, shares_BSE, expert_BSX, gate_EDF, up_EDF, down_EFD) -> jax.A
 
 def _block(product: Product, even: int) -> int:
     """Return the rows of a block where an expert has `even` rows if all have as many."""
-    least, most = product.blocks
-    return max(least, min(most, 1 << max(1, even // SHARE).bit_length() - 1))
+    least, *others = product.blocks
+    return max([least, *(block for block in others if block * SHARE <= even)])
 
 
 def _grouped(multiply, block, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_EFD) -> jax.Array:

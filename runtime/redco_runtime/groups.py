@@ -17,6 +17,7 @@ from jax.experimental.pallas import triton
 TILE = 128
 STEP = 64  # of the dim that is summed over
 LEAST = 16  # that Triton multiplies
+BLOCKS = (LEAST, 32, 64, TILE)  # rows
 OPTIONS = triton.CompilerParams(num_warps=8, num_stages=3)
 
 
@@ -25,7 +26,7 @@ def multiply_groups(
 ) -> jax.Array:
     """Return y_RN, each group of rows times its kernel; rows after the last group are zeros.
 
-    rows_E: of each group, multiples of `block`; so is R. block: a power of two from LEAST to TILE.
+    rows_E: of each group, multiples of `block`; so is R. block: one of BLOCKS.
     interpret: whether Python computes it.
     """
     y_RN = _multiply(_fill(x_RK), _fill(kernels_EKN), rows_E, block, interpret)

@@ -105,7 +105,8 @@ without devices, with no flag but the batch of the row (B examples of S tokens o
   [roofline.py](roofline.py): model FLOPs / peak / the seconds of all kernels one after the other, or of the
   collectives if they take longer. Not a measurement: it ranks programs.
 - peak: GiB of arguments and temporaries.
-- FLOPs / model FLOPs: of the products and of cuDNN's attention; 1.00 where nothing is computed twice. Model
+- FLOPs / model FLOPs: of the products, of cuDNN's attention, and of experts, in the mean over how many tokens choose
+  each; 1.00 where nothing is computed twice. Model
   FLOPs: 6 a token and parameter that it is multiplied with, and those of causal attention (Kaplan et al. 2020).
 - waited: for collectives, with nothing to compute meanwhile ([exposed.py](exposed.py)), at 360 GB/s of NVLink.
 - S x S: bytes read and written of arrays with two dims of S. Where there are some, counted again with S + 128,

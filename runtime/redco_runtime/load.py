@@ -16,7 +16,7 @@ from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.errors import MOST_LINES, UserError, first, listed
 from redco_runtime.state import TrainState, flatten, rebuild
 from redco_runtime.stored import Stored, check_config, find, open_tensors
-from redco_runtime.weights import Shape, Tensor, wholes
+from redco_runtime.weights import Shape, Tensor, stored_there, wholes
 
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor
 # What old checkpoints, converted from TensorFlow, call the parameters of a norm: transformers renames
@@ -35,8 +35,7 @@ def load(
     folder = find(source)
     stored = Stored(folder, open_tensors(folder))
     check_config(folder, weights.hf_config(config.model))
-    table = weights.tensors(config.model)
-    table = {p: t for p, t in table.items() if not t.optional or t.name in stored.shapes}
+    table = stored_there(weights.tensors(config.model), stored.shapes)
     return start_from(stored, table, steps, config, weights.PREFIX, weights.IGNORED)
 
 

@@ -37,8 +37,10 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     check_shared(run.workdir)
     check_same_code()
     PROGRESS.at("its data")
-    # What an evaluation will ask for, which is refused before anything is compiled.
-    pipeline.prompts(run.config, list(run.config.data.sample_prompts))
+    if (
+        run.config.train.steps
+    ):  # what an evaluation will ask for, refused before anything is compiled
+        pipeline.prompts(run.config, list(run.config.data.sample_prompts))
 
 
 def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) -> None:

@@ -1,6 +1,6 @@
 """What files call parameters, and how they lay them out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +17,14 @@ class Tensor:
     order: the stored dim that each of the parameter's other dims is; () for the same order.
     part: (dim, start, stop): the range of a stored dim that is the parameter; None for all.
     optional: a checkpoint may lack it; then the parameter keeps its initial value.
+    otherwise: the tensor that it is read from where a checkpoint lacks it; "" for none.
     """
 
     name: str
     order: tuple[int, ...] = ()
     part: tuple[int, int, int] | None = None
     optional: bool = False
+    otherwise: str = ""
 
     @property
     def depth(self) -> int:
@@ -48,6 +50,17 @@ class Whole:
 
     shape: Shape
     pieces: list[tuple[str, tuple[int, ...]]]
+
+
+def stored_there(table: Mapping[str, Tensor], names: Container[str]) -> dict[str, Tensor]:
+    """Return a table as it is for a checkpoint that has tensors of these names."""
+    there: dict[str, Tensor] = {}
+    for path, tensor in table.items():
+        if tensor.otherwise and tensor.name not in names:
+            there[path] = replace(tensor, name=tensor.otherwise)
+        elif not tensor.optional or tensor.name in names:
+            there[path] = tensor
+    return there
 
 
 def wholes(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> dict[str, Whole]:

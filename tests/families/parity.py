@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import transformers
 from flax import nnx
-from redco_runtime.weights import Tensor
+from redco_runtime.weights import Tensor, stored_there
 from safetensors import safe_open
 
 from redco_new.render.template import open_template
@@ -118,7 +118,8 @@ def parameters(reference: Any, module: ModuleType, weights: ModuleType, family: 
     build = getattr(module, family.model_class)
     abstract = nnx.eval_shape(lambda: build(config, rngs=nnx.Rngs(0)))
     shapes = nnx.to_pure_dict(nnx.split(abstract, nnx.Param)[1])
-    table, stored = weights.tensors(config), saved(reference)
+    stored = saved(reference)
+    table = stored_there(weights.tensors(config), stored)
     leaves, tree = jax.tree.flatten_with_path(shapes)
     paths = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in leaves]
     assert sorted(paths) == sorted(table)

@@ -83,10 +83,20 @@ def test_settings_of_beam_search(varied, early_stopping):
     ("changes", "message"),
     [
         ({"feed_forward_proj": "gated-tanh"}, "tanh"),
-        ({"decoder_start_token_id": None}, "decoder_start_token_id is None"),
+        ({"decoder_start_token_id": [0]}, "decoder_start_token_id is"),
         ({"eos_token_id": [1, 2]}, "eos_token_id is"),
     ],
 )
 def test_what_is_not_honoured_is_named(changes, message):
     with pytest.raises(RedcoError, match=message):
         FAMILY.read(config_class("t5")(**SMALL | changes))
+
+
+def test_a_target_starts_with_padding_where_config_json_does_not_say():
+    config = config_class("t5")(**SMALL | {"decoder_start_token_id": None, "pad_token_id": 3})
+    assert FAMILY.read(config).sizes["start_id"] == 3
+
+
+def test_a_head_that_is_saved_as_the_embedding():
+    """transformers 5 ties the head of what it starts anew, and writes one of the two."""
+    encdec.check_forward(make_pair("t5", **SMALL | FORMS["v1_1"]))

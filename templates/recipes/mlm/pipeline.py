@@ -4,7 +4,6 @@ B batch, S sequence. A name carries its shape: ids_BS is an array of shape (B, S
 """
 
 import functools
-import os
 import pydoc_data.topics
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from flax import nnx
 
 from redco_runtime.errors import UserError
 from redco_runtime.losses import cross_entropy
+from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
 
@@ -150,12 +150,7 @@ def frame(name):
 @functools.cache
 def tokenizer(name):
     """Return a Hugging Face tokenizer, by id or folder; "bytes" has a token a byte and no files."""
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
-    from transformers import AutoTokenizer, ByT5Tokenizer
-
-    if name == "bytes":
-        return ByT5Tokenizer(mask_token="<extra_id_0>")
-    tokens = AutoTokenizer.from_pretrained(name)
+    tokens = load_tokenizer(name, mask_token="<extra_id_0>")
     if tokens.mask_token_id is None:
         raise UserError(f"--tokenizer: {name} has no mask token: give the tokenizer of a BERT")
     return tokens

@@ -59,7 +59,9 @@ class T5Quirks(ActivationQuirks):
 
 
 def _read(config: Any) -> Settings:
-    sizes = read_keys(config, KEYS)
+    # T5 starts a target with padding where config.json does not say with what.
+    start = getattr(config, "decoder_start_token_id", None)
+    sizes = read_keys(config, KEYS | ({"start_id": "pad_token_id"} if start is None else {}))
     for field in ("start_id", "pad_id", "eos_id"):
         if not isinstance(sizes[field], int):
             refuse(config, f"{KEYS[field]} is {sizes[field]!r}, and redco needs one token")

@@ -1,0 +1,46 @@
+"""The tokenizer of a run."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from redco_runtime.cli import print_once
+from redco_runtime.errors import UserError
+
+FILES = ("tokenizer*", "vocab*", "*.model", "*.tiktoken")  # one of which each folder of one has
+
+
+def load_tokenizer(name: str, **settings: Any) -> Any:
+    """Return a tokenizer of Hugging Face: by id or folder, or "bytes", with a token a byte and no files.
+
+    settings: of the tokenizer "bytes".
+    Raises UserError where there is none.
+    """
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
+    from transformers import AutoTokenizer, ByT5Tokenizer
+
+    if name == "bytes":
+        return ByT5Tokenizer(**settings)
+    todo = "give --tokenizer FOLDER_OR_ID of one that fits the model, or --tokenizer bytes"
+    if lacks_tokenizer(name):
+        raise UserError(f"--tokenizer: {name} has no tokenizer: {todo}")
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # of any kind: its readers are written in several languages
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        raise UserError(f"--tokenizer: {name} cannot be read: {reason}; {todo}") from None
+
+
+def lacks_tokenizer(name: str) -> bool:
+    """Return whether a name is that of a folder without one, as of a checkpoint that is weights alone."""
+    folder = Path(name)
+    return folder.is_dir() and not any(next(folder.glob(pattern), None) for pattern in FILES)
+
+
+def tokenizer_if_any(load: Callable[[str], Any], name: str) -> Any:
+    """Return load(name), or None, which is said, where `name` is a folder that lacks one."""
+    if lacks_tokenizer(name):
+        print_once(f"{name} has no tokenizer, so there is none to go with what is written")
+        return None
+    return load(name)

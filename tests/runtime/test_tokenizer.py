@@ -1,0 +1,27 @@
+"""Tokenizers: where there is none, one message says so."""
+
+import pytest
+
+from redco_runtime.errors import UserError
+from redco_runtime.tokenizer import load_tokenizer, tokenizer_if_any
+
+
+def test_bytes_needs_no_files():
+    tokens = load_tokenizer("bytes", mask_token="<extra_id_0>")
+    assert tokens("ab", add_special_tokens=False)["input_ids"] == [100, 101]
+    assert tokens.mask_token_id == 259
+
+
+def test_a_folder_without_one(tmp_path, capsys):
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(UserError, match="has no tokenizer: give --tokenizer"):
+        load_tokenizer(str(tmp_path))
+    assert tokenizer_if_any(load_tokenizer, str(tmp_path)) is None
+    assert "has no tokenizer" in capsys.readouterr().out
+
+
+def test_one_that_cannot_be_read(tmp_path):
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(UserError, match="cannot be read: .*; give --tokenizer") as error:
+        tokenizer_if_any(load_tokenizer, str(tmp_path))
+    assert "\n" not in str(error.value)

@@ -210,3 +210,23 @@ def test_what_cannot_be_read_is_named(tmp_path):
     }.items():
         with pytest.raises(UserError, match=message):
             read(tmp_path, *data)
+
+
+def test_tables_are_read_by_rows(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = arrow.table({"text": WORDS, "n": range(len(WORDS))})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=30)
+    for name, create in (("file", arrow.ipc.new_file), ("stream", arrow.ipc.new_stream)):
+        with create(str(tmp_path / f"{name}.arrow"), table.schema) as file:
+            file.write_table(table, max_chunksize=17)
+    expected = texts_of(*read(tmp_path, write(tmp_path / "a.jsonl", *WORDS)))
+    for name in ("a.parquet", "file.arrow", "stream.arrow"):
+        path = str(tmp_path / name)
+        assert texts_of(*read(tmp_path, path)) == expected
+        with pytest.raises(UserError, match="has int64 in its column 'n', and no text"):
+            read(tmp_path, path, text_field="n")
+    with_null = arrow.table({"text": [*WORDS[:40], None, *WORDS[40:]]})
+    parquet.write_table(with_null, tmp_path / "b.parquet", row_group_size=30)
+    with pytest.raises(UserError, match="b.parquet, row 41 has null, and no text"):
+        read(tmp_path, str(tmp_path / "b.parquet"))

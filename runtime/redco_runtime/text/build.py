@@ -81,6 +81,8 @@ class Builder:
         temporary = folder / "index.tmp"
         temporary.write_text(json.dumps(index))
         temporary.replace(folder / "index.json")
+        for leftover in folder.glob("*.tmp"):  # of a build that was killed
+            leftover.unlink(missing_ok=True)
 
     def _jobs(self, source: Source, folder: Path) -> list[Job]:
         s = self._settings

@@ -215,6 +215,8 @@ def _dataset(name: str) -> Any:
         if not saved:
             return datasets.load_dataset(path, split=split or "train")
         whole = datasets.load_from_disk(path)
+        if split and not isinstance(whole, dict):
+            raise ValueError(f"it is one data set, without the split {split!r}")
         return whole[split or "train"] if isinstance(whole, dict) else whole
 
     return _opened(name, load)

@@ -6,15 +6,17 @@ NUMBER.json says is written last: where it is, all is.
 """
 
 import json
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from redco_runtime.text.formats import Bad, Part, Text, read_part
-from redco_runtime.text.packing import best_fit, cut, hold_out, one_a_row
+from redco_runtime.text.packing import Pieces, best_fit, cut, hold_out, one_a_row
 
 BATCH = 2**20  # characters that are tokenized at once: what a process holds is some times that
 
@@ -98,34 +100,46 @@ def read_contents(job: Job) -> Contents | None:
 def make_shard(job: Job, encoder: Encoder) -> Contents:
     """Write a shard. Where more rows than it may are bad, only say which. Raises UserError."""
     bad: list[str] = []
-    partial = job.path("tokens.tmp")
-    with open(partial, "wb") as file:
+    with _replacing(job.path("tokens")) as file:
         lengths, texts = _write_tokens(file, job, encoder, bad)
     if len(bad) > job.skip_bad_rows:
-        partial.unlink()
         return Contents(0, 0, 0, 0, bad)
-    partial.replace(job.path("tokens"))
     pieces = cut(lengths, job.sequence_length)
     chosen = hold_out(pieces, job.held_out, job.number)
-    orders, ends, counts, before = [], [], [], 0
-    for part in (np.flatnonzero(~chosen), np.flatnonzero(chosen)):
-        own = pieces.lengths[part]
-        packed = best_fit(own, job.sequence_length) if job.packing == "on" else one_a_row(own)
-        orders.append(part[packed[0]])
-        ends.append(packed[1] + before)
-        counts.append(len(packed[1]))
-        before += len(part)
-    order = np.concatenate(orders)
-    np.save(job.path("pieces.npy"), np.stack([pieces.starts[order], pieces.lengths[order]], axis=1))
-    np.save(job.path("rows.npy"), np.concatenate([[0], *ends]).astype(np.int64))
-    contents = Contents(counts[0], counts[1], texts, int(lengths.sum()), bad)
-    temporary = job.path("json.tmp")
-    temporary.write_text(json.dumps(asdict(contents)))
-    temporary.replace(job.path("json"))
+    order, ends = _lay_rows(pieces, np.flatnonzero(~chosen), job)
+    held_order, held_ends = _lay_rows(pieces, np.flatnonzero(chosen), job)
+    starts = np.concatenate([np.zeros(1, np.int64), ends, held_ends + len(order)])
+    order = np.concatenate([order, held_order])
+    with _replacing(job.path("pieces.npy")) as file:
+        np.save(file, np.stack([pieces.starts[order], pieces.lengths[order]], axis=1))
+    with _replacing(job.path("rows.npy")) as file:
+        np.save(file, starts)
+    contents = Contents(len(ends), len(held_ends), texts, int(lengths.sum()), bad)
+    with _replacing(job.path("json")) as file:
+        file.write(json.dumps(asdict(contents)).encode())
     return contents
 
 
-def _write_tokens(file: Any, job: Job, encoder: Encoder, bad: list[str]) -> tuple[np.ndarray, int]:
+def _lay_rows(pieces: Pieces, some: np.ndarray, job: Job) -> tuple[np.ndarray, np.ndarray]:
+    """Return (`some` of the pieces, in the order of their rows, where each row ends in it)."""
+    lengths = pieces.lengths[some]
+    packed = job.packing == "on"
+    order, ends = best_fit(lengths, job.sequence_length) if packed else one_a_row(lengths)
+    return some[order], ends
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `path` once it is whole: another process may be at it too."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with open(temporary, "wb") as file:
+        yield file
+    temporary.replace(path)
+
+
+def _write_tokens(
+    file: BinaryIO, job: Job, encoder: Encoder, bad: list[str]
+) -> tuple[np.ndarray, int]:
     """Write the ids of a shard; return how many each document has, and how many documents end in it."""
     begin, end = (np.array(ids, encoder.dtype) for ids in (encoder.begin, encoder.end))
     lengths: list[int] = []

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -210,6 +211,19 @@ def test_what_cannot_be_read_is_named(tmp_path):
     }.items():
         with pytest.raises(UserError, match=message):
             read(tmp_path, *data)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "hf:a"])
+def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch, name):
+    for module in ("pyarrow", "pyarrow.parquet", "datasets"):
+        monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / "a").with_suffix(".arrow").write_bytes(b"x")
+    (tmp_path / "a").with_suffix(".parquet").write_bytes(b"x")
+    path = name if name.startswith("hf:") else str(tmp_path / name)
+    package = "datasets" if name.startswith("hf:") else "pyarrow"
+    with pytest.raises(UserError) as error:
+        read(tmp_path, path)
+    assert str(error.value) == f"--data: {path}: to read it, pip install {package}"
 
 
 def test_tables_are_read_by_rows(tmp_path):

@@ -130,7 +130,7 @@ def _lay_rows(pieces: Pieces, some: np.ndarray, job: Job) -> tuple[np.ndarray, n
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of `path` once it is whole: another process may be at it too."""
+    """Yield a file that takes the place of `path` once it is whole: another process may be at it too."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     with open(temporary, "wb") as file:
         yield file

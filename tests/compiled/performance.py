@@ -79,8 +79,17 @@ ROWS = (
         reason="1152 features: as gpt2 xl; and a third of the products is the head's, of 262,144 words in four chunks, "
         "made again for the backward pass",
     ),
-    Row("mixtral", "8x7b", 16, 2048),
-    Row("qwen3-moe", "30b-a3b", 16, 2048),
+    # Their states do not fit in 8 devices.
+    Row(
+        *("mixtral", "8x7b", 64, 2048),
+        axes="fsdp=32",
+        reason="fsdp sends all 8 experts to each device, and a token is multiplied with 2 of them",
+    ),
+    Row(
+        *("qwen3-moe", "30b-a3b", 64, 2048),
+        axes="fsdp=32",
+        reason="fsdp sends all 128 experts to each device, and a token is multiplied with 8 of them",
+    ),
     Row("llama", "7b", 32, 2048, target="v5p:2x2x2"),
     # What MaxText's is compiled with, whose peak is 18.2 GiB.
     Row("llama", "7b", 32, 2048, target="v5p:2x2x2", remat="nothing_saveable"),
@@ -106,8 +115,8 @@ without devices, with no flag but the batch of the row (B examples of S tokens o
   collectives if they take longer. Not a measurement: it ranks programs.
 - peak: GiB of arguments and temporaries.
 - FLOPs / model FLOPs: of the products, of cuDNN's attention, and of experts, in the mean over how many tokens choose
-  each; 1.00 where nothing is computed twice. Model
-  FLOPs: 6 a token and parameter that it is multiplied with, and those of causal attention (Kaplan et al. 2020).
+  each; 1.00 where nothing is computed twice. Model FLOPs: 6 a token and parameter that it is multiplied with, and
+  those of causal attention (Kaplan et al. 2020).
 - waited: for collectives, with nothing to compute meanwhile ([exposed.py](exposed.py)), at 360 GB/s of NVLink.
 - S x S: bytes read and written of arrays with two dims of S. Where there are some, counted again with S + 128,
   for S may be a width of the model.

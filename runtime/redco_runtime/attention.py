@@ -65,11 +65,13 @@ def attention(
             return run_kernel(kernel, layout, rule, q_BSNH, k_BTKH, v_BTKH, arrays)
         except NotImplementedError as limit:
             _say(f"attention: XLA's, slower than {kernel.title}, which does not do this: {limit}")
-    ids_BS = arrays.get("segments_BS")
-    if kernel:
-        o_BSNH = _in_parts(rule, q_BSNH, k_BTKH, v_BTKH, start, ids_BS, bias_1NST, arrays)
+    ids_BS, first = arrays.get("segments_BS"), 0 if start is None else start
+    if not kernel:
+        o_BSNH = _formula(rule, first, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays)
+    elif causal and start is None:
+        o_BSNH = _in_parts(rule, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays)
     else:
-        o_BSNH = _formula(rule, start or 0, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays)
+        o_BSNH = _in_blocks(rule, q_BSNH, k_BTKH, v_BTKH, first, ids_BS, bias_1NST, arrays)
     return lay_out(o_BSNH, SAVED_AS)
 
 
@@ -91,18 +93,17 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _in_parts(rule, q_BSNH, k_BTKH, v_BTKH, start, ids_BS, bias_1NST, arrays: Arrays) -> jax.Array:
-    """Return o_BSNH by the formula: a causal text in PARTS, if no cache comes before it."""
-    S, T = q_BSNH.shape[1], k_BTKH.shape[1]
-    text = rule.causal and start is None
-    parts = min(PARTS, -(-S // BLOCK)) if text else 1
+def _in_parts(rule, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays: Arrays) -> jax.Array:
+    """Return o_BSNH of a causal text by the formula, in PARTS, each with the keys up to its end."""
+    S = q_BSNH.shape[1]
+    parts = min(PARTS, -(-S // BLOCK))
     outputs = []
     for first, end in itertools.pairwise(S * i // parts for i in range(parts + 1)):
-        q, (k, v) = q_BSNH[:, first:end], (x[:, : end if text else T] for x in (k_BTKH, v_BTKH))
+        q, (k, v) = q_BSNH[:, first:end], (x[:, :end] for x in (k_BTKH, v_BTKH))
         ids = None if ids_BS is None else ids_BS[:, first:end]
-        bias = None if bias_1NST is None else bias_1NST[:, :, first:end, : k.shape[1]]
-        near = {name: x[:, : k.shape[1]] if x.ndim else x for name, x in arrays.items()}
-        outputs.append(_in_blocks(rule, q, k, v, first if text else start or 0, ids, bias, near))
+        bias = None if bias_1NST is None else bias_1NST[:, :, first:end, :end]
+        near = {name: x[:, :end] if x.ndim else x for name, x in arrays.items()}
+        outputs.append(_in_blocks(rule, q, k, v, first, ids, bias, near))
     return jnp.concatenate(outputs, axis=1)
 
 

@@ -94,7 +94,10 @@ def test_one_that_needs_another_behind_it():
 
 def test_symbol_of_several_places():
     base = b"x = 1\ny = 1\nx = 2\n"
-    ours, theirs = base.replace(b"x = 1", b"x = 3"), base.replace(b"y", b"z = 1\nx = 5\ny")
+    ours, theirs = (
+        base.replace(b"x = 1", b"x = 3"),
+        base.replace(b"x = 1", b"x = 5") + b"z = 1\nx = 6\n",
+    )
     plain = merge(base, ours, theirs)
     merged = merge(base, ours, theirs, prefer_theirs=["x"])
     assert merged.content == plain.content

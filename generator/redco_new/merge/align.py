@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-from redco_new.merge.names import eager_names
+from redco_new.merge.names import DEFINITIONS, eager_names
 from redco_new.merge.symbols import DOC, HEAD, HEADER, Symbol
 
 
@@ -173,7 +173,11 @@ def insert_symbol(symbol: Symbol, body: list[str], theirs_at: int, items: list[I
     high = min([len(items) - 1, *above])
     if low > high:
         return None
-    at = min(max(_index_beside_neighbour(theirs_at, items), low), high)
+    beside = _index_beside_neighbour(theirs_at, items)
+    if isinstance(symbol.nodes[0], DEFINITIONS):
+        while beside < len(items) and _is_new_definition(items[beside]):
+            beside += 1  # what the user put there stays first
+    at = min(max(beside, low), high)
     items.insert(at, Item(symbol, symbol.lead, body, theirs_at))
     return at
 
@@ -184,6 +188,11 @@ def _index_beside_neighbour(theirs_at: int, items: list[Item]) -> int:
     above = [at for at in indices if at < theirs_at]
     below = [at for at in indices if at > theirs_at]
     return indices[max(above)] + 1 if above else indices[min(below)]
+
+
+def _is_new_definition(item: Item) -> bool:
+    """Return whether it is a function or class that the template lacks."""
+    return item.theirs_at is None and isinstance(item.symbol.nodes[0], DEFINITIONS)
 
 
 def _end_of_preamble(symbol: Symbol, items: list[Item]) -> int:

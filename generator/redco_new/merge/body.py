@@ -4,6 +4,7 @@ The text is merged by its logical lines, and where these overlap, by its physica
 """
 
 import ast
+import re
 import tokenize
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from redco_new.merge.source import (
     tokens_of,
     without_endings,
 )
+from redco_new.merge.statements import collide
 from redco_new.merge.symbols import HEADER, Symbol, comments_of
 
 # What makes the first line of a compound statement, or a decorator, one that can be parsed alone.
@@ -46,6 +48,8 @@ def merge_body(base: Symbol, ours: Symbol, theirs: Symbol) -> list[str] | None:
     if ours.same_text(base):
         return theirs.body
     merged = merge_code_lines(base.body, ours.body, theirs.body)
+    if collide(*(re.findall(r"\w+", "".join(x.body)) for x in (base, ours, theirs))):
+        merged = None
     if merged is not None and not _can_be_parsed(_complete(ours, merged)):
         merged = None
     if ours.fingerprint != base.fingerprint:

@@ -5,6 +5,7 @@ What neither side touched keeps its order, its blank lines and its grouping.
 
 import re
 
+from redco_new.merge.by_statements import merge_statements
 from redco_new.merge.line_merge import merge_like_git
 from redco_new.merge.result import MergeResult
 from redco_new.merge.sides import warnings_of
@@ -25,9 +26,14 @@ def merge_by_lines(
     b, o, t = (decode_source(side) for side in (base, ours, theirs))
     if _first_indent(o) != _first_indent(t) or has_own_width(o, b):
         return None
-    lines = merge_like_git(b.lines, o.lines, _in_newline(t, o.newline), key=_without_ending)
+    sides = _in_newline(b, o.newline), o.lines, _in_newline(t, o.newline)
+    lines = merge_like_git(*sides, key=_without_ending)
+    if lines is None:
+        lines = merge_statements(*sides)
     if lines is None:
         return None
+    if _code(lines) == _code(o.lines) and _code(b.lines) != _code(t.lines):
+        lines = o.lines  # the template's changes are there already, and blank lines are none
     content = o.encode(lines)
     if line_merge_faults(base, ours, theirs, content, owned):
         return None
@@ -36,6 +42,10 @@ def merge_by_lines(
 
 def _in_newline(source: Source, newline: str) -> list[str]:
     return [_without_ending(line) + newline for line in source.lines]
+
+
+def _code(lines: list[str]) -> list[str]:
+    return [_without_ending(line) for line in lines if line.strip()]
 
 
 def _without_ending(line: str) -> str:

@@ -1,7 +1,7 @@
 """Three-way merge of lines, with the result of git wherever git has no conflict."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from redco_new.merge.matching import shared_stretches
 
@@ -33,8 +33,8 @@ def merge_like_git(
     ours: Sequence[T],
     theirs: Sequence[T],
     key: Callable[[T], Hashable],
-    resolve: Callable[[Overlap], list[T] | None] = lambda overlap: None,
-) -> list[T] | None:
+    resolve: Callable[[Overlap], list[Any] | None] = lambda overlap: None,
+) -> list[Any] | None:
     """Return `base` with the changes of both sides, or None where they overlap or touch.
 
     key: what makes two elements equal; of equal ones, ours is used.
@@ -42,7 +42,7 @@ def merge_like_git(
     """
     b, o, t = ([key(x) for x in side] for side in (base, ours, theirs))
     mine, others = _changes(b, o), _changes(b, t)
-    merged: list[T] = []
+    merged: list[Any] = []
     at = 0  # in ours
     for overlap, ours_changed, theirs_changed in _places(mine, others):
         merged += ours[at : overlap.ours[0]]

@@ -5,6 +5,7 @@ import builtins
 import symtable
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -31,6 +32,17 @@ class Binding(NamedTuple):
     def top(self) -> str:
         """The name that the file can use: `import a.b` gives it `a`."""
         return self.alias.partition(".")[0]
+
+
+# Each question about a file is of its whole tree; a merge asks of four files.
+@lru_cache(maxsize=8)
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@lru_cache(maxsize=8)
+def _nodes(text: str) -> list[ast.AST]:
+    return list(ast.walk(_tree(text)))
 
 
 def import_bindings(node: ast.stmt) -> list[Binding]:
@@ -156,8 +168,7 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 def _has_star(text: str) -> bool:
     """Return whether a file imports all of a module: its names cannot be told."""
     return any(
-        isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
-        for node in ast.walk(ast.parse(text))
+        isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in _nodes(text)
     )
 
 
@@ -165,7 +176,7 @@ def _exported_names(text: str) -> set[str]:
     """Return the names in `__all__`."""
     lists = [
         node.value
-        for node in ast.parse(text).body
+        for node in _tree(text).body
         if isinstance(node, ast.Assign | ast.AugAssign) and "__all__" in bound_names([node])
     ]
     nodes = [node for value in lists for node in ast.walk(value)]
@@ -175,7 +186,7 @@ def _exported_names(text: str) -> set[str]:
 def used_before_defined(text: str) -> set[str]:
     """Return the names that a statement of a file needs when it runs, bound by a later one only."""
     early, bound = set(), set()
-    statements = ast.parse(text).body
+    statements = _tree(text).body
     whole = bound_names(statements)
     for node in statements:
         bound |= bound_names([node])
@@ -186,7 +197,7 @@ def used_before_defined(text: str) -> set[str]:
 def attribute_uses(text: str) -> Counter[str]:
     """Return how often a file reads each attribute, or passes a keyword of that name."""
     uses: Counter[str] = Counter()
-    for node in ast.walk(ast.parse(text)):
+    for node in _nodes(text):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             uses[node.attr] += 1
         elif isinstance(node, ast.keyword) and node.arg:
@@ -197,7 +208,7 @@ def attribute_uses(text: str) -> Counter[str]:
 def defined_attributes(text: str) -> set[str]:
     """Return the attributes that a file gives to its own classes: members, and what is assigned."""
     names = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in _nodes(text):
         if isinstance(node, ast.ClassDef):
             names |= bound_names(node.body)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):

@@ -8,6 +8,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from tokenize import TokenInfo
 from typing import NamedTuple
 
@@ -105,6 +106,7 @@ def fingerprint_code(nodes: Iterable[ast.AST], tokens: Iterable[TokenInfo]) -> F
     return Fingerprint(tuple(ast.dump(node) for node in nodes), tuple(comments), tuple(numbers))
 
 
+@lru_cache(maxsize=8)  # a merge asks for those of its four files again and again
 def tokens_of(text: str) -> list[TokenInfo]:
     """Return the tokens of a text. Raises SyntaxError or tokenize.TokenError."""
     return list(tokenize.generate_tokens(io.StringIO(text).readline))

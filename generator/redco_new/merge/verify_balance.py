@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from redco_new.merge.verify_pieces import decode_code, exported_names, predefined_names
+from redco_new.merge.verify_pieces import (
+    decode_code,
+    exported_names,
+    nodes_of,
+    predefined_names,
+)
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -28,6 +33,7 @@ class Ledger:
     """What a file says and defines.
 
     says: each statement without those inside it, imports aside, and how often it is there.
+    outside: those outside of functions, with the path of their class.
     defines: the names of functions, classes, variables and members outside of functions.
     paths: how often each dotted path is defined, conditions and overloads aside.
     sources: what each definition says, by its dotted path.
@@ -38,6 +44,7 @@ class Ledger:
     """
 
     says: Counter[str] = field(default_factory=Counter)
+    outside: Counter[str] = field(default_factory=Counter)
     defines: Counter[str] = field(default_factory=Counter)
     paths: Counter[str] = field(default_factory=Counter)
     sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -53,12 +60,12 @@ class Ledger:
 def read_ledger(data: bytes) -> Ledger:
     """Return the ledger of a file. Raises if it is not Python."""
     text = decode_code(data)
-    tree = ast.parse(text)
+    nodes = nodes_of(text)
     ledger = Ledger()
     lines = text.encode().split(b"\n")
-    _enter(ledger, tree.body, "", lines, inside_function=False)
+    _enter(ledger, nodes[0].body, "", lines, inside_function=False)
     reads = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Attribute(attr=name, ctx=ast.Load()):
                 reads.add(name)
@@ -70,7 +77,7 @@ def read_ledger(data: bytes) -> Ledger:
                 ledger.imports.update(_bindings(node))
     ledger.own |= {path.rpartition(".")[2] for path in ledger.sources if "." in path}
     ledger.dangling = reads - ledger.own
-    ledger.unbound = _unbound(text, tree)
+    ledger.unbound = _unbound(text)
     return ledger
 
 
@@ -84,6 +91,7 @@ def _enter(
             ledger.says[_own_text(node, blocks, lines)] += 1
         path, inner, function = "", scope, inside_function
         if not inside_function:
+            ledger.outside[scope + _own_text(node, blocks, lines)] += 1
             for name in _names(node):
                 ledger.defines[name] += 1
                 path = scope + name
@@ -154,9 +162,9 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str
         yield module, x.name, x.asname or x.name
 
 
-def _unbound(text: str, tree: ast.Module) -> set[str]:
+def _unbound(text: str) -> set[str]:
     """Return the names that a file uses or exports and nothing in it binds."""
-    used, bound = exported_names(tree), predefined_names()
+    used, bound = exported_names(text), predefined_names()
     tables = [symtable.symtable(text, "<merge>", "exec")]
     top = tables[0]
     while tables:
@@ -168,7 +176,7 @@ def _unbound(text: str, tree: ast.Module) -> set[str]:
                     bound.add(symbol.get_name())
                 if symbol.is_referenced():
                     used.add(symbol.get_name())
-    stars = (x.names[0].name == "*" for x in ast.walk(tree) if isinstance(x, ast.ImportFrom))
+    stars = (x.names[0].name == "*" for x in nodes_of(text) if isinstance(x, ast.ImportFrom))
     return set() if any(stars) else used - bound
 
 
@@ -195,6 +203,45 @@ def _most(b: Ledger, o: Ledger, t: Ledger, name: str) -> int:
     return max(o.defines[name], o.defines[name] + t.defines[name] - b.defines[name])
 
 
+def _bounds(base: int, ours: int, theirs: int) -> list[int]:
+    """Return the least and the most that a merge may have of what the sides have so often.
+
+    What one side left alone is as often as the other has it.
+    """
+    if base in (ours, theirs):
+        return [ours + theirs - base]
+    return [ours, theirs, ours + theirs - base]
+
+
+def _residue_faults(
+    b: Counter[str], o: Counter[str], t: Counter[str], r: Counter[str]
+) -> Iterator[str]:
+    """Yield what a merge says too often, or too rarely.
+
+    A statement that both sides edited may be there once, in place of what each made of it: then
+    each of its words is, as often as both edits together make it.
+    """
+    lost: Counter[str] = Counter()
+    extra: Counter[str] = Counter()
+    for said in b.keys() | o.keys() | t.keys() | r.keys():
+        bounds = _bounds(b[said], o[said], t[said])
+        lost[said] = max(0, min(bounds) - r[said])
+        extra[said] = max(0, r[said] - max(bounds)) if said not in _EMPTY else 0
+    lost, extra = +lost, +extra
+    if not lost and not extra:
+        return
+    old = Counter({x: max(0, b[x] - max(o[x], t[x])) for x in b})
+    words = [Counter(w for x in side.elements() for w in x.split()) for side in (lost, extra, old)]
+    edited = extra.total()
+    if not edited or lost.total() != 2 * edited:
+        yield f"lost or too often: {next(iter(lost or extra))[:60]}"
+        return
+    for word in words[0].keys() | words[1].keys():
+        # what both edited is in `lost` twice and, as it was, in `old`
+        if not words[0][word] - words[2][word] <= words[1][word] <= words[0][word]:
+            yield f"lost or too often: {word}"
+
+
 def line_faults(
     base: bytes, ours: bytes, theirs: bytes, result: bytes, owned: tuple[str, ...]
 ) -> Iterator[str]:
@@ -205,14 +252,16 @@ def line_faults(
     """
     yield from balance_faults(base, ours, theirs, result)
     b, o, t, r = (read_ledger(x) for x in (base, ours, theirs, result))
-    for said in b.says.keys() | o.says.keys() | t.says.keys() | r.says.keys():
-        n = b.says[said], o.says[said], t.says[said]
-        bounds = n[1], n[2], n[1] + n[2] - n[0]
-        if r.says[said] < min(bounds) or (r.says[said] > max(bounds) and said not in _EMPTY):
-            yield f"{'lost' if r.says[said] < min(bounds) else 'too often'}: {said[:60]}"
+    for said, times in r.outside.items():
+        if times > max(o.outside[said], t.outside[said]) > b.outside[said]:
+            if min(o.outside[said], t.outside[said]) > b.outside[said]:
+                yield f"both added it, and it is there {times} times: {said[:60]}"
+    for path, sources in r.sources.items():
+        if len(sources) > max(1, *(len(side.sources.get(path, ())) for side in (o, t))):
+            yield f"{path}: defined {len(sources)} times"
+    yield from _residue_faults(b.says, o.says, t.says, r.says)
     for binding in b.imports.keys() | o.imports.keys() | t.imports.keys() | r.imports.keys():
-        n = b.imports[binding], o.imports[binding], t.imports[binding]
-        bounds = n[1], n[2], n[1] + n[2] - n[0]
+        bounds = _bounds(b.imports[binding], o.imports[binding], t.imports[binding])
         if not min(bounds) <= r.imports[binding] <= max(bounds):
             yield f"an import that is not the sides': {binding}"
     if lacking := r.unbound - o.unbound - t.unbound:

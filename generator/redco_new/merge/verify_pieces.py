@@ -9,6 +9,8 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 _LAYOUT = set("()[]{},;:'\"\\#")  # what a formatter may add, remove or replace
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -181,9 +183,16 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str
         yield module, x.name, x.asname or x.name
 
 
+# Each question about a file is of its whole tree.
+@lru_cache(maxsize=8)
+def nodes_of(text: str) -> list[Any]:
+    """Return all nodes of a file. Raises SyntaxError."""
+    return list(ast.walk(ast.parse(text)))
+
+
 def defined_names(text: str) -> set[str]:
     """Return the names that the code of a file has, as a variable, a function or a class."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = nodes_of(text)
     return {x.id for x in nodes if isinstance(x, ast.Name)} | {
         x.name for x in nodes if isinstance(x, ast.FunctionDef | ast.ClassDef)
     }
@@ -191,7 +200,7 @@ def defined_names(text: str) -> set[str]:
 
 def used_names(text: str) -> set[str]:
     """Return the names that a file uses, and those that it exports."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = nodes_of(text)
     exports = [x for node in nodes for x in _exports(node)]
     return {*exports, *(node.id for node in nodes if isinstance(node, ast.Name))}
 
@@ -208,9 +217,9 @@ def _exports(node: ast.AST) -> list[str]:
     return []
 
 
-def exported_names(tree: ast.Module) -> set[str]:
+def exported_names(text: str) -> set[str]:
     """Return the names in the assignments of `__all__`."""
-    return {x for node in ast.walk(tree) for x in _exports(node)}
+    return {x for node in nodes_of(text) for x in _exports(node)}
 
 
 def predefined_names() -> set[str]:
@@ -221,7 +230,7 @@ def predefined_names() -> set[str]:
 def undefined_names(text: str) -> set[str]:
     """Return the names that are used and bound nowhere in the file, in any scope."""
     used, bound = set(), predefined_names()
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         match node:
             case ast.Name(id=name, ctx=ast.Load()):
                 used.add(name)

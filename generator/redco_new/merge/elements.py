@@ -1,0 +1,258 @@
+"""Three-way merge of one statement by the elements of its brackets: arguments, entries, names.
+
+Both sides may change elements of one call, list, set, dict or import; the rest of the statement is
+to be the same on all sides, or what only one side changed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from redco_new.merge.line_merge import Overlap, merge_like_git
+from redco_new.merge.statements import CLOSE, OPEN, Word
+
+Words = Sequence[Word]
+_PROSE = re.compile(r"\s*\S+")
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A bracket with its elements.
+
+    opens: the bracket.
+    closes: the other one.
+    elements: the words of each; a group is one of them.
+    comma: whether one is behind the last.
+    display: whether it is a list, a set, a dict, a tuple or an import: the order of new elements is no call's.
+    """
+
+    opens: Word
+    closes: Word
+    elements: tuple["_Element", ...]
+    comma: bool
+    display: bool
+
+
+class _Element(NamedTuple):
+    parts: tuple["Word | _Group", ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(word.text for word in _flat(self.parts))
+
+
+_Part = Word | _Group
+
+
+class Unclear(Exception):
+    """Both sides changed the same element."""
+
+
+def merge_statement_words(base: Words, ours: Words, theirs: Words) -> list[Word] | None:
+    """Return the words of a statement with the changes of both sides; None where these overlap."""
+    sides = [list(side) for side in (base, ours, theirs)]
+    if any("#" in word.space for side in sides for word in side[1:]):
+        return None  # a comment between elements would change its place
+    try:
+        if all(len(side) == 1 for side in sides):
+            return [_merge_prose(*(side[0] for side in sides))]
+        return _flat(_merge_parts(*(_group(side) for side in sides)))
+    except Unclear:
+        return None
+
+
+def _merge_prose(base: Word, ours: Word, theirs: Word) -> Word:
+    """Merge a docstring word by word. Raises Unclear."""
+    b, o, t = ([str(x) for x in _PROSE.findall(word.text)] for word in (base, ours, theirs))
+    merged = merge_like_git(b, o, t, key=str.strip)
+    if merged is None:
+        raise Unclear
+    return Word(ours.space, "".join(merged))
+
+
+def _group(words: list[Word]) -> tuple[_Part, ...]:
+    """Return words with each bracket as one part. Raises Unclear where brackets do not match."""
+    stack: list[list[_Part]] = [[]]
+    for word in words:
+        stack[-1].append(word)
+        if word.text in OPEN:
+            stack.append([])
+        elif word.text in CLOSE:
+            if len(stack) < 2:
+                raise Unclear
+            inside = stack.pop()[:-1]
+            opens = stack[-1].pop()
+            assert isinstance(opens, Word)
+            stack[-1].append(_bracket(opens, word, inside, stack[-1]))
+    if len(stack) > 1:
+        raise Unclear
+    return tuple(stack[0])
+
+
+def _bracket(opens: Word, closes: Word, inside: list[_Part], before: list[_Part]) -> _Group:
+    elements: list[list[_Part]] = [[]]
+    for part in inside:
+        if isinstance(part, Word) and part.text == ",":
+            elements.append([])
+        else:
+            elements[-1].append(part)
+    comma = len(elements) > 1 and not elements[-1]
+    called = bool(before) and (isinstance(before[-1], _Group) or _is_callable(before[-1].text))
+    chosen = tuple(_Element(tuple(x)) for x in elements if x)
+    return _Group(opens, closes, chosen, comma, not called)
+
+
+def _is_callable(text: str) -> bool:
+    keywords = ("import", "in", "return", "yield", "and", "or", "not", "else", "if", "is", "lambda")
+    return (text[:1].isalnum() or text[:1] == "_") and text not in keywords
+
+
+def _flat(parts: Sequence[_Part]) -> list[Word]:
+    words: list[Word] = []
+    for part in parts:
+        if isinstance(part, Word):
+            words.append(part)
+            continue
+        words.append(part.opens)
+        for i, element in enumerate(part.elements):
+            words += _flat(element.parts)
+            if i + 1 < len(part.elements) or part.comma:
+                words.append(Word("", ","))
+        words.append(part.closes)
+    return words
+
+
+def _key(parts: Sequence[_Part]) -> tuple[str, ...]:
+    return tuple(word.text for word in _flat(parts))
+
+
+def _merge_parts(
+    base: Sequence[_Part], ours: Sequence[_Part], theirs: Sequence[_Part]
+) -> Sequence[_Part]:
+    """Merge parts: what is outside of brackets is the same, or one side has changed all of it."""
+    b, o, t = _key(base), _key(ours), _key(theirs)
+    if t in (b, o):
+        return ours
+    if o == b:
+        return theirs
+    frames = [_frame(side) for side in (base, ours, theirs)]
+    if not frames[0] == frames[1] == frames[2]:
+        raise Unclear
+    merged: list[_Part] = []
+    for parts in zip(base, ours, theirs, strict=True):
+        x, y, z = parts
+        if isinstance(x, _Group) and isinstance(y, _Group) and isinstance(z, _Group):
+            merged.append(_merge_groups(x, y, z))
+        else:
+            merged.append(y)
+    return merged
+
+
+def _frame(parts: Sequence[_Part]) -> list[tuple[str, ...]]:
+    """Return what is outside of brackets, and where these are."""
+    return [(x.text,) if isinstance(x, Word) else (x.opens.text, x.closes.text, "") for x in parts]
+
+
+def _merge_groups(base: _Group, ours: _Group, theirs: _Group) -> _Group:
+    """Merge brackets element by element. Raises Unclear."""
+    sides = [list(group.elements) for group in (base, ours, theirs)]
+
+    def resolve(overlap: Overlap) -> list[_Element]:
+        b, o, t = (side[slice(*at)] for side, at in zip(sides, overlap, strict=True))
+        return _merge_elements(b, o, t, base.display)
+
+    merged = merge_like_git(sides[0], sides[1], sides[2], lambda x: x.key, resolve)
+    if merged is None or _most_of_one(merged) > max(map(_most_of_one, sides)):
+        raise Unclear
+    like = theirs if _spaces(ours) == _spaces(base) else ours
+    spaced = [_spaced(x, i, like) for i, x in enumerate(merged)]
+    comma = like.comma or (base.comma and len(spaced) == 1)
+    return _Group(like.opens, like.closes, tuple(spaced), comma, base.display)
+
+
+def _most_of_one(elements: Sequence[_Element]) -> int:
+    """Return how often the most frequent element is there, as far as its name tells."""
+    return max(Counter(_name(x) for x in elements).values(), default=1)
+
+
+def _merge_elements(
+    base: list[_Element], ours: list[_Element], theirs: list[_Element], display: bool
+) -> list[_Element]:
+    """Merge elements that both sides changed, or put new ones in one place. Raises Unclear."""
+    if len(base) == len(ours) == len(theirs):
+        triples = zip(base, ours, theirs, strict=True)
+        return [_Element(tuple(_merge_parts(b.parts, o.parts, t.parts))) for b, o, t in triples]
+    old = {x.key for x in base}
+    mine, others = ([x for x in side if x.key not in old] for side in (ours, theirs))
+    same = {x.key for x in mine} & {x.key for x in others}
+    if not display and not all(_is_named(x) for x in (*mine, *others)):
+        raise Unclear  # the place of an argument says what it is
+    if {_name(x) for x in mine if x.key not in same} & {
+        _name(x) for x in others if x.key not in same
+    }:
+        raise Unclear
+    gone = [{_name(x) for x in base if x.key not in {y.key for y in z}} for z in (ours, theirs)]
+    if gone[0] & {_name(x) for x in others} or gone[1] & {_name(x) for x in mine}:
+        raise Unclear  # one side drops the entry that the other changes
+    return _united(base, ours, theirs)
+
+
+def _united(base: list[_Element], ours: list[_Element], theirs: list[_Element]) -> list[_Element]:
+    """Return ours with what theirs edits or drops, and what is new there above what it precedes."""
+    b, t = ([x.key for x in side] for side in (base, theirs))
+    edited = {_name(x): x for x in theirs if x.key not in b}
+    latest = [x if x.key in t or x.key not in b else edited.get(_name(x)) for x in ours]
+    merged = [x for x in latest if x is not None]
+    for i, x in enumerate(theirs):
+        keys = [y.key for y in merged]
+        if x.key not in b and x.key not in keys:
+            below = next((keys.index(y.key) for y in theirs[i + 1 :] if y.key in keys), len(keys))
+            merged.insert(below, x)
+    in_order = all(_rises([_sort_key(x) for x in side]) for side in (ours, theirs))
+    return sorted(merged, key=_sort_key) if in_order else merged
+
+
+def _sort_key(element: _Element) -> tuple[str, ...]:
+    return tuple(text.casefold() for text in element.key)
+
+
+def _rises(values: list[tuple[str, ...]]) -> bool:
+    return len(values) > 1 and values == sorted(values)
+
+
+def _name(element: _Element) -> tuple[str, ...]:
+    """Return what may be in a bracket only once: a keyword, a key of a dict, a whole entry."""
+    key = element.key
+    if len(key) > 1 and key[1] in ("=", ":"):
+        return key[:1]
+    return key
+
+
+def _is_named(element: _Element) -> bool:
+    key = element.key
+    return len(key) > 2 and key[1] == "=" and key[2] != "="
+
+
+def _spaces(group: _Group) -> list[str]:
+    return [word.space for word in _flat([group])[1:]]
+
+
+def _spaced(element: _Element, index: int, like: _Group) -> _Element:
+    """Return an element with the space before it that `like` has before its elements."""
+    spaces = [_flat(x.parts)[0].space for x in like.elements]
+    if not spaces:
+        return element
+    first, *rest = element.parts
+    words = _flat([first])
+    space = spaces[0] if index == 0 else (spaces[1] if len(spaces) > 1 else spaces[0] or " ")
+    if isinstance(first, Word):
+        return _Element((first._replace(space=space), *rest))
+    assert words
+    return _Element((_with_space(first, space), *rest))
+
+
+def _with_space(group: _Group, space: str) -> _Group:
+    opens = group.opens._replace(space=space)
+    return _Group(opens, group.closes, group.elements, group.comma, group.display)

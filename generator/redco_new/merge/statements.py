@@ -1,0 +1,113 @@
+"""The lines of a Python text as statements of words, cut without parsing: parts of a file have these too."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from keyword import iskeyword
+from typing import NamedTuple
+
+_STRING = r"""(?:\w{0,2})(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''"""
+_STRING += r"""|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"""
+_TOKEN = re.compile(rf"((?:\s|\\\r?\n|\#[^\n]*)*)({_STRING}|\w+|[^\w\s]|\Z)", re.DOTALL)
+OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
+
+
+class Word(NamedTuple):
+    """A word or sign of code.
+
+    space: the blanks, line ends and comments before it.
+    text: what it is.
+    """
+
+    space: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A logical line, with the blank lines and comments above it.
+
+    start: its first line in the text; the first of a text is 0.
+    stop: the line after its last.
+    indent: the blanks before its first word.
+    words: what it says.
+    tail: what is behind its last word in that line.
+    remarks: the comments above, in and behind it.
+    """
+
+    start: int
+    stop: int
+    indent: str
+    words: tuple[Word, ...]
+    tail: str
+    remarks: tuple[str, ...]
+
+    @cached_property
+    def says(self) -> tuple[str, ...]:
+        """Its words, without the comma that a formatter puts before a closing bracket."""
+        texts = [word.text for word in self.words]
+        commas, said = [0], []
+        for text, after in pairwise([*texts, ""]):
+            if text in OPEN:
+                commas.append(0)
+            elif text in CLOSE and len(commas) > 1:
+                commas.pop()
+            elif text == ",":
+                commas[-1] += 1
+                if after in CLOSE and not (after == ")" and commas[-1] == 1):
+                    continue
+            said.append(_in_double_quotes(text))
+        return tuple(said)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two statements equal: all but their layout."""
+        return self.indent, self.says, self.remarks
+
+
+def _in_double_quotes(text: str) -> str:
+    """Return a string in the quotes that a formatter gives it; anything else as it is."""
+    plain = text[:1] == "'" and text[:3] != "'''" and len(text) > 1
+    return f'"{text[1:-1]}"' if plain and '"' not in text and "\\" not in text else text
+
+
+def cut_statements(lines: list[str]) -> list[Statement]:
+    """Return the statements of lines, which they cover; the last one has no words."""
+    text = "".join(lines)
+    statements: list[Statement] = []
+    words: list[Word] = []
+    remarks: list[str] = []
+    depth = row = start = 0
+    for match in _TOKEN.finditer(text):
+        space, word = match.groups()
+        behind, newline, above = space.partition("\n")
+        if words and depth == 0 and (newline or not word) and not behind.endswith("\\"):
+            remarks += _remarks(behind)
+            stop = row + 1
+            indent = words[0].space.rpartition("\n")[2]
+            tail = behind + newline
+            statements.append(Statement(start, stop, indent, tuple(words), tail, tuple(remarks)))
+            start, words, remarks, space = stop, [], [], above
+            row += 1
+        remarks += _remarks(space)
+        row += space.count("\n")
+        if not word:
+            break
+        words.append(Word(space, word))
+        row += word.count("\n")
+        depth += (word in OPEN) - (word in CLOSE)
+    return [*statements, Statement(start, len(lines), "", (), "", tuple(remarks))]
+
+
+def _remarks(space: str) -> list[str]:
+    return [line.partition("#")[2].strip() for line in space.split("\n") if "#" in line]
+
+
+def collide(base: Iterable[str], ours: Iterable[str], theirs: Iterable[str]) -> bool:
+    """Return whether new words of one side hold a name that the other side takes away there."""
+    b, o, t = Counter(base), Counter(ours), Counter(theirs)
+    both = ((b - t) & (o - b)).keys() | ((b - o) & (t - b)).keys()
+    return any(text.isidentifier() and not iskeyword(text) for text in both)

@@ -1,0 +1,91 @@
+"""Both sides change one place, and the merge is clear: elements of one bracket, imports, definitions."""
+
+import pytest
+
+from redco_new.merge import MergeResult, merge
+
+CLEAR = {
+    "exports": (
+        "__all__ = ['a', 'c']\n",
+        "__all__ = ['a', 'b', 'c']\n",
+        "__all__ = ['a', 'c', 'd']\n",
+        "__all__ = ['a', 'b', 'c', 'd']\n",
+    ),
+    "both-append": ("x = {1}\n", "x = {1, 3}\n", "x = {1, 2}\n", "x = {1, 3, 2}\n"),
+    "table": (
+        "PARAMS = {\n    'a': 1,\n}\n",
+        "PARAMS = {\n    'a': 1,\n    'mine': 2,\n}\n",
+        "PARAMS = {\n    'a': 5,\n    'new': 3,\n}\n",
+        "PARAMS = {\n    'a': 5,\n    'mine': 2,\n    'new': 3,\n}\n",
+    ),
+    "keywords": ("f(x, a=1)\n", "f(x, a=1, b=2)\n", "f(x, a=3)\n", "f(x, a=3, b=2)\n"),
+    "nested": (
+        "f(g(a=1), [1])\n",
+        "f(g(a=2), [1])\n",
+        "f(g(a=1), [1, 2])\n",
+        "f(g(a=2), [1, 2])\n",
+    ),
+    "names-of-an-import": (
+        "from m import b\n",
+        "from m import a, b\n",
+        "from m import b, c\n",
+        "from m import a, b, c\n",
+    ),
+    "imports": (
+        "import os\n",
+        "import json\nimport os\n",
+        "import os\nimport sys\n",
+        "import json\nimport os\nimport sys\n",
+    ),
+    "functions": (
+        "x = 1\n",
+        "x = 1\n\n\ndef mine():\n    y = 1\n    return y\n",
+        "x = 1\n\n\ndef new():\n    y = 2\n    return y\n",
+        "x = 1\n\n\ndef mine():\n    y = 1\n    return y\n\n\ndef new():\n    y = 2\n    return y\n",
+    ),
+    "neighbours": ("a = 1\nb = 1\n", "a = 2\nb = 1\n", "a = 1\nb = 2\n", "a = 2\nb = 2\n"),
+    "layout": (
+        "x = f(a, b)\ny = 1\n",
+        "x = f(\n    a,\n    b,\n)\ny = 1\n",
+        "x = f(a, c)\ny = 1\n",
+        "x = f(a, c)\ny = 1\n",
+    ),
+}
+UNCLEAR = {
+    "positional": ("f(x)\n", "f(x, 1)\n", "f(x, 2)\n"),
+    "one-keyword": ("f(x)\n", "f(x, a=1)\n", "f(x, a=2)\n"),
+    "one-entry": ("x = {'a': 1}\n", "x = {'a': 2}\n", "x = {'a': 3}\n"),
+    "dropped-and-edited": ("x = {'a': 1, 'b': 2}\n", "x = {'b': 2}\n", "x = {'a': 3, 'b': 2}\n"),
+    "callee": ("f(x)\n", "g(x)\n", "f(x, a=1)\n"),
+    "one-function": ("", "def f():\n    return 1\n", "def f():\n    return 2\n"),
+    "import-of-one-name": (
+        "import os\n",
+        "import os\nfrom a import x\n",
+        "import os\nfrom b import x\n",
+    ),
+    "name-that-goes": (
+        "def f(r):\n    return r.old()\n",
+        "def f(r):\n    assert r.old\n    return r.old()\n",
+        "def f(r):\n    return r.new()\n",
+    ),
+    "new-statements": (
+        "def f():\n    a()\n",
+        "def f():\n    a()\n    b()\n",
+        "def f():\n    a()\n    c()\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLEAR)
+def test_clear(name):
+    base, ours, theirs, both = (x.encode() for x in CLEAR[name])
+    assert merge(base, ours, theirs) == MergeResult(both)
+    assert merge(base, ours.replace(b"\n", b"\r\n"), theirs).content == both.replace(b"\n", b"\r\n")
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_unclear(name):
+    base, ours, theirs = (x.encode() for x in UNCLEAR[name])
+    merged = merge(base, ours, theirs)
+    assert merged.content == ours
+    assert merged.conflicts

@@ -76,7 +76,7 @@ bench: $(INSTALLED)  ## compare a project with Redco 0.4.23: step time, compile 
 	mkdir -p .benchmarks && rm -rf .benchmarks/my-project
 	$(BIN)/redco-new my-project --model gpt-j --shards 4 --output .benchmarks
 	$(BIN)/python tests/benchmarks/redco/run.py --project .benchmarks/my-project \
-	    --remat dots_saveable
+	    --remat dots_saveable --rounds 3
 
 fmt: $(INSTALLED)  ## format the code
 	$(BIN)/ruff check --fix --quiet $(SOURCES)

@@ -1,6 +1,6 @@
 import pytest
 from collectives import collectives
-from report import table
+from report import ROWS, table
 from sizes import Sizes, tokens
 
 LOOP = """
@@ -40,6 +40,17 @@ def test_sides_of_different_size_are_not_compared():
     sides = [{"side": "redco", "parameters": 10}, {"side": "ours", "parameters": 11}]
     with pytest.raises(ValueError, match=r"differ in parameters: \[10, 11\]"):
         table(sides)
+
+
+def test_the_worst_round_is_shown_beside_the_medians():
+    seconds = {"redco": (2.0, 4.0, 4.0), "ours": (3.0, 2.0, 2.0)}
+    records = [
+        {key: value for _, key, *_ in ROWS} | {"side": side, "parameters": 1, "jax": ""}
+        for side, values in seconds.items()
+        for value in values
+    ]
+    step = table(records).splitlines()[1]
+    assert step.split() == ["step,", "s", "4", "2", "0.5", "1.5", "1"]
 
 
 def test_both_sides_take_the_same_number_of_batches():

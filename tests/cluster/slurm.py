@@ -38,7 +38,10 @@ MessageTimeout=5
 ReturnToService=2
 NodeName=node1 NodeAddr={network}.1 CPUs=2
 NodeName=node2 NodeAddr={network}.2 CPUs=2
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 GraceTime=60
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE PriorityTier=2
 """
 
 

@@ -1,6 +1,6 @@
 """A generated project on a SLURM of two nodes, submitted by its own launch file.
 
-make test-cluster (nine minutes on a busy machine): needs root and Debian's packages of SLURM, and names what is missing.
+make test-cluster (ten minutes on a busy machine): needs root and Debian's packages of SLURM, and names what is missing.
 """
 
 import os
@@ -142,6 +142,17 @@ def test_it_goes_on_past_its_time_limit(slurm, project, tmp_path):
     (saved,) = re.findall(r"stopped: step (\d+) is saved", job.log)
     job.wait("its next start", lambda: f"resuming from step {saved} in" in job.log)
     assert int(slurm.job(job.number)["Restarts"]) > 0
+
+
+def test_a_job_of_higher_priority_takes_its_nodes_for_a_while(slurm, project, tmp_path):
+    job = Job(slurm, project, tmp_path / "run")
+    job.wait_steps()
+    urgent = ["sbatch", "--parsable", "--partition", "urgent", "--nodes", "2", "--exclusive"]
+    number = slurm.run(*urgent, "--output", tmp_path / "urgent", "--wrap", "sleep 5").strip()
+    job.wait("a place in the queue", lambda: job.state() == "PENDING", 60)
+    (saved,) = re.findall(r"stopped: step (\d+) is saved", job.log)
+    job.wait("the other job's end", lambda: slurm.job(number)["JobState"] == "COMPLETED", 120)
+    job.wait("its next start", lambda: f"resuming from step {saved} in" in job.log)
 
 
 def test_scancel_saves_and_ends_it(slurm, project, tmp_path):

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import golden_layouts
@@ -151,38 +152,50 @@ def loss_lines(values: list[float]) -> list[str]:
 
 def check() -> Iterator[str]:
     """Every difference between what is committed and what is made now."""
-    for case in cases():
-        files, new = generate(case)
-        yield from differences(committed(case), new, f"golden/{case.name}")
-        try:
-            yield losses_differ(case / LOSSES, losses(files, case))
-        except subprocess.CalledProcessError as error:
-            yield f"golden/{case.name}: its training run failed with exit code {error.returncode}\n"
-    for case in error_cases():
-        new = {"stderr.txt": complaint((case / "args.txt").read_text())}
-        old = {k: v for k, v in committed(case).items() if k != "args.txt"}
-        yield from differences(old, new, f"golden/errors/{case.name}")
-    yield from differences(committed(ZOO), golden_layouts.zoo(), "golden/zoo")
+    with ThreadPoolExecutor(1) as beside:  # runs train while the rest is made
+        runs = {}
+        for case in cases():
+            files, new = generate(case)
+            runs[case] = beside.submit(losses, files, case)
+            yield from differences(committed(case), new, f"golden/{case.name}")
+        for case in error_cases():
+            new = {"stderr.txt": complaint((case / "args.txt").read_text())}
+            old = {k: v for k, v in committed(case).items() if k != "args.txt"}
+            yield from differences(old, new, f"golden/errors/{case.name}")
+        yield from differences(committed(ZOO), golden_layouts.zoo(), "golden/zoo")
+        for case, run in runs.items():
+            try:
+                yield losses_differ(case / LOSSES, run.result())
+            except subprocess.CalledProcessError as error:
+                yield f"golden/{case.name}: its training failed with exit code {error.returncode}\n"
 
 
 def rewrite() -> None:
     """Make every golden anew. Losses that are the same within TOLERANCE stay as they are."""
-    for case in cases():
-        files, new = generate(case)
-        shutil.rmtree(case / "project", ignore_errors=True)
-        inside = {p.removeprefix("project/"): t for p, t in new.items() if p.startswith("project/")}
-        del inside[RUNTIME]
-        write_tree(case / "project", inside)
-        (case / "project" / RUNTIME).symlink_to(link(case), target_is_directory=True)
-        (case / "sharding.txt").write_text(new["sharding.txt"])
-        values = losses(files, case)
-        if losses_differ(case / LOSSES, values):
-            (case / LOSSES).write_text("".join(loss_lines(values)))
-    for case in error_cases():
-        (case / "stderr.txt").write_text(complaint((case / "args.txt").read_text()))
-    layouts = golden_layouts.zoo()
-    shutil.rmtree(ZOO, ignore_errors=True)
-    write_tree(ZOO, layouts)
+    with ThreadPoolExecutor(1) as beside:
+        runs = {}
+        for case in cases():
+            files, new = generate(case)
+            runs[case] = beside.submit(losses, files, case)
+            shutil.rmtree(case / "project", ignore_errors=True)
+            inside = {
+                path.removeprefix("project/"): text
+                for path, text in new.items()
+                if path.startswith("project/")
+            }
+            del inside[RUNTIME]
+            write_tree(case / "project", inside)
+            (case / "project" / RUNTIME).symlink_to(link(case), target_is_directory=True)
+            (case / "sharding.txt").write_text(new["sharding.txt"])
+        for case in error_cases():
+            (case / "stderr.txt").write_text(complaint((case / "args.txt").read_text()))
+        layouts = golden_layouts.zoo()
+        shutil.rmtree(ZOO, ignore_errors=True)
+        write_tree(ZOO, layouts)
+        for case, run in runs.items():
+            values = run.result()
+            if losses_differ(case / LOSSES, values):
+                (case / LOSSES).write_text("".join(loss_lines(values)))
 
 
 def main() -> int:

@@ -39,11 +39,13 @@ def followed(my_project):
 
 @pytest.mark.slow
 def test_the_commands_of_a_projects_readme_work(followed, my_project):
-    train, predict, export, report, look, update, two = followed.values()
+    train, predict, export, evaluated, report, look, update, two = followed.values()
     assert look == "my-project: 0 files would change.\n"
     assert update == "my-project: nothing to update.\n"
     assert "held-out loss" in train and "checkpoint: " in train
     assert predict.startswith("The ") and len(predict) > len("The \n")
+    loss = evaluated.removeprefix("step 3: loss ").split(",")[0]
+    assert f"held-out loss {loss}\n" in train and "perplexity" in evaluated
     assert {p.name for p in (my_project / "exported").iterdir()} == {
         "added_tokens.json",
         "config.json",

@@ -11,7 +11,7 @@ from redco_new.render.template import open_template
 def pipeline(recipe: str, routed: bool = False) -> ModuleType:
     """A recipe's pipeline.py, imported."""
     with open_template() as template:
-        texts = RECIPES[recipe].print_files(template, "bytes", 128, routed)
+        texts = RECIPES[recipe].print_files(template, "project", "bytes", 128, routed)
     return load_text(f"{recipe}/pipeline.py", texts["pipeline.py"])
 
 

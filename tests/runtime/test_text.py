@@ -32,7 +32,7 @@ class Letters:
         return {"input_ids": [[*text.encode()] for text in texts]}
 
 
-def read(tmp_path, *data, tokenizer=None, **changes):
+def read(tmp_path, *data, vocabulary=256, **changes):
     settings = {
         "data": data,
         "held_out_data": (),
@@ -43,7 +43,7 @@ def read(tmp_path, *data, tokenizer=None, **changes):
         "token_folder": str(tmp_path / "tokens"),
         "sequence_length": S,
     }
-    return text_examples(SimpleNamespace(**settings | changes), tokenizer or Letters())
+    return text_examples(SimpleNamespace(**settings | changes), Letters(), vocabulary)
 
 
 def write(path, *texts):
@@ -211,6 +211,16 @@ def test_what_cannot_be_read_is_named(tmp_path):
     }.items():
         with pytest.raises(UserError, match=message):
             read(tmp_path, *data)
+
+
+def test_the_tokenizer_of_another_model_is_named(tmp_path):
+    path = write(tmp_path / "a.jsonl", "abc")
+    for _ in range(2):  # while it is made, and of what was made before
+        with pytest.raises(
+            UserError, match="--tokenizer: it makes the id 99 of .*a.jsonl, and the model has 99:"
+        ):
+            read(tmp_path, path, vocabulary=99)
+        assert len(read(tmp_path, path, vocabulary=100)[0]) == 1
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "hf:a"])

@@ -30,7 +30,8 @@ def read_family(request: Request, template: Template) -> Design:
     recipe = choose_recipe(model.family, request.recipe, request.model)
     length = _sequence_length(request, model)
     texts = model.print_files(template, request.package)
-    texts |= recipe.print_files(template, model.tokenizer, length, model.family.routed)
+    facts = (request.package, model.tokenizer, length, model.family.routed)
+    texts |= recipe.print_files(template, *facts)
     data_class, guide = texts.pop("data.py"), texts.pop("data.md", "")
     files = package_files(request, texts)
     return Design(

@@ -38,11 +38,13 @@ class Words:
 class RecipeContext:
     """What the templates of a recipe print.
 
+    package: import name of the project.
     tokenizer: Hugging Face id or folder, or "bytes".
     sequence_length: tokens of an example by default.
     routed: whether the loss has a part of the routers of experts.
     """
 
+    package: str
     tokenizer: str
     sequence_length: int
     routed: bool
@@ -71,14 +73,13 @@ class Recipe:
     runtime: tuple[str, ...] = ()
 
     def print_files(
-        self, template: Template, tokenizer: str, sequence_length: int, routed: bool
+        self, template: Template, package: str, tokenizer: str, sequence_length: int, routed: bool
     ) -> dict[str, str]:
-        """Return the texts of "pipeline.py", of "data.py", the section `data` of config.py, and of
-        "data.md", a section of the README, where it has one.
+        """Return the texts of "pipeline.py" and other files of the package, by their names.
 
-        Raises RedcoError.
+        "data.py" is the section `data` of config.py, "data.md" one of the README, where it has one. Raises RedcoError.
         """
-        context = RecipeContext(tokenizer, sequence_length, routed)
+        context = RecipeContext(package, tokenizer, sequence_length, routed)
         return template.print_folder(f"recipes/{self.name}", context)
 
 

@@ -23,9 +23,12 @@ LOOK = 0.5  # seconds between two looks at what another process makes
 
 
 class Builder:
-    """Makes the shards of sources. share: of a source that is held out."""
+    """Makes the shards of sources. share: of a source that is held out; vocabulary: ids that a model has."""
 
-    def __init__(self, settings: "TextSettings", tokenizer: Any, share: float) -> None:
+    def __init__(
+        self, settings: "TextSettings", tokenizer: Any, vocabulary: int, share: float
+    ) -> None:
+        self._vocabulary = vocabulary
         self._settings, self._share, self._encoder = settings, share, Encoder(tokenizer)
         self._root = Path(settings.token_folder).expanduser()
 
@@ -38,6 +41,7 @@ class Builder:
                 with _alone(folder, source.name):
                     if not (folder / "index.json").exists():
                         self._make(source, folder)
+        self._check_ids(source, json.loads((folder / "index.json").read_text())["highest"])
         return folder
 
     def _key(self, source: Source) -> str:
@@ -61,6 +65,7 @@ class Builder:
                 PROGRESS.at("the tokens of its data")
                 contents[job.number] = one
                 self._check_bad(source, contents)
+                self._check_ids(source, one.highest)
                 shown.update(sizes[job.number])
         self._check_bad(source, contents)
         in_order = [contents[job.number] for job in jobs]
@@ -74,6 +79,7 @@ class Builder:
             "packed": self._settings.packing == "on",
             "texts": sum(one.texts for one in in_order),
             "tokens": sum(one.tokens for one in in_order),
+            "highest": max(one.highest for one in in_order),
             "bad": sum((one.bad for one in in_order), []),
             "rows": [one.rows for one in in_order],
             "held_out": [one.held_out for one in in_order],
@@ -91,6 +97,13 @@ class Builder:
             Job(str(folder), number, parts, *options)
             for number, parts in enumerate(source.shards())
         ]
+
+    def _check_ids(self, source: Source, highest: int) -> None:
+        if highest >= self._vocabulary:
+            raise UserError(
+                f"--tokenizer: it makes the id {highest} of {source.name}, and the model has "
+                f"{self._vocabulary}: give the model's own tokenizer, or a vocab_size above {highest}"
+            )
 
     def _check_bad(self, source: Source, contents: dict[int, Contents]) -> None:
         bad = [row for number in sorted(contents) for row in contents[number].bad]

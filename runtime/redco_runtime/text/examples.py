@@ -1,5 +1,6 @@
 """What `examples` of a pipeline returns, of the sources that `--data` names."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -34,7 +35,7 @@ class TextSettings(Protocol):
 
 
 def text_examples(
-    settings: TextSettings, tokenizer: Any
+    settings: TextSettings, tokenizer: Any, vocabulary: int
 ) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the training rows of `--data` and the held-out ones, tokenized now if they never were.
 
@@ -45,21 +46,28 @@ def text_examples(
     """
     if not 0 <= settings.held_out < 1:
         raise UserError(f"--held-out: {settings.held_out} is no share: give one from 0 to below 1")
+
+    def builder(share: float) -> Builder:
+        return Builder(settings, tokenizer, vocabulary, share)
+
     share = 0.0 if settings.held_out_data else settings.held_out
-    train = _read("--data", settings.data, settings, tokenizer, share)
+    train = _read("--data", settings.data, builder(share))
     if settings.held_out_data:
-        held_out = _read("--held-out-data", settings.held_out_data, settings, tokenizer, 0.0)
+        held_out = _read("--held-out-data", settings.held_out_data, builder(0.0))
         return train, Mixture(held_out.parts)
     return train, Mixture([Rows(rows.folder, held_out=True) for rows in train.parts])
 
 
-def _read(
-    flag: str, names: Sequence[str], settings: TextSettings, tokenizer: Any, share: float
-) -> Mixture:
+def _read(flag: str, names: Sequence[str], builder: Builder) -> Mixture:
     """Return the rows of the sources that a flag names, less the share that is held out."""
-    builder = Builder(settings, tokenizer, share)
     sources = parse_sources(flag, names)
     parts = [Rows(builder.build(source)) for source in sources]
     for source, rows in zip(sources, parts, strict=True):
-        print_once(f"data: {source.name}: {rows}")
+        _say(f"data: {source.name}: {rows}")
     return Mixture(parts, [source.weight for source in sources])
+
+
+@functools.cache
+def _say(line: str) -> None:
+    """Print a line, once though a source is held out too."""
+    print_once(line)

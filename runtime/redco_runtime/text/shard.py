@@ -80,12 +80,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a shard has. rows: those to train on; held_out: the others; bad: "FILE, line N WHY"."""
+    """What a shard has. rows: those to train on; held_out: the others; highest: of its ids; bad: "FILE, line N WHY"."""
 
     rows: int
     held_out: int
     texts: int
     tokens: int
+    highest: int
     bad: list[str]
 
 
@@ -101,9 +102,9 @@ def make_shard(job: Job, encoder: Encoder) -> Contents:
     """Write a shard. Where more rows than it may are bad, only say which. Raises UserError."""
     bad: list[str] = []
     with _replacing(job.path("tokens")) as file:
-        lengths, texts = _write_tokens(file, job, encoder, bad)
+        lengths, texts, highest = _write_tokens(file, job, encoder, bad)
     if len(bad) > job.skip_bad_rows:
-        return Contents(0, 0, 0, 0, bad)
+        return Contents(0, 0, 0, 0, 0, bad)
     pieces = cut(lengths, job.sequence_length)
     chosen = hold_out(pieces, job.held_out, job.number)
     order, ends = _lay_rows(pieces, np.flatnonzero(~chosen), job)
@@ -114,7 +115,8 @@ def make_shard(job: Job, encoder: Encoder) -> Contents:
         np.save(file, np.stack([pieces.starts[order], pieces.lengths[order]], axis=1))
     with _replacing(job.path("rows.npy")) as file:
         np.save(file, starts)
-    contents = Contents(len(ends), len(held_ends), texts, int(lengths.sum()), bad)
+    tokens = int(lengths.sum())
+    contents = Contents(len(ends), len(held_ends), texts, tokens, highest, bad)
     with _replacing(job.path("json")) as file:
         file.write(json.dumps(asdict(contents)).encode())
     return contents
@@ -144,6 +146,7 @@ def _write_tokens(
     begin, end = (np.array(ids, encoder.dtype) for ids in (encoder.begin, encoder.end))
     lengths: list[int] = []
     length = ended = 0  # tokens of the document that goes on; documents
+    highest = max([*encoder.begin, *encoder.end], default=0)
     for batch in _batches(job, bad):
         for ids, text in zip(encoder([text.text for text in batch]), batch, strict=True):
             if len(ids) and not length:
@@ -151,13 +154,14 @@ def _write_tokens(
                 length = len(begin)
             ids.tofile(file)
             length += len(ids)
+            highest = max(highest, int(ids.max(initial=0)))
             if text.ends is not None and length:
                 if text.ends:
                     end.tofile(file)
                     ended += 1
                 lengths.append(length + len(end) * text.ends)
                 length = 0
-    return np.array(lengths, np.int64), ended
+    return np.array(lengths, np.int64), ended, highest
 
 
 def _batches(job: Job, bad: list[str]) -> Iterator[list[Text]]:

@@ -82,14 +82,14 @@ def main() -> None:
             sequence_length=LENGTH,
         )
         print(f"{size / 1e6:.0f} MB, {cores()} cores, rows of {LENGTH}")
-        build, _ = timed(lambda: text_examples(settings, tokenizer))
+        build, _ = timed(lambda: text_examples(settings, tokenizer, 32_000))
         print(f"tokenized and packed: {build:.1f} s, {size / 1e6 / build:.1f} MB/s")
         for name, whose in (
             ("this process", resource.RUSAGE_SELF),
             ("a worker", resource.RUSAGE_CHILDREN),
         ):
             print(f"peak of {name}: {peak(whose):.0f} MiB")
-        again, (rows, _) = timed(lambda: text_examples(settings, tokenizer))
+        again, (rows, _) = timed(lambda: text_examples(settings, tokenizer, 32_000))
         print(f"opened again: {again:.2f} s")
 
         def batches():

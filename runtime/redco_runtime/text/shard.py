@@ -141,8 +141,8 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
 
 def _write_tokens(
     file: BinaryIO, job: Job, encoder: Encoder, bad: list[str]
-) -> tuple[np.ndarray, int]:
-    """Write the ids of a shard; return how many each document has, and how many documents end in it."""
+) -> tuple[np.ndarray, int, int]:
+    """Write the ids of a shard; return how many each document has, how many end in it, the highest id."""
     begin, end = (np.array(ids, encoder.dtype) for ids in (encoder.begin, encoder.end))
     lengths: list[int] = []
     length = ended = 0  # tokens of the document that goes on; documents

@@ -7,6 +7,7 @@ import pytest
 from generated import make, run, texts
 from jax.sharding import PartitionSpec as P
 
+from redco_new.project.create import create_project
 from redco_new.request import Request
 
 
@@ -15,6 +16,16 @@ def test_the_tests_of_a_project_pass_where_sizes_are_odd(tmp_path):
     folder = make(tmp_path, shards="6", zero=1, sequence_parallel=True)
     code, out, err = run(f"{sys.executable} -m pytest -q -k 'not boot'", folder)
     assert code == 0 and re.search(r"^[3-9] passed", out, re.MULTILINE), out + err
+
+
+@pytest.mark.slow
+def test_experts_and_their_routers_learn_the_same_on_any_devices(tmp_path):
+    """With two micro-batches, whose gradients the devices of `data` and `expert` add up."""
+    request = Request.from_flags("my-project", "mixtral", mesh="data=2,expert=2")
+    folder = create_project(request, tmp_path)
+    quick = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    code, out, err = run(f"{sys.executable} -m pytest -q -k 'unsharded and 2'", folder, **quick)
+    assert code == 0 and "1 passed" in out, out + err
 
 
 PADDED = """

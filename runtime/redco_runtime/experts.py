@@ -111,8 +111,8 @@ def expert_load(odds_BSE: jax.Array, expert_BSX: jax.Array, mask_BS: jax.Array) 
     odds_BSE: of all experts, float32. expert_BSX: those that were chosen. mask_BS: the tokens that count.
     """
     chosen_BSE = jax.nn.one_hot(expert_BSX, odds_BSE.shape[2]).sum(axis=2)
-    pair_BS2E = jnp.stack((chosen_BSE, odds_BSE), axis=2)
-    return jnp.where(mask_BS[..., None, None], pair_BS2E, 0).sum(axis=1)
+    both = (jnp.where(mask_BS[..., None], x_BSE, 0).sum(axis=1) for x_BSE in (chosen_BSE, odds_BSE))
+    return jnp.stack([*both], axis=1)
 
 
 def router_loss(load_LB2E: jax.Array, mask_BS: jax.Array) -> jax.Array:

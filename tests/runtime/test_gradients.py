@@ -98,6 +98,11 @@ def test_rows_that_are_not_valid_do_not_count_even_if_their_loss_is_infinite():
     assert (total, weight) == (3.0, 2.0)
 
 
+def test_terms_are_no_part_of_what_is_evaluated():
+    ones = jnp.ones((2, 2))
+    assert weighted_sum((ones, ones, {"router_loss": (jnp.inf, 1.0)})) == (4.0, 4.0)
+
+
 def test_losses_and_weights_of_different_shapes_are_refused():
     with pytest.raises(ValueError, match="differ in shape"):
         weighted_sum((jnp.ones((2, 3)), jnp.ones(2)))

@@ -186,6 +186,8 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path, line, message):
     assert f"{path}, line 9 {message}" in text and text.endswith("with --skip-bad-rows.")
     train, held_out = read(tmp_path, path, skip_bad_rows=1)
     assert b"last\1" in b"".join(texts_of(train, held_out))
+    with pytest.raises(UserError, match="has a bad row, and --skip-bad-rows is 0:"):
+        read(tmp_path, path)  # of what was made when it might
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
@@ -211,6 +213,19 @@ def test_what_cannot_be_read_is_named(tmp_path):
     }.items():
         with pytest.raises(UserError, match=message):
             read(tmp_path, *data)
+
+
+def test_a_disk_that_is_full_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.jsonl", "abc")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(
+        UserError, match="cannot write .*00000.pieces.npy: No space left.*another --token-folder"
+    ):
+        read(tmp_path, path)
 
 
 def test_the_tokenizer_of_another_model_is_named(tmp_path):

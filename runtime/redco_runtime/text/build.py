@@ -41,7 +41,9 @@ class Builder:
                 with _alone(folder, source.name):
                     if not (folder / "index.json").exists():
                         self._make(source, folder)
-        self._check_ids(source, json.loads((folder / "index.json").read_text())["highest"])
+        index = json.loads((folder / "index.json").read_text())
+        self._check_ids(source, index["highest"])
+        self._check_bad(source, index["bad"])
         return folder
 
     def _key(self, source: Source) -> str:
@@ -64,10 +66,10 @@ class Builder:
             for job, one in make_shards(left, self._encoder):
                 PROGRESS.at("the tokens of its data")
                 contents[job.number] = one
-                self._check_bad(source, contents)
+                self._check_bad(source, _bad_rows(contents))
                 self._check_ids(source, one.highest)
                 shown.update(sizes[job.number])
-        self._check_bad(source, contents)
+        self._check_bad(source, _bad_rows(contents))
         in_order = [contents[job.number] for job in jobs]
         if not sum(one.rows for one in in_order):
             raise UserError(
@@ -80,7 +82,7 @@ class Builder:
             "texts": sum(one.texts for one in in_order),
             "tokens": sum(one.tokens for one in in_order),
             "highest": max(one.highest for one in in_order),
-            "bad": sum((one.bad for one in in_order), []),
+            "bad": _bad_rows(contents),
             "rows": [one.rows for one in in_order],
             "held_out": [one.held_out for one in in_order],
         }
@@ -105,13 +107,17 @@ class Builder:
                 f"{self._vocabulary}: give the model's own tokenizer, or a vocab_size above {highest}"
             )
 
-    def _check_bad(self, source: Source, contents: dict[int, Contents]) -> None:
-        bad = [row for number in sorted(contents) for row in contents[number].bad]
+    def _check_bad(self, source: Source, bad: list[str]) -> None:
         if len(bad) > (most := self._settings.skip_bad_rows):
             count = f"{len(bad)} bad rows" if len(bad) > 1 else "a bad row"
             title = f"{source.flag}: {source.name} has {count}, and --skip-bad-rows is {most}:"
             todo = "Mend the file, or leave out so many with --skip-bad-rows."
             raise UserError(listed(title, first(bad, 8), todo))
+
+
+def _bad_rows(contents: dict[int, Contents]) -> list[str]:
+    """Return the bad rows of the shards, by their number, in order."""
+    return [row for number in sorted(contents) for row in contents[number].bad]
 
 
 @contextmanager

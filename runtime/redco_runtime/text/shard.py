@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from redco_runtime.errors import UserError, writing
 from redco_runtime.text.formats import Bad, Part, Text, read_part
 from redco_runtime.text.packing import Pieces, best_fit, cut, hold_out, one_a_row
 
@@ -134,9 +135,10 @@ def _lay_rows(pieces: Pieces, some: np.ndarray, job: Job) -> tuple[np.ndarray, n
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of `path` once it is whole: another process may be at it too."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "wb") as file:
-        yield file
-    temporary.replace(path)
+    with writing(path, option="--token-folder"):
+        with open(temporary, "wb") as file:
+            yield file
+        temporary.replace(path)
 
 
 def _write_tokens(
@@ -168,16 +170,23 @@ def _batches(job: Job, bad: list[str]) -> Iterator[list[Text]]:
     """Yield the texts of a shard, about BATCH characters at a time; put the rows that are none into `bad`."""
     batch: list[Text] = []
     size = 0
-    for part in job.parts:
-        for item in read_part(part, job.text_field):
-            if isinstance(item, Bad):
-                bad.append(f"{item.where} {item.why}")
-                if len(bad) > job.skip_bad_rows:
-                    return
-                continue
-            batch.append(item)
-            size += len(item.text)
-            if size >= BATCH:
-                yield batch
-                batch, size = [], 0
+    for item in (item for part in job.parts for item in _read(part, job.text_field)):
+        if isinstance(item, Bad):
+            bad.append(f"{item.where} {item.why}")
+            if len(bad) > job.skip_bad_rows:
+                return
+            continue
+        batch.append(item)
+        size += len(item.text)
+        if size >= BATCH:
+            yield batch
+            batch, size = [], 0
     yield batch
+
+
+def _read(part: Part, field: str) -> Iterator[Text | Bad]:
+    """Yield the documents of a part, and the rows that are none. Raises UserError where it is gone."""
+    try:
+        yield from read_part(part, field)
+    except OSError as error:
+        raise UserError(f"--data: {part.file} cannot be read: {error.strerror or error}") from error

@@ -17,6 +17,12 @@ from redco_runtime.optimizers import store_moments
 class Data:
     """What is learned. See examples() in pipeline.py."""
 
+    data: tuple[str, ...] = ()  # sources, as FILES=WEIGHT: README.md; none: text_files
+    held_out_data: tuple[str, ...] = ()  # sources that are only evaluated; none: a share of `data`
+    text_field: str = "text"  # key of a line of JSON, or column of a table, that has the text
+    packing: Literal["on", "off"] = "on"  # texts of `data` share a row; off: rows are padded
+    skip_bad_rows: int = 0  # rows of a source of `data` that may be no text, and are left out
+    token_folder: str = "~/.cache/redco/tokens"  # where what `data` is tokenized to is kept
     text_files: tuple[str, ...] = ()  # paths; none: the language reference that ships with Python
     tokenizer: str = "EleutherAI/gpt-j-6b"  # Hugging Face id or folder; "bytes": one token a byte
     sequence_length: int = 2048  # S: tokens of an example

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from redco_runtime.activations import lay_out
-from redco_runtime.attention import attention
+from redco_runtime.attention import attention, text_positions
 from redco_runtime.remat import saved
 
 
@@ -61,16 +61,21 @@ class GPTJ(nnx.Module):
         """Return logits_BSV of the token after each position, in the compute dtype."""
         return self.logits(self.hidden(input_ids_BS))
 
-    def hidden(self, input_ids_BS: jax.Array) -> jax.Array:
-        """Return x_BSD, causal hidden states after the last norm, at positions 0 to S - 1."""
+    def hidden(self, input_ids_BS: jax.Array, segments_BS: jax.Array | None = None) -> jax.Array:
+        """Return x_BSD, causal hidden states after the last norm.
+
+        segments_BS: which of the texts packed in its row a token is of. None sees another, and the
+        positions of each are from 0 on. Without it a row is one text.
+        """
         S = input_ids_BS.shape[1]
         self._check_length(S)
-        rotary = _rotary(jnp.arange(S)[None, :], self.config.rotary_dim)
+        positions_BS = text_positions(S, segments_BS)
+        rotary = _rotary(positions_BS, self.config.rotary_dim)
 
         @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry, graph_updates=False)
         @nnx.remat(policy=saved(self.config.remat), prevent_cse=False, graph_updates=False)
         def run(layer, x_BSD):
-            return layer(x_BSD, rotary, _attend_causal)[0]
+            return layer(x_BSD, rotary, _attend_causal(segments_BS))[0]
 
         x_BSD = self._embed(input_ids_BS)
         return _norm(self.ln, run(self.layers, x_BSD))
@@ -183,8 +188,14 @@ def _norm(ln, x_BSD):
     return ln(x_BSD).astype(x_BSD.dtype)
 
 
-def _attend_causal(q_BSNH, k_BSNH, v_BSNH):
-    return attention(q_BSNH, k_BSNH, v_BSNH, causal=True), None
+def _attend_causal(segments_BS):
+    """Return a function that attends to the tokens of one's own text, up to oneself."""
+
+    def attend(q_BSNH, k_BSNH, v_BSNH):
+        o_BSNH = attention(q_BSNH, k_BSNH, v_BSNH, causal=True, segments_BS=segments_BS)
+        return o_BSNH, None
+
+    return attend
 
 
 def _rotary(positions_BS, rotary_dim):

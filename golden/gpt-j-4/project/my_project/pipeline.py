@@ -5,7 +5,6 @@ B batch, S sequence, T new tokens. A name carries its shape: ids_BS is an array 
 """
 
 import functools
-import os
 import pydoc_data.topics
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from flax import nnx
 from redco_runtime.errors import UserError
 from redco_runtime.generate import generate
 from redco_runtime.losses import cross_entropy
+from redco_runtime.text.examples import text_examples
+from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
 
@@ -27,23 +28,33 @@ TEMPERATURE = 0.7  # 0.0: always the most likely token
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
     """Return one batch of examples: arrays whose first dim is B. Runs on the host."""
-    return {
-        "input_ids": np.stack([example["input_ids"] for example in examples]),
-        "mask": np.stack([example["mask"] for example in examples]),
-    }
+    return {name: np.stack([example[name] for example in examples]) for name in examples[0]}
 
 
 def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, jax.Array]:
-    """Return losses_BS and weights_BS: each token predicts the next one; padding weighs nothing."""
-    labels_BS = jnp.roll(batch["input_ids"], -1, axis=1)
-    weights_BS = jnp.roll(batch["mask"], -1, axis=1).at[:, -1].set(False)
-    losses_BS = cross_entropy(model.logits, model.hidden(batch["input_ids"]), labels_BS)
-    return losses_BS, weights_BS.astype(jnp.float32)
+    """Return losses_BS and weights_BS: each token predicts the next one of its text."""
+    labels_BS, weights_BS = targets(batch)
+    x_BSD = model.hidden(batch["input_ids"], batch.get("segments"))
+    losses_BS = cross_entropy(model.logits, x_BSD, labels_BS)
+    return losses_BS, weights_BS
+
+
+def targets(batch: Batch) -> tuple[jax.Array, jax.Array]:
+    """Return labels_BS, the next tokens, and weights_BS: 1 where the next token is of the same text."""
+    numbers_BS = text_numbers(batch)
+    same_BS = (numbers_BS == jnp.roll(numbers_BS, -1, axis=1)) & (numbers_BS > 0)
+    weights_BS = same_BS.at[:, -1].set(False).astype(jnp.float32)
+    return jnp.roll(batch["input_ids"], -1, axis=1), weights_BS
+
+
+def text_numbers(batch):
+    """Return which text of its row each token is of, from 1: numbers_BS. 0 is padding."""
+    return batch["segments"] if "segments" in batch else batch["mask"].astype(np.int32)
 
 
 def count(batch: dict[str, np.ndarray]) -> int:
     """Return how many tokens a batch has; padding is none. Runs on the host."""
-    return int(batch["mask"].sum())
+    return int((text_numbers(batch) > 0).sum())
 
 
 def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
@@ -60,11 +71,15 @@ def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
 
 def decode(config, outputs, examples):
     """Return the text of each prediction."""
-    return tokenizer(config.data.tokenizer).batch_decode(outputs, skip_special_tokens=True)
+    tokens = tokenizer(config.data.tokenizer)
+    rows = [row[row < len(tokens)] for row in outputs]  # a model may have room for more
+    return tokens.batch_decode(rows, skip_special_tokens=True)
 
 
 def examples(config):
-    """Return training examples and held-out ones: blocks of S tokens, cut from the text files."""
+    """Return training examples and held-out ones: rows of S tokens of --data, or blocks of the text files."""
+    if config.data.data:
+        return text_examples(config.data, tokenizer(config.data.tokenizer))
     length = config.data.sequence_length
     ids = tokenizer(config.data.tokenizer)(text(config), add_special_tokens=False)["input_ids"]
     blocks = np.array(ids[: len(ids) // length * length], np.int32).reshape(-1, length)
@@ -107,7 +122,4 @@ def text(config):
 @functools.cache
 def tokenizer(name):
     """Return a Hugging Face tokenizer, by id or folder; "bytes" has a token a byte and no files."""
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
-    from transformers import AutoTokenizer, ByT5Tokenizer
-
-    return ByT5Tokenizer() if name == "bytes" else AutoTokenizer.from_pretrained(name)
+    return load_tokenizer(name)

@@ -45,7 +45,7 @@ def train(steps: Steps, run: Run) -> None:
     """Train `run` in its work folder to its last step, from its last checkpoint if it has one."""
     settings = run.config.train
     check_run(steps, pipeline, run)
-    examples, held_out = pipeline.examples(run.config)
+    examples, held_out = pipeline.examples(run.config) if settings.steps else ([], [])
     check_same_examples(examples)
     checkpoints = Checkpoints(run.checkpoints, settings.keep, steps.shapes)
     with checkpoints, DeviceMemory(steps, run) as memory:

@@ -17,6 +17,7 @@ from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.cli import command, print_once, program_parser, recorded_run
 from redco_runtime.export import export
 from redco_runtime.mesh import make_mesh
+from redco_runtime.tokenizer import tokenizer_if_any
 
 
 @command
@@ -35,7 +36,7 @@ def main() -> None:
             args.out,
             weights.hf_config(run.config.model) | {"dtype": "float32"},
             table=weights.tensors(run.config.model),
-            tokenizer=pipeline.tokenizer(run.config.data.tokenizer),
+            tokenizer=tokenizer_if_any(pipeline.tokenizer, run.config.data.tokenizer),
             shapes=steps.shapes,
         )
     print_once(f"step {step} of {args.workdir} is in {args.out}")

@@ -7,7 +7,6 @@ B batch, S source, T target. A name carries its shape: ids_BS is an array of sha
 import ast
 import functools
 import json
-import os
 import sysconfig
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from flax import nnx
 from redco_runtime.beam import beam_search
 from redco_runtime.errors import UserError
 from redco_runtime.losses import cross_entropy
+from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
 
@@ -60,7 +60,9 @@ def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
 
 def decode(config, outputs, examples):
     """Return the text of each prediction."""
-    return tokenizer(config.data.tokenizer).batch_decode(outputs, skip_special_tokens=True)
+    tokens = tokenizer(config.data.tokenizer)
+    rows = [row[row < len(tokens)] for row in outputs]  # a model may have room for more
+    return tokens.batch_decode(rows, skip_special_tokens=True)
 
 
 def evaluate(config, outputs, examples):
@@ -144,7 +146,4 @@ def docstrings():
 @functools.cache
 def tokenizer(name):
     """Return a Hugging Face tokenizer, by id or folder; "bytes" has a token a byte and no files."""
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
-    from transformers import AutoTokenizer, ByT5Tokenizer
-
-    return ByT5Tokenizer() if name == "bytes" else AutoTokenizer.from_pretrained(name)
+    return load_tokenizer(name)

@@ -33,7 +33,8 @@ def tensors(config: T5Config) -> dict[str, Tensor]:
     """Return path of a parameter -> the tensor that holds it."""
     return {
         "embed/embedding": Tensor("shared.weight"),
-        "head/kernel": Tensor("lm_head.weight", order=(1, 0)),
+        # transformers 5 ties the tables of what it starts anew, and then saves one of them.
+        "head/kernel": Tensor("lm_head.weight", order=(1, 0), otherwise="shared.weight"),
         "encoder_distance/embedding": Tensor(f"encoder.{_DISTANCE}"),
         "encoder_ln/scale": Tensor("encoder.final_layer_norm.weight"),
         **_attention("encoder/attn", "encoder.block.{}.layer.0", "SelfAttention"),

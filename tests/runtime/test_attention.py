@@ -216,6 +216,17 @@ def test_gradients_are_not_added_up_over_axes_that_split_nothing(route):
     assert "psum" not in str(jaxpr) and "shard_map" in str(jaxpr)
 
 
+@pytest.mark.parametrize("name", ["xla", "blocks"])
+def test_the_place_in_a_cache_may_be_traced(route, name):
+    route(name)
+    q, k, v, _ = arrays(8, 40, "float32")
+    ours, theirs = (
+        jax.jit(lambda start, f=f: f(q, k, v, causal=True, start=start))(11)
+        for f in (attention, formula)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
 def test_heads_that_devices_share(route):
     route("cudnn")
     S, T, options = VARIANTS["causal"]

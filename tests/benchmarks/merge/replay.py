@@ -90,11 +90,12 @@ def replayed(case: Case, objects: Objects, limit: float) -> dict[str, object] | 
 
 def wanted(repo: Path, number: int, seed: int, cache: Path) -> Iterator[Case]:
     """The first cases of a history; looked for once, for they take longer than their merges."""
-    if not cache.exists():
+    if not cache.exists() or json.loads(cache.read_text())["wanted"] < number:
         skipped = Skipped()
         drawn = list(islice(cases(repo, seed, skipped), number))
-        cache.write_text(json.dumps({"cases": drawn, "skipped": asdict(skipped)}))
-    yield from (Case(*x) for x in json.loads(cache.read_text())["cases"])
+        about = {"wanted": number, "skipped": asdict(skipped), "cases": drawn}
+        cache.write_text(json.dumps(about))
+    yield from (Case(*x) for x in json.loads(cache.read_text())["cases"][:number])
 
 
 def run(repo: Path, args: argparse.Namespace) -> None:
@@ -104,7 +105,7 @@ def run(repo: Path, args: argparse.Namespace) -> None:
     results = args.out / f"{name}.{args.label}.jsonl"
     lines = results.read_text().splitlines() if results.exists() else []
     done = {(x["merge"], x["path"]) for x in map(json.loads, lines)}
-    cache = args.out / f"{name}.{args.cases}.cases.json"
+    cache = args.out / f"{name}.{args.seed}.cases.json"
     with Objects(repo) as objects, results.open("a") as out:
         for case in wanted(repo, args.cases, args.seed, cache):
             if (case.merge, case.path) in done:

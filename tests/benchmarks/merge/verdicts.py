@@ -4,8 +4,9 @@ match: the same syntax tree. conflict: a side or a part is left to the user. dif
 of which the second rule says what differs:
 - order: the same statements, in another order; imports: what is no import is the same, and the
   same names are imported from the same places;
-- people: what they committed is no merge of the two sides alone: a line is there more often or
-  less often than both sides together account for, or git's clean merge is what we have;
+- people: what they committed is no merge of the two sides alone: it is one side as it was, a line
+  is there more often or less often than both sides together account for, or git's clean merge is
+  what we have;
 - wrong: none of these; each is read by a person.
 """
 
@@ -48,7 +49,8 @@ def why(sides: tuple[bytes, bytes, bytes], merged: bytes, people: bytes, git: by
         return "order"
     if imports(merged) == imports(people) and rest(merged) == rest(people):
         return "imports"
-    if beyond(*sides, people) or (git is not None and same(git, merged)):
+    one_side = same(people, sides[1]) or same(people, sides[2])
+    if one_side or beyond(*sides, people) or (git is not None and same(git, merged)):
         return "people"
     return "wrong"
 

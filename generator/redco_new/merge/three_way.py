@@ -27,6 +27,9 @@ from redco_new.merge.verify import merge_faults
 # wrongly, so once the user has edited one, the template's version lies beside it.
 OWNED = ("collate", "loss", "predict")
 
+# Of a file that is merged by symbol, which takes 1 ms a line.
+_MOST_LINES = 8000
+
 
 def merge(
     base: bytes,
@@ -75,6 +78,8 @@ def merge_guarded(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...
 
 def _merge_checked(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...]) -> MergeResult:
     mine = decode_source(ours)
+    if len(mine.lines) > _MOST_LINES:
+        raise Unmergeable(f"more than {_MOST_LINES} lines, and both sides changed one place")
     outcome = merge_sources(decode_source(base), mine, decode_source(theirs), owned)
     merged = MergeResult(mine.encode(outcome.lines), outcome.conflicts, outcome.warnings)
     if wrong := merge_faults(base, ours, theirs, merged, owned, outcome.renames):

@@ -234,7 +234,11 @@ def _residue_faults(
     words = [Counter(w for x in side.elements() for w in x.split()) for side in (b, o, t, r)]
     for word in words[3].keys() | words[1].keys() | words[2].keys():
         before, mine, other, now = (side[word] for side in words)
-        if not min(mine, other, mine + other - before) <= now <= max(mine, other, mine + other - before):
+        if (
+            not min(mine, other, mine + other - before)
+            <= now
+            <= max(mine, other, mine + other - before)
+        ):
             yield f"lost or too often: {word}"
 
 

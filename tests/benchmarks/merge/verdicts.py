@@ -4,18 +4,22 @@ match: the same syntax tree. conflict: a side or a part is left to the user. dif
 of which the second rule says what differs:
 - order: the same statements, in another order; imports: what is no import is the same, and the
   same names are imported from the same places;
+- layout: the blanks in docstrings alone;
 - people: what they committed is no merge of the two sides alone: it is one side as it was, a line
-  is there more often or less often than both sides together account for, or git's clean merge is
-  what we have;
+  is there more often or less often than both sides together account for, it uses a name that only
+  the merge lacks, it defines one twice that each side defines once, it drops what one side alone changed and we have all of that, or git's clean
+  merge is what we have;
 - wrong: none of these; each is read by a person.
 """
 
 import ast
+import re
 import warnings
 from collections import Counter
 from functools import lru_cache
 
 from redco_new.merge import MergeResult
+from redco_new.merge.verify_pieces import undefined_names
 
 IMPORTS = (ast.Import, ast.ImportFrom)
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
@@ -47,12 +51,52 @@ def why(sides: tuple[bytes, bytes, bytes], merged: bytes, people: bytes, git: by
     """The second rule, of a merge that differs. git: its merge, None where it has a conflict."""
     if Counter(statements(merged)) == Counter(statements(people)):
         return "order"
+    if laid_out(ast.dump(tree_of(merged))) == laid_out(ast.dump(tree_of(people))):
+        return "layout"
     if imports(merged) == imports(people) and rest(merged) == rest(people):
         return "imports"
     one_side = same(people, sides[1]) or same(people, sides[2])
-    if one_side or beyond(*sides, people) or (git is not None and same(git, merged)):
+    lacking = undefined(people) - undefined(sides[1]) - undefined(sides[2])
+    twice = any(
+        n > max(1, *(defined(x)[name] for x in sides[1:])) for name, n in defined(people).items()
+    )
+    drops = balanced(*sides, merged) and not balanced(*sides, people)
+    if (
+        one_side
+        or lacking
+        or twice
+        or drops
+        or beyond(*sides, people)
+        or (git is not None and same(git, merged))
+    ):
         return "people"
     return "wrong"
+
+
+def defined(content: bytes) -> Counter[str]:
+    nodes = tree_of(content).body
+    return Counter(x.name for x in nodes if isinstance(x, ast.FunctionDef | ast.ClassDef))
+
+
+def balanced(*files: bytes) -> bool:
+    """Whether the last of four files says each statement as often as the changes of two sides make it."""
+    b, o, t, m = (Counter(statements(x)) for x in files)
+    for said in b | o | t | m:
+        both = o[said] + t[said] - b[said]
+        bounds = [both] if b[said] in (o[said], t[said]) else [o[said], t[said], both]
+        if not min(bounds) <= m[said] <= max(bounds):
+            return False
+    return True
+
+
+def laid_out(dump: str) -> str:
+    """A dumped tree, in whose texts one blank is between two words, and none around them."""
+    blank = re.sub(r"(?:\\n|\s)+", " ", dump)
+    return blank.replace("' ", "'").replace(" '", "'")
+
+
+def undefined(content: bytes) -> set[str]:
+    return undefined_names(content.decode("utf-8", "replace"))
 
 
 def statements(content: bytes) -> list[str]:
@@ -61,7 +105,7 @@ def statements(content: bytes) -> list[str]:
     for node in ast.walk(tree_of(content)):
         if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
             if not isinstance(node, IMPORTS):
-                said.append(header(node))
+                said.append(laid_out(header(node)))
     return said
 
 

@@ -167,7 +167,7 @@ def check() -> Iterator[str]:
             try:
                 yield losses_differ(case / LOSSES, run.result())
             except subprocess.CalledProcessError as error:
-                yield f"golden/{case.name}: its training failed with exit code {error.returncode}\n"
+                yield f"golden/{case.name}: its training run failed with exit code {error.returncode}\n"
 
 
 def rewrite() -> None:

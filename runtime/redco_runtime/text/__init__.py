@@ -2,7 +2,7 @@
 
 1. sources.py: an argument of --data -> files of one content, cut into parts; formats.py reads a part.
 2. packing.py: documents -> rows of S tokens, some held out, by their lengths alone.
-3. shard.py: parts -> a shard: tokens, and where the rows lie in them. build.py: a source -> a folder of
+3. shard.py: parts -> a shard: tokens (encoder.py), and where the rows lie in them. build.py: a source -> a folder of
    shards, made by all cores (worker.py), once, whichever process comes first, going on where one was killed.
 4. rows.py: a folder -> rows, read through memory maps. mixture.py: rows of several sources in the
    order of a run, a function of (seed, place). examples.py: all of it, for a pipeline.

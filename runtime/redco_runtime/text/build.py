@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from redco_runtime.errors import UserError, first, listed, writing
 from redco_runtime.progress import PROGRESS
-from redco_runtime.text.shard import Encoder, Job, Contents, read_contents
+from redco_runtime.text.encoder import make_encoder
+from redco_runtime.text.shard import Contents, Job, read_contents
 from redco_runtime.text.sources import Source
 from redco_runtime.text.worker import make_shards
 
@@ -29,7 +30,7 @@ class Builder:
         self, settings: "TextSettings", tokenizer: Any, vocabulary: int, share: float
     ) -> None:
         self._vocabulary = vocabulary
-        self._settings, self._share, self._encoder = settings, share, Encoder(tokenizer)
+        self._settings, self._share, self._encoder = settings, share, make_encoder(tokenizer)
         self._root = Path(settings.token_folder).expanduser()
 
     def build(self, source: Source) -> Path:
@@ -50,7 +51,7 @@ class Builder:
         """Return the name of a source's folder: a digest of all that decides what is in it."""
         s = self._settings
         own = [VERSION, s.text_field, s.sequence_length, s.packing, self._share]
-        content = [own, source.digest(self._root / "files"), self._encoder.identity()]
+        content = [own, source.digest(self._root / "files"), self._encoder.dump()]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
     def _make(self, source: Source, folder: Path) -> None:

@@ -11,54 +11,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from redco_runtime.errors import UserError, writing
+from redco_runtime.text.encoder import Encoder
 from redco_runtime.text.formats import Bad, Part, Text, read_part
 from redco_runtime.text.packing import Pieces, best_fit, cut, hold_out, one_a_row
 
 BATCH = 2**20  # characters that are tokenized at once: what a process holds is some times that
-
-
-class Encoder:
-    """Texts to ids, by a Hugging Face tokenizer.
-
-    begin, end: ids that a document begins and ends with: what the tokenizer adds, or its end of text.
-    dtype: of the ids in a file.
-    """
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-        self._bytes = type(tokenizer).__name__ == "ByT5Tokenizer"
-        (bare,), framed = self._encode(["a"]), tokenizer("a")["input_ids"]
-        start = framed.index(bare[0])
-        self.begin, self.end = framed[:start], framed[start + len(bare) :]
-        if not self.end and tokenizer.eos_token_id is not None:
-            self.end = [tokenizer.eos_token_id]
-        self.dtype = "uint16" if len(tokenizer) <= 2**16 else "uint32"
-
-    def __call__(self, texts: list[str]) -> list[np.ndarray]:
-        """Return the ids of each text, without `begin` and `end`."""
-        return [np.asarray(ids, self.dtype) for ids in self._encode(texts)]
-
-    def _encode(self, texts: list[str]) -> Any:
-        if self._bytes:  # which is a loop over characters in Python
-            offset = self._tokenizer.offset
-            return [np.frombuffer(t.encode(), np.uint8).astype(np.uint16) + offset for t in texts]
-        options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
-        return self._tokenizer(texts, add_special_tokens=False, **options)["input_ids"]
-
-    def identity(self) -> list[str]:
-        """Return what stands for the tokenizer: texts become the same ids where it is the same."""
-        own = self._tokenizer
-        whole = (
-            own.backend_tokenizer.to_str()
-            if own.is_fast
-            else json.dumps(own.get_vocab(), sort_keys=True)
-        )
-        return [type(own).__name__, whole, repr([self.begin, self.end, own.all_special_tokens])]
 
 
 @dataclass(frozen=True)
@@ -73,6 +35,16 @@ class Job:
     packing: str
     held_out: float
     skip_bad_rows: int
+
+    @classmethod
+    def load(cls, text: str) -> "Job":
+        """Return the job that `dump` has written."""
+        fields = json.loads(text)
+        return cls(**fields | {"parts": [Part(*part) for part in fields["parts"]]})
+
+    def dump(self) -> str:
+        """Return it as JSON."""
+        return json.dumps(asdict(self))
 
     def path(self, kind: str) -> Path:
         """Return the path of one of its files."""

@@ -1,18 +1,20 @@
 """Processes that make shards: as light as a tokenizer, since they import no JAX and no project."""
 
+import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
 
 import redco_runtime
 from redco_runtime.errors import UserError
-from redco_runtime.text.shard import Encoder, Job, Contents, make_shard
+from redco_runtime.text.encoder import Encoder
+from redco_runtime.text.shard import Contents, Job, make_shard
 
 
 class Worker:
@@ -24,34 +26,36 @@ class Worker:
         own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "TOKENIZERS_PARALLELISM": "false"}
         command = [sys.executable, "-c", f"from {__name__} import main; main()"]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env={**os.environ, **own})
-        self._send(encoder)
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, env={**os.environ, **own}, encoding="utf-8"
+        )
+        self._send(encoder.dump())
 
     def __call__(self, job: Job) -> Contents:
         """Make a shard. Raises UserError, and RuntimeError where the process is gone."""
         try:
-            self._send(job)
-            result: Contents | UserError = pickle.load(self.process.stdout)  # type: ignore[arg-type]
-        except (EOFError, OSError):
+            self._send(job.dump())
+            assert self.process.stdout
+            answer = json.loads(self.process.stdout.readline())
+        except (ValueError, OSError):
             code = self.process.wait()
             raise RuntimeError(
                 f"a process that tokenizes has ended with {code}, at {job.parts[0].file}: see above; -9 is "
                 "what a lack of memory gives. The same command goes on from the shards that are made."
             ) from None
-        if isinstance(result, UserError):
-            raise result
-        return result
+        if "error" in answer:
+            raise UserError(answer["error"])
+        return Contents(**answer)
 
-    def _send(self, value: Encoder | Job) -> None:
+    def _send(self, line: str) -> None:
         assert self.process.stdin
-        pickle.dump(value, self.process.stdin)
-        self.process.stdin.flush()
+        print(line, file=self.process.stdin, flush=True)
 
 
 def make_shards(jobs: Sequence[Job], encoder: Encoder) -> Iterator[tuple[Job, Contents]]:
     """Yield (job, what its shard has) as they are made, by all cores. Raises as Worker does."""
     count = min(len(jobs), cores())
-    if count < 2:  # a process would take longer to start
+    if count < 2 or encoder.python:  # another process would start later, or has no such tokenizer
         yield from ((job, make_shard(job, encoder)) for job in jobs)
         return
     workers = [Worker(encoder) for _ in range(count)]
@@ -88,17 +92,12 @@ def main() -> None:
         signal.SIGINT, signal.SIG_IGN
     )  # of the terminal: the process that asks ends this one
     # What a library prints is not to be among the answers.
-    with os.fdopen(os.dup(1), "wb") as answers:
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
-        encoder = pickle.load(sys.stdin.buffer)
-        while True:
+        encoder = Encoder(**json.loads(sys.stdin.readline()))
+        for line in sys.stdin:
             try:
-                job = pickle.load(sys.stdin.buffer)
-            except EOFError:
-                return
-            try:
-                result: Contents | UserError = make_shard(job, encoder)
+                answer = asdict(make_shard(Job.load(line), encoder))
             except UserError as error:
-                result = error
-            pickle.dump(result, answers)
-            answers.flush()
+                answer = {"error": str(error)}
+            print(json.dumps(answer), file=answers, flush=True)

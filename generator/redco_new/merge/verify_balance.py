@@ -90,7 +90,7 @@ def _enter(
         if not isinstance(node, _IMPORTS):
             ledger.says[_own_text(node, blocks, lines)] += 1
         path, inner, function = "", scope, inside_function
-        if not inside_function:
+        if not inside_function and not isinstance(node, _IMPORTS):
             ledger.outside[scope + _own_text(node, blocks, lines)] += 1
             for name in _names(node):
                 ledger.defines[name] += 1

@@ -74,8 +74,13 @@ def why(sides: tuple[bytes, bytes, bytes], merged: bytes, people: bytes, git: by
 
 
 def defined(content: bytes) -> Counter[str]:
+    """How often each function, class and method is defined."""
     nodes = tree_of(content).body
-    return Counter(x.name for x in nodes if isinstance(x, ast.FunctionDef | ast.ClassDef))
+    classes = [x for x in nodes if isinstance(x, ast.ClassDef)]
+    members = [(f"{x.name}.", y) for x in classes for y in x.body]
+    every = [*(("", x) for x in nodes), *members]
+    kinds = ast.FunctionDef | ast.ClassDef
+    return Counter(path + x.name for path, x in every if isinstance(x, kinds))
 
 
 def balanced(*files: bytes) -> bool:

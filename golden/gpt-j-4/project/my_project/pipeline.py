@@ -79,7 +79,8 @@ def decode(config, outputs, examples):
 def examples(config):
     """Return training examples and held-out ones: rows of S tokens of --data, or blocks of the text files."""
     if config.data.data:
-        return text_examples(config.data, tokenizer(config.data.tokenizer))
+        own = tokenizer(config.data.tokenizer)
+        return text_examples(config.data, own, config.model.vocab_size)
     length = config.data.sequence_length
     ids = tokenizer(config.data.tokenizer)(text(config), add_special_tokens=False)["input_ids"]
     blocks = np.array(ids[: len(ids) // length * length], np.int32).reshape(-1, length)

@@ -9,6 +9,7 @@ from redco_runtime.contracts import Counted, Pipeline, Scored
 MASK = np.array([[True, True, False], [True, False, False]])
 TOKENS = {
     "lm": ({"mask": MASK}, 3),
+    "sft": ({"mask": MASK}, 3),
     "mlm": ({"mask": MASK}, 3),
     "seq2seq": ({"mask": MASK, "label_mask": np.ones((2, 4), bool)}, 11),
 }
@@ -25,8 +26,8 @@ def test_images_are_examples():
     assert not isinstance(pipeline("image"), Counted)
 
 
-@pytest.mark.parametrize("name", ["lm", "mlm", "seq2seq", "image"])
+@pytest.mark.parametrize("name", ["lm", "sft", "mlm", "seq2seq", "image"])
 def test_each_has_what_the_runtime_asks_for(name):
     members = [member for member in vars(Pipeline) if not member.startswith("_")]
     assert members and all(callable(getattr(pipeline(name), member)) for member in members)
-    assert isinstance(pipeline(name), Scored) == (name != "lm")
+    assert isinstance(pipeline(name), Scored) == (name not in ("lm", "sft"))

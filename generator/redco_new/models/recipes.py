@@ -87,6 +87,10 @@ def _text(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
     return {"input_ids": np.zeros(length, np.int32), "mask": np.ones(length, bool)}
 
 
+def _chat(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    return _text(sizes, length) | {"learned": np.ones(length, bool)}
+
+
 def _masked(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
     return _text(sizes, length) | {"labels": np.zeros(length, np.int32)}
 
@@ -132,6 +136,14 @@ LM = Words(
     predicts="continues a prompt",
     data="`--data 'texts/*.jsonl'`, see below, or change `examples` in `pipeline.py`",
 )
+SFT = Words(
+    learns="to answer sums, as a chat",
+    loss="the loss of the answers, which falls from about 6 to below 1",
+    sample="the answer to a question",
+    prompt='"What is 3 + 4?"',
+    predicts="answers a question",
+    data="`--data chats.jsonl`, see below, or change `examples` in `pipeline.py`",
+)
 MLM = Words(
     learns=_MANUAL,
     loss="the loss, which falls from about 6 to about 3",
@@ -163,6 +175,15 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("lm", CAUSAL, LM, _text, TINY_TEXT, runtime=("text",)),
+        Recipe(
+            "sft",
+            CAUSAL,
+            SFT,
+            _chat,
+            TINY_TEXT,
+            packages=("jinja2>=3.1",),
+            runtime=("text", "chats"),
+        ),
         Recipe(
             "seq2seq",
             ENCODER_DECODER,

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from redco_runtime.errors import UserError, first, listed, writing
+from redco_runtime.errors import UserError, writing
 from redco_runtime.progress import PROGRESS
 from redco_runtime.text.encoder import make_encoder
 from redco_runtime.text.shard import Contents, Job, read_contents
-from redco_runtime.text.sources import Source
+from redco_runtime.text.sources import Source, check_bad, check_ids
 from redco_runtime.text.worker import make_shards
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Builder:
                     if not (folder / "index.json").exists():
                         self._make(source, folder)
         index = json.loads((folder / "index.json").read_text())
-        self._check_ids(source, index["highest"])
-        self._check_bad(source, index["bad"])
+        check_ids(source.name, index["highest"], self._vocabulary)
+        check_bad(source, index["bad"], self._settings.skip_bad_rows)
         return folder
 
     def _key(self, source: Source) -> str:
@@ -67,10 +67,10 @@ class Builder:
             for job, one in make_shards(left, self._encoder):
                 PROGRESS.at("the tokens of its data")
                 contents[job.number] = one
-                self._check_bad(source, _bad_rows(contents))
-                self._check_ids(source, one.highest)
+                check_bad(source, _bad_rows(contents), self._settings.skip_bad_rows)
+                check_ids(source.name, one.highest, self._vocabulary)
                 shown.update(sizes[job.number])
-        self._check_bad(source, _bad_rows(contents))
+        check_bad(source, _bad_rows(contents), self._settings.skip_bad_rows)
         in_order = [contents[job.number] for job in jobs]
         if not sum(one.rows for one in in_order):
             raise UserError(
@@ -100,20 +100,6 @@ class Builder:
             Job(str(folder), number, parts, *options)
             for number, parts in enumerate(source.shards())
         ]
-
-    def _check_ids(self, source: Source, highest: int) -> None:
-        if highest >= self._vocabulary:
-            raise UserError(
-                f"--tokenizer: it makes the id {highest} of {source.name}, and the model has "
-                f"{self._vocabulary}: give the model's own tokenizer, or a vocab_size above {highest}"
-            )
-
-    def _check_bad(self, source: Source, bad: list[str]) -> None:
-        if len(bad) > (most := self._settings.skip_bad_rows):
-            count = f"{len(bad)} bad rows" if len(bad) > 1 else "a bad row"
-            title = f"{source.flag}: {source.name} has {count}, and --skip-bad-rows is {most}:"
-            todo = "Mend the file, or leave out so many with --skip-bad-rows."
-            raise UserError(listed(title, first(bad, 8), todo))
 
 
 def _bad_rows(contents: dict[int, Contents]) -> list[str]:

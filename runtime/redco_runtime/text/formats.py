@@ -68,6 +68,19 @@ def read_part(part: Part, field: str) -> Iterator[Text | Bad]:
     return FORMATS[format_of(part.file)].read(part, field)
 
 
+def read_records(file: str) -> Iterator[tuple[str, Any]]:
+    """Yield (where, row) of each row of a table, with all its columns. Raises UserError."""
+    kind = format_of(file)
+    if kind == "parquet":
+        batches = _open_parquet(file).iter_batches(ROWS)
+    elif kind == "arrow":
+        batches = _arrow_batches(file)[1]
+    else:
+        batches = _dataset(file).with_format("arrow").iter(ROWS)
+    rows = (row for batch in batches for row in batch.to_pylist())
+    yield from ((f"{file}, row {number}", row) for number, row in enumerate(rows, 1))
+
+
 def _fault(row: Any, field: str) -> str | None:
     """Return why a row of JSON has no text in its field; None where it has."""
     if not isinstance(row, dict):
@@ -173,20 +186,25 @@ def _split_arrow(path: str) -> list[Part]:
 
 
 def _read_arrow(part: Part, field: str) -> Iterator[Text | Bad]:
-    """Yield the texts of a file of record batches, with a footer or, as datasets writes it, without."""
-    arrow = _load("pyarrow", part.file)
+    schema, batches = _arrow_batches(part.file)
+    _check_column(part.file, schema, field)
+    return _read_column(part.file, (batch[field] for batch in batches), 0)
+
+
+def _arrow_batches(path: str) -> tuple[Any, Iterator[Any]]:
+    """Return (schema, record batches) of a file, with a footer or, as datasets writes it, without."""
+    arrow = _load("pyarrow", path)
 
     def open_arrow() -> Any:
-        with arrow.memory_map(part.file) as file:
+        with arrow.memory_map(path) as file:
             footed = file.read(6) == b"ARROW1"
-        source = arrow.memory_map(part.file)
+        source = arrow.memory_map(path)
         return arrow.ipc.open_file(source) if footed else arrow.ipc.open_stream(source)
 
-    reader = _opened(part.file, open_arrow)
-    _check_column(part.file, reader.schema, field)
+    reader = _opened(path, open_arrow)
     count = getattr(reader, "num_record_batches", None)
-    batches = reader if count is None else map(reader.get_batch, range(count))
-    return _read_column(part.file, (batch[field] for batch in batches), 0)
+    batches = iter(reader) if count is None else map(reader.get_batch, range(count))
+    return reader.schema, batches
 
 
 def _split_hf(name: str) -> list[Part]:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from redco_runtime.errors import UserError, few
+from redco_runtime.errors import UserError, few, first, listed
 from redco_runtime.text.formats import FORMATS, Part, format_of
 
 # Bytes of a shard, the unit that one process makes: a thousand of them are 64 GB, and what a killed
@@ -61,6 +61,24 @@ def parse_sources(flag: str, names: Sequence[str]) -> list[Source]:
     if 0 < len(without) < len(sources):
         raise UserError(f"{flag}: {few(without)}: give a weight, =0.5, to all of them or to none")
     return sources
+
+
+def check_bad(source: Source, bad: Sequence[str], most: int) -> None:
+    """Raise UserError where more rows of a source than `most` are bad. bad: where and why, of each."""
+    if len(bad) > most:
+        count = f"{len(bad)} bad rows" if len(bad) > 1 else "a bad row"
+        title = f"{source.flag}: {source.name} has {count}, and --skip-bad-rows is {most}:"
+        todo = "Mend the file, or leave out so many with --skip-bad-rows."
+        raise UserError(listed(title, first(bad, 8), todo))
+
+
+def check_ids(name: str, highest: int, vocabulary: int) -> None:
+    """Raise UserError where a tokenizer makes an id of a source that the model does not have."""
+    if highest >= vocabulary:
+        raise UserError(
+            f"--tokenizer: it makes the id {highest} of {name}, and the model has "
+            f"{vocabulary}: give the model's own tokenizer, or a vocab_size above {highest}"
+        )
 
 
 def _parse(flag: str, text: str) -> Source:

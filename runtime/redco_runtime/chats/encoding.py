@@ -1,0 +1,89 @@
+"""A chat to tokens, by a chat template: those that the assistant says are learned."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from redco_runtime.chats.reading import Messages
+
+PROBE = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+
+
+class ChatEncoder:
+    """A tokenizer of transformers, and the template that it writes chats with.
+
+    template: Jinja, as of transformers, for a tokenizer that brings none.
+    """
+
+    def __init__(self, tokenizer: Any, template: str) -> None:
+        self._tokenizer = tokenizer
+        self._template = tokenizer.chat_template or template
+
+    def __call__(self, messages: Messages) -> tuple[np.ndarray, np.ndarray]:
+        """Return ids (N,) int32 of a chat, and which of them the assistant says: learned (N,) bool.
+
+        What ends an answer is learned too, so that the model ends its own.
+        Raises ValueError for a chat that the template refuses, or has no place of its own for.
+        """
+        whole = self._write(messages)
+        spans = []  # of characters
+        for number, message in enumerate(messages):
+            if message["role"] == "assistant":
+                before = self._write(messages[:number])
+                invited = self._write(messages[:number], answer=True)
+                after = self._write(messages[: number + 1])
+                if not (whole.startswith(after) and after.startswith(before)):
+                    raise ValueError(
+                        f"has an answer, message {number + 1}, around which the chat template writes some "
+                        "messages otherwise once others follow: make a chat of each answer"
+                    )
+                # Some templates invite an answer with more than stands before one.
+                spans.append((len(os.path.commonprefix([invited, after])), len(after)))
+        return self._encode(whole, spans)
+
+    def ask(self, messages: Messages) -> np.ndarray:
+        """Return the ids (N,) int32 after which the assistant answers."""
+        return self._encode(self._write(messages, answer=True), [])[0]
+
+    def ends(self) -> list[int]:
+        """Return the ids that end an answer."""
+        ids, learned = self(PROBE)
+        special = {*self._tokenizer.all_special_ids, self._tokenizer.eos_token_id}
+        return sorted(special & {*ids[learned].tolist(), self._tokenizer.eos_token_id} - {None})
+
+    def _write(self, messages: Messages, answer: bool = False) -> str:
+        """Return a chat as text. answer: as far as to where the assistant answers."""
+        from jinja2 import TemplateError
+
+        if not messages:
+            return ""
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                messages,
+                chat_template=self._template,
+                tokenize=False,
+                add_generation_prompt=answer,
+            )
+        except TemplateError as error:
+            raise ValueError(f"is refused by the chat template: {error}") from None
+        return text
+
+    def _encode(self, text: str, spans: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids of a text, and which of them begin in the spans of its characters."""
+        if self._tokenizer.is_fast:
+            tokens = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+            ids = np.array(tokens["input_ids"], np.int32)
+            starts = np.array(tokens["offset_mapping"], np.int64).reshape(-1, 2)[:, 0]
+            learned = np.zeros(len(ids), bool)
+            for start, stop in spans:
+                learned |= (start <= starts) & (starts < stop)
+            return ids, learned
+        # Without places of characters: the text in pieces, which are tokens of bytes or words anyway.
+        edges = [0, *(edge for span in spans for edge in span), len(text)]
+        parts, flags = [], []
+        for number, (start, stop) in enumerate(zip(edges, edges[1:], strict=False)):
+            part = self._tokenizer(text[start:stop], add_special_tokens=False)["input_ids"]
+            parts += part
+            flags += [number % 2 == 1] * len(part)
+        return np.array(parts, np.int32), np.array(flags, bool)

@@ -89,11 +89,11 @@ def test_the_users_own_batch(project, program):
 
 
 def test_a_loss_that_cannot_be_traced(project, program):
-    edits = [('jnp.roll(batch["mask"]', 'jnp.roll(batch["weights"]')]
+    edits = [('jnp.roll(batch["input_ids"]', 'jnp.roll(batch["ids"]')]
     _, batch, [note] = read(project(pipeline=edits), program)
     assert batch == {"input_ids", "mask"}
     assert "the recipe's own loss, since yours cannot be traced: " in note
-    assert 'in loss: `weights_BS = jnp.roll(batch["weights"]' in note and "KeyError" in note
+    assert '`return jnp.roll(batch["ids"]' in note and "KeyError" in note
 
 
 def test_a_class_with_another_name(project, program):

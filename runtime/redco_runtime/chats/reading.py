@@ -65,8 +65,8 @@ def _chat(row: Any) -> Any:
     for keys, chat in KINDS:
         if all(key in row for key in keys):
             return chat(row)
-    known = "; ".join(" and ".join(map(repr, keys)) for keys, _ in KINDS)
-    return f"has {few(row) or 'nothing'}, and a chat has {known}"
+    kinds = "; ".join(" and ".join(map(repr, keys)) for keys, _ in KINDS)
+    return f"has {few(row) or 'nothing'}, and a chat has {kinds}"
 
 
 def _turns(question: Any, answer: Any) -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.packing import best_fit, one_a_row
 from redco_runtime.text.sources import Source, check_bad, check_ids, parse_sources
 
+Encoded = tuple[np.ndarray, np.ndarray]  # ids (N,) int32 of a chat; which are learned (N,) bool
+
 
 class ChatSettings(Protocol):
     """What the section `data` of a configuration has; config.py says what each field means."""
@@ -42,9 +44,7 @@ class ChatRows(Sequence[Arrays]):
     int32: the chat of its row that a token is of, from 1; 0 is padding. Else it has "mask" (S,) bool.
     """
 
-    def __init__(
-        self, chats: Sequence[tuple[np.ndarray, np.ndarray]], length: int, packed: bool
-    ) -> None:
+    def __init__(self, chats: Sequence[Encoded], length: int, packed: bool) -> None:
         self._chats, self._length, self._packed = chats, length, packed
         lengths = np.array([len(ids) for ids, _ in chats], np.int64)
         order, ends = best_fit(lengths, length) if packed else one_a_row(lengths)
@@ -95,7 +95,7 @@ def pack_chats(
 def _read(
     source: Source, settings: ChatSettings, encoder: ChatEncoder, vocabulary: int, share: float
 ) -> tuple[ChatRows, ChatRows]:
-    chats, bad = [], list[str]()
+    chats, bad = list[Encoded](), list[str]()
     for item in read_chats(source):
         if len(chats) % 1000 == 0:
             PROGRESS.at("the tokens of its data")
@@ -120,9 +120,7 @@ def _read(
     return train, held_out
 
 
-def _encode(
-    where: str, messages: Messages, encoder: ChatEncoder, most: int
-) -> tuple[np.ndarray, np.ndarray] | Bad:
+def _encode(where: str, messages: Messages, encoder: ChatEncoder, most: int) -> Encoded | Bad:
     """Return the tokens of a chat, at most so many, and which are learned."""
     try:
         ids, learned = encoder(messages)
@@ -134,13 +132,13 @@ def _encode(
 
 
 def _split(
-    chats: Sequence[tuple[np.ndarray, np.ndarray]], settings: ChatSettings, share: float
+    chats: Sequence[Encoded], settings: ChatSettings, share: float
 ) -> tuple[ChatRows, ChatRows]:
     """Return the rows to train on of encoded chats, and those of a share of the chats."""
     count = len(chats)
     held_out = max(1, round(share * count)) if share and count > 1 else 0
     chosen = permute(np.arange(count), count, 0, 0, 0) < held_out
     packed = settings.packing == "on"
-    sides = ([chats[i] for i in np.flatnonzero(chosen == side)] for side in (False, True))
+    sides = ([chats[i] for i in np.flatnonzero(chosen == side).tolist()] for side in (False, True))
     train, others = (ChatRows(side, settings.sequence_length, packed) for side in sides)
     return train, others

@@ -10,7 +10,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.text.build import Builder
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.rows import Rows
-from redco_runtime.text.sources import parse_sources
+from redco_runtime.text.sources import Source, parse_sources
 
 
 class TextSettings(Protocol):
@@ -51,20 +51,22 @@ def text_examples(
         return Builder(settings, tokenizer, vocabulary, share)
 
     share = 0.0 if settings.held_out_data else settings.held_out
-    train = _read("--data", settings.data, builder(share))
+    sources = parse_sources("--data", settings.data)
+    train = _read(sources, builder(share))
     if settings.held_out_data:
-        held_out = _read("--held-out-data", settings.held_out_data, builder(0.0))
-        return train, Mixture(held_out.parts)
-    return train, Mixture([Rows(rows.folder, held_out=True) for rows in train.parts])
+        others = parse_sources("--held-out-data", settings.held_out_data)
+        held_out = _read(others, builder(0.0))
+    else:
+        held_out = [Rows(rows.folder, held_out=True) for rows in train]
+    return Mixture(train, [source.weight for source in sources]), Mixture(held_out)
 
 
-def _read(flag: str, names: Sequence[str], builder: Builder) -> Mixture:
-    """Return the rows of the sources that a flag names, less the share that is held out."""
-    sources = parse_sources(flag, names)
+def _read(sources: Sequence[Source], builder: Builder) -> list[Rows]:
+    """Return the rows of each source, less the share that is held out."""
     parts = [Rows(builder.build(source)) for source in sources]
     for source, rows in zip(sources, parts, strict=True):
         _say(f"data: {source.name}: {rows}")
-    return Mixture(parts, [source.weight for source in sources])
+    return parts
 
 
 @functools.cache

@@ -9,7 +9,6 @@ import numpy as np
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError
 from redco_runtime.order import permute
-from redco_runtime.text.rows import Rows
 
 # Rows of a run in which each source has exactly its share, in an order of their own: shares are
 # rounded to a ten-thousandth.
@@ -23,7 +22,9 @@ class Mixture(Sequence[Arrays]):
     be done several times over while another is not. Without them an epoch has each row of each once.
     """
 
-    def __init__(self, parts: Sequence[Rows], weights: Sequence[float | None] = ()) -> None:
+    def __init__(
+        self, parts: Sequence[Sequence[Arrays]], weights: Sequence[float | None] = ()
+    ) -> None:
         self.parts = parts
         self._ends = np.cumsum([len(part) for part in parts])
         shares = [weight for weight in weights if weight is not None]

@@ -7,7 +7,6 @@ import numpy as np
 
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.reading import Messages, read_chats
-from redco_runtime.cli import print_once
 from redco_runtime.contracts import Arrays, Example
 from redco_runtime.errors import UserError
 from redco_runtime.order import permute
@@ -15,7 +14,7 @@ from redco_runtime.progress import PROGRESS
 from redco_runtime.text.formats import Bad
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.packing import best_fit, one_a_row
-from redco_runtime.text.sources import Source, check_bad, check_ids, parse_sources
+from redco_runtime.text.sources import Source, announce, check_bad, check_ids, parse_sources
 
 Encoded = tuple[np.ndarray, np.ndarray]  # ids (N,) int32 of a chat; which are learned (N,) bool
 
@@ -112,7 +111,7 @@ def _read(
     rows = len(train) + len(held_out)
     tokens = train.tokens + held_out.tokens
     padding = 1 - tokens / (rows * settings.sequence_length)
-    print_once(
+    announce(
         f"data: {source.name}: {len(chats):,} chats of {tokens:,} tokens, {train.learned + held_out.learned:,} "
         f"of them learned, in {rows:,} rows of {settings.sequence_length}, {len(held_out):,} of them held "
         f"out, {padding:.1%} of them padding" + (f"; {len(bad)} bad rows left out" if bad else "")

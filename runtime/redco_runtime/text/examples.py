@@ -1,16 +1,14 @@
 """What `examples` of a pipeline returns, of the sources that `--data` names."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from redco_runtime.cli import print_once
 from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError
 from redco_runtime.text.build import Builder
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.rows import Rows
-from redco_runtime.text.sources import Source, parse_sources
+from redco_runtime.text.sources import Source, announce, parse_sources
 
 
 class TextSettings(Protocol):
@@ -65,11 +63,5 @@ def _read(sources: Sequence[Source], builder: Builder) -> list[Rows]:
     """Return the rows of each source, less the share that is held out."""
     parts = [Rows(builder.build(source)) for source in sources]
     for source, rows in zip(sources, parts, strict=True):
-        _say(f"data: {source.name}: {rows}")
+        announce(f"data: {source.name}: {rows}")
     return parts
-
-
-@functools.cache
-def _say(line: str) -> None:
-    """Print a line, once though a source is held out too."""
-    print_once(line)

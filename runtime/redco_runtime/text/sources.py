@@ -1,5 +1,6 @@
 """What `--data` names: files and data sets, with weights; and the parts that they are read in."""
 
+import functools
 import glob
 import hashlib
 import json
@@ -9,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from redco_runtime.cli import print_once
 from redco_runtime.errors import UserError, few, first, listed
 from redco_runtime.text.formats import FORMATS, Part, format_of
 
@@ -61,6 +63,12 @@ def parse_sources(flag: str, names: Sequence[str]) -> list[Source]:
     if 0 < len(without) < len(sources):
         raise UserError(f"{flag}: {few(without)}: give a weight, =0.5, to all of them or to none")
     return sources
+
+
+@functools.cache
+def announce(line: str) -> None:
+    """Print a line, once though a source is held out too."""
+    print_once(line)
 
 
 def check_bad(source: Source, bad: Sequence[str], most: int) -> None:

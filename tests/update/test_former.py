@@ -87,6 +87,7 @@ def assert_brought_over(root: Path, fresh: dict[str, bytes], edits: dict[str, st
         assert text in files[path].decode(), path
 
 
+@pytest.mark.slow
 def test_train_py_is_untouched(former, fresh):
     code, out, err = redco(former, "update")
     assert (code, err) == (0, ""), out

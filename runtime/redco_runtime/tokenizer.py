@@ -18,15 +18,23 @@ def load_tokenizer(name: str, **settings: Any) -> Any:
     Raises UserError where there is none.
     """
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
-    from transformers import AutoTokenizer, ByT5Tokenizer
+    import transformers
 
     if name == "bytes":
+
+        class ByT5Tokenizer(transformers.ByT5Tokenizer):
+            """As it is, but for ids that a model has room for and no byte is: they are no text."""
+
+            def convert_tokens_to_string(self, tokens: list[str]) -> str:
+                written = [token for token in tokens if len(token) > 1 or ord(token) < 256]
+                return str(super().convert_tokens_to_string(written))
+
         return ByT5Tokenizer(**settings)
     todo = "give --tokenizer FOLDER_OR_ID of one that fits the model, or --tokenizer bytes"
     if lacks_tokenizer(name):
         raise UserError(f"--tokenizer: {name} has no tokenizer: {todo}")
     try:
-        return AutoTokenizer.from_pretrained(name)
+        return transformers.AutoTokenizer.from_pretrained(name)
     except Exception as error:  # of any kind: its readers are written in several languages
         reason = (str(error).strip() or repr(error)).splitlines()[0]
         raise UserError(f"--tokenizer: {name} cannot be read: {reason}; {todo}") from None

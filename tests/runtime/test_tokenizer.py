@@ -10,6 +10,7 @@ def test_bytes_needs_no_files():
     tokens = load_tokenizer("bytes", mask_token="<extra_id_0>")
     assert tokens("ab", add_special_tokens=False)["input_ids"] == [100, 101]
     assert tokens.mask_token_id == 259
+    assert tokens.batch_decode([[100, 500, 101, 1]], skip_special_tokens=True) == ["ab"]
 
 
 def test_a_folder_without_one(tmp_path, capsys):

@@ -30,12 +30,12 @@ def smoothed(losses_BS, words):
     return ((1 - SMOOTHING) * losses_BS + SMOOTHING * math.log(words)) / math.log(2)
 '''
 PIPELINE = {
-    "import functools\nimport os\nimport pydoc_data.topics\n": "import math\n",  # what is left
+    "import functools\nimport pydoc_data.topics\n": "import math\n",  # what is left
     "NEW_TOKENS = 64\n": "NEW_TOKENS = 4  # enough to see it learn\nSMOOTHING = 0.1\n",
     "    losses_BS = cross_entropy(": "    # Of what each token is.\n    losses_BS = cross_entropy(",
-    "    return losses_BS, weights_BS.astype(jnp.float32)\n": (
+    "    return losses_BS, weights_BS\n": (
         "    words = model.config.vocab_size\n"
-        "    return smoothed(losses_BS, words), weights_BS.astype(jnp.float32)\n" + SMOOTHED
+        "    return smoothed(losses_BS, words), weights_BS\n" + SMOOTHED
     ),
     "        temperature=TEMPERATURE,\n": "        temperature=TEMPERATURE / 2,\n",
     '"\\n".join(texts or pydoc_data.topics.topics.values())': '"\\n".join(texts)',

@@ -94,8 +94,8 @@ NEWER = {
     "project/README.md.jinja": ("## Try it\n", "## Try it out\n"),
 }
 LOSS = (
-    "return losses_BS, weights_BS.astype(jnp.float32)\n",
-    "return 2 * losses_BS, weights_BS.astype(jnp.float32)\n",
+    "return losses_BS, weights_BS\n",
+    "return 2 * losses_BS, weights_BS\n",
 )
 NEW_FILE = "launch/local.sh"
 
@@ -105,7 +105,7 @@ def newer(life, llama, tmp_path_factory):
     """`redco update` with a newer template, and a run with what it makes of the project."""
     fork = tmp_path_factory.mktemp("fork") / "templates"
     shutil.copytree(ROOT / "templates", fork)
-    for path, (old, new) in [*NEWER.items(), ("recipes/lm/pipeline.py.jinja", LOSS)]:
+    for path, (old, new) in [*NEWER.items(), ("recipes/shared/next_token.jinja", LOSS)]:
         text = (fork / path).read_text()
         assert text.count(old) == 1, path
         (fork / path).write_text(text.replace(old, new))

@@ -71,9 +71,7 @@ def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
 
 def decode(config, outputs, examples):
     """Return the text of each prediction."""
-    tokens = tokenizer(config.data.tokenizer)
-    rows = [row[row < len(tokens)] for row in outputs]  # a model may have room for more
-    return tokens.batch_decode(rows, skip_special_tokens=True)
+    return tokenizer(config.data.tokenizer).batch_decode(outputs, skip_special_tokens=True)
 
 
 def examples(config):

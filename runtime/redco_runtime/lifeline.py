@@ -95,13 +95,8 @@ class Lifeline:
             await self._say({"doing": [doing.what, doing.step, doing.seconds], "shares": shares})
             self._compare()
             if doing.seconds > (most := PROGRESS.deadline()):
-                self._note(
-                    Fault(
-                        "late",
-                        self._me.index,
-                        f"{doing} takes longer than {most:.0f} s (--step-timeout)",
-                    )
-                )
+                text = f"{doing} takes longer than {most:.0f} s (--step-timeout)"
+                self._note(Fault("late", self._me.index, text))
             judge = self._me.index == 0 or any(fault.index == 0 for fault in self._faults)
             if self._faults and judge:
                 await asyncio.sleep(SETTLE)

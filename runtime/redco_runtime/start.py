@@ -37,9 +37,8 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     check_shared(run.workdir)
     check_same_code()
     PROGRESS.at("its data")
-    if (
-        run.config.train.steps
-    ):  # what an evaluation will ask for, refused before anything is compiled
+    # What an evaluation will ask for, which is refused before anything is compiled.
+    if run.config.train.steps:
         pipeline.prompts(run.config, list(run.config.data.sample_prompts))
 
 

@@ -136,6 +136,7 @@ def test_a_row_each(examples):
         ("[1]", "is no object: [1]"),
         ('{"text": "a"}', "has text, and a chat has 'messages'; 'prompt' and 'completion'"),
         ('{"messages": []}', "has no list of messages"),
+        ('{"messages": "a"}', "has no list of messages"),
         ('{"messages": [{"role": "user"}]}', "message 1 without 'role' and 'content'"),
         ('{"messages": [{"role": "bot", "content": "a"}]}', "message 1 of 'bot', none of system"),
         ('{"prompt": "a", "completion": null}', "a message 2 whose content is no text"),

@@ -53,9 +53,8 @@ def _binds_anew(base: list[Statement], ours: list[Statement], theirs: list[State
     """Return whether both sides bind one name, each to something that the other does not."""
     b, o, t = ({y for x in side for y in _bindings(x)} for side in (base, ours, theirs))
     mine, others = ({alias for _, alias in side - b - common} for side, common in ((o, t), (t, o)))
-    gone = ({alias for _, alias in b - side} for side in (t, o))
-    new = ({alias for _, alias in side - b - common} for side, common in ((o, t), (t, o)))
-    return bool(mine & others) or any(x & y for x, y in zip(gone, new, strict=True))
+    not_mine, not_others = ({alias for _, alias in b - side} for side in (o, t))
+    return bool(mine & others or mine & not_others or others & not_mine)
 
 
 def _bindings(statement: Statement) -> list[tuple[str, str]]:
@@ -124,6 +123,4 @@ def _written(words: list[Word], like: Statement) -> Text:
         head, _, names = text.partition("(")
         text = head.rstrip(" ") + " " + re.sub(r",?\s*\)$", "", names).strip()
         text = re.sub(r"\s*,\s*", ", ", text)
-    elif (inside := [w for w in like.words if "\n" in w.space]) and len(inside) > 3:
-        text = text if text.rstrip(")").endswith("\n") else text
     return (text + like.tail).splitlines(keepends=True)

@@ -1,7 +1,7 @@
 """What `examples` of a pipeline returns, of the chats that `--data` names."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,26 +14,16 @@ from redco_runtime.progress import PROGRESS
 from redco_runtime.text.formats import Bad
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.packing import best_fit, one_a_row
-from redco_runtime.text.sources import Source, announce, check_bad, check_ids, parse_sources
+from redco_runtime.text.sources import (
+    RowSettings,
+    Source,
+    announce,
+    check_bad,
+    check_ids,
+    parse_sources,
+)
 
 Encoded = tuple[np.ndarray, np.ndarray]  # ids (N,) int32 of a chat; which are learned (N,) bool
-
-
-class ChatSettings(Protocol):
-    """What the section `data` of a configuration has; config.py says what each field means."""
-
-    @property
-    def data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out_data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out(self) -> float: ...
-    @property
-    def packing(self) -> str: ...
-    @property
-    def skip_bad_rows(self) -> int: ...
-    @property
-    def sequence_length(self) -> int: ...
 
 
 class ChatRows(Sequence[Arrays]):
@@ -68,7 +58,7 @@ class ChatRows(Sequence[Arrays]):
 
 
 def chat_examples(
-    settings: ChatSettings, encoder: ChatEncoder, vocabulary: int
+    settings: RowSettings, encoder: ChatEncoder, vocabulary: int
 ) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the training rows of `--data`, and the held-out ones. Raises UserError, with files and lines."""
     share = 0.0 if settings.held_out_data else settings.held_out
@@ -83,7 +73,7 @@ def chat_examples(
 
 
 def pack_chats(
-    chats: Sequence[Messages], settings: ChatSettings, encoder: ChatEncoder
+    chats: Sequence[Messages], settings: RowSettings, encoder: ChatEncoder
 ) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the training rows of chats, and the held-out ones. Raises ValueError for one that is none."""
     encoded = [encoder(chat) for chat in chats]
@@ -92,7 +82,7 @@ def pack_chats(
 
 
 def _read(
-    source: Source, settings: ChatSettings, encoder: ChatEncoder, vocabulary: int, share: float
+    source: Source, settings: RowSettings, encoder: ChatEncoder, vocabulary: int, share: float
 ) -> tuple[ChatRows, ChatRows]:
     chats, bad = list[Encoded](), list[str]()
     for item in read_chats(source):
@@ -131,7 +121,7 @@ def _encode(where: str, messages: Messages, encoder: ChatEncoder, most: int) -> 
 
 
 def _split(
-    chats: Sequence[Encoded], settings: ChatSettings, share: float
+    chats: Sequence[Encoded], settings: RowSettings, share: float
 ) -> tuple[ChatRows, ChatRows]:
     """Return the rows to train on of encoded chats, and those of a share of the chats."""
     count = len(chats)

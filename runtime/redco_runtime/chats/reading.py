@@ -26,12 +26,10 @@ def read_chats(source: Source) -> Iterator[tuple[str, Messages] | Bad]:
                 "or hf:NAME"
             )
         for where, row in _read(file):
-            if isinstance(row, Bad):
-                yield row
-            elif fault := _fault(messages := _chat(row)):
-                yield Bad(where, fault)
-            else:
-                yield where, messages
+            try:
+                yield row if isinstance(row, Bad) else (where, _chat(row))
+            except ValueError as error:
+                yield Bad(where, str(error))
 
 
 def _read(file: str) -> Iterator[tuple[str, Any]]:
@@ -58,15 +56,15 @@ def _read(file: str) -> Iterator[tuple[str, Any]]:
                     yield where, Bad(where, f"is not JSON: {error}")
 
 
-def _chat(row: Any) -> Any:
-    """Return what a row has for its messages; a text says why there are none."""
+def _chat(row: Any) -> Messages:
+    """Return the messages of a row. Raises ValueError, which says why it has none."""
     if not isinstance(row, dict):
-        return f"is no object: {json.dumps(row)[:40]}"
+        raise ValueError(f"is no object: {json.dumps(row)[:40]}")
     for keys, chat in KINDS:
         if all(key in row for key in keys):
-            return chat(row)
+            return _checked(chat(row))
     kinds = "; ".join(" and ".join(map(repr, keys)) for keys, _ in KINDS)
-    return f"has {few(row) or 'nothing'}, and a chat has {kinds}"
+    raise ValueError(f"has {few(row) or 'nothing'}, and a chat has {kinds}")
 
 
 def _turns(question: Any, answer: Any) -> list[dict[str, Any]]:
@@ -79,19 +77,18 @@ def _instruction(row: dict[str, Any]) -> Any:
     return f"{row['instruction']}\n\n{more}" if more else row["instruction"]
 
 
-def _fault(messages: Any) -> str | None:
-    """Return why messages are no chat; None where they are."""
-    if isinstance(messages, str):
-        return messages
+def _checked(messages: Any) -> Messages:
+    """Return messages. Raises ValueError where they are no chat."""
     if not isinstance(messages, list) or not messages:
-        return "has no list of messages"
+        raise ValueError("has no list of messages")
     for number, message in enumerate(messages, 1):
         if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
-            return f"has a message {number} without 'role' and 'content'"
+            raise ValueError(f"has a message {number} without 'role' and 'content'")
         if message["role"] not in ROLES:
-            return f"has a message {number} of {message['role']!r}, none of {', '.join(ROLES)}"
+            kinds = ", ".join(ROLES)
+            raise ValueError(f"has a message {number} of {message['role']!r}, none of {kinds}")
         if not isinstance(message["content"], str):
-            return f"has a message {number} whose content is no text"
+            raise ValueError(f"has a message {number} whose content is no text")
     if not any(m["role"] == "assistant" and m["content"].strip() for m in messages):
-        return "has no answer of the assistant, so nothing to learn"
-    return None
+        raise ValueError("has no answer of the assistant, so nothing to learn")
+    return messages

@@ -111,8 +111,7 @@ def _bad_rows(contents: dict[int, Contents]) -> list[str]:
 def _alone(folder: Path, name: str) -> Iterator[None]:
     """Wait until no other process, of this host or of those that share the folder, makes its shards."""
     with open(folder / "lock", "w") as file:
-        said = False
-        ready = -1
+        said, ready = False, -1
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,10 +120,8 @@ def _alone(folder: Path, name: str) -> Iterator[None]:
                 if not said:
                     print(f"data: waiting for the process that tokenizes {name}", flush=True)
                 said = True
-            if (
-                count := len([*folder.glob("*.json")])
-            ) != ready:  # it goes on, so no deadline is due
-                ready = count
+            if ready != (count := len([*folder.glob("*.json")])):
+                ready = count  # it goes on, so no deadline is due
                 PROGRESS.at("the tokens of its data, which another process makes")
             time.sleep(LOOK)
         yield

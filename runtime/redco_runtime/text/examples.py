@@ -8,28 +8,16 @@ from redco_runtime.errors import UserError
 from redco_runtime.text.build import Builder
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.rows import Rows
-from redco_runtime.text.sources import Source, announce, parse_sources
+from redco_runtime.text.sources import RowSettings, Source, announce, parse_sources
 
 
-class TextSettings(Protocol):
-    """What the section `data` of a configuration has; config.py says what each field means."""
+class TextSettings(RowSettings, Protocol):
+    """What the section `data` has besides, where it is of texts."""
 
-    @property
-    def data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out_data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out(self) -> float: ...
     @property
     def text_field(self) -> str: ...
     @property
-    def packing(self) -> str: ...
-    @property
-    def skip_bad_rows(self) -> int: ...
-    @property
     def token_folder(self) -> str: ...
-    @property
-    def sequence_length(self) -> int: ...
 
 
 def text_examples(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from redco_runtime.cli import print_once
 from redco_runtime.errors import UserError, few, first, listed
@@ -17,6 +18,23 @@ from redco_runtime.text.formats import FORMATS, Part, format_of
 # Bytes of a shard, the unit that one process makes: a thousand of them are 64 GB, and what a killed
 # build makes again is seconds.
 SHARD = 2**26
+
+
+class RowSettings(Protocol):
+    """What the section `data` of a configuration has; config.py says what each field means."""
+
+    @property
+    def data(self) -> tuple[str, ...]: ...
+    @property
+    def held_out_data(self) -> tuple[str, ...]: ...
+    @property
+    def held_out(self) -> float: ...
+    @property
+    def packing(self) -> str: ...
+    @property
+    def skip_bad_rows(self) -> int: ...
+    @property
+    def sequence_length(self) -> int: ...
 
 
 @dataclass(frozen=True)

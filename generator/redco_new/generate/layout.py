@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectLayout
 from redco_new.generate.remat import saved_sizes
+from redco_new.generate.shards import check_shards
 from redco_new.models.program import Program
 from redco_new.request import Request
 from redco_new.request.mesh import REST
@@ -104,20 +105,25 @@ def _tiny_parts(plan: Plan, program: Program, tiny: Plan) -> dict[str, tuple[int
 def plan_program(request: Request, program: Program) -> Plan:
     """Return the layout of the parameters of `program` that `request` asks for. Raises RedcoError."""
     mesh = _sizes(request)
-    try:
-        plan = plan_sharding(
+
+    def plan_on(sizes: Mapping[str, int]) -> Plan:
+        return plan_sharding(
             program.forward,
             program.params,
             program.batch,
-            {axis: size for axis, size in mesh.items() if axis != EXPERT or size > 1},
+            {axis: size for axis, size in sizes.items() if axis != EXPERT or size > 1},
             adapt=True,
             apart=request.own is not None,
             sequence_parallel=request.sequence_parallel,
             zero=request.zero,
         )
+
+    try:
+        plan = plan_on(mesh)
     except ShardingError as error:
         what = " ".join(str(error).split())
         raise RedcoError("--model", what, "mend the class, or its recipe") from error
+    check_shards(plan, mesh[MODEL], lambda: plan_on(dict.fromkeys(mesh, 1)))
     if mesh[EXPERT] > 1 and not any(EXPERT in axes for axes in plan.axes.values()):
         what = f"{request.model} has no experts that expert={mesh[EXPERT]} can split"
         raise RedcoError("--mesh", what, "leave the axis expert out")

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from compiled.hlo import Collective, collectives
+from redco_new.compiled.hlo import Collective, collectives
 from compiled.program import LEAST
 from compiled.targets import H100
 from jax.experimental import topologies

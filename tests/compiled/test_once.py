@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow  # the compiler of H100
 PROGRAM = """
 import importlib, json, sys
 from pathlib import Path
-from compiled.hlo import collectives
+from redco_new.compiled.hlo import collectives
 from compiled.kernels import SIZES
 from compiled.program import LEAST
 from compiled.targets import DEVICES, devices_of

@@ -2,8 +2,8 @@
 
 import pytest
 from compiled.performance import ROWS, cells_of, read, written
-from compiled.products import seen
-from compiled.roofline import Machine, bound
+from redco_new.compiled.products import seen
+from redco_new.compiled.roofline import Machine, bound
 
 # One FLOP takes a second, as a byte of memory does, and nothing a second over the link.
 UNIT = Machine(1.0, 1.0, float("inf"))

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 from compiled.apart import APART
 from compiled.hand import hand_specs
-from compiled.hlo import KINDS
+from redco_new.compiled.hlo import KINDS
 from compiled.program import held, measure
 from compiled.redco import redco_specs
 from compiled.targets import DEVICES, TARGETS, mesh_of

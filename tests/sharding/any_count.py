@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from compiled.hlo import collectives
+from redco_new.compiled.hlo import collectives
 from sharding.parted import UNOPTIMISED, parted, run, values, whole, worst
 
 from redco_new.sharding import Plan, plan_sharding

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
+
+import numpy as np
 
 KINDS = {
     "all-reduce": "AR",
@@ -15,7 +17,8 @@ KINDS = {
     "collective-permute": "CP",
 }
 HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
-INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = (.*?) ([a-z][\w\-]*)\((.*)")
+OPERAND = re.compile(r"%([\w.\-]+)")
+INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?([\w.\-]+) = (.*?) ([a-z][\w\-]*)\((.*)")
 ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 CALLEE = re.compile(r"\b(?:body|calls|to_apply|true_computation|false_computation)=%?([\w.\-]+)")
 BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
@@ -23,6 +26,9 @@ CONDITION = re.compile(r"\bcondition=%?([\w.\-]+)")
 TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 BOUND = re.compile(r" = s32\[\]\S* constant\((\d+)\)")
 CHANNEL = re.compile(r"\bchannel_id=(\d+)")
+GROUPS = re.compile(r"\b(?:replica_groups|source_target_pairs)=\{\{([\d,]+)\}")
+# [groups,devices of each]<=[shape of all of them]T(its dims in another order)
+ORDERED = re.compile(r"\breplica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 SOURCE = re.compile(r'op_name="([^"]*)"')
 # libtpu's name for a reduce-scatter that it has fused; the text inside says all-reduce.
 SCATTER = "all-reduce-scatter"
@@ -35,7 +41,8 @@ class Collective:
     bytes: of the array that it reduces or puts together; for all-to-all and collective-permute,
     of one device's part.  runs: how often one run of the program makes it.  source: the operation
     of the model that it serves, as far as the compiler has kept it.  channel: its number, "" for
-    the end of an asynchronous pair.
+    the end of an asynchronous pair.  group: the devices of the first group that exchange something,
+    by their place in the mesh; of a collective-permute one that sends and one that receives; () for all.
     """
 
     kind: str
@@ -43,31 +50,34 @@ class Collective:
     runs: int = 1
     source: str = ""
     channel: str = ""
+    group: tuple[int, ...] = ()
 
     def sent(self, n: int) -> float:
-        """The bytes that each device sends, on a ring of n, in all runs."""
+        """Return the bytes that each device sends in all runs, on a ring of its group, or of n."""
+        n = len(self.group) or n
         share = {"all-reduce": 2 * (n - 1) / n, "collective-permute": 1}
         return self.runs * self.bytes * share.get(self.kind, (n - 1) / n)
 
 
 def collectives(hlo: str, n: int) -> list[Collective]:
-    """What a program of n devices runs, from the entry on; each collective is among all of them.
+    """Return what a program of n devices runs, from the entry on.
 
     A loop counts as often as it runs, one whose length is not known in advance once; of the
     branches of a condition, the one that sends most. An asynchronous pair counts once, and so does
     an operation on several arrays, with the bytes of all of them.
     """
     computations, entry = split(hlo)
-    found: dict[str | int, Collective] = {}
+    every: dict[str | int, Collective] = {}
     for one in walk(entry, computations, n):
         # libtpu writes an asynchronous all-gather into each fusion that computes meanwhile.
-        found.setdefault(one.channel or len(found), one)
-    return list(found.values())
+        every.setdefault(one.channel or len(every), one)
+    return list(every.values())
 
 
 def split(hlo: str) -> tuple[dict[str, list[str]], str]:
-    """{name: lines} of the computations of a program, and the name of the entry."""
-    computations, entry, name = {}, "", ""
+    """Return {name: lines} of the computations of a program, and the name of the entry."""
+    computations: dict[str, list[str]] = {}
+    entry = name = ""
     for line in hlo.splitlines():
         if head := HEAD.match(line):
             name = head[2]
@@ -79,29 +89,54 @@ def split(hlo: str) -> tuple[dict[str, list[str]], str]:
 
 
 def walk(name: str, computations: dict[str, list[str]], n: int) -> Iterator[Collective]:
+    """Yield the collectives of a computation and of all that it runs."""
+    starts: dict[str, str] = {}
     for line in computations[name]:
-        found = INSTRUCTION.match(line)
-        if not found:
+        match = INSTRUCTION.match(line)
+        if not match:
             continue
-        type_, operation, rest = found.groups()
-        kind = operation.removesuffix("-done")
-        if kind in KINDS:
-            scattered = kind == "reduce-scatter"
-            source, channel = SOURCE.search(rest), CHANNEL.search(rest)
-            yield Collective(
-                "reduce-scatter" if name.startswith(SCATTER) else kind,
-                size(type_) * (n if scattered else 1),
-                source=source[1] if source else "",
-                channel=channel[1] if channel else "",
-            )
+        own, type_, operation, rest = match.groups()
+        if operation.endswith("-start"):
+            starts[own] = rest
+        if (kind := operation.removesuffix("-done")) in KINDS:
+            yield made_by(kind, name, type_, rest, n, starts)
         elif not operation.endswith(("-done", "-update")):
             yield from called(operation, rest, computations, n)
+
+
+def made_by(
+    kind: str, computation: str, type_: str, rest: str, n: int, starts: Mapping[str, str]
+) -> Collective:
+    """Return the collective of an instruction, from its type and what stands behind its operation.
+
+    starts: the same of those that begin one, by name: their ends do not say between whom it is.
+    """
+    source, channel, first = SOURCE.search(rest), CHANNEL.search(rest), OPERAND.search(rest)
+    group = first_group(rest) or first_group(starts.get(first[1], "") if first else "")
+    return Collective(
+        "reduce-scatter" if computation.startswith(SCATTER) else kind,
+        size(type_) * ((len(group) or n) if kind == "reduce-scatter" else 1),
+        source=source[1] if source else "",
+        channel=channel[1] if channel else "",
+        group=group,
+    )
+
+
+def first_group(rest: str) -> tuple[int, ...]:
+    """Return the devices of the first group of a collective; () where it does not say."""
+    if match := GROUPS.search(rest):
+        return tuple(map(int, match[1].split(",")))
+    if not (match := ORDERED.search(rest)):
+        return ()
+    shape, order = ([int(x) for x in (part or "").split(",") if x] for part in match.groups()[2:])
+    devices = np.arange(prod(shape)).reshape(shape)
+    return tuple(devices.transpose(order or None).reshape(-1, int(match[2]))[0].tolist())
 
 
 def called(
     operation: str, rest: str, computations: dict[str, list[str]], n: int
 ) -> Iterator[Collective]:
-    """The collectives of the computations that an instruction runs."""
+    """Yield the collectives of the computations that an instruction runs."""
     names = CALLEE.findall(rest)
     for branches in BRANCHES.findall(rest):
         names += branches.replace("%", "").split(", ")
@@ -114,16 +149,17 @@ def called(
 
 
 def trip_count(rest: str, computations: dict[str, list[str]]) -> int:
-    """How often a loop runs: as XLA says, or the bound to which its condition compares; else 1."""
-    if said := TRIPS.search(rest):
-        return int(said[1])
-    condition = "\n".join(computations[CONDITION.search(rest)[1]])
+    """Return how often a loop runs: as XLA says, or the bound to which its condition compares; else 1."""
+    if number := TRIPS.search(rest):
+        return int(number[1])
+    named = CONDITION.search(rest)
+    condition = "\n".join(computations[named[1]]) if named else ""
     bounds = BOUND.findall(condition)
     return int(bounds[0]) if len(bounds) == 1 and "direction=LT" in condition else 1
 
 
 def size(type_: str) -> int:
-    """Bytes of an array, or of a tuple of arrays, from its type in the text."""
+    """Return the bytes of an array, or of a tuple of arrays, from its type in the text."""
     return sum(
         int(bits or 8) // 8 * prod(int(dim) for dim in dims.split(",") if dim)
         for bits, dims in ARRAY.findall(type_)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from compiled.exposed import exposed_seconds
-from compiled.hlo import KINDS, collectives, size
-from compiled.instructions import ARRAY, OPERAND, Instruction, Program, shapes
-from compiled.products import attention_flops, product_flops
+from redco_new.compiled.exposed import exposed_seconds
+from redco_new.compiled.hlo import KINDS, OPERAND, Collective, collectives, size
+from redco_new.compiled.instructions import ARRAY, Instruction, Program, shapes
+from redco_new.compiled.products import attention_flops, product_dtype, product_flops
 
 # They move nothing by themselves, or are counted by what they call.
 FREE = {
@@ -30,11 +31,16 @@ SCALARS = 1024  # bytes below which an operand is an index
 
 @dataclass(frozen=True)
 class Machine:
-    """A device. flops: dense bf16, a second. bandwidth, link: bytes a second of memory, and to others."""
+    """A device.
+
+    flops: dense products of bf16, a second.  bandwidth, link: bytes a second of memory, and to others.
+    flops32: products of float32, a second; 0 where they are as fast.
+    """
 
     flops: float
     bandwidth: float
     link: float
+    flops32: float = 0.0
 
 
 # NVIDIA's data sheet of the H100 SXM: 989 TFLOP/s, 3.35 TB/s; 450 GB/s of NVLink each way, of which
@@ -42,8 +48,16 @@ class Machine:
 H100 = Machine(989e12, 3.35e12, 360e9)
 
 
-def bound(text: str, devices: int, machine: Machine, length: int) -> dict[str, float]:
+def bound(
+    text: str,
+    devices: int,
+    machine: Machine,
+    length: int,
+    link_seconds: Callable[[Collective], float] | None = None,
+) -> dict[str, float]:
     """Return what one run of a program costs each device.
+
+    link_seconds: of a collective, where they are not the bytes that a device sends by its one link.
 
     seconds: of all kernels; of them products, attention, other.  link: seconds of the collectives.
     exposed: of those, the ones that nothing is computed beside.
@@ -53,7 +67,7 @@ def bound(text: str, devices: int, machine: Machine, length: int) -> dict[str, f
 
     @cache
     def total(computation: str) -> Counter:
-        costs = Counter()
+        costs: Counter[str] = Counter()
         for one in program.computations[computation]:
             costs.update(_cost(program, computation, one, machine, length))
             inner = [total(name) for name in program.callees(one)]
@@ -65,7 +79,11 @@ def bound(text: str, devices: int, machine: Machine, length: int) -> dict[str, f
                     costs.update({k: times * v for k, v in costs_inside.items()})
         return costs
 
-    link = sum(one.sent(devices) for one in collectives(text, devices)) / machine.link
+    def by_link(one: Collective) -> float:
+        return one.sent(devices) / machine.link
+
+    link_of = link_seconds or by_link
+    link = sum(map(link_of, collectives(text, devices)))
 
     def seconds(computation: str, one: Instruction) -> float:
         return _cost(program, computation, one, machine, length).get("seconds", 0.0)
@@ -73,7 +91,7 @@ def bound(text: str, devices: int, machine: Machine, length: int) -> dict[str, f
     return {**dict.fromkeys(("products", "attention", "other", "squares"), 0.0)} | {
         **total(program.entry),
         "link": link,
-        "exposed": exposed_seconds(program, devices, machine.link, seconds),
+        "exposed": exposed_seconds(program, devices, link_of, seconds),
     }
 
 
@@ -91,19 +109,21 @@ def _cost(
         computed = flops * (1.25 if "Backward" in one.rest else 1)  # five products for four
         seconds, part = max(computed / machine.flops / ATTENTION, memory), "attention"
     elif flops := product_flops(program, computation, one):
-        seconds, part = max(flops / machine.flops, memory), "products"
+        wide = machine.flops32 and product_dtype(program, computation, one) == "float32"
+        peak = machine.flops32 if wide else machine.flops
+        seconds, part = max(flops / peak, memory), "products"
     else:
         seconds, part = memory, "other"
     return {"seconds": seconds, part: seconds, "flops": flops, "squares": squares}
 
 
-def _bytes(program: Program, one: Instruction, types: list[str]) -> int:
+def _bytes(program: Program, one: Instruction, types: list[str]) -> float:
     """Return the bytes that an instruction reads and writes."""
     made, *read = map(size, types)
     if "dynamic-update-slice" in one.name or "dynamic_update_slice" in one.name:  # in place
         return 2 * min((n for n in read if n > SCALARS), default=0)
     if one.operation == "fusion":
-        read = [min(n, m) for n, m in zip(read, _sliced(program, one), strict=True)]
+        return made + sum(min(n, m) for n, m in zip(read, _sliced(program, one), strict=True))
     return made + sum(read)
 
 

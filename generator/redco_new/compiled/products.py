@@ -6,7 +6,7 @@ import re
 from functools import cache
 from math import prod
 
-from compiled.instructions import Instruction, Program, shapes
+from redco_new.compiled.instructions import Instruction, Program, shapes
 
 CONTRACTED = re.compile(r'"?lhs_contracting_dim(?:ension)?s"?[=:][{\[]"?([\d,"]+)"?[}\]]')
 SCORES = re.compile(r'"intermediate_tensor_shape":.*?"dimensions": ?\[([^\]]*)\]')
@@ -29,9 +29,23 @@ def product_flops(program: Program, computation: str, one: Instruction) -> int:
         return _convolved(program, computation, one)
     if one.operation != "dot" and not library:
         return 0
-    dims = [int(dim) for dim in CONTRACTED.search(one.rest)[1].replace('"', "").split(",")]
+    over = CONTRACTED.search(one.rest)
+    dims = [int(dim) for dim in over[1].replace('"', "").split(",")] if over else []
     left = shapes(program.operands(computation, one)[0])[0]
     return 2 * prod(shapes(one.type)[0]) * prod(left[dim] for dim in dims)
+
+
+def product_dtype(program: Program, computation: str, one: Instruction) -> str:
+    """Return what the products of an instruction multiply, with those of what it fuses: float32, else bfloat16."""
+    if one.operation in ("fusion", "call"):
+        inner = (
+            product_dtype(program, name, other)
+            for name in program.callees(one)
+            for other in program.computations[name]
+            if other.operation in ("dot", "convolution", "fusion")
+        )
+        return "float32" if "float32" in inner else "bfloat16"
+    return "float32" if program.operands(computation, one)[0].startswith("f32") else "bfloat16"
 
 
 def _grouped(program: Program, computation: str, one: Instruction) -> int:
@@ -88,8 +102,12 @@ def attention_flops(program: Program, computation: str, one: Instruction) -> int
     if "__cudnn$fmha" not in one.rest:
         return 0
     features = shapes(program.operands(computation, one)[0])[0][-1]
-    numbers = SCORES.search(one.rest)[1].replace('"', "")
-    rows, heads, queries, keys = map(int, numbers.split(","))
+    scores = SCORES.search(one.rest)
+    if scores is None:
+        raise ValueError(
+            f"{one.name}: the kernel of attention does not say the shape of its scores"
+        )
+    rows, heads, queries, keys = map(int, scores[1].replace('"', "").split(","))
     causal, window = "CAUSAL" in one.rest, WINDOW.search(one.rest)
     near = int(window[1]) if window and int(window[1]) else keys
     pairs = seen(queries, min(near, keys)) if causal else queries * keys

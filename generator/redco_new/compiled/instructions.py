@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiled.hlo import BRANCHES, CALLEE, split, trip_count
+from redco_new.compiled.hlo import (
+    BRANCHES,
+    CALLEE,
+    INSTRUCTION,
+    OPERAND,
+    split,
+    trip_count,
+)
 
-INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?([\w.\-]+) = (.*?) ([a-z][\w\-]*)\((.*)")
 ARRAY = re.compile(r"\b(pred|[a-z]+\d+\w*)\[([\d,]*)\]")
-OPERAND = re.compile(r"%([\w.\-]+)")
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Program:
     def __init__(self, text: str):
         self._lines, self.entry = split(text)
         self.computations = {
-            name: [Instruction(*found.groups()) for found in map(INSTRUCTION.match, lines) if found]
+            name: [Instruction(*match.groups()) for match in map(INSTRUCTION.match, lines) if match]
             for name, lines in self._lines.items()
         }
 

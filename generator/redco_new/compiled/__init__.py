@@ -1,0 +1,1 @@
+"""What compiled programs say, read from their text: README.md has the order of the modules."""

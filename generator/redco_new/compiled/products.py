@@ -56,8 +56,8 @@ def _grouped(program: Program, computation: str, one: Instruction) -> int:
     are taken to be all experts: an axis `expert` leaves a device fewer rows than are counted.
     """
     *_, left, right = (shapes(type_)[0] for type_ in program.operands(computation, one))
-    (made,) = shapes(one.type)
-    (rows, inner), stack = left, max(right, made, key=len)
+    (result,) = shapes(one.type)
+    (rows, inner), stack = left, max(right, result, key=len)
     groups, contracted = stack[0], prod(stack[1:]) * rows
     block = _block(program, rows)
     assert inner in stack, f"{one.name}: no product of groups"
@@ -85,12 +85,12 @@ def _convolved(program: Program, computation: str, one: Instruction) -> int:
     labels = re.search(r"dim_labels=\w+_(\w+)->(\w+)", one.rest)
     if not kernel or not labels:
         return 0
-    (sizes,), (made,) = shapes(kernel)[:1], shapes(one.type)[:1]
+    (sizes,), (result,) = shapes(kernel)[:1], shapes(one.type)[:1]
     contracted = 1
     for size, label in zip(sizes, labels[1], strict=True):
-        if label == "i" or (label != "o" and made[labels[2].index(label)] == 1):
+        if label == "i" or (label != "o" and result[labels[2].index(label)] == 1):
             contracted *= size
-    return 2 * prod(made) * contracted
+    return 2 * prod(result) * contracted
 
 
 def attention_flops(program: Program, computation: str, one: Instruction) -> int:

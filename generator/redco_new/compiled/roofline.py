@@ -119,27 +119,29 @@ def _cost(
 
 def _bytes(program: Program, one: Instruction, types: list[str]) -> float:
     """Return the bytes that an instruction reads and writes."""
-    made, *read = map(size, types)
+    result, *read = map(size, types)
     if "dynamic-update-slice" in one.name or "dynamic_update_slice" in one.name:  # in place
         return 2 * min((n for n in read if n > SCALARS), default=0)
     if one.operation == "fusion":
-        return made + sum(min(n, m) for n, m in zip(read, _sliced(program, one), strict=True))
-    return made + sum(read)
+        return result + sum(min(n, m) for n, m in zip(read, _sliced(program, one), strict=True))
+    return result + sum(read)
 
 
 def _sliced(program: Program, fusion: Instruction) -> list[float]:
     """Return the bytes that a fusion takes of each operand: of a stack of layers only a layer."""
     body = program.computations[program.callees(fusion)[0]]
 
-    def taken(array: Instruction) -> float:
+    def sliced_bytes(array: Instruction) -> float:
         users = [u for u in body if array.name in OPERAND.findall(u.rest.split("), ")[0])]
-        views = sum(taken(user) for user in users if user.operation == "bitcast")
+        views = sum(sliced_bytes(user) for user in users if user.operation == "bitcast")
         slices = sum(size(user.type) for user in users if user.operation == "dynamic-slice")
         others = any(user.operation not in ("bitcast", "dynamic-slice") for user in users)
         return math.inf if others or not users else views + slices
 
     parameters = [one for one in body if one.operation == "parameter"]
-    return [taken(one) for one in sorted(parameters, key=lambda one: int(one.rest.split(")")[0]))]
+    return [
+        sliced_bytes(one) for one in sorted(parameters, key=lambda one: int(one.rest.split(")")[0]))
+    ]
 
 
 def _squares(type_: str, length: int) -> int:

@@ -6,7 +6,7 @@ pass needs, the ones that spare most FLOPs for the bytes they take are saved, wh
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -201,14 +201,14 @@ def _layer_loops(jaxpr: Jaxpr) -> Iterator[Any]:
 
 def _stacks(eqn: Any, rows: int) -> Iterator[tuple[str, int, int]]:
     """Yield (name, bytes on a device, FLOPs on all) of each stack that a loop leaves; "" for no name."""
-    (body,), carries = jaxprs_in_params(eqn.params), eqn.params["num_carry"]
+    (body,) = jaxprs_in_params(eqn.params)
     makers = {var: maker for maker in body.eqns for var in maker.outvars}
     layouts = {
         _unrounded(user.invars[0], makers): user.params["sharding"]
         for user in body.eqns
         if user.primitive.name == "sharding_constraint"
     }
-    for inner, outer in zip(body.outvars[carries:], eqn.outvars[carries:], strict=True):
+    for inner, outer in _by_step(body.outvars, eqn.outvars):
         inner, size = _unrounded(inner, makers), _size(outer) // rows
         if inner in layouts:
             mesh, spec = layouts[inner].mesh.shape, layouts[inner].spec
@@ -218,6 +218,13 @@ def _stacks(eqn: Any, rows: int) -> Iterator[tuple[str, int, int]]:
             yield maker.params["name"], size, eqn.params["length"] * _flops(maker, makers)
         else:
             yield "", size, 0
+
+
+def _by_step(inside: Iterable[Any], outside: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the pairs of what a loop has a part of in each step: it has a dim more outside."""
+    for inner, outer in zip(inside, outside, strict=True):
+        if outer.aval.ndim > inner.aval.ndim:
+            yield inner, outer
 
 
 def _unrounded(var: Any, makers: dict[Any, Any]) -> Any:
@@ -249,9 +256,9 @@ def _working_size(jaxpr: Jaxpr, params: PyTree, rows: int, inner: int) -> int:
     """
     layer = stacked = 0
     for eqn in _layer_loops(jaxpr):
-        length, first = eqn.params["length"], eqn.params["num_consts"] + eqn.params["num_carry"]
+        (body,), length = jaxprs_in_params(eqn.params), eqn.params["length"]
         activations = sum(size for _, size, _ in _stacks(eqn, rows)) // length
-        parameters = sum(map(_size, eqn.invars[first:]))
+        parameters = sum(_size(outer) for _, outer in _by_step(body.invars, eqn.invars))
         layer = max(layer, 2 * activations + 2 * parameters // length // inner)
         stacked += parameters
     others = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)) - stacked

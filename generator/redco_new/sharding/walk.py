@@ -9,6 +9,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from redco_new.sharding.frames import owner_of
 from redco_new.sharding.graph import Atom, Body, Graph, Value
+from redco_new.sharding.scans import scan_sizes
 
 Rule = Callable[[Graph, JaxprEqn, list[Value]], list[Value]]
 RULES: dict[str, Rule] = {}  # primitive -> (graph, equation, inputs) -> outputs
@@ -91,7 +92,7 @@ def _inline(graph: Graph, body: ClosedJaxpr | Jaxpr, inputs: list[Value]) -> lis
 @rule("scan")
 def _scan(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Value]:
     """Enter with constants and carries as they are; the rest lead with the dim of the loop."""
-    n_consts, n_carry = eqn.params["num_consts"], eqn.params["num_carry"]
+    n_consts, n_carry = scan_sizes(eqn)
     length, body = eqn.params["length"], eqn.params["jaxpr"].jaxpr
     consts, carry, stacked = (
         inputs[:n_consts],

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 from jax._src import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
+from redco_new.sharding.scans import scan_sizes
+
 
 class Form(ABC):
     """An array in another form than one piece. A pytree, so that control flow passes it on."""
@@ -154,7 +156,7 @@ def _cond(eqn: JaxprEqn, values: list[Operand]) -> list[jax.Array]:
 @rule(object, "scan")
 def _scan(eqn: JaxprEqn, values: list[Operand]) -> list[jax.Array]:
     """Loop with what is the same in each step in its form, and the layers that it runs over."""
-    body, n_consts, n_carry = (eqn.params[k] for k in ("jaxpr", "num_consts", "num_carry"))
+    body, (n_consts, n_carry) = eqn.params["jaxpr"], scan_sizes(eqn)
     consts, layers = values[:n_consts], values[n_consts + n_carry :]
     stacked = [whole_array(x) if in_form(x) and x.of_layer() is None else x for x in layers]
 

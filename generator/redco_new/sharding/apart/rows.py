@@ -16,6 +16,8 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.sharding import PartitionSpec as P
 
+from redco_new.sharding.scans import scan_sizes
+
 Atom = Var | Literal
 Readers = Mapping[Var, list[JaxprEqn | None]]  # None: the jaxpr returns the variable
 # What is known of a value: BATCH, that it depends on the batch; the layout of what is computed with
@@ -135,9 +137,8 @@ def _of_call(eqn: JaxprEqn, marks: list[Mark]) -> list[Mark]:
 
 def _of_scan(eqn: JaxprEqn, marks: list[Mark]) -> list[Mark]:
     """Return the marks of the inputs of one step: any of them may end up in the carry."""
-    start = eqn.params["num_consts"]
-    end = start + eqn.params["num_carry"]
-    return [*marks[:start], *[_mark(marks)] * (end - start), *marks[end:]]
+    consts, carries = scan_sizes(eqn)
+    return [*marks[:consts], *[_mark(marks)] * carries, *marks[consts + carries :]]
 
 
 def _of_while(eqn: JaxprEqn, marks: list[Mark]) -> list[Mark]:

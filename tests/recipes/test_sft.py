@@ -94,6 +94,7 @@ def examples(tmp_path):
         (tmp_path / name).write_text(text)
         fields = {"data": (str(tmp_path / name),), "held_out_data": (), "held_out": 0.5}
         fields |= {"packing": "on", "skip_bad_rows": 0, "sequence_length": 64}
+        fields |= {"token_folder": str(tmp_path / "tokens")}
         settings = SimpleNamespace(**fields | changes)
         return chat_examples(settings, ChatEncoder(load_tokenizer("bytes"), sft.TEMPLATE), 384)
 
@@ -129,6 +130,17 @@ def test_a_row_each(examples):
     assert "segments" not in train[0] and train[0]["mask"].dtype == bool
 
 
+def test_chats_are_tokenized_once_and_again_where_the_template_changes(examples, monkeypatch):
+    first = [row["input_ids"].tolist() for row in examples(LINES)[0]]
+    encode = ChatEncoder.__call__
+    monkeypatch.setattr(ChatEncoder, "__call__", None)
+    assert [row["input_ids"].tolist() for row in examples(LINES)[0]] == first
+    monkeypatch.setattr(ChatEncoder, "__call__", encode)
+    monkeypatch.setattr(sft, "TEMPLATE", sft.TEMPLATE.replace("###", "##"))
+    again, _ = examples(LINES)
+    assert [row["input_ids"].tolist() for row in again] != first
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
@@ -153,5 +165,5 @@ def test_what_is_no_chat_is_named_with_its_line(examples, row, why):
 
 
 def test_texts_are_no_chats(examples):
-    with pytest.raises(UserError, match="has texts, and no chats: give .jsonl"):
+    with pytest.raises(UserError, match="has text, and no rows: give .jsonl"):
         examples("a text", "a.txt")

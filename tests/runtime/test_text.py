@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from redco_runtime.errors import UserError
-from redco_runtime.text import formats, packing, sources
+from redco_runtime.text import formats, packing, texts
 from redco_runtime.text import build as building
 from redco_runtime.text.examples import text_examples
 
@@ -96,16 +96,16 @@ def test_a_book_is_held_out_in_stretches():
 @pytest.mark.parametrize("size", [7, 50, 10**6])
 def test_parts_of_a_file_have_its_lines_once(tmp_path, monkeypatch, size):
     monkeypatch.setattr(formats, "RANGE", size)
-    monkeypatch.setattr(formats, "BLOCK", 5)
+    monkeypatch.setattr(texts, "BLOCK", 5)
     text = "".join(f"{'é' * (i % 9)}{i}\n" for i in range(60)) + "the end"
     (tmp_path / "a.txt").write_text(text)
     write(tmp_path / "a.jsonl", *WORDS)
     parts = formats.FORMATS["text"].split(str(tmp_path / "a.txt"))
-    items = [[*formats.read_part(part, "")] for part in parts]
+    items = [[*texts.read_texts(part, "")] for part in parts]
     assert "".join(item.text for part in items for item in part) == text
     assert [item.ends for part in items for item in part if item.ends is not None].count(True) == 1
     parts = formats.FORMATS["json"].split(str(tmp_path / "a.jsonl"))
-    assert [item.text for part in parts for item in formats.read_part(part, "text")] == WORDS
+    assert [item.text for part in parts for item in texts.read_texts(part, "text")] == WORDS
 
 
 def test_a_mixture_has_its_shares_and_whole_epochs(tmp_path):
@@ -145,7 +145,7 @@ def test_a_source_is_tokenized_once_and_again_where_it_changes(tmp_path, monkeyp
 
 def test_a_build_goes_on_where_it_was_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "RANGE", 500)
-    monkeypatch.setattr(sources, "SHARD", 1000)
+    monkeypatch.setattr(texts.TextMaker, "shard", 1000)
     path = write(tmp_path / "a.jsonl", *WORDS)
     made, make = [], building.make_shards
 
@@ -267,5 +267,5 @@ def test_tables_are_read_by_rows(tmp_path):
             read(tmp_path, path, text_field="n")
     with_null = arrow.table({"text": [*WORDS[:40], None, *WORDS[40:]]})
     parquet.write_table(with_null, tmp_path / "b.parquet", row_group_size=30)
-    with pytest.raises(UserError, match="b.parquet, row 41 has null, and no text"):
+    with pytest.raises(UserError, match="b.parquet, row 41 has null in 'text', and no text"):
         read(tmp_path, str(tmp_path / "b.parquet"))

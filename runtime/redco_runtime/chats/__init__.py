@@ -1,8 +1,6 @@
 """Chats as examples: what `--data` names, written by a chat template, packed, with what is learned of each.
 
-1. reading.py: a source -> chats, whichever way its rows have them.
+1. reading.py: a row of a file -> a chat, whichever way the row has it.
 2. encoding.py: a chat -> its tokens, and which of them the assistant says.
-3. examples.py: chats -> packed rows, some held out, in the exact order of `redco_runtime.text.mixture`.
-
-Chats are tokenized at each start, and are in memory: 6 bytes a token.
+3. documents.py: both, of files, for the shards of `redco_runtime.text`. examples.py: all of it, for a pipeline.
 """

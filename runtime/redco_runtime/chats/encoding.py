@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_runtime.chats.reading import Messages
+from redco_runtime.text.encoder import id_dtype, make_encoder
 
 PROBE = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
@@ -19,6 +20,21 @@ class ChatEncoder:
     def __init__(self, tokenizer: Any, template: str) -> None:
         self._tokenizer = tokenizer
         self._template = tokenizer.chat_template or template
+
+    @property
+    def dtype(self) -> str:
+        """Of ids in a file."""
+        return id_dtype(self._tokenizer)
+
+    @property
+    def portable(self) -> bool:
+        """Whether another process can have it: one that is code in Python may be of this program alone."""
+        return bool(self._tokenizer.is_fast)
+
+    def key(self) -> list[object]:
+        """Return what decides the tokens of chats."""
+        special = sorted(self._tokenizer.special_tokens_map.items())
+        return [make_encoder(self._tokenizer).dump(), self._template, str(special)]
 
     def __call__(self, messages: Messages) -> tuple[np.ndarray, np.ndarray]:
         """Return ids (N,) int32 of a chat, and which of them the assistant says: learned (N,) bool.

@@ -1,12 +1,9 @@
-"""The chats of a source: lists of messages, whichever keys its rows have."""
+"""The chats of rows: lists of messages, whichever keys they have."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-from redco_runtime.errors import UserError, few
-from redco_runtime.text.formats import Bad, format_of, read_records
-from redco_runtime.text.sources import Source
+from redco_runtime.errors import few
 
 Messages = list[dict[str, str]]  # {"role": "user", "content": "..."}, in order
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -17,46 +14,7 @@ KINDS = (  # the keys of a row -> its chat
 )
 
 
-def read_chats(source: Source) -> Iterator[tuple[str, Messages] | Bad]:
-    """Yield (where, messages) of each row of a source, and the rows that are no chat. Raises UserError."""
-    for file in source.files:
-        if format_of(file) == "text":
-            raise UserError(
-                f"{source.flag}: {file} has texts, and no chats: give .jsonl, .json, .parquet, .arrow "
-                "or hf:NAME"
-            )
-        for where, row in _read(file):
-            try:
-                yield row if isinstance(row, Bad) else (where, _chat(row))
-            except ValueError as error:
-                yield Bad(where, str(error))
-
-
-def _read(file: str) -> Iterator[tuple[str, Any]]:
-    """Yield (where, row) of each row of a file; a row that cannot be read is a Bad."""
-    if format_of(file) != "json":
-        yield from read_records(file)
-        return
-    with open(file, "rb") as lines:
-        if lines.read(64).lstrip().startswith(b"["):
-            lines.seek(0)
-            try:
-                rows = json.load(lines)
-            except ValueError as error:
-                raise UserError(f"--data: {file} is not JSON: {error}") from None
-            yield from ((f"{file}, item {number}", row) for number, row in enumerate(rows, 1))
-            return
-        lines.seek(0)
-        for number, line in enumerate(lines, 1):
-            where = f"{file}, line {number}"
-            if line.strip():
-                try:
-                    yield where, json.loads(line)
-                except ValueError as error:
-                    yield where, Bad(where, f"is not JSON: {error}")
-
-
-def _chat(row: Any) -> Messages:
+def read_chat(row: Any) -> Messages:
     """Return the messages of a row. Raises ValueError, which says why it has none."""
     if not isinstance(row, dict):
         raise ValueError(f"is no object: {json.dumps(row)[:40]}")

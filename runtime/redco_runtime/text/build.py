@@ -7,30 +7,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from redco_runtime.errors import UserError, writing
 from redco_runtime.progress import PROGRESS
-from redco_runtime.text.encoder import make_encoder
+from redco_runtime.text.documents import Maker
 from redco_runtime.text.shard import Contents, Job, read_contents
-from redco_runtime.text.sources import Source, check_bad, check_ids
+from redco_runtime.text.sources import RowSettings, Source, check_bad, check_ids
 from redco_runtime.text.worker import make_shards
 
-if TYPE_CHECKING:
-    from redco_runtime.text.examples import TextSettings
-
-VERSION = 1  # of what lies in a folder
+VERSION = 2  # of what lies in a folder
 LOOK = 0.5  # seconds between two looks at what another process makes
 
 
 class Builder:
     """Makes the shards of sources. share: of a source that is held out; vocabulary: ids that a model has."""
 
-    def __init__(
-        self, settings: "TextSettings", tokenizer: Any, vocabulary: int, share: float
-    ) -> None:
-        self._vocabulary = vocabulary
-        self._settings, self._share, self._encoder = settings, share, make_encoder(tokenizer)
+    def __init__(self, settings: RowSettings, maker: Maker, vocabulary: int, share: float) -> None:
+        self._settings, self._maker = settings, maker
+        self._vocabulary, self._share = vocabulary, share
         self._root = Path(settings.token_folder).expanduser()
 
     def build(self, source: Source) -> Path:
@@ -50,8 +44,8 @@ class Builder:
     def _key(self, source: Source) -> str:
         """Return the name of a source's folder: a digest of all that decides what is in it."""
         s = self._settings
-        own = [VERSION, s.text_field, s.sequence_length, s.packing, self._share]
-        content = [own, source.digest(self._root / "files"), self._encoder.dump()]
+        own = [VERSION, self._maker.noun, s.sequence_length, s.packing, self._share]
+        content = [own, source.digest(self._root / "files"), self._maker.key()]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
     def _make(self, source: Source, folder: Path) -> None:
@@ -64,7 +58,7 @@ class Builder:
         bar = {"unit": "B", "unit_scale": True, "dynamic_ncols": True, "disable": None}
         done = sum(sizes[number] for number in contents)
         with tqdm(total=sum(sizes.values()), initial=done, desc=source.name, **bar) as shown:
-            for job, one in make_shards(left, self._encoder):
+            for job, one in make_shards(left, self._maker):
                 PROGRESS.at("the tokens of its data")
                 contents[job.number] = one
                 check_bad(source, _bad_rows(contents), self._settings.skip_bad_rows)
@@ -74,14 +68,19 @@ class Builder:
         in_order = [contents[job.number] for job in jobs]
         if not sum(one.rows for one in in_order):
             raise UserError(
-                f"{source.flag}: {source.name} has no text to train on: it is empty, or has less than is held out"
+                f"{source.flag}: {source.name} has no {self._maker.noun} to train on: it is empty, or has less "
+                "than is held out"
             )
         index = {
-            "dtype": self._encoder.dtype,
+            "noun": self._maker.noun,
+            "dtype": self._maker.dtype,
+            "marks": self._maker.marks,
             "sequence_length": self._settings.sequence_length,
             "packed": self._settings.packing == "on",
-            "texts": sum(one.texts for one in in_order),
-            "tokens": sum(one.tokens for one in in_order),
+            **{
+                name: sum(getattr(one, name) for one in in_order)
+                for name in ("documents", "tokens", "marked")
+            },
             "highest": max(one.highest for one in in_order),
             "bad": _bad_rows(contents),
             "rows": [one.rows for one in in_order],
@@ -95,11 +94,9 @@ class Builder:
 
     def _jobs(self, source: Source, folder: Path) -> list[Job]:
         s = self._settings
-        options = (s.text_field, s.sequence_length, s.packing, self._share, s.skip_bad_rows)
-        return [
-            Job(str(folder), number, parts, *options)
-            for number, parts in enumerate(source.shards())
-        ]
+        options = (s.sequence_length, s.packing, self._share, s.skip_bad_rows)
+        shards = source.shards(self._maker.shard)
+        return [Job(str(folder), number, parts, *options) for number, parts in enumerate(shards)]
 
 
 def _bad_rows(contents: dict[int, Contents]) -> list[str]:

@@ -18,7 +18,7 @@ class Encoder:
     dtype: of the ids in a file.
     offset: the id of the byte 0, where tokens are bytes; else None.
     backend: JSON of the package tokenizers; the vocabulary of a tokenizer that is code in Python.
-    python: the latter, which other processes do not have; else None.
+    python: the latter, which other processes may not have; else None.
     """
 
     begin: list[int]
@@ -56,7 +56,7 @@ class Encoder:
 
 def make_encoder(tokenizer: Any) -> Encoder:
     """Return what encodes as a tokenizer of transformers does."""
-    dtype = "uint16" if len(tokenizer) <= 2**16 else "uint32"
+    dtype = id_dtype(tokenizer)
     if type(tokenizer).__name__ == "ByT5Tokenizer":
         bare = Encoder([], [], dtype, offset=tokenizer.offset)
     elif tokenizer.is_fast:
@@ -70,3 +70,8 @@ def make_encoder(tokenizer: Any) -> Encoder:
     if not end and tokenizer.eos_token_id is not None:
         end = [tokenizer.eos_token_id]
     return replace(bare, begin=begin, end=end)
+
+
+def id_dtype(tokenizer: Any) -> str:
+    """Return the dtype that the ids of a tokenizer have in a file."""
+    return "uint16" if len(tokenizer) <= 2**16 else "uint32"

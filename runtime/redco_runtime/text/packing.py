@@ -19,6 +19,40 @@ class Pieces(NamedTuple):
     stretches: np.ndarray
 
 
+class Layout(NamedTuple):
+    """Rows of pieces: (first token, length) of each, by rows; where each row begins in these, and the end.
+
+    train: how many rows are to train on; the others, which are held out, come after them.
+    """
+
+    pieces: np.ndarray
+    rows: np.ndarray
+    train: int
+
+
+def lay_out(documents: np.ndarray, size: int, packed: bool, share: float, shard: int) -> Layout:
+    """Return the rows of documents that lie end to end, which have so many tokens each.
+
+    share, shard: as of `hold_out`.
+    """
+    pieces = cut(documents, size)
+    chosen = hold_out(pieces, share, shard)
+    order, ends = _fill(pieces, np.flatnonzero(~chosen), size, packed)
+    held_order, held_ends = _fill(pieces, np.flatnonzero(chosen), size, packed)
+    rows = np.concatenate([np.zeros(1, np.int64), ends, held_ends + len(order)])
+    order = np.concatenate([order, held_order])
+    return Layout(np.stack([pieces.starts[order], pieces.lengths[order]], axis=1), rows, len(ends))
+
+
+def _fill(
+    pieces: Pieces, some: np.ndarray, size: int, packed: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (`some` of the pieces, in the order of their rows, where each row ends in it)."""
+    lengths = pieces.lengths[some]
+    order, ends = best_fit(lengths, size) if packed else one_a_row(lengths)
+    return some[order], ends
+
+
 def cut(documents: np.ndarray, size: int) -> Pieces:
     """Return the pieces of documents that lie end to end: all are `size` tokens but for a document's last.
 

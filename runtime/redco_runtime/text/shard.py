@@ -1,14 +1,14 @@
 """A shard: the tokens of some parts of a source, and the rows that lie in them.
 
-NUMBER.tokens has ids, end to end; NUMBER.pieces.npy (P, 2) the first token and the length of each
-piece, by rows; NUMBER.rows.npy where each row ends in them, held-out rows after the others. What
-NUMBER.json says is written last: where it is, all is.
+NUMBER.tokens has ids, end to end; NUMBER.marks their marks, where they have any; NUMBER.pieces.npy (P, 2)
+the first token and the length of each piece, by rows; NUMBER.rows.npy where each row ends in them,
+held-out rows after the others. What NUMBER.json says is written last: where it is, all is.
 """
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -16,21 +16,18 @@ from typing import BinaryIO
 import numpy as np
 
 from redco_runtime.errors import UserError, writing
-from redco_runtime.text.encoder import Encoder
-from redco_runtime.text.formats import Bad, Part, Text, read_part
-from redco_runtime.text.packing import Pieces, best_fit, cut, hold_out, one_a_row
-
-BATCH = 2**20  # characters that are tokenized at once: what a process holds is some times that
+from redco_runtime.text.documents import Bad, Maker, Tokens
+from redco_runtime.text.packing import lay_out
+from redco_runtime.text.parts import Part
 
 
 @dataclass(frozen=True)
 class Job:
-    """A shard to make: its parts, and where; the other fields are those of TextSettings."""
+    """A shard to make: its parts, and where; the other fields are those of RowSettings."""
 
     folder: str
     number: int
     parts: Sequence[Part]
-    text_field: str
     sequence_length: int
     packing: str
     held_out: float
@@ -51,14 +48,24 @@ class Job:
         return Path(self.folder, f"{self.number:05d}.{kind}")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Contents:
-    """What a shard has. rows: those to train on; held_out: the others; highest: of its ids; bad: "FILE, line N WHY"."""
+    """What a shard has.
+
+    rows: those to train on.
+    held_out: the others.
+    documents: how many of them end in it.
+    tokens: of all of them.
+    marked: tokens whose mark is not 0.
+    highest: of its ids.
+    bad: "FILE, line N WHY" of each row that is none.
+    """
 
     rows: int
     held_out: int
-    texts: int
+    documents: int
     tokens: int
+    marked: int
     highest: int
     bad: list[str]
 
@@ -71,36 +78,26 @@ def read_contents(job: Job) -> Contents | None:
         return None
 
 
-def make_shard(job: Job, encoder: Encoder) -> Contents:
+def make_shard(job: Job, maker: Maker) -> Contents:
     """Write a shard. Where more rows than it may are bad, only say which. Raises UserError."""
-    bad: list[str] = []
-    with _replacing(job.path("tokens")) as file:
-        lengths, texts, highest = _write_tokens(file, job, encoder, bad)
-    if len(bad) > job.skip_bad_rows:
-        return Contents(0, 0, 0, 0, 0, bad)
-    pieces = cut(lengths, job.sequence_length)
-    chosen = hold_out(pieces, job.held_out, job.number)
-    order, ends = _lay_rows(pieces, np.flatnonzero(~chosen), job)
-    held_order, held_ends = _lay_rows(pieces, np.flatnonzero(chosen), job)
-    starts = np.concatenate([np.zeros(1, np.int64), ends, held_ends + len(order)])
-    order = np.concatenate([order, held_order])
+    contents = Contents(0, 0, 0, 0, 0, 0, [])
+    with ExitStack() as files:
+        tokens = files.enter_context(_replacing(job.path("tokens")))
+        marks = files.enter_context(_replacing(job.path("marks"))) if maker.marks else None
+        documents = _documents(job, maker, contents.bad)
+        lengths = np.array([*write_documents(documents, contents, tokens, marks)], np.int64)
+    if len(contents.bad) > job.skip_bad_rows:
+        return Contents(0, 0, 0, 0, 0, 0, contents.bad)
+    packed = job.packing == "on"
+    layout = lay_out(lengths, job.sequence_length, packed, job.held_out, job.number)
     with _replacing(job.path("pieces.npy")) as file:
-        np.save(file, np.stack([pieces.starts[order], pieces.lengths[order]], axis=1))
+        np.save(file, layout.pieces)
     with _replacing(job.path("rows.npy")) as file:
-        np.save(file, starts)
-    tokens = int(lengths.sum())
-    contents = Contents(len(ends), len(held_ends), texts, tokens, highest, bad)
+        np.save(file, layout.rows)
+    contents.rows, contents.held_out = layout.train, len(layout.rows) - 1 - layout.train
     with _replacing(job.path("json")) as file:
         file.write(json.dumps(asdict(contents)).encode())
     return contents
-
-
-def _lay_rows(pieces: Pieces, some: np.ndarray, job: Job) -> tuple[np.ndarray, np.ndarray]:
-    """Return (`some` of the pieces, in the order of their rows, where each row ends in it)."""
-    lengths = pieces.lengths[some]
-    packed = job.packing == "on"
-    order, ends = best_fit(lengths, job.sequence_length) if packed else one_a_row(lengths)
-    return some[order], ends
 
 
 @contextmanager
@@ -113,52 +110,34 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.replace(path)
 
 
-def _write_tokens(
-    file: BinaryIO, job: Job, encoder: Encoder, bad: list[str]
-) -> tuple[np.ndarray, int, int]:
-    """Write the ids of a shard; return how many each document has, how many end in it, the highest id."""
-    begin, end = (np.array(ids, encoder.dtype) for ids in (encoder.begin, encoder.end))
-    lengths: list[int] = []
-    length = ended = 0  # tokens of the document that goes on; documents
-    highest = max([*encoder.begin, *encoder.end], default=0)
-    for batch in _batches(job, bad):
-        for ids, text in zip(encoder([text.text for text in batch]), batch, strict=True):
-            if len(ids) and not length:
-                begin.tofile(file)
-                length = len(begin)
-            ids.tofile(file)
-            length += len(ids)
-            highest = max(highest, int(ids.max(initial=0)))
-            if text.ends is not None and length:
-                if text.ends:
-                    end.tofile(file)
-                    ended += 1
-                lengths.append(length + len(end) * text.ends)
-                length = 0
-    return np.array(lengths, np.int64), ended, highest
+def write_documents(
+    documents: Iterable[Tokens], contents: Contents, tokens: BinaryIO, marks: BinaryIO | None
+) -> Iterator[int]:
+    """Write ids and marks; yield how many tokens each document has, and count in `contents`."""
+    length = 0  # tokens of the document that goes on
+    for ids, marks_N, ends in documents:
+        tokens.write(ids.tobytes())
+        length += len(ids)
+        contents.highest = max(contents.highest, int(ids.max(initial=0)))
+        if marks and marks_N is not None:
+            marks.write(marks_N.tobytes())
+            contents.marked += int(np.count_nonzero(marks_N))
+        if ends is not None and length:
+            contents.documents += ends
+            contents.tokens += length
+            yield length
+            length = 0
 
 
-def _batches(job: Job, bad: list[str]) -> Iterator[list[Text]]:
-    """Yield the texts of a shard, about BATCH characters at a time; put the rows that are none into `bad`."""
-    batch: list[Text] = []
-    size = 0
-    for item in (item for part in job.parts for item in _read(part, job.text_field)):
-        if isinstance(item, Bad):
-            bad.append(f"{item.where} {item.why}")
-            if len(bad) > job.skip_bad_rows:
-                return
-            continue
-        batch.append(item)
-        size += len(item.text)
-        if size >= BATCH:
-            yield batch
-            batch, size = [], 0
-    yield batch
-
-
-def _read(part: Part, field: str) -> Iterator[Text | Bad]:
-    """Yield the documents of a part, and the rows that are none. Raises UserError where it is gone."""
+def _documents(job: Job, maker: Maker, bad: list[str]) -> Iterator[Tokens]:
+    """Yield the documents of a shard; put the rows that are none into `bad`, until they are too many."""
     try:
-        yield from read_part(part, field)
+        for item in maker(job.parts):
+            if isinstance(item, Bad):
+                bad.append(f"{item.where} {item.why}")
+                if len(bad) > job.skip_bad_rows:
+                    return
+            else:
+                yield item
     except OSError as error:
-        raise UserError(f"--data: {part.file} cannot be read: {error.strerror or error}") from error
+        raise UserError(f"--data: cannot be read: {error}: mend it, or leave it out") from error

@@ -5,7 +5,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,8 @@ from typing import Protocol
 
 from redco_runtime.cli import print_once
 from redco_runtime.errors import UserError, few, first, listed
-from redco_runtime.text.formats import FORMATS, Part, format_of
-
-# Bytes of a shard, the unit that one process makes: a thousand of them are 64 GB, and what a killed
-# build makes again is seconds.
-SHARD = 2**26
+from redco_runtime.text.formats import FORMATS, format_of
+from redco_runtime.text.parts import Part
 
 
 class RowSettings(Protocol):
@@ -33,6 +30,8 @@ class RowSettings(Protocol):
     def packing(self) -> str: ...
     @property
     def skip_bad_rows(self) -> int: ...
+    @property
+    def token_folder(self) -> str: ...
     @property
     def sequence_length(self) -> int: ...
 
@@ -52,18 +51,22 @@ class Source:
     files: tuple[str, ...]
     weight: float | None
 
-    def shards(self) -> list[list[Part]]:
-        """Return its parts, in order, by the shard that they go into. Raises UserError."""
+    def shards(self, size: int) -> list[list[Part]]:
+        """Return its parts, in order, by the shard of about `size` bytes that they go into. Raises UserError."""
         shards: list[list[Part]] = []
         room = 0
-        for file in self.files:
-            for part in FORMATS[format_of(file)].split(file):
-                if room <= 0:
-                    shards.append([])
-                    room = SHARD
-                shards[-1].append(part)
-                room -= part.size
+        for part in self.parts():
+            if room <= 0:
+                shards.append([])
+                room = size
+            shards[-1].append(part)
+            room -= part.size
         return shards
+
+    def parts(self) -> Iterator[Part]:
+        """Yield its parts, in order. Raises UserError."""
+        for file in self.files:
+            yield from FORMATS[format_of(file)].split(file)
 
     def digest(self, folder: Path) -> str:
         """Return a digest of its content; `folder` remembers those of files that do not change."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,14 +14,14 @@ from queue import SimpleQueue
 
 import redco_runtime
 from redco_runtime.errors import UserError
-from redco_runtime.text.encoder import Encoder
+from redco_runtime.text.documents import Maker
 from redco_runtime.text.shard import Contents, Job, make_shard
 
 
 class Worker:
     """A process that makes one shard at a time. It ends with this one, however that ends."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, maker: Maker) -> None:
         path = [str(Path(redco_runtime.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
         # Each process is one of those that work at once; a tokenizer's own threads would be too many.
         own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "TOKENIZERS_PARALLELISM": "false"}
@@ -29,7 +30,7 @@ class Worker:
         self.process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, env={**os.environ, **own}, encoding="utf-8"
         )
-        self._send(encoder.dump())
+        self._send(pickle.dumps(maker).hex())
 
     def __call__(self, job: Job) -> Contents:
         """Make a shard. Raises UserError, and RuntimeError where the process is gone."""
@@ -52,13 +53,13 @@ class Worker:
         print(line, file=self.process.stdin, flush=True)
 
 
-def make_shards(jobs: Sequence[Job], encoder: Encoder) -> Iterator[tuple[Job, Contents]]:
+def make_shards(jobs: Sequence[Job], maker: Maker) -> Iterator[tuple[Job, Contents]]:
     """Yield (job, what its shard has) as they are made, by all cores. Raises as Worker does."""
     count = min(len(jobs), cores())
-    if count < 2 or encoder.python:  # another process would start later, or has no such tokenizer
-        yield from ((job, make_shard(job, encoder)) for job in jobs)
+    if count < 2 or not maker.portable:
+        yield from ((job, make_shard(job, maker)) for job in jobs)
         return
-    workers = [Worker(encoder) for _ in range(count)]
+    workers = [Worker(maker) for _ in range(count)]
     idle: SimpleQueue[Worker] = SimpleQueue()
     for worker in workers:
         idle.put(worker)
@@ -94,10 +95,10 @@ def main() -> None:
     # What a library prints is not to be among the answers.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
-        encoder = Encoder(**json.loads(sys.stdin.readline()))
+        maker = pickle.loads(bytes.fromhex(sys.stdin.readline()))
         for line in sys.stdin:
             try:
-                answer = asdict(make_shard(Job.load(line), encoder))
+                answer = asdict(make_shard(Job.load(line), maker))
             except UserError as error:
                 answer = {"error": str(error)}
             print(json.dumps(answer), file=answers, flush=True)

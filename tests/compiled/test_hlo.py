@@ -1,7 +1,7 @@
 """The parser of compiled text, on what the two compilers write."""
 
 import pytest
-from redco_new.compiled.hlo import Collective, collectives, size
+from redco_new.compiled.hlo import Collective, collectives, first_group, size
 
 GROUPS = "replica_groups=mesh['a'=1,'m'=4] {'m'}"
 
@@ -85,3 +85,28 @@ def test_an_all_gather_and_a_reduce_scatter_send_what_an_all_reduce_does():
     assert sum(sent.values()) == Collective("all-reduce", 400).sent(4) == 600
     assert Collective("all-to-all", 100, runs=2).sent(4) == 150
     assert Collective("collective-permute", 100).sent(4) == 100
+
+
+@pytest.mark.parametrize(
+    ("groups", "first"),
+    [
+        ("replica_groups={{0,2},{1,3}}", (0, 2)),
+        ("replica_groups=[2,4]<=[8]", (0, 1, 2, 3)),
+        ("replica_groups=[4,2]<=[2,4]T(1,0)", (0, 4)),
+        ("replica_groups={}", ()),
+        ("source_target_pairs={{0,1},{1,0}}", (0, 1)),
+    ],
+)
+def test_a_group_is_read_in_each_way_that_it_is_written(groups, first):
+    assert first_group(f"%x), channel_id=1, {groups}, to_apply=%add") == first
+
+
+def test_an_end_is_among_the_devices_of_its_start():
+    start = (
+        "%s = (bf16[8,16]{1,0}) all-gather-start(%x), channel_id=1, replica_groups={{0,1},{2,3}}"
+    )
+    done = "%d = bf16[8,32]{1,0} all-gather-done(%s)"
+    text = f"ENTRY %main (p: f32[]) -> f32[] {{\n  {start}\n  {done}\n}}"
+    (one,) = collectives(text, 4)
+    assert one.group == (0, 1)
+    assert one.sent(4) == 512 / 2

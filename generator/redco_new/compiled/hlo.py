@@ -111,8 +111,9 @@ def made_by(
 
     starts: the same of those that begin one, by name: their ends do not say between whom it is.
     """
-    source, channel, first = SOURCE.search(rest), CHANNEL.search(rest), OPERAND.search(rest)
-    group = first_group(rest) or first_group(starts.get(first[1], "") if first else "")
+    channel, first = CHANNEL.search(rest), OPERAND.search(rest)
+    begin = starts.get(first[1], "") if first else ""
+    source, group = SOURCE.search(rest) or SOURCE.search(begin), first_group(rest + begin)
     return Collective(
         "reduce-scatter" if computation.startswith(SCATTER) else kind,
         size(type_) * ((len(group) or n) if kind == "reduce-scatter" else 1),

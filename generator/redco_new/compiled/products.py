@@ -114,6 +114,20 @@ def attention_flops(program: Program, computation: str, one: Instruction) -> int
     return (4 if "Backward" in one.rest else 2) * 2 * rows * heads * pairs * features
 
 
+def attention_workspace(program: Program) -> int:
+    """Return the most bytes that one of cuDNN's attention kernels works with, which no compiler sees.
+
+    Going backward it adds up the gradient of the queries in float32 (Dao 2023, algorithm 2).
+    """
+    sizes = [
+        4 * prod(shapes(program.operands(computation, one)[0])[0])
+        for computation, instructions in program.computations.items()
+        for one in instructions
+        if "__cudnn$fmha" in one.rest and "Backward" in one.rest
+    ]
+    return max(sizes, default=0)
+
+
 def seen(queries: int, window: int) -> int:
     """Return how many pairs of a query and a key there are, where a query sees the last `window` keys."""
     return queries * window - window * (window - 1) // 2

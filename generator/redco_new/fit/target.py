@@ -43,7 +43,11 @@ class Target:
     def name(self) -> str:
         """As --hardware takes it: h100:4x8, h100:8."""
         sides = self.shape
-        if self.hardware.platform == "gpu" and self.hosts == 1:
+        if (
+            self.hardware.platform == "gpu"
+            and self.shape[0] == 1
+            and sides[1] <= self.hardware.per_host
+        ):
             sides = (self.devices,)
         return f"{self.hardware.name}:{'x'.join(map(str, sides))}"
 

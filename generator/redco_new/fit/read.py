@@ -1,0 +1,184 @@
+"""A compiled step as a Reading. Runs in fit's child process."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from redco_new.compiled.hlo import Collective, collectives
+from redco_new.compiled.instructions import Program
+from redco_new.compiled.products import attention_workspace
+from redco_new.compiled.roofline import Machine, bound
+from redco_new.fit.hardware import Hardware
+from redco_new.fit.reading import Reading, Sent
+from redco_new.fit.step import Step
+from redco_new.fit.target import Target
+
+# Of a link's peak, what NCCL's all-gathers reach on NVLink (nccl-tests on DGX H100: 360 of 450 GB/s).
+REACHED = 0.8
+# xla_gpu_memory_limit_slop_factor's default: XLA computes arrays again beyond this share of what the arguments leave.
+SLOP = 0.95
+# libtpu's sizes, as in "Used 78.50G of 30.75G hbm": binary units.
+USED = re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm")
+UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
+LEAST = 1024  # bytes below which a collective is not listed: losses, norms and other scalars
+
+
+def read_step(step: Step, asked_for: Target, target: Target) -> Reading:
+    """Return what the compiler said of a step. target: the devices that it was compiled for."""
+    hardware, train = target.hardware, step.config.train
+    sizes = {axis: size for axis, size in step.mesh.shape.items() if size > 1} or {"data": 1}
+    remat = [str(getattr(step.config.model, "remat", "")), *step.lines]
+    reading: dict[str, Any] = {
+        "target": asked_for.name,
+        "compiled_for": target.name,
+        "devices": target.devices,
+        "mesh": sizes,
+        "batch": train.batch_size,
+        "length": getattr(step.config.data, "sequence_length", 0),
+        "remat": next((line for line in remat[::-1] if line.startswith("remat:")), remat[0]),
+        "limit_bytes": hardware.usable,
+        "compile_seconds": step.seconds,
+        "memory": state_memory(step),
+        "model_flops": step.model_flops / target.devices,
+        "notes": notes_of(step, asked_for, target),
+    }
+    if step.refused:
+        return Reading(**reading | refusal(step.refused))
+    return Reading(
+        **reading | read_memory(step, hardware) | read_program(step, target, reading["length"])
+    )
+
+
+def notes_of(step: Step, asked_for: Target, target: Target) -> tuple[str, ...]:
+    """Return what a reader must know of how it was compiled."""
+    notes = [line for line in step.lines if not line.startswith("remat:")]
+    if asked_for != target:
+        notes.append(
+            f"{asked_for.name} has no whole hosts: compiled for {target.name}, the nearest"
+        )
+    if target.hardware.platform == "gpu":
+        notes.append(
+            "an allowance for the memory of attention's kernels is in the peak; that of NCCL is not"
+        )
+    return tuple(notes)
+
+
+def refusal(message: str) -> dict[str, Any]:
+    """Return the fields of a Reading that the compiler's refusal has, with its sizes where it says them."""
+    fields: dict[str, Any] = {"refused": message}
+    if match := USED.search(message):
+        fields["peak_bytes"] = int(float(match[1]) * UNITS[match[2]])
+        fields["limit_bytes"] = int(float(match[3]) * UNITS[match[4]])
+    return fields
+
+
+def state_memory(step: Step) -> dict[str, int]:
+    """Return the bytes on a device of what a step is called with, and of its gradients, by kind."""
+    sizes = importlib.import_module("redco_runtime.remat")
+    state, size = step.built.state, sizes.size_on_device
+    fields = {one.name: size(getattr(state, one.name)) for one in dataclasses.fields(state)}
+    params = fields.pop("params") + fields.pop("frozen", 0)
+    optimizer = fields.pop("opt_state") + fields.pop("ema", 0)
+    return {
+        "parameters": params,
+        "optimizer": optimizer,
+        "variables": sum(fields.values()),
+        "batch": size(step.batch),
+        "gradients": sizes.gradient_size(state, step.config.train.micro_batches),
+    }
+
+
+def read_memory(step: Step, hardware: Hardware) -> dict[str, Any]:
+    """Return the bytes of a Reading. What lies in the host's memory counts apart."""
+    memory, gpu = step.memory, hardware.platform == "gpu"
+    host = memory.host_argument_size_in_bytes + memory.host_temp_size_in_bytes
+    arguments = memory.argument_size_in_bytes
+    outputs = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    temporary = memory.temp_size_in_bytes
+    workspace = attention_workspace(Program(step.text)) if gpu else 0
+    kinds = state_memory(step)
+    gradients = min(kinds["gradients"], temporary)
+    rest = temporary - gradients + workspace + max(outputs, 0)
+    return {
+        "argument_bytes": arguments,
+        "output_bytes": memory.output_size_in_bytes,
+        "temporary_bytes": temporary,
+        "workspace_bytes": workspace,
+        "host_bytes": host,
+        "peak_bytes": arguments + max(outputs, 0) + temporary + workspace,
+        "remat_bytes": int(SLOP * max(0, hardware.usable - arguments - outputs)) if gpu else None,
+        "memory": kinds | {"gradients": gradients, "activations": rest},
+    }
+
+
+def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:
+    """Return the FLOPs, the collectives and the seconds of a Reading."""
+    hardware, count = target.hardware, target.devices
+    hosts = [int(one.id) // target.per_host for one in step.mesh.devices.flat]
+
+    def seconds(one: Collective) -> float:
+        return link_seconds(one, hardware, hosts)
+
+    speeds = hardware.flops
+    machine = Machine(
+        speeds["bfloat16"], hardware.bandwidth, hardware.link, flops32=speeds["float32"]
+    )
+    cost = bound(step.text, count, machine, length, seconds)
+    sent = [one for one in collectives(step.text, count) if one.bytes >= LEAST]
+    by_axis: dict[str, float] = {}
+    for one in sent:
+        axis = axes_between(one, step.mesh.shape)
+        by_axis[axis] = by_axis.get(axis, 0.0) + seconds(one)
+    parts = {"products": cost["products"] + cost["attention"], "memory": cost["other"]}
+    total = sum(parts.values()) + cost["exposed"]
+    return {
+        "flops": float(cost.get("flops", 0.0)),
+        "collectives": list_sent(sent, step.mesh.shape),
+        "seconds": parts | by_axis | {"exposed": cost["exposed"]},
+        "step_seconds": total,
+    }
+
+
+def axes_between(one: Collective, mesh: Mapping[str, int]) -> str:
+    """Return the axes along which the devices of a collective differ, with + between."""
+    if not one.group:
+        return "+".join(axis for axis, size in mesh.items() if size > 1)
+    places = np.array(np.unravel_index(one.group, tuple(mesh.values())))
+    return "+".join(
+        axis for axis, along in zip(mesh, places, strict=True) if len({*along.tolist()}) > 1
+    )
+
+
+def list_sent(sent: Sequence[Collective], mesh: Mapping[str, int]) -> tuple[Sent, ...]:
+    """Return the collectives, those of one kind, axis and source together, the largest first."""
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    for one in sent:
+        total = sums.setdefault((one.kind, axes_between(one, mesh), one.source), [0, 0])
+        total[0], total[1] = total[0] + one.runs, total[1] + one.runs * one.bytes
+    every = [
+        Sent(kind, *total, axis=axis, source=source) for (kind, axis, source), total in sums.items()
+    ]
+    return tuple(sorted(every, key=lambda one: one.bytes, reverse=True))
+
+
+def link_seconds(one: Collective, hardware: Hardware, hosts: Sequence[int]) -> float:
+    """Return the seconds of a collective: over the links within hosts, and between them, the longer.
+
+    hosts: of each device of the mesh. On a TPU an axis is a ring of the torus, sent both ways round.
+    """
+    sent = one.sent(len(hosts))
+    near = sent / (hardware.link * REACHED)
+    if hardware.platform == "tpu":
+        return near / 2
+    group = [hosts[i] for i in one.group] or list(hosts)
+    if len({*group}) == 1:
+        return near
+    # A ring leaves a host once, by the network that all groups with devices there share.
+    groups = hosts.count(group[0]) / group.count(group[0])
+    return max(near, sent * groups / (hardware.host_link * REACHED))

@@ -162,7 +162,8 @@ def list_sent(sent: Sequence[Collective], mesh: Mapping[str, int]) -> tuple[Sent
         total = sums.setdefault((one.kind, axes_between(one, mesh), one.source), [0, 0])
         total[0], total[1] = total[0] + one.runs, total[1] + one.runs * one.bytes
     every = [
-        Sent(kind, *total, axis=axis, source=source) for (kind, axis, source), total in sums.items()
+        Sent(kind, count, size, axis, source)
+        for (kind, axis, source), (count, size) in sums.items()
     ]
     return tuple(sorted(every, key=lambda one: one.bytes, reverse=True))
 

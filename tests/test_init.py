@@ -35,14 +35,15 @@ from redco_runtime.run import load_run
 run = load_run(Path(sys.argv[1]), Config)
 with jax.set_mesh(make_mesh(run.mesh)):
     steps = build(run.config)
-    step, (params, _) = Checkpoints(run.checkpoints).restore_model(steps.state.model)
+    step, model = Checkpoints(run.checkpoints).restore_model(steps.state.model)
+    params = model.params
     kernel = params["layers"]["mlp"]["up"]["kernel"]
     assert step == 0 and kernel.addressable_shards[0].data.shape[2] * 4 == kernel.shape[2]
     graph, _ = nnx.split(nnx.eval_shape(lambda: GPTJ(run.config.model, rngs=nnx.Rngs(0))), nnx.Param)
     ids = np.load(sys.argv[2])
     logits = jax.jit(lambda params: nnx.merge(graph, params)(ids))(params)
     np.save(sys.argv[3], np.asarray(logits))
-    started = steps.start(params)
+    started = steps.start(model)
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(params)), "held twice"
     assert jax.tree.map(lambda a: a.sharding, started) == jax.tree.map(
         lambda a: a.sharding, steps.state

@@ -36,12 +36,13 @@ from my_project.sharding import AXES
 from my_project.steps import build
 from redco_runtime.mesh import make_mesh
 from redco_runtime.specs import cut
+from redco_runtime.state import flatten
 
 with jax.set_mesh(make_mesh(AXES)):
     steps = build(TINY)
     params = steps.init(jax.random.key(0)).params
     up = params["layers"]["mlp"]["up"]["kernel"]
-    own = cut(params, steps.shapes)["layers"]["mlp"]["up"]["kernel"]
+    own = cut(flatten(params), steps.shapes)["layers/mlp/up/kernel"]
     print(up.shape, up.addressable_shards[0].data.shape, own.shape, abs(up[..., 512:]).max())
 """
 

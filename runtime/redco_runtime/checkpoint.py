@@ -1,14 +1,15 @@
 """Checkpoints: asynchronous, atomic, restorable onto any mesh, verified before they are used.
 
 A checkpoint is the folder <directory>/<step>. Orbax writes it under another name and renames it
-when it is whole; by then checksums.json, the sha256 of its files, is in it.
+when it is whole; by then checksums.json, the sha256 of its files, is in it. Parameters that are
+frozen are the same in all: they are written once, before the first, to <directory>/frozen/<step>.
 """
 
 import hashlib
 import json
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
@@ -30,8 +31,9 @@ REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it af
 # Seconds that processes wait for the slowest one to write: three times what Orbax gives, for slow disks.
 SAVE_TIMEOUT = 3600
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
-MODEL = ("params/", "variables/")  # of the names in a state, those of the model
-AVERAGE = ("ema/", "variables/")  # and those of its moving average
+FROZEN = "frozen/"  # how the names of frozen parameters begin, and the folder that has them
+MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the model
+AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average
 LATER = ("grad_norm",)  # scalars that checkpoints of earlier versions lack; they begin at 0
 
 State = TypeVar("State")  # a pytree, such as a TrainState
@@ -51,6 +53,7 @@ class Checkpoints(AbstractContextManager):
         self.directory, self.keep = Path(directory).absolute(), keep
         self._shapes = {path: leaf.shape for path, leaf in flatten(shapes).items()}
         self._manager: Any = None
+        self._frozen_is_there = False
         self._saving = -1
         self._damaged: list[int] = []
 
@@ -58,8 +61,8 @@ class Checkpoints(AbstractContextManager):
         """Return the newest step that is completely written, verified or not."""
         return max(self._steps(), default=None)
 
-    def save(self, step: int, state: TrainState) -> None:
-        """Start to write `state`; return when it is copied off the devices.
+    def save(self, step: int, state: PyTree) -> None:
+        """Start to write `state`, a TrainState; return when it is copied off the devices.
 
         Does nothing for the step that was saved last. Raises what the save before ran into.
         """
@@ -74,8 +77,19 @@ class Checkpoints(AbstractContextManager):
                 raise FileExistsError(f"step {latest} is there, which is later than step {step}")
             if latest != step:
                 self._saving = step
-                arguments = _orbax().args.PyTreeSave(flatten(state), custom_metadata=self._shapes)
+                frozen, leaves = _divide(flatten(state))
+                if frozen and not self._frozen_is_there:
+                    self._save_frozen(frozen, anew=latest is None)
+                arguments = _orbax().args.PyTreeSave(leaves, custom_metadata=self._shapes)
                 self._manager.save(step, args=arguments, force=True)
+
+    def _save_frozen(self, leaves: Flat, anew: bool) -> None:
+        """Write what is frozen, if it is `anew`: of a run that has no checkpoint."""
+        if anew:
+            with Checkpoints(self.directory / FROZEN, keep=1) as once:
+                before = once.latest()
+                once.save(0 if before is None else before + 1, leaves)  # of a run that never saved
+        self._frozen_is_there = True
 
     def restore(self, abstract: State, parts: tuple[str, ...] = ("",)) -> tuple[int, State] | None:
         """Return (step, state) of the newest intact checkpoint; None where there are no checkpoints.
@@ -89,27 +103,33 @@ class Checkpoints(AbstractContextManager):
         return None if folder is None else (int(folder.name), self._fill(folder, abstract, parts))
 
     def _fill(self, folder: Path, abstract: State, parts: tuple[str, ...]) -> State:
-        wanted, (stored, shapes) = flatten(abstract), _heads(folder, parts)
+        folders = self._folders(folder)
+        wanted, (stored, shapes) = flatten(abstract), _heads(folders, parts)
         absent = {
             path: jnp.zeros((), wanted[path].dtype, device=wanted.pop(path).sharding)
             for path in LATER
             if path in wanted and path not in stored
         }
         self._check_fit(folder, wanted, stored, shapes)
-        return rebuild(abstract, {**_read(folder, wanted), **absent})
+        return rebuild(abstract, {**_read(folders, wanted), **absent})
 
     def restore_common(self, model: ModelState) -> tuple[Flat, list[str]]:
-        """Return (what it has of an abstract model, by name; names of what that model has not).
+        """Return (what it has of an abstract model, by path; paths of what that model has not).
 
         As `restore`, where there is a checkpoint. A dtype becomes that of the model, a shape must be.
+        What is frozen in one of the two may be trained in the other.
         """
         if (folder := self._newest()) is None:
             raise self._absent()
-        stored, shapes = _heads(folder, MODEL)
-        wanted = {path: leaf for path, leaf in flatten(model).items() if path in stored}
-        same = {path: leaf.update(shape=stored[path].shape) for path, leaf in wanted.items()}
+        folders = self._folders(folder)
+        stored, shapes = _heads(folders, MODEL)
+        names = {name.partition("/")[2]: name for name in stored}
+        wanted = {names[path]: leaf for path, leaf in model.arrays.items() if path in names}
+        same = {name: leaf.update(shape=stored[name].shape) for name, leaf in wanted.items()}
         self._check_fit(folder, wanted, same, shapes)
-        return _read(folder, wanted), sorted(stored.keys() - wanted.keys())
+        arrays = _read(folders, wanted)
+        common = {path: arrays[name] for path, name in names.items() if name in arrays}
+        return common, sorted(names.keys() - common.keys())
 
     def restore_model(self, abstract: ModelState) -> tuple[int, ModelState]:
         """Return (step, model) as `restore` does. Raises UserError where there is no checkpoint.
@@ -118,11 +138,16 @@ class Checkpoints(AbstractContextManager):
         """
         if (folder := self._newest()) is None:
             raise self._absent()
-        if not _heads(folder, AVERAGE[:1])[0]:
+        if not _heads([folder], AVERAGE[:1])[0]:
             return int(folder.name), self._fill(folder, abstract, MODEL)
-        named = {"ema": abstract.params, "variables": abstract.variables}
+        named = {"ema": abstract.params, "variables": abstract.variables, "frozen": abstract.frozen}
         average = self._fill(folder, named, AVERAGE)
-        return int(folder.name), ModelState(average["ema"], average["variables"])
+        return int(folder.name), ModelState(**{"params": average.pop("ema"), **average})
+
+    def _folders(self, folder: Path) -> list[Path]:
+        """Return that of a checkpoint, and that of what is frozen, verified, where something is."""
+        frozen = Checkpoints(self.directory / FROZEN)._newest()
+        return [folder] if frozen is None else [folder, frozen]
 
     def _absent(self) -> UserError:
         return UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
@@ -199,16 +224,33 @@ class Checkpoints(AbstractContextManager):
         return writing(f"a checkpoint to {self.directory}", Exception)
 
 
-def _heads(folder: Path, parts: tuple[str, ...]) -> tuple[Flat, Flat]:
+def _divide(leaves: Flat) -> tuple[Flat, Flat]:
+    """Return (those that are frozen, by path, the others by name)."""
+    frozen = {k.removeprefix(FROZEN): v for k, v in leaves.items() if k.startswith(FROZEN)}
+    return frozen, {k: v for k, v in leaves.items() if not k.startswith(FROZEN)}
+
+
+def _heads(folders: Sequence[Path], parts: tuple[str, ...]) -> tuple[Flat, Flat]:
     """Return (tensors whose names begin so, path of a parameter -> shape without padding)."""
-    with _orbax().PyTreeCheckpointer() as reader:
-        metadata = reader.metadata(folder / ITEM).item_metadata
-    stored = {path: leaf for path, leaf in metadata.tree.items() if path.startswith(parts)}
-    return stored, metadata.custom_metadata or {}
+    stored, shapes = dict[str, Any](), dict[str, Any]()
+    for folder, prefix in zip(folders, ("", FROZEN), strict=False):
+        with _orbax().PyTreeCheckpointer() as reader:
+            metadata = reader.metadata(folder / ITEM).item_metadata
+        stored |= {prefix + path: leaf for path, leaf in metadata.tree.items()}
+        shapes |= metadata.custom_metadata or {}
+    return {name: leaf for name, leaf in stored.items() if name.startswith(parts)}, shapes
 
 
-def _read(folder: Path, wanted: Flat) -> Flat:
+def _read(folders: Sequence[Path], wanted: Flat) -> Flat:
     """Read the tensors that are `wanted`; of a dim that is longer there or here, what differs is padding."""
+    frozen, others = _divide(wanted)
+    leaves = {**_read_one(folders[0], others)} if others else {}
+    if frozen:
+        leaves |= {FROZEN + path: leaf for path, leaf in _read_one(folders[1], frozen).items()}
+    return leaves
+
+
+def _read_one(folder: Path, wanted: Flat) -> Flat:
     arguments = _orbax().args.PyTreeRestore(
         item=wanted,
         restore_args=_orbax().checkpoint_utils.construct_restore_args(wanted, strict=False),

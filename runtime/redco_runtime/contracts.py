@@ -137,12 +137,12 @@ class Steps:
     """The compiled steps of one configuration on one mesh, which steps.py builds."""
 
     state: TrainState  # of ShapeDtypeStructs, with shardings
-    shapes: PyTree  # of the parameters, without shardings and padding
+    shapes: Mapping[str, jax.ShapeDtypeStruct]  # of all parameters by path, without padding
     batch: NamedSharding  # of a batch's arrays
     # (model, batch, key) -> what the pipeline's loss gives in training; not compiled
     loss: Callable[[ModelState, PyTree, jax.Array], Any]
     init: Callable[[jax.Array], TrainState]  # of a key
-    start: Callable[[PyTree], TrainState]  # of parameters, whose memory it takes
+    start: Callable[[ModelState], TrainState]  # of a model, whose memory it takes
     train: jax.stages.Wrapped  # (state, batch) -> (state, scalars by name); takes the old state's
     # (model, batch, valid_B) -> (sum of losses * weights, sum of weights)
     evaluate: Callable[[ModelState, PyTree, jax.Array], tuple[jax.Array, jax.Array]]

@@ -20,7 +20,8 @@ def describe(leaves: Mapping[str, Any], shapes: Mapping[str, Any]) -> Tensors:
     tensors = {}
     for path, leaf in leaves.items():
         own, shape = owner(path, shapes), leaf.shape
-        whole = leaves.get(f"params/{own}", leaves.get(f"ema/{own}"))
+        names = (f"{part}/{own}" for part in ("params", "ema", "frozen"))
+        whole = next((leaves[name] for name in names if name in leaves), None)
         if own and whole is not None and (dims := dims_of(shape, whole.shape)):
             shape = tuple(shapes[own][dim] for dim in dims)
         tensors[path] = f"{np.dtype(leaf.dtype).name}{list(shape)}"

@@ -102,7 +102,7 @@ def _sum(
         sums, variables = carry
 
         def compute(params: PyTree) -> tuple[jax.Array, Any]:
-            result, changed = loss(ModelState(params, variables), *part)
+            result, changed = loss(model._replace(params=params, variables=variables), *part)
             value, weight = weighted_sum(result)
             terms, added = _terms(result, weight)
             return value + added, (value, weight, terms, changed)

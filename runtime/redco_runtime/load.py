@@ -14,7 +14,7 @@ from tqdm import tqdm
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.errors import MOST_LINES, UserError, first, listed
-from redco_runtime.state import TrainState, flatten, rebuild
+from redco_runtime.state import TrainState
 from redco_runtime.stored import Stored, check_config, find, open_tensors
 from redco_runtime.weights import Shape, Tensor, stored_there, wholes
 
@@ -55,9 +55,8 @@ def start_from(
     has room for the largest shard, and the part of one stored tensor that goes into a shard.
     Raises UserError that names what does not fit.
     """
-    variables = flatten(steps.state.variables)
-    like = flatten(steps.state.params) | variables
-    shapes = {path: leaf.shape for path, leaf in (like | flatten(steps.shapes)).items()}
+    like = steps.state.model.arrays
+    shapes = {path: leaf.shape for path, leaf in (like | dict(steps.shapes)).items()}
     names = match(stored, table, shapes, prefix, ignored)
     random = [path for path in like if path not in table]
     arrays = initial(steps, random, config.train.seed)
@@ -69,9 +68,7 @@ def start_from(
     hidden = None if jax.process_index() == 0 else True  # None: where stderr is no terminal
     for path, tensor in tqdm(table.items(), "reading", unit="parameters", disable=hidden):
         arrays[path] = read(tensor, shapes[path], like[path], fetch, buffer)
-    others = {f"variables/{path}": arrays[path] for path in variables}
-    state = steps.start(rebuild(steps.state.params, arrays))
-    return with_variables(state, others), random
+    return steps.start(steps.state.model.with_arrays(arrays)), random
 
 
 def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, list[str], list[str]]:
@@ -80,18 +77,11 @@ def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, li
     Returns (state, paths of parameters that `init` makes, names that the model has not). Raises
     UserError, as `restore_common`.
     """
-    leaves, unused = Checkpoints(directory, shapes=steps.shapes).restore_common(steps.state.model)
-    random = [path for path in flatten(steps.state.params) if f"params/{path}" not in leaves]
-    params = {path.removeprefix("params/"): leaf for path, leaf in leaves.items()}
-    params |= initial(steps, random, config.train.seed)
-    variables = {path: leaf for path, leaf in leaves.items() if path.startswith("variables/")}
-    state = with_variables(steps.start(rebuild(steps.state.params, params)), variables)
-    return state, random, [path.removeprefix("params/") for path in unused]
-
-
-def with_variables(state: TrainState, variables: Mapping[str, jax.Array]) -> TrainState:
-    """Return a state with other variables, by the names that they have in it."""
-    return rebuild(state, {**flatten(state), **variables}) if variables else state
+    model = steps.state.model
+    arrays, unused = Checkpoints(directory, shapes=steps.shapes).restore_common(model)
+    absent = [path for path in model.arrays if path not in arrays]
+    state = steps.start(model.with_arrays({**arrays, **initial(steps, absent, config.train.seed)}))
+    return state, [path for path in absent if path in steps.shapes], unused
 
 
 def match(
@@ -146,11 +136,10 @@ def initial(steps: Steps, paths: Sequence[str], seed: int) -> dict[str, jax.Arra
     """Return path -> what `steps.init` gives that parameter or variable; no others are computed."""
 
     def make(key: jax.Array) -> dict[str, jax.Array]:
-        state = steps.init(key)
-        arrays = flatten(state.params) | flatten(state.variables)
+        arrays = steps.init(key).model.arrays
         return {path: arrays[path] for path in paths}
 
-    like = flatten(steps.state.params) | flatten(steps.state.variables)
+    like = steps.state.model.arrays
     places = {path: like[path].sharding for path in paths}
     return jax.jit(make, out_shardings=places)(jax.random.key(seed)) if paths else {}
 

@@ -167,16 +167,16 @@ def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -
     Arrays or ShapeDtypeStructs; nothing is computed. rows: parts of a batch, each on its devices.
     """
 
-    def value(params: PyTree, variables: PyTree, batch: PyTree, key: jax.Array) -> jax.Array:
-        return weighted_sum(loss(ModelState(params, variables), batch, key)[0])[0]
+    def value(params: PyTree, model: ModelState, batch: PyTree, key: jax.Array) -> jax.Array:
+        return weighted_sum(loss(model._replace(params=params), batch, key)[0])[0]
 
-    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (*model, batch, key))
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (model, batch, key))
     mesh = jax.sharding.get_abstract_mesh()
     devices = math.prod(free_axes().values())
     rows //= mesh.size // devices  # a shard_map has split the batch already
     # On no device: a kernel does not say what it computes, the formula in its place does.
     with jax.sharding.use_abstract_mesh(mesh.update(abstract_device=None)), _saving(None):
-        jaxpr = jax.make_jaxpr(jax.grad(value))(*shapes).jaxpr
+        jaxpr = jax.make_jaxpr(jax.grad(value))(shapes[0].params, *shapes).jaxpr
     sizes: dict[str, list[int]] = {}
     for eqn in _layer_loops(jaxpr):
         for name, size, flops in _stacks(eqn, rows):
@@ -185,7 +185,9 @@ def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -
     savings = [Saving(name, *total) for name, total in sizes.items() if total[1]]
     savings.sort(key=lambda saving: saving.flops / saving.size, reverse=True)
     unnamed = sizes.get("", [0, 0])[0]
-    return Needs(tuple(savings), unnamed + _working_size(jaxpr, shapes[0], rows, devices // rows))
+    return Needs(
+        tuple(savings), unnamed + _working_size(jaxpr, shapes[0].parameters, rows, devices // rows)
+    )
 
 
 def _layer_loops(jaxpr: Jaxpr) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from redco_runtime.errors import UserError, listed
 from redco_runtime.mesh import axes_of
-from redco_runtime.state import PyTree, TrainState, dims_of, flatten, owner, rebuild
+from redco_runtime.state import ModelState, PyTree, TrainState, dims_of, flatten, owner, rebuild
 
 
 def parameter_specs(params: PyTree, table: Mapping[str, P]) -> PyTree:
@@ -53,22 +53,22 @@ def misfits(shape: tuple[int, ...], spec: P, mesh: Mesh) -> list[str]:
     return faults
 
 
-def state_specs(state: TrainState, specs: PyTree, moments: Mapping[str, P]) -> TrainState:
+def state_specs(state: TrainState, table: Mapping[str, P], moments: Mapping[str, P]) -> TrainState:
     """Return the specs of a whole state.
 
     An array of the optimizer belongs to the parameter whose path its own path ends with: it is split
     in the dims that it has of that parameter, all, or some where it is a mean over the others, as in
     Adafactor. What else there is, such as counts, is whole, and so are the variables.
     state: of ShapeDtypeStructs.
-    specs: those of its parameters.
+    table: of its parameters, as `parameter_specs` has it, which raises UserError.
     moments: table of what the optimizer keeps of each parameter; {} where it lies as they do.
     """
-    shapes, parameters = flatten(state.params), flatten(specs)
+    shapes, parameters = flatten(state.params), parameter_specs(state.model.parameters, table)
     moment_specs = flatten(parameter_specs(state.params, moments)) if moments else parameters
 
     def choose(path: str, leaf: jax.Array) -> P:
         part, _, rest = path.partition("/")
-        if part in ("params", "ema"):
+        if part in ("params", "ema", "frozen"):
             return parameters[rest]
         name = owner(rest, shapes) if part == "opt_state" else ""
         dims = dims_of(leaf.shape, shapes[name].shape) if name else None
@@ -88,23 +88,23 @@ def constrain(params: PyTree, table: Mapping[str, P]) -> PyTree:
     return jax.lax.with_sharding_constraint(params, rebuild(params, table)) if table else params
 
 
-def pad(params: PyTree, multiples: Mapping[str, tuple[int, ...]]) -> PyTree:
-    """Return `params`, zeros added at the end of dims, which become multiples of these numbers.
+def pad(model: ModelState, multiples: Mapping[str, tuple[int, ...]]) -> ModelState:
+    """Return a model, zeros added at the end of dims, which become multiples of these numbers.
 
     multiples: path of a parameter -> one number a dim; a parameter that it has not stays as it is.
     """
-    leaves = flatten(params)
+    leaves = model.arrays
     for path in multiples.keys() & leaves.keys():
         if leaves[path].ndim == len(multiples[path]):  # else parameter_specs says what is wrong
             sizes = zip(leaves[path].shape, multiples[path], strict=True)
             leaves[path] = jnp.pad(leaves[path], [(0, -size % k) for size, k in sizes])
-    return rebuild(params, leaves)
+    return model.with_arrays(leaves)
 
 
-def cut(params: PyTree, shapes: PyTree) -> PyTree:
-    """Return what `pad` was given: `params` in the shapes of a tree of the same structure."""
+def cut(model: PyTree, shapes: PyTree) -> PyTree:
+    """Return what `pad` was given: arrays in the shapes of a tree of the same structure."""
 
     def shorten(x: jax.Array, like: jax.ShapeDtypeStruct) -> jax.Array:
         return x if x.shape == like.shape else jax.lax.slice(x, [0] * x.ndim, like.shape)
 
-    return jax.tree.map(shorten, params, shapes)
+    return jax.tree.map(shorten, model, shapes)

@@ -13,10 +13,25 @@ PyTree = Any  # dicts, dataclasses or tuples, nested, whose leaves are arrays, s
 
 
 class ModelState(NamedTuple):
-    """All that a model computes with: nested dicts."""
+    """All that a model computes with: nested dicts, in which no path is twice."""
 
-    params: PyTree
+    params: PyTree  # those that are trained: gradients, moments and averages are theirs alone
     variables: PyTree  # what else it holds, such as running means; {} for most models
+    frozen: PyTree = {}  # parameters that stay as they are; {} for most models
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All parameters, trained or frozen, by path."""
+        return flatten(self.params) | flatten(self.frozen)
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """All arrays, by path."""
+        return self.parameters | flatten(self.variables)
+
+    def with_arrays(self, arrays: Mapping[str, Any]) -> "ModelState":
+        """Return a state like this one, of `arrays`, by path."""
+        return ModelState(*(rebuild(part, arrays) for part in self))
 
 
 @jax.tree_util.register_dataclass
@@ -30,16 +45,17 @@ class TrainState:
     variables: PyTree  # as in ModelState
     ema: PyTree  # moving average of the parameters; {} where none is wanted
     grad_norm: jax.Array  # float32 scalar: running mean of the gradients' norm; 0 before the first
+    frozen: PyTree  # as in ModelState
 
     @property
     def model(self) -> ModelState:
         """The part that a step trains."""
-        return ModelState(self.params, self.variables)
+        return ModelState(self.params, self.variables, self.frozen)
 
     @property
     def predictor(self) -> ModelState:
         """The part that is evaluated, predicted with and exported: of the average, if there is one."""
-        return ModelState(self.ema or self.params, self.variables)
+        return ModelState(self.ema or self.params, self.variables, self.frozen)
 
 
 def new_state(
@@ -53,6 +69,7 @@ def new_state(
         variables=model.variables,
         ema=jax.tree.map(jnp.copy, model.params) if average else {},
         grad_norm=jnp.zeros((), jnp.float32),
+        frozen=model.frozen,
     )
 
 

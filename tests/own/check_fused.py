@@ -18,7 +18,7 @@ from redco_runtime.apart import put_together
 from redco_runtime.gradients import mean_and_gradients
 from redco_runtime.mesh import make_mesh
 from redco_runtime.specs import cut
-from redco_runtime.state import ModelState
+from redco_runtime.state import ModelState, rebuild
 from redco_runtime.variables import streams, variables_of
 
 jax.config.update("jax_platforms", "cpu")
@@ -75,7 +75,7 @@ for axes in (dict.fromkeys(sharding.AXES, 1), sharding.AXES):
 
         @jax.jit
         def whole(stored, built=built):
-            return put_together(cut(stored, built.shapes), sharding.APART)
+            return put_together(cut(stored, rebuild(stored, built.shapes)), sharding.APART)
 
         state = built.init(seed)
         check(whole(state.params), start.params)

@@ -26,12 +26,13 @@ def steps(shapes, padded=0):
     mesh = jax.sharding.get_mesh()
     split, whole = NamedSharding(mesh, P("model", None)), NamedSharding(mesh, P())
 
-    def start(params):
-        return new_state(ModelState(params, {"mean": jnp.full(2, 5.0)}), optax.trace(0.9))
+    def start(model):
+        return new_state(model, optax.trace(0.9))
 
     def init(key):
         sizes = shapes | {"w": (shapes["w"][0] + padded, shapes["w"][1])}
-        return start({name: jnp.full(shape, 7.0) for name, shape in sizes.items()})
+        params = {name: jnp.full(shape, 7.0) for name, shape in sizes.items()}
+        return start(ModelState(params, {"mean": jnp.full(2, 5.0)}))
 
     state = jax.eval_shape(init, jax.random.key(0))
     places = jax.tree.map(lambda leaf: split if leaf.ndim == 2 else whole, state)
@@ -49,8 +50,8 @@ def saved(tmp_path):
     with jax.set_mesh(make_mesh({"model": 4})):
         made = steps({"w": (6, 2), "old": (3,)}, padded=2)
         w = jnp.pad(jnp.arange(12.0).reshape(6, 2), ((0, 2), (0, 0)))
-        state = made.start({"w": w, "old": jnp.ones(3)})
-        state = replace(state, variables={"mean": jnp.full(2, 9.0)})
+        params, variables = {"w": w, "old": jnp.ones(3)}, {"mean": jnp.full(2, 9.0)}
+        state = made.start(ModelState(params, variables))
         with Checkpoints(tmp_path, shapes=made.shapes) as checkpoints:
             checkpoints.save(3, state)
     return tmp_path

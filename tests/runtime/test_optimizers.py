@@ -69,9 +69,8 @@ class Run:
         self.rule = optax.with_extra_args_support(optimizer.transform(STEPS))
         self.decay = optimizer.ema_decay
         state = jax.eval_shape(self.begin, jax.eval_shape(jax.random.key, 0))
-        specs = parameter_specs(state.params, PARAMS)
-        self.grad_specs = specs
-        self.specs = state_specs(state, specs, moments or {})
+        self.grad_specs = parameter_specs(state.params, PARAMS)
+        self.specs = state_specs(state, PARAMS, moments or {})
         self.abstract = place_abstract(state, self.specs)
         self.step = jax.jit(self.train, out_shardings=(self.specs, None), donate_argnums=0)
 

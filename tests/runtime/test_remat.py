@@ -110,7 +110,7 @@ def test_a_state_and_its_gradients_count_by_their_parts(mesh):
     place = jax.sharding.NamedSharding(mesh, P("model"))
     leaf = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=place)
     step = jax.ShapeDtypeStruct((), jnp.int32, sharding=jax.sharding.NamedSharding(mesh, P()))
-    others = {"opt_state": {}, "variables": {}, "grad_norm": {}, "ema": {"w": leaf}}
+    others = {"opt_state": {}, "variables": {}, "grad_norm": {}, "ema": {"w": leaf}, "frozen": {}}
     state = TrainState(step=step, params={"w": leaf}, **others)
     assert state_size(state, 1) == 4 + 16 + 16 + 16
     assert state_size(state, 4) == 4 + 16 + 16 + 2 * 16

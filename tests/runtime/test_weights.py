@@ -3,6 +3,7 @@
 import json
 import sys
 import tracemalloc
+from operator import attrgetter
 from types import SimpleNamespace
 
 import jax
@@ -17,7 +18,7 @@ from safetensors.numpy import save_file
 from redco_runtime.errors import UserError
 from redco_runtime.load import load, make_buffer
 from redco_runtime.mesh import make_mesh
-from redco_runtime.state import flatten
+from redco_runtime.state import ModelState, flatten
 from redco_runtime.weights import Tensor, part_tensors
 
 MODEL = {
@@ -117,10 +118,11 @@ def steps(model=MODEL, specs=SPECS, stored_shapes=None):
 
     def init(key):
         params = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 7.0), like)
-        return SimpleNamespace(params=params, variables={})
+        return SimpleNamespace(model=ModelState(params, {}))
 
-    state = SimpleNamespace(params=like, variables={})
-    return SimpleNamespace(state=state, shapes=shapes, init=init, start=lambda params: params)
+    state = SimpleNamespace(model=ModelState(like, {}))
+    start = attrgetter("params")
+    return SimpleNamespace(state=state, shapes=flatten(shapes), init=init, start=start)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ class ProjectModel:
     class_name, config_class: of model.py.
     config_default: Python that makes the full model's config.
     own_class: the name of the user's class; "" for a family.
+    trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
     """
 
     title: str
@@ -24,6 +25,7 @@ class ProjectModel:
     config_class: str
     config_default: str
     own_class: str = ""
+    trained: str = "nnx.Param"
 
 
 @dataclass(frozen=True)

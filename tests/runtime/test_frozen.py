@@ -1,0 +1,85 @@
+"""Frozen parameters: no gradients, no moments, and written once."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.errors import UserError
+from redco_runtime.gradients import mean_and_gradients
+from redco_runtime.remat import gradient_size, size_on_device
+from redco_runtime.state import ModelState, new_state
+from states import abstract, assert_same, flip_byte
+
+OPTIMIZER = optax.adam(1e-3)
+
+
+def make(step=0, base=1.0, average=False):
+    """A state of 4 trained parameters and of 64 frozen ones beside them."""
+    params = {"layer": {"adapter": jnp.full(4, 1.0 * step)}}
+    frozen = {"layer": {"kernel": jnp.full((8, 8), base)}}
+    state = new_state(ModelState(params, {}, frozen), OPTIMIZER, step, average)
+    return jax.device_put(state, jax.devices()[0])
+
+
+def test_gradients_and_moments_are_those_of_trained_parameters():
+    def loss(model, batch, key):
+        kernel, adapter = model.frozen["layer"]["kernel"], model.params["layer"]["adapter"]
+        return (batch @ kernel).sum() * adapter.sum(), model.variables
+
+    state = make(1)
+    compute = partial(mean_and_gradients, loss, micro_batches=2)
+    _, grads, _ = compute(state.model, jnp.ones((2, 8)), jax.random.key(0))
+    assert grads == {"layer": {"adapter": pytest.approx([64.0] * 4)}}
+    assert sum(leaf.size for leaf in jax.tree.leaves(state.opt_state)) == 1 + 2 * 4
+    assert gradient_size(abstract(state), 2) == 2 * 4 * 4
+    assert size_on_device(abstract(state).frozen) == 64 * 4
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_what_is_frozen_is_written_once_and_comes_back(tmp_path, average):
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        for step in (1, 2, 3):
+            checkpoints.save(step, make(step, average=average))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["3", "frozen"]
+    assert [path.name for path in (tmp_path / "frozen").iterdir()] == ["0"]
+    state = make(3, average=average)
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        step, restored = checkpoints.restore(abstract(state))
+        assert step == 3
+        assert_same(restored, state)
+        checkpoints.save(4, make(4, average=average))
+    assert [path.name for path in (tmp_path / "frozen").iterdir()] == ["0"]
+    _, model = Checkpoints(tmp_path).restore_model(abstract(state.model))
+    assert_same(model, make(4).model)
+
+
+def test_a_run_that_never_saved_leaves_no_base_to_the_next(tmp_path):
+    with Checkpoints(tmp_path / "frozen") as earlier:
+        earlier.save(0, make(0, base=5.0).frozen)
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(0, make(0, base=7.0))
+    _, state = Checkpoints(tmp_path).restore(abstract(make()))
+    assert_same(state, make(0, base=7.0))
+
+
+def test_damage_of_what_is_frozen_is_no_state(tmp_path):
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, make(1))
+    flip_byte(tmp_path / "frozen", 0)
+    with pytest.raises(UserError, match="no checkpoint in .*frozen is intact"):
+        Checkpoints(tmp_path).restore(abstract(make()))
+
+
+def test_a_base_becomes_trained_and_what_was_trained_a_base(tmp_path):
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, make(1))
+    whole = ModelState({"layer": {"kernel": jnp.zeros((8, 8)), "bias": jnp.zeros(8)}}, {})
+    arrays, unused = Checkpoints(tmp_path).restore_common(
+        abstract(jax.device_put(whole, jax.devices()[0]))
+    )
+    assert arrays.keys() == {"layer/kernel"} and unused == ["layer/adapter"]
+    assert arrays["layer/kernel"].tolist() == jnp.ones((8, 8)).tolist()

@@ -24,7 +24,7 @@ from jax.experimental import multihost_utils
 from redco_runtime.differences import describe, differences
 from redco_runtime.errors import UserError, listed, writing
 from redco_runtime.progress import PROGRESS
-from redco_runtime.state import ModelState, PyTree, TrainState, flatten, rebuild
+from redco_runtime.state import ModelState, PyTree, flatten, rebuild
 
 CHECKSUMS = "checksums.json"
 REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums

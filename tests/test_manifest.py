@@ -8,6 +8,7 @@ import samples
 
 from redco_new import __version__
 from redco_new.errors import RedcoError
+from redco_new.migrate import LATEST
 from redco_new.project.manifest import MANIFEST, Manifest, PendingChange, read_manifest, records
 from redco_new.request import Request
 from redco_new.transaction import sha256
@@ -48,6 +49,7 @@ def test_manifest():
     assert content == {
         "schema": 1,
         "generator": __version__,
+        "interface": LATEST,
         "template": "redco",
         "request": {
             "name": "my-project",

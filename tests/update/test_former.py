@@ -20,14 +20,50 @@ from redco_new.transaction import MANIFEST, sha256
 FORMER = ROOT / "tests/update/former/my-project"
 MODEL, PIPELINE, TRAIN = (f"my_project/{name}.py" for name in ("model", "pipeline", "train"))
 EDITS = {
-    PIPELINE: ("    return losses_BS, weights_BS", "    return 0.5 * losses_BS, weights_BS"),
-    MODEL: ("_NORMAL = nnx.initializers.normal(0.02)", "_NORMAL = nnx.initializers.normal(0.01)"),
+    PIPELINE: {
+        "    return losses_BS, weights_BS": "    return 0.5 * losses_BS, weights_BS",
+        "    texts = []\n": '    texts = []\n    say("reading")\n',
+        "from redco_runtime.losses": "from redco_runtime.loop import say\nfrom redco_runtime.losses",
+    },
+    MODEL: {"_NORMAL = nnx.initializers.normal(0.02)": "_NORMAL = nnx.initializers.normal(0.01)"},
 }
+EDITED = {PIPELINE: ["return 0.5 * losses_BS", 'print_once("reading")'], MODEL: ["normal(0.01)"]}
+# A program that redco never wrote, and that calls what was renamed, moved, or has other arguments by now.
+SWEEP = """import dataclasses
+
+import jax
+
+from my_project import pipeline, weights
+from my_project.boot import boot
+from my_project.config import PRESETS
+from my_project.sharding import AXES
+from my_project.steps import build
+from redco_runtime import loop
+from redco_runtime.cli import command, training_run
+from redco_runtime.mesh import make_mesh
+
+
+@command
+def main() -> None:
+    run = training_run(__doc__, PRESETS, AXES)
+    boot(virtual_devices=run.virtual_devices, config_hash=run.fingerprint)
+    with jax.set_mesh(make_mesh(run.mesh)):
+        for seed in (0,):
+            settings = dataclasses.replace(run.config.train, seed=seed)
+            config = dataclasses.replace(run.config, train=settings)
+            one = dataclasses.replace(run, config=config, workdir=run.workdir / str(seed))
+            loop.say(f"seed {seed}")
+            loop.fit(build(config), pipeline, one, weights)
+
+
+if __name__ == "__main__":
+    main()
+"""
 TRAIN_EDIT = (
     "    run = training_run(",
     '    print("on the text of my own")\n    run = training_run(',
 )
-STEP = "python -m my_project.train --preset tiny --steps 1 --virtual-devices 4 --workdir runs/a"
+STEP = "python -m my_project.sweep --preset tiny --steps 1 --virtual-devices 4 --workdir runs/a"
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +84,9 @@ def former(tmp_path):
         assert sha256(content) == entry["sha256"], path
         (root / base_path(path)).parent.mkdir(parents=True, exist_ok=True)
         (root / base_path(path)).write_bytes(content)
-    for path, (old, new) in EDITS.items():
-        edit(root / path, old, new)
+    for path, edits in EDITS.items():
+        for old, new in edits.items():
+            edit(root / path, old, new)
     return root
 
 
@@ -78,20 +115,28 @@ def redco(root: Path, *args: str) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def assert_brought_over(root: Path, fresh: dict[str, bytes], edits: dict[str, str]) -> None:
+def assert_brought_over(root: Path, fresh: dict[str, bytes], edits: dict[str, list[str]]) -> None:
     """What was not edited is as redco-new writes it today, and the edits are there."""
     files = tree(root)
     assert files.keys() == fresh.keys()
     assert {path for path in fresh if files[path] != fresh[path]} <= edits.keys()
-    for path, text in edits.items():
+    for path, text in ((path, text) for path, texts in edits.items() for text in texts):
         assert text in files[path].decode(), path
 
 
 @pytest.mark.slow
 def test_train_py_is_untouched(former, fresh):
+    (former / "my_project/sweep.py").write_text(SWEEP)
     code, out, err = redco(former, "update")
     assert (code, err) == (0, ""), out
-    assert_brought_over(former, fresh, {path: new for path, (_, new) in EDITS.items()})
+    assert (
+        "migrated: loop.fit(build(config), pipeline, one, weights) -> train(build(config), one)"
+        in out
+    )
+    sweep = (former / "my_project/sweep.py").read_text()
+    (former / "my_project/sweep.py").unlink()
+    assert_brought_over(former, fresh, EDITED)
+    (former / "my_project/sweep.py").write_text(sweep)
     code, out, err = run(STEP, former)
     assert code == 0, out + err
     assert redco(former, "update")[1].startswith("my-project: nothing to update.\n")
@@ -100,7 +145,7 @@ def test_train_py_is_untouched(former, fresh):
 def test_train_py_is_edited(former, fresh):
     """It merges, or it is a conflict that is named: then its user decides, and nothing is lost before."""
     edit(former / TRAIN, *TRAIN_EDIT)
-    edits = {**{path: new for path, (_, new) in EDITS.items()}, TRAIN: TRAIN_EDIT[1]}
+    edits = {**EDITED, TRAIN: [TRAIN_EDIT[1]]}
     before = tree(former)
     code, out, err = redco(former, "update")
     if code == 1:

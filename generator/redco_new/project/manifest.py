@@ -5,7 +5,7 @@ The manifest tells an untouched file from an edited one; the copies are the base
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,6 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from redco_new import __version__
 from redco_new.errors import RedcoError
+from redco_new.migrate import LATEST
 from redco_new.render.owners import owner
 from redco_new.request import Request
 from redco_new.request.names import check_name, package_name
@@ -66,6 +67,7 @@ class Manifest:
     ejected_paths: the files that redco leaves to the user.
     pending: the changes of the template that files do not hold.
     model_record: the model, so that no other machine makes another of it; None for an own class.
+    interface: the number of the last migration that what the user wrote has been through.
     """
 
     request: Mapping[str, Any]
@@ -74,6 +76,7 @@ class Manifest:
     ejected_paths: tuple[str, ...] = ()
     pending: tuple[PendingChange, ...] = ()
     model_record: Mapping[str, Any] | None = None
+    interface: int = LATEST
 
     def to_json(self) -> str:
         """Return its stored text: keys sorted, a final newline, the same for the same input."""
@@ -81,6 +84,7 @@ class Manifest:
         content = {
             "schema": SCHEMA,
             "generator": __version__,
+            "interface": self.interface,
             "template": "fork" if self.fork else "redco",
             "request": self.request,
             "model": self.model_record,
@@ -163,7 +167,15 @@ def _parse(where: str, content: Any) -> Manifest:
         if outside or path.lower().startswith(OWN):
             raise ValueError(f"{path!r} is no file of a project")
     fork = content.get("template") == "fork"
-    return Manifest(request, files, fork, tuple(ejected_paths), pending, model_record)
+    interface = content.get("interface", _former_interface(files))
+    if not isinstance(interface, int) or interface > LATEST:
+        raise newer
+    return Manifest(request, files, fork, tuple(ejected_paths), pending, model_record, interface)
+
+
+def _former_interface(files: Collection[str]) -> int:
+    """Return the interface of a project from before manifests had it: by the loop, which moved first."""
+    return 0 if "redco_runtime/loop.py" in files else 1
 
 
 def _pending_to_json(change: PendingChange) -> dict[str, Any]:

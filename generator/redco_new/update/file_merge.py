@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from redco_new.merge import OWNED, Conflict, merge, merge_text
+from redco_new.migrate import Step
 
 DELETED = "you deleted it"
 DROPPED = "redco no longer writes it, and you edited it: it is all yours now"
@@ -20,6 +21,7 @@ class FileMerge:
     resolved_symbols: those that were in conflict, and of which the user has chosen a side.
     restores: whether it is a generated file that was missing and comes back.
     note: why it is not as its user has it, or as the template has it; "" for nothing to say.
+    steps: what migrations made of the user's side before it was merged.
     """
 
     path: str
@@ -30,6 +32,7 @@ class FileMerge:
     resolved_symbols: frozenset[str] = frozenset()
     restores: bool = False
     note: str = ""
+    steps: tuple[Step, ...] = ()
 
     @property
     def changed(self) -> bool:

@@ -13,6 +13,7 @@ from redco_new.project.manifest import PendingChange
 from redco_new.render.owners import GENERATED, owner
 from redco_new.request import Request
 from redco_new.update.file_merge import FileMerge, merge_file, user_functions_of
+from redco_new.update.migration import migrate_own_files, migrate_sides, with_stale_names
 from redco_new.update.pending import (
     pending_changes,
     symbols_back_at_base,
@@ -168,27 +169,31 @@ def _with_renderings(plan: UpdatePlan, texts: Mapping[str, str]) -> UpdatePlan:
     renderings = {path: text.encode() for path, text in texts.items() if path not in ejected_paths}
     paths = sorted({*renderings, *manifest.files} - ejected_paths)
     merges = {path: _merge_one(plan, path, renderings.get(path)) for path in paths}
+    own = migrate_own_files(plan.state, plan.request.package, paths)
+    merges |= {merge.path: merge for merge in own}
     return replace(plan, renderings=renderings, merges=merges)
 
 
 def _merge_one(plan: UpdatePlan, path: str, theirs: bytes | None) -> FileMerge:
     """Return what becomes of one file, with the sides that the user has chosen."""
     state, package = plan.state, plan.request.package
-    base, ours = state.base(path, theirs), state.ours(path)
+    ours = state.ours(path)
+    base, migrated = migrate_sides(state, path, package, state.base(path, theirs), ours)
     generated = theirs is not None and owner(path, package) == GENERATED
 
     def merge(prefer_theirs: set[str]) -> FileMerge:
         if path == REDCO_TOML and theirs is not None:
             return merge_redco_toml(state, plan.toml_request, plan.request, theirs)
-        return merge_file(
+        merged = merge_file(
             path,
             base,
-            ours,
+            migrated.content if migrated else None,
             theirs,
             generated=generated,
             user_functions=user_functions_of(path, package),
             prefer_theirs=prefer_theirs,
         )
+        return replace(merged, before=ours, steps=migrated.steps if migrated else ())
 
     outcome = merge(set())
     if prefer_theirs := symbols_with_decision(state.manifest, outcome, "theirs"):
@@ -197,4 +202,4 @@ def _merge_one(plan: UpdatePlan, path: str, theirs: bytes | None) -> FileMerge:
     outcome = without_conflicts(outcome, keep_mine | symbols_back_at_base(state.manifest, outcome))
     open_symbols = {x.symbol for x in outcome.conflicts}
     resolved_symbols = frozenset((prefer_theirs | keep_mine) - open_symbols)
-    return replace(outcome, resolved_symbols=resolved_symbols)
+    return with_stale_names(state, replace(outcome, resolved_symbols=resolved_symbols))

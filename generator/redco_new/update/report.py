@@ -91,6 +91,8 @@ def _print_files(plan: UpdatePlan) -> None:
             if path.endswith("/sharding.py") and merge.before and merge.after:
                 for line in _spec_lines(merge.before, merge.after):
                     print(f"      {line}")
+            for line in (line for step in merge.steps for line in step.rewritings):
+                print(f"      migrated: {line}")
     for path, merge in plan.merges.items():
         for note in [*merge.warnings, *filter(None, [merge.note])]:
             print(f"note: {path}: {note}")
@@ -178,15 +180,25 @@ def print_diff(plan: UpdatePlan, argument: str) -> int:
 
 
 def _patch(merge: FileMerge) -> Iterator[str]:
-    before, after = (
+    """Yield the lines of the patches of a file: one for each migration of it, then the merge."""
+    content = merge.before
+    for step in merge.steps:
+        yield f"redco: {step.title}\n"
+        yield from _diff(merge.path, content, step.content)
+        content = step.content
+    yield from _diff(merge.path, content, merge.after)
+
+
+def _diff(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
+    old_lines, new_lines = (
         [line.decode(errors="replace") for line in BytesIO(content or b"")]
-        for content in (merge.before, merge.after)
+        for content in (before, after)
     )
     old, new = (
-        "/dev/null" if content is None else f"{side}/{merge.path}"
-        for side, content in (("a", merge.before), ("b", merge.after))
+        "/dev/null" if content is None else f"{side}/{path}"
+        for side, content in (("a", before), ("b", after))
     )
-    for line in difflib.unified_diff(before, after, old, new):
+    for line in difflib.unified_diff(old_lines, new_lines, old, new):
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 

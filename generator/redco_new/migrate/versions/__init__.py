@@ -1,0 +1,6 @@
+"""All migrations, first to last; each module has one, named after what changed."""
+
+from redco_new.migrate.versions import loop, survival
+
+MIGRATIONS = (loop.MIGRATION, survival.MIGRATION)
+LATEST = MIGRATIONS[-1].number

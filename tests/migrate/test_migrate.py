@@ -1,0 +1,231 @@
+"""Migrations of users' code: what they rewrite, and what they leave alone since they cannot prove it."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from redco_new.migrate import LATEST, migrate, stale_names
+from redco_new.migrate.codemods import Call, Migration, Rename
+from redco_new.migrate.versions import MIGRATIONS
+
+ROOT = Path(__file__).parents[2]
+RUNTIME = ROOT / "runtime"
+FORMER = ROOT / "tests/update/former/my-project"
+LOOP = "redco_runtime.loop"
+CHANGES = (
+    Migration(
+        1,
+        "names of tests",
+        (
+            Rename("redco_runtime.loop.say", "redco_runtime.cli.print_once"),
+            Call("redco_runtime.loop.fit(steps, pipeline, run)", "project.train.train(steps, run)"),
+            Call(
+                "redco_runtime.loop.State(step, rest)",
+                "redco_runtime.loop.State(rest=rest, step=step)",
+            ),
+            Call(
+                "redco_runtime.loop.boot(hash=run.print)",
+                "redco_runtime.loop.boot(facts=run.facts)",
+            ),
+            Call("redco_runtime.io.Store().read(a.state)", "self.read(a.state.model)"),
+        ),
+        {"redco_runtime.loop.Trainer": "train() of train.py"},
+    ),
+)
+
+# name: (before, after); a file that stays as it is has no second text.
+CASES = {
+    "import": (
+        "from redco_runtime.loop import say\nsay(1)\n",
+        "from redco_runtime.cli import print_once\nprint_once(1)\n",
+    ),
+    "beside an import that is there": (
+        "from redco_runtime.cli import command\nfrom redco_runtime.loop import keep, say\n\nsay(1)  # mine\n",
+        "from redco_runtime.cli import command, print_once\nfrom redco_runtime.loop import keep\n\nprint_once(1)  # mine\n",
+    ),
+    "alias": (
+        "from redco_runtime.loop import say as shout\nshout(1)\n",
+        "from redco_runtime.cli import print_once as shout\nshout(1)\n",
+    ),
+    "module": (
+        "from redco_runtime import loop\nimport redco_runtime.loop as other\n\nloop.say(other.say)\n",
+        "from redco_runtime.cli import print_once\n\nprint_once(print_once)\n",
+    ),
+    "dotted module": (
+        "import redco_runtime.loop\n\nredco_runtime.loop.say(1)\n",
+        "from redco_runtime.cli import print_once\n\nprint_once(1)\n",
+    ),
+    "within a function": (
+        "def main():\n    from redco_runtime.loop import say\n\n    say(1)\n",
+        "def main():\n    from redco_runtime.cli import print_once\n\n    print_once(1)\n",
+    ),
+    "imported for others": (
+        "from redco_runtime.loop import say\n",
+        "from redco_runtime.cli import print_once\n",
+    ),
+    "named by a string": (
+        'from redco_runtime.loop import say\n\n__all__ = ["say"]\nsay(1)\n',
+        'from redco_runtime.cli import print_once as say\n\n__all__ = ["say"]\nsay(1)\n',
+    ),
+    "the new name is the user's": (
+        "from redco_runtime.loop import say\n\n\ndef print_once(x):\n    say(x)\n",
+        "from redco_runtime.cli import print_once as say\n\n\ndef print_once(x):\n    say(x)\n",
+    ),
+    "a name with two meanings": (
+        "from redco_runtime.loop import say\n\nif DEBUG:\n    say = print\nsay(1)\n",
+        "from redco_runtime.cli import print_once as say\n\nif DEBUG:\n    say = print\nsay(1)\n",
+    ),
+    "a shadow": (
+        "from redco_runtime.loop import say\n\n\ndef f(say):\n    say(1)\n\n\nsay(2)\n",
+        "from redco_runtime.cli import print_once\n\n\ndef f(say):\n    say(1)\n\n\nprint_once(2)\n",
+    ),
+    "another function of the name": (
+        "def say(x):\n    pass\n\n\n# of redco_runtime.loop\nsay(1)\n",
+    ),
+    "getattr": ('from redco_runtime import loop\n\ngetattr(loop, "say")(1)\n',),
+    "stored to": ("from redco_runtime import loop\n\nloop.say = print\n",),
+    "star": ("from redco_runtime.loop import *\n\nsay(1)\n",),
+    "a comment in the import": (
+        "from redco_runtime.loop import (\n    say,  # mine\n)\n\nsay(1)\n",
+    ),
+    "call": (
+        "from redco_runtime.loop import fit\n\nfit(build(c), pipeline, run)\n",
+        "from my_project.train import train\n\ntrain(build(c), run)\n",
+    ),
+    "call by names": (
+        "from redco_runtime.loop import fit\n\nfit(run=run, steps=steps, pipeline=pipeline)\n",
+        "from my_project.train import train\n\ntrain(steps, run)\n",
+    ),
+    "call with more": (
+        "from redco_runtime.loop import fit\n\nfit(steps, pipeline, run, weights)\n",
+    ),
+    "call with stars": ("from redco_runtime.loop import fit\n\nfit(*mine)\n",),
+    "a dropped argument does something": (
+        "from redco_runtime.loop import fit\n\nfit(steps, load(), run)\n",
+    ),
+    "arguments change places": (
+        "from redco_runtime.loop import State\n\nState(a, b.c)\nState(step(), rest())\n",
+        "from redco_runtime.loop import State\n\nState(rest=b.c, step=a)\nState(step(), rest())\n",
+    ),
+    "its name is taken": (
+        "from redco_runtime.loop import fit\n\n\ndef train(mine):\n    fit(steps, pipeline, run)\n",
+    ),
+    "attribute of an argument": (
+        "from redco_runtime.loop import boot\n\nboot(hash=a.run.print)\nboot(hash=a)\n",
+        "from redco_runtime.loop import boot\n\nboot(facts=a.run.facts)\nboot(hash=a)\n",
+    ),
+    "method": (
+        "from redco_runtime.io import Store\n\nStore(1).read(x.state)\nwith Store(2) as s:\n    s.read(x.state)\n",
+        "from redco_runtime.io import Store\n\nStore(1).read(x.state.model)\nwith Store(2) as s:\n    s.read(x.state.model)\n",
+    ),
+    "method of something": (
+        "from redco_runtime.io import Store\n\n\ndef f(s):\n    s.read(x.state)\n",
+    ),
+    "method of a name that changes": (
+        "from redco_runtime.io import Store\n\ns = Store(1)\ns = other\ns.read(x.state)\n",
+    ),
+    "a long call": (
+        "from redco_runtime.loop import boot\n\n" + f"boot(hash={'a' * 88}.print)\n",
+        "from redco_runtime.loop import boot\n\n" + f"boot(\n    facts={'a' * 88}.facts,\n)\n",
+    ),
+    "line endings of Windows": (
+        "from redco_runtime.loop import say, fit\r\n\r\nsay('ä')\r\n",
+        "from redco_runtime.loop import fit\r\nfrom redco_runtime.cli import print_once\r\n\r\nprint_once('ä')\r\n",
+    ),
+    "no Python": ("from redco_runtime.loop import say\n\nsay(\n",),
+}
+
+
+def rewritten(text: str, path: str = "my_project/mine.py") -> str:
+    return migrate(text.encode(), path, "my_project", 0, CHANGES).content.decode()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases(name):
+    before, after = CASES[name][0], CASES[name][-1]
+    assert rewritten(before) == after
+    assert rewritten(after) == after, "twice is once"
+
+
+def test_relative_imports_and_the_module_itself():
+    text = "from .. import loop\nfrom redco_runtime.loop import fit\n\nfit(steps, pipeline, run)\nloop.say(1)\n"
+    assert rewritten(text, "my_project/train.py") == (
+        "from .. import loop\n\ntrain(steps, run)\nloop.say(1)\n"
+    )
+
+
+def test_one_by_one():
+    text = "from redco_runtime.loop import fit, say\n\nsay(1)\nfit(steps, pipeline, run)\n"
+    first, second = migrate(text.encode(), "mine.py", "my_project", 0, CHANGES).steps
+    assert first.rewritings == ("say -> print_once, of redco_runtime.cli.print_once",)
+    assert second.rewritings == ("fit(steps, pipeline, run) -> train(steps, run)",)
+    assert b"fit(" in first.content and b"fit(" not in second.content
+
+
+def test_what_only_the_user_can_rewrite_is_named():
+    text = "from redco_runtime.loop import Trainer\n\n\nclass Mine(Trainer):\n    pass\n"
+    assert rewritten(text) == text
+    expected = "line 1: redco_runtime.loop.Trainer is gone: write train() of train.py"
+    assert stale_names(text.encode(), "mine.py", 0, CHANGES) == [expected]
+
+
+def test_a_project_of_today_is_left_alone():
+    text = b"from redco_runtime.loop import say\n\nsay(1)\n"
+    assert migrate(text, "mine.py", "my_project", LATEST).content == text
+
+
+def full_names(text: str) -> set[str]:
+    """The dotted names of a codemod that redco or a project has to have."""
+    return set(re.findall(r"(?:redco_runtime|project)(?:\.\w+)+", text))
+
+
+def defined(module: Path) -> set[str]:
+    nodes = ast.parse(module.read_text()).body
+    return {x.name for x in nodes if isinstance(x, ast.FunctionDef | ast.ClassDef)}
+
+
+def test_what_takes_the_place_is_in_the_runtime():
+    for codemod in (x for migration in MIGRATIONS for x in migration.codemods):
+        for name in full_names(codemod.after):
+            module, _, last = name.rpartition(".")
+            if module.startswith("redco_runtime"):
+                file = RUNTIME / f"{module.replace('.', '/')}.py"
+                assert last in defined(
+                    file
+                ), f"{codemod.title}: a later migration has to go on from it"
+
+
+def test_what_is_gone_is_gone():
+    renamed = [x.before for m in MIGRATIONS for x in m.codemods if isinstance(x, Rename)]
+    for name in [*renamed, *(name for m in MIGRATIONS for name in m.gone)]:
+        module, _, last = name.rpartition(".")
+        file = RUNTIME / f"{module.replace('.', '/')}.py"
+        assert not file.exists() or last not in defined(file), name
+
+
+def test_a_state_has_all_its_fields():
+    (state,) = [
+        node
+        for node in ast.parse((RUNTIME / "redco_runtime/state.py").read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name == "TrainState"
+    ]
+    required = {x.target.id for x in state.body if isinstance(x, ast.AnnAssign) and x.value is None}
+    for codemod in MIGRATIONS[0].codemods:
+        if isinstance(codemod, Call) and "TrainState(" in codemod.before:
+            call = ast.parse(codemod.after, mode="eval").body
+            assert required <= {keyword.arg for keyword in call.keywords}
+
+
+def test_what_former_projects_import_is_there_or_migrated():
+    """A name that moves without a migration is an error here."""
+    about = " ".join(x.before for m in MIGRATIONS for x in m.codemods)
+    handled = full_names(about) | {name for m in MIGRATIONS for name in m.gone}
+    for file in (FORMER / "my_project").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("redco_runtime."):
+                module = RUNTIME / f"{node.module.replace('.', '/')}.py"
+                present = defined(module) if module.exists() else set()
+                names = {f"{node.module}.{x.name}" for x in node.names if x.name not in present}
+                assert names <= handled, file.name

@@ -10,7 +10,7 @@ COMPILERS := .compilers/.installed
 CLASSES := .classes/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-all test-classes test-cluster golden golden-check collectives perf kills faults bench fmt lint
+.PHONY: help venv compilers demo test test-all test-classes test-cluster golden golden-check collectives perf recipes kills faults bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ golden-check: $(INSTALLED)  ## compare the goldens with what is generated now
 
 collectives: $(COMPILERS)  ## rewrite the table of what compiled programs send: half an hour
 	PYTHONPATH=tests $(BIN)/python -m compiled.report
+
+recipes: $(INSTALLED)  ## train each recipe with three seeds, rewrite docs/recipes.md: an hour; RECIPES="lm sft": those alone
+	PYTHONPATH=tests $(BIN)/python -m recipes.measure $(RECIPES)
 
 kills: $(INSTALLED)  ## kill a run 50 times, and compare its end with an undisturbed one: twenty minutes
 	PYTHONPATH=tests:generator:runtime $(BIN)/python -m survival.kills

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import jax
 import pytest
 from own.test_projects import HERE, PROJECTS, flags_of
+from recipes.test_brought import BROUGHT
 
 from redco_new.generate.files import print_files, project_context
 from redco_new.generate.read import plan_request, read_model
@@ -34,7 +35,10 @@ def lint(plan, tmp_path):
 
     def lint(request, stateful):
         with open_template() as template:
-            model = replace(read_model(request, template), stateful=stateful)
+            model = read_model(request, template)
+            # The plan is that of another model, which no preset of this one fits.
+            tiny = model.tiny if request.own else None
+            model = replace(model, stateful=stateful, tiny=tiny)
             context = project_context(model, SimpleNamespace(stateful=stateful), plan)
             files = print_files(template, model, context)
         for path, text in files.items():
@@ -57,6 +61,11 @@ def test_of_a_family(lint, name):
 def test_of_a_family_with_all_tables(lint, options):
     request = Request.from_flags("a-project", "gpt-j", mesh="data=2,model=2", **options)
     assert lint(request, stateful=True) == ""
+
+
+@pytest.mark.parametrize("name", BROUGHT)
+def test_of_a_recipe_with_its_model(lint, name):
+    assert lint(Request.from_flags("a-project", recipe=name, shards="2"), stateful=False) == ""
 
 
 def test_all_recipes_have_a_class_here():

@@ -15,6 +15,7 @@ INTERRUPTED = 130  # as shells count SIGINT
 redco_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 redco_app.command("inspect")(look.inspect_model)
 redco_app.command("models")(look.list_models)
+redco_app.command("recipes")(look.show_recipes)
 redco_app.command("update")(change.update)
 redco_app.command("resolve")(change.resolve)
 redco_app.command("eject")(change.eject)

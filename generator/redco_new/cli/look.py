@@ -1,4 +1,4 @@
-"""The commands that change nothing: `redco inspect`, `redco models`."""
+"""The commands that change nothing: `redco inspect`, `redco models`, `redco recipes`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -90,3 +90,21 @@ def list_models(
         with open_template() as template:
             sizes = list(catalog.list_sizes(names, template, progress))
     catalog.print_catalog(sizes, as_json=as_json)
+
+
+def show_recipes(as_json: options.AsJson = False) -> None:
+    """List the recipes: what each learns, of what model and data, and the lines of its pipeline.py.
+
+    \b
+    Examples:
+      redco recipes
+      redco recipes --json
+    """
+    with status() as progress:
+        progress("counting lines")
+        from redco_new.inspect import recipes
+        from redco_new.render.template import open_template
+
+        with open_template() as template:
+            rows = list(recipes.list_recipes(template))
+    recipes.print_recipes(rows, as_json=as_json)

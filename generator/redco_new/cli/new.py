@@ -45,6 +45,7 @@ def new(
       redco-new my-project --model gpt-j --shards 4
       redco-new my-project --model gpt-j --mesh data=2,fsdp=2,model=4 --dtype float32
       redco-new my-project --model nets.py:Net --config net.toml --recipe classify --shards 4
+      redco-new my-project --recipe maml
 
     What happens next: the folder NAME appears, whole or not at all. Its README.md names the commands
     to install, train and predict, and the files in reading order. Then edit NAME's pipeline.py, where
@@ -58,8 +59,6 @@ def new(
     source = Path(template) if template else None
     if os.path.lexists(parent / name / MANIFEST):
         return change(parent / name, flags, source)
-    if model is None:
-        raise RedcoError("command line", "Missing option '--model'", "see redco-new --help")
     request = Request.from_flags(name, folder=parent / name, **flags)
     notes: list[str] = []
     with status() as progress:

@@ -16,7 +16,8 @@ class ProjectModel:
     title: for people.
     class_name, config_class: of model.py.
     config_default: Python that makes the full model's config.
-    own_class: the name of the user's class; "" for a family.
+    own_class: the name of the user's class, or of the recipe's; "" for a family.
+    imported: whether model.py imports that class, from where the user has it.
     trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
     """
 
@@ -25,6 +26,7 @@ class ProjectModel:
     config_class: str
     config_default: str
     own_class: str = ""
+    imported: bool = False
     trained: str = "nnx.Param"
 
 
@@ -40,6 +42,7 @@ class ProjectRecipe:
     scored: whether held-out examples are scored, and best checkpoints kept.
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
     tokenized: whether the data has a tokenizer, which an export takes along.
+    whole_batch: whether the loss of a row depends on the other rows, so that micro-batches change it.
     """
 
     name: str
@@ -52,6 +55,7 @@ class ProjectRecipe:
     scored: bool = False
     routed: bool = False
     tokenized: bool = False
+    whole_batch: bool = False
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def plan_program(request: Request, program: Program) -> Plan:
         raise RedcoError("--model", what, "mend the class, or its recipe") from error
     check_shards(plan, mesh[MODEL], lambda: plan_on(dict.fromkeys(mesh, 1)))
     if mesh[EXPERT] > 1 and not any(EXPERT in axes for axes in plan.axes.values()):
-        what = f"{request.model} has no experts that expert={mesh[EXPERT]} can split"
+        what = f"{request.model_name} has no experts that expert={mesh[EXPERT]} can split"
         raise RedcoError("--mesh", what, "leave the axis expert out")
     return plan
 
@@ -139,7 +139,7 @@ def layout_context(
 ) -> ProjectLayout:
     """Return what the templates of a project print of a plan.
 
-    tiny: the preset tiny of an own class, and its own plan, if its sizes are others.
+    tiny: the preset tiny, and its own plan, if its sizes are others; None for a family, whose tiny model fits.
     """
     mesh = plan.mesh | {"data": request.mesh["data"]}
     test_mesh = _small_mesh(mesh)
@@ -152,14 +152,14 @@ def layout_context(
         axes_legend=_axes_legend(mesh),
         dims_legend=_dims_legend(plan),
         batch_axes=plan.batch_axes,
-        rows=plan.batch_axes if plan.layouts.rows_alone and not request.own else (),
-        activations=_texts(row_constraints(plan) if request.own else plan.activations),
+        rows=plan.batch_axes if plan.layouts.rows_alone and request.is_family else (),
+        activations=_texts(plan.activations if request.is_family else row_constraints(plan)),
         apart=plan.apart,
-        tiny_apart=_tiny_parts(plan, *tiny) if tiny else None,
+        tiny_apart=_tiny_parts(plan, *tiny) if tiny and request.own else None,
         specs=_by_path(plan, plan.partitions),
         reasons=_reasons(rows),
         moments=_by_path(plan, plan.moments) if request.zero else {},
-        saved={} if request.own else saved_sizes(plan, traced_rows(request)),
+        saved=saved_sizes(plan, traced_rows(request)) if request.is_family else {},
         padded=_padded(plan),
         divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
         total=_in_words(sum(math.prod(row["shape"]) for row in rows)),

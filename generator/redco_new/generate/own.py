@@ -60,6 +60,7 @@ def read_own_class(request: Request, template: Template) -> Design:
             config_class=source.config_class,
             config_default=source.config_class,
             own_class=model.name,
+            imported=True,
         ),
         ProjectRecipe(
             name=model.recipe.name,

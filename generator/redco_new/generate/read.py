@@ -1,4 +1,4 @@
-"""Find what a request names: a model of a family, or a class of the user's own."""
+"""Find what a request names: a model of a family, that of a recipe, or a class of the user's own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def read_model(request: Request, template: Template) -> Design:
         from redco_new.generate.own import read_own_class  # late: no family needs its 20 modules
 
         return read_own_class(request, template)
+    if not request.model:
+        from redco_new.generate.brought import read_recipe_model
+
+        return read_recipe_model(request, template)
     return read_family(request, template)
 
 

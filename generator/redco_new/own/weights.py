@@ -16,6 +16,7 @@ class WeightsSource:
     model_class, config_class: of model.py
     example: a path in the user's class
     linen: whether it is of Flax Linen, whose paths begin with a collection
+    own_path: an expression of `path`, that of an array in model.py: its path in a class of NNX
     run_apart, model_apart: Python for what is stored as several, by the config of a run or of the class
     """
 
@@ -25,6 +26,7 @@ class WeightsSource:
     config_class: str
     example: str
     linen: bool
+    own_path: str
     run_apart: str
     model_apart: str
 
@@ -48,6 +50,7 @@ def weights_source(package: str, source: ModelSource, linen: bool) -> WeightsSou
         config_class=source.config_class,
         example="params/Dense_0/kernel" if linen else "layers/0/kernel",
         linen=linen,
+        own_path='path.removeprefix("net/")',
         run_apart=choice.format("config.model"),
         model_apart=choice.format("config"),
     )

@@ -35,7 +35,7 @@ def create_project(
     from redco_new.render.template import open_template
 
     with open_template(source) as template:
-        progress(f"reading the model {request.model}")
+        progress(f"reading the model {request.model or request.recipe}")
         model = read_model(request, template)
         program = model.program()
         plan = plan_program(request, program)

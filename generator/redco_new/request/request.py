@@ -23,6 +23,7 @@ STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
 class Request:
     """One project.
 
+    model: as --model has it; "" for the one that the recipe brings.
     mesh: axis -> devices, all of AXES; `data` may be REST.
     size: a size of the family, by name; "" for its default.
     recipe: what is trained; "" for the family's default.
@@ -47,6 +48,16 @@ class Request:
     recorded: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
+    def is_family(self) -> bool:
+        """Whether the model is that of a family, and not a class of its own."""
+        return bool(self.model) and self.own is None
+
+    @property
+    def model_name(self) -> str:
+        """The model, for people."""
+        return self.model or f"the model of {self.recipe}"
+
+    @property
     def package(self) -> str:
         return package_name(self.name)
 
@@ -63,7 +74,7 @@ class Request:
     def from_flags(
         cls,
         name: str,
-        model: str,
+        model: str | None = None,
         *,
         shards: str | None = None,
         mesh: str | None = None,
@@ -78,6 +89,8 @@ class Request:
         folder: that of the project, which the paths in a request are relative to.
         settings: those of CHECKS.
         """
+        if model is None and settings.get("recipe") is None:
+            raise RedcoError("command line", "Missing option '--model'", "see redco-new --help")
         model, own = read_model(model, config, example, folder)
         check_dtype_of(model, own, settings.get("dtype"))
         return cls(
@@ -118,7 +131,7 @@ class Request:
             if model != self.model or config or example:
                 own = new_own
         check_dtype_of(model, own, settings.get("dtype"))
-        if own:
+        if own or not model:
             changes["dtype"] = DTYPES[0]  # it computes in what its code says
         return replace(self, **changes, model=model, own=own)
 
@@ -139,18 +152,21 @@ class Request:
             what = f"unknown key {unknown[0]!r}"
             raise RedcoError(source, what, f"the keys are {', '.join(sorted(keys))}")
         for key in ("name", "model"):
-            if key not in table:
+            if key not in table and (key == "name" or "recipe" not in table):
                 raise RedcoError(source, f"the key {key!r} is missing", f'add {key} = "..."')
-        model, own = table["model"], None
+        model, own = table.get("model", ""), None
         if isinstance(model, dict):
             own = own_class.from_toml(source, table)
             model = model[CLASS]
             if "dtype" in table:
                 what = f"{model} computes in what its own code says"
                 raise RedcoError(f"{source}: dtype", what, "leave it out, or give it in [model]")
+        if "model" not in table and "dtype" in table:
+            what = "the model of a recipe computes in what its own code says"
+            raise RedcoError(f"{source}: dtype", what, "leave it out, or write it in model.py")
         return cls(
             name=check_name(f"{source}: name", _check_word(f"{source}: name", table["name"])),
-            model=_check_word(f"{source}: model", model),
+            model=_check_word(f"{source}: model", model) if "model" in table else "",
             own=own,
             folder=folder,
             mesh=check_mesh(f"{source}: mesh", table.get("mesh", {})),
@@ -163,8 +179,10 @@ class Request:
             f.name: getattr(self, f.name) for f in fields(self) if f.compare and f.name != "mesh"
         }
         own, tables = values.pop("own"), []
+        if not self.is_family:
+            del values["dtype"]  # an own class computes in what its code says
         if own:
-            del values["model"], values["dtype"]  # an own class computes in what its code says
+            del values["model"]
             values |= {"example": own.example, "output": own.output, "method": own.method}
             tables = [own_class.to_toml(self.model, own), ""]
         lines = [f"{k} = {value_text(v)}" for k, v in values.items() if v != ""]
@@ -177,12 +195,15 @@ class Request:
 
 
 def read_model(
-    model: str, config: str | None, example: str | None, folder: Path
+    model: str | None, config: str | None, example: str | None, folder: Path
 ) -> tuple[str, OwnClass | None]:
     """Return --model as a request has it, and what the user says of it if it is their own class.
 
+    model: None for the one that the recipe brings.
     Raises RedcoError, which names the flag.
     """
+    if model is None:
+        return "", read_own("", config, example, folder)
     model = _check_word("--model", model)
     if own_class.is_own(model):
         model = own_class.relative_to(folder, own_class.check_reference("--model", model))
@@ -199,7 +220,7 @@ def read_own(model: str, config: str | None, example: str | None, folder: Path) 
     if own_class.is_own(model):
         return own_class.from_flags(config, example, folder)
     if config or example:
-        what = f"{model} is no class of your own, which it is for"
+        what = f"{model or 'no --model'} is no class of your own, which it is for"
         flag = "--config" if config else "--example"
         raise RedcoError(flag, what, "leave it out, or give --model FILE.py:NAME")
     return None
@@ -207,8 +228,8 @@ def read_own(model: str, config: str | None, example: str | None, folder: Path) 
 
 def check_dtype_of(model: str, own: OwnClass | None, dtype: str | None) -> None:
     """Raise RedcoError if --dtype is given for an own class."""
-    if own and dtype is not None:
-        what = f"{model} computes in what its own code says"
+    if (own or not model) and dtype is not None:
+        what = f"{model or 'the model of a recipe'} computes in what its own code says"
         raise RedcoError("--dtype", what, "leave it out, or give it in [model]")
 
 

@@ -32,7 +32,7 @@ class Regeneration:
         from redco_new.generate.read import read_model  # here: it imports jax, which takes seconds
 
         self._template = template
-        progress(f"reading the model {request.model}")
+        progress(f"reading the model {request.model or request.recipe}")
         self._design = read_model(request, template)
         self._program = self._design.program()
         self._context = self._context_of(self._program)

@@ -1,0 +1,50 @@
+"""Which recipes a model can be trained by, and the loss and the batch that they trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from redco_new.errors import RedcoError
+from redco_new.models.family import Family
+from redco_new.models.recipes.kinds import RECIPES
+from redco_new.models.recipes.recipe import Recipe
+from redco_new.render.execute import load_text
+
+
+def possible_recipes(family: Family) -> list[str]:
+    """Return the recipes whose needs a family meets, its default first."""
+    others = [
+        name
+        for name, recipe in RECIPES.items()
+        if isinstance(recipe.model, str)
+        and recipe.needs <= family.provides
+        and name not in family.recipes
+    ]
+    return [*family.recipes, *others]
+
+
+def choose_recipe(family: Family, name: str, model: str) -> Recipe:
+    """Return the recipe that `--recipe name` asks for; the default of the family where it is "".
+
+    model: as --model has it, for messages.
+    Raises RedcoError, which names those that are possible.
+    """
+    possible = possible_recipes(family)
+    if name and name not in possible:
+        kinds = "recipe" if len(possible) == 1 else "recipes"
+        what = f"{model} is trained by the {kinds} {', '.join(possible)}"
+        raise RedcoError("--recipe", what, f"leave it out, or choose {' or '.join(possible)}")
+    return RECIPES[name or possible[0]]
+
+
+def loss_and_batch(
+    recipe: Recipe, pipeline: str, rows: int, sizes: Mapping[str, Any], length: int
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Return loss(model, batch, rngs) of the text of a pipeline, and an abstract batch for it."""
+    import jax
+
+    module = load_text("pipeline.py", pipeline)
+    row = module.collate([recipe.example(sizes, length)])
+    batch = {name: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype) for name, x in row.items()}
+    return module.loss, batch

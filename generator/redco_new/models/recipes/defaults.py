@@ -1,0 +1,30 @@
+"""What several recipes say alike: presets, settings, words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+TINY_TEXT: dict[str, dict[str, Any]] = {
+    "data": {"tokenizer": "bytes", "sequence_length": 128},
+    "optimizer": {"learning_rate": 3e-3, "warmup_steps": 20},
+    "train": {"steps": 200, "batch_size": 16, "log_every": 1, "eval_every": 100, "save_every": 100},
+}
+
+MANUAL = "on the language reference that ships with Python"
+FILES = "change `examples` in `pipeline.py`, or name text files with `--text-files a.txt b.txt`"
+
+
+def scored(*best: str, examples: int = 64) -> tuple[str, ...]:
+    """Return the lines of the section `train` for scores, `best` those whose best checkpoint is kept."""
+    return (
+        f"eval_examples: int = {examples}  # held-out examples that evaluate() in pipeline.py scores, at most",
+        f"best: tuple[str, ...] = {best!r}  # scores whose best checkpoint is kept",
+    )
+
+
+def text_example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    """Return an example of one text: input_ids and mask, each (length,)."""
+    return {"input_ids": np.zeros(length, np.int32), "mask": np.ones(length, bool)}

@@ -1,0 +1,134 @@
+"""A kind of training: what it needs of a model, its pipeline, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redco_new.render.template import Template
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the README of a project says of its recipe.
+
+    learns: what the tiny preset is trained on.
+    loss: how that goes.
+    sample: what is shown before and after.
+    prompt: of predict.py, for a shell.
+    predicts: what predict.py does.
+    data: how to give one's own.
+    """
+
+    learns: str
+    loss: str
+    sample: str
+    prompt: str
+    predicts: str
+    data: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What the preset tiny reaches as it is: `make recipes` measures it.
+
+    name: a key of eval.jsonl.
+    least, most: the bound of its last value, one of the two.
+    baseline: what reaches less, and how much, for people.
+    """
+
+    name: str
+    least: float | None = None
+    most: float | None = None
+    baseline: str = ""
+
+    @property
+    def bound(self) -> dict[str, float]:
+        """The one of `least` and `most` that there is."""
+        bounds = {"least": self.least, "most": self.most}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """The model that a recipe brings, in the model.py of its folder; its user owns it.
+
+    title: for people.
+    name: its class; that of its config has Config behind, whose fields are all plain data with a default.
+    """
+
+    title: str
+    name: str
+
+    @property
+    def config_class(self) -> str:
+        """The config class that model.py defines."""
+        return f"{self.name}Config"
+
+
+@dataclass(frozen=True)
+class RecipeContext:
+    """What the templates of a recipe print.
+
+    package: import name of the project.
+    tokenizer: Hugging Face id or folder, or "bytes".
+    sequence_length: tokens of an example by default.
+    routed: whether the loss has a part of the routers of experts.
+    """
+
+    package: str
+    tokenizer: str
+    sequence_length: int
+    routed: bool
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A folder of templates/recipes.
+
+    title: what it is, in a line.
+    source: what it learns from where its user names no data, in a line.
+    model: a family that it is tried with, or the model that it brings.
+    figure: what its preset tiny reaches.
+    needs: signatures of the model that its pipeline calls.
+    words: for the README.
+    example: (sizes of the model, sequence length) -> one example of its collate.
+    tiny: section of config.py -> its fields that the tiny preset sets.
+    train: further lines of the section `train`.
+    packages: further ones that a project needs.
+    runtime: folders of the runtime that its pipeline imports, and only projects like it have.
+    whole_batch: whether the loss of a row depends on the other rows of its batch.
+    order: place among the recipes that `redco recipes` lists; by name where it is the same.
+    """
+
+    name: str
+    title: str
+    source: str
+    model: str | OwnModel
+    figure: Figure
+    needs: frozenset[str]
+    words: Words
+    example: Callable[[Mapping[str, Any], int], dict[str, Any]]
+    tiny: Mapping[str, Mapping[str, Any]]
+    train: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    runtime: tuple[str, ...] = ()
+    whole_batch: bool = False
+    order: int = 1000
+
+    @property
+    def create(self) -> tuple[str, ...]:
+        """The arguments of redco-new that create a project of it."""
+        model = ("--model", self.model) if isinstance(self.model, str) else ()
+        return (f"my-{self.name}", "--recipe", self.name, *model)
+
+    def print_files(
+        self, template: Template, package: str, tokenizer: str, sequence_length: int, routed: bool
+    ) -> dict[str, str]:
+        """Return the texts of "pipeline.py" and other files of the package, by their names.
+
+        "data.py" is the section `data` of config.py, "data.md" one of the README, where it has one. Raises RedcoError.
+        """
+        context = RecipeContext(package, tokenizer, sequence_length, routed)
+        return template.print_folder(f"recipes/{self.name}", context)

@@ -1,0 +1,44 @@
+"""The table of recipes in README.md, from what their files say of them.
+
+python tests/recipes/table.py   rewrites it
+"""
+
+from pathlib import Path
+
+from redco_new.inspect.recipes import RecipeRow, list_recipes
+from redco_new.models.recipes import RECIPES
+from redco_new.render.template import open_template
+
+README = Path(__file__).parents[2] / "README.md"
+HEAD = "| `--recipe` | what it is | model | learns from | lines |\n|---|---|---|---|---|\n"
+
+
+def table(rows: list[RecipeRow]) -> str:
+    """Return the table in Markdown."""
+    cells = (
+        (f"`{row['name']}`", row["title"], row["takes"], row["source"], str(row["lines"]))
+        for row in rows
+    )
+    return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in cells)
+
+
+def current_table() -> str:
+    """Return the table of README.md as it is. Raises ValueError where there is none."""
+    start = README.read_text().index(HEAD)
+    return README.read_text()[start:].partition("\n\n")[0] + "\n"
+
+
+def rows() -> list[RecipeRow]:
+    with open_template() as template:
+        return list(list_recipes(template))
+
+
+def bound(name: str) -> str:
+    """Return the figure of a recipe, for people: accuracy >= 0.9."""
+    figure = RECIPES[name].figure
+    sign = {"least": ">=", "most": "<="}
+    return " ".join(f"{figure.name} {sign[key]} {value:g}" for key, value in figure.bound.items())
+
+
+if __name__ == "__main__":
+    README.write_text(README.read_text().replace(current_table(), table(rows())))

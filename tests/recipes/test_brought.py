@@ -1,0 +1,47 @@
+"""Recipes that bring a model of their own: how they are asked for, and what is refused."""
+
+import pytest
+from generated import texts
+
+from redco_new.errors import RedcoError
+from redco_new.models.recipes import RECIPES, OwnModel
+from redco_new.request import Request
+
+BROUGHT = [name for name, recipe in RECIPES.items() if isinstance(recipe.model, OwnModel)]
+
+
+def test_a_recipe_is_asked_for_without_a_model():
+    request = Request.from_flags("a", None, recipe="maml", shards="2")
+    assert Request.from_toml(request.to_toml()) == request
+    assert "model =" not in request.to_toml().partition("[mesh]")[0]
+    assert not request.is_family and request.with_flags(model="gpt2").is_family
+
+
+def test_its_files_are_the_projects():
+    files, design, _ = texts(Request.from_flags("a", None, recipe="maml", shards="2"))
+    assert "class Regressor(nnx.Module)" in files["a/model.py"]
+    assert not any("transformers" in line for line in files["pyproject.toml"].splitlines())
+    assert design.model.own_class == "Regressor" and "your class" not in files["README.md"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            {"recipe": "lm"},
+            "--recipe: the recipe 'lm' brings no model of its own; give --model, or",
+        ),
+        ({"recipe": "none"}, "--recipe: the recipe 'none' brings no model of its own"),
+        ({"recipe": "maml", "size": "s"}, "--size: the model of maml has none; leave it out"),
+        ({"recipe": "maml", "sequence_parallel": True}, "--sequence-parallel: the model of maml"),
+        ({"recipe": "maml", "mesh": "expert=2"}, "--mesh: the model of maml has no experts"),
+        ({"recipe": "maml", "dtype": "float32"}, "--dtype: the model of a recipe computes in what"),
+        ({"recipe": "maml", "config": "c.toml"}, "--config: no --model is no class of your own"),
+        ({}, "command line: Missing option '--model'"),
+        ({"model": "gpt2", "recipe": "maml"}, "--recipe: gpt2 is trained by the recipes lm, sft"),
+    ],
+)
+def test_what_does_not_fit_is_refused(flags, message):
+    with pytest.raises(RedcoError) as error:
+        texts(Request.from_flags("a", **flags))
+    assert str(error.value).startswith(message)

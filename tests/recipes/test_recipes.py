@@ -1,0 +1,97 @@
+"""What is said of the recipes, in README.md and by `redco recipes`, is what they are."""
+
+import json
+import re
+import shlex
+import statistics
+
+import pytest
+import typer
+from generated import ROOT, shell_commands
+from recipes import measure, table
+
+from redco_new import cli
+from redco_new.cli.new import new_app
+from redco_new.models.recipes import RECIPES
+from redco_new.render import assets
+
+LONGEST, MEDIAN = (
+    200,
+    160,
+)  # lines of a pipeline.py; those of Redco's paper (figure 4) have 100 to 200
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return table.rows()
+
+
+def test_the_table_of_our_readme(rows):
+    assert table.current_table() == table.table(rows), "python tests/recipes/table.py"
+
+
+def test_the_list_for_programs(rows, monkeypatch, capsys):
+    monkeypatch.setattr("redco_new.inspect.recipes.list_recipes", lambda template: rows)
+    assert cli.run(cli.redco_app, "redco", ["recipes", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in listed] == [*RECIPES]
+    for row in listed:
+        assert row["create"][:3] == [f"my-{row['name']}", "--recipe", row["name"]]
+        assert row["figure"].keys() in ({"name", "least"}, {"name", "most"})
+    assert cli.run(cli.redco_app, "redco", ["recipes"]) == 0
+    assert all(f" {row['name']} " in capsys.readouterr().out for row in rows[:1])
+
+
+def test_pipelines_are_short(rows):
+    lines = [row["lines"] for row in rows]
+    assert max(lines) <= LONGEST and statistics.median(lines) <= MEDIAN
+
+
+def test_each_recipe_reaches_its_figure():
+    """As measured by `make recipes`, with three seeds."""
+    results = json.loads(measure.RESULTS.read_text())
+    assert results.keys() <= RECIPES.keys()
+    page = measure.HEAD + "".join(
+        measure.line(name, results[name]) for name in RECIPES if name in results
+    )
+    assert measure.PAGE.read_text() == page
+    assert all(len(result["figures"]) == len(measure.SEEDS) for result in results.values())
+
+
+def test_a_figure_that_is_not_reached_is_an_error():
+    with pytest.raises(ValueError, match="image: 0.2 is not accuracy >= 0.6"):
+        measure.line("image", {"figures": [0.9, 0.2, 0.9], "seconds": 1.0})
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_each_recipe_has_a_page(name):
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    assert f"redco-new {' '.join(RECIPES[name].create)}" in text
+    for heading in ("## The three functions", "## Your data", "## How it scales"):
+        assert heading in text
+
+
+FIXED = {
+    "preset",
+    "workdir",
+    "virtual_devices",
+    "prompt",
+    "mesh",
+    "init",
+}  # flags that are no settings
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_commands_of_a_page_parse(name):
+    """Those of redco-new as it reads them; flags of a project are settings that it has."""
+    folder = assets.templates() / "recipes" / name
+    texts = [*folder.glob("*.py*"), *assets.templates().glob("project/*/config.py.jinja")]
+    fields = {x for path in texts for x in re.findall(r"^    (\w+): ", path.read_text(), re.M)}
+    commands = shell_commands((ROOT / "docs" / f"{name}.md").read_text())
+    create, *others = (shlex.split(c) for c in commands if not c.startswith(("cd ", "pip ")))
+    values = typer.main.get_command(new_app).make_context("redco-new", create[1:]).params
+    assert (values["name"], values["recipe"]) == (f"my-{name}", name)
+    assert len(others) >= 2
+    for command in others:
+        flags = {x[2:].replace("-", "_") for x in command if x.startswith("--")}
+        assert command[:2] == ["python", "-m"] and flags <= fields | FIXED, command

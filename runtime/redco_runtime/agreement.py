@@ -3,9 +3,10 @@
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError, few, writing
 from redco_runtime.importing import imported_code
 from redco_runtime.progress import PROGRESS
+from redco_runtime.streams import is_stream
 
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
@@ -82,11 +84,17 @@ def check_same_code() -> None:
         )
 
 
-def check_same_examples(examples: Sequence[Example]) -> None:
-    """Raise UserError where the processes have not the same examples: their batches would be wrong."""
+def check_same_examples(examples: Iterable[Example]) -> None:
+    """Raise UserError where the processes have not the same examples: their batches would be wrong.
+
+    Of those without a length it is the first that is compared, and none of an iterator, which would lose it.
+    """
     wait_for_all("the data")
-    if jax.process_count() == 1:
+    if jax.process_count() == 1 or isinstance(examples, Iterator):
         return
+    if is_stream(examples):
+        examples = [*islice(examples, 1)]
+    examples = cast(Sequence[Example], examples)
     size = len(examples)
     some = sorted({*np.linspace(0, size - 1, SAMPLES).astype(int).tolist()}) if size else []
     words = [digest(size), *(digest(examples[index]) for index in some)]

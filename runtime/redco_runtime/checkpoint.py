@@ -35,6 +35,7 @@ FROZEN = "frozen/"  # how the names of frozen parameters begin, and the folder t
 MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the model
 AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average
 LATER = ("grad_norm",)  # scalars that checkpoints of earlier versions lack; they begin at 0
+POSITION = "position"  # beside the shapes of parameters, which have a path
 
 State = TypeVar("State")  # a pytree, such as a TrainState
 Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
@@ -47,11 +48,13 @@ class Checkpoints(AbstractContextManager):
     cannot be written or read.
     shapes: the parameters without their padding, which a mesh can have its own of; with it, a state
     comes back in another.
+    position: where the examples were that have no length, of what was restored.
     """
 
     def __init__(self, directory: Path, keep: int = 2, shapes: PyTree = None) -> None:
         self.directory, self.keep = Path(directory).absolute(), keep
         self._shapes = {path: leaf.shape for path, leaf in flatten(shapes).items()}
+        self.position: Mapping[str, Any] | None = None
         self._manager: Any = None
         self._frozen_is_there = False
         self._saving = -1
@@ -61,9 +64,10 @@ class Checkpoints(AbstractContextManager):
         """Return the newest step that is completely written, verified or not."""
         return max(self._steps(), default=None)
 
-    def save(self, step: int, state: PyTree) -> None:
+    def save(self, step: int, state: PyTree, position: Mapping[str, Any] | None = None) -> None:
         """Start to write `state`, a TrainState; return when it is copied off the devices.
 
+        position: of the examples, as TrainBatches has it.
         Does nothing for the step that was saved last. Raises what the save before ran into.
         """
         PROGRESS.at("a save")
@@ -80,7 +84,8 @@ class Checkpoints(AbstractContextManager):
                 frozen, leaves = _divide(flatten(state))
                 if frozen and not self._frozen_is_there:
                     self._save_frozen(frozen, anew=latest is None)
-                arguments = _orbax().args.PyTreeSave(leaves, custom_metadata=self._shapes)
+                about = self._shapes | ({POSITION: position} if position else {})
+                arguments = _orbax().args.PyTreeSave(leaves, custom_metadata=about)
                 self._manager.save(step, args=arguments, force=True)
 
     def _save_frozen(self, leaves: Flat, anew: bool) -> None:
@@ -105,6 +110,7 @@ class Checkpoints(AbstractContextManager):
     def _fill(self, folder: Path, abstract: State, parts: tuple[str, ...]) -> State:
         folders = self._folders(folder)
         wanted, (stored, shapes) = flatten(abstract), _heads(folders, parts)
+        self.position = shapes.get(POSITION)
         absent = {
             path: jnp.zeros((), wanted[path].dtype, device=wanted.pop(path).sharding)
             for path in LATER

@@ -1,6 +1,6 @@
 """What the runtime asks of a project's own modules: config.py, pipeline.py, weights.py, steps.py."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -85,7 +85,7 @@ class Pipeline(Protocol):
     def loss(self, model: Any, batch: Any, rngs: nnx.Rngs, /) -> Any: ...
     def predict(self, model: Any, batch: Any, rngs: nnx.Rngs, /) -> PyTree: ...
     def decode(self, config: Any, outputs: PyTree, examples: list[Example], /) -> list[str]: ...
-    def examples(self, config: Any, /) -> tuple[Sequence[Example], Sequence[Example]]: ...
+    def examples(self, config: Any, /) -> tuple[Iterable[Example], Sequence[Example]]: ...
     def prompts(self, config: Any, texts: list[str], /) -> Sequence[Example]: ...
 
 
@@ -113,6 +113,14 @@ class Ordered(Protocol):
 
     def order(self, seed: int, start: int, stop: int, /) -> np.ndarray:
         """Return the indices of the examples at the places `start` to `stop - 1` of a run: int64."""
+
+
+@runtime_checkable
+class Shuffled(Protocol):
+    """Examples without a length, whose order is their own in each epoch."""
+
+    def shuffle(self, seed: int, epoch: int, /) -> None:
+        """Make the next iterator that of an epoch."""
 
 
 class Weights(Protocol):

@@ -5,9 +5,9 @@ step at which a run was resumed, change nothing.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
@@ -26,8 +26,10 @@ from redco_runtime.contracts import (
 from redco_runtime.errors import UserError
 from redco_runtime.order import shuffled
 from redco_runtime.progress import PROGRESS
+from redco_runtime.streams import Stream, is_stream
 
 EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
+Made = tuple[Batch, float, Mapping[str, Any] | None]  # a batch, its count, the position after it
 Key = TypeVar("Key")
 Item = TypeVar("Item")
 
@@ -72,33 +74,43 @@ class TrainBatches(Iterator[Batch]):
 
     unit: what the pipeline counts its throughput in, "examples" where it does not say.
     count: how many of them were in the batches taken so far.
+    position: where examples without a length are after these, which a checkpoint has; and where they go on.
     Raises UserError, at the batch that holds it, naming an example that collate makes no such batch of.
     """
 
     def __init__(
         self,
-        examples: Sequence[Example],
+        examples: Iterable[Example],
         pipeline: Pipeline,
         settings: TrainSettings,
         *,
         start: int,
         sharding: NamedSharding,
+        position: Mapping[str, Any] | None = None,
     ) -> None:
-        batch_size = settings.batch_size
+        batch_size, seed = settings.batch_size, settings.seed
+        stream = (
+            Stream(examples, seed, batch_size, start, position) if is_stream(examples) else None
+        )
         layout: Layout = {}
 
         def indices_of(step: int) -> np.ndarray:
+            if stream:
+                return np.arange(step * batch_size, (step + 1) * batch_size)
             if isinstance(examples, Ordered):
-                return examples.order(settings.seed, step * batch_size, (step + 1) * batch_size)
-            return example_indices(settings.seed, step, batch_size, len(examples))
+                return examples.order(seed, step * batch_size, (step + 1) * batch_size)
+            return example_indices(seed, step, batch_size, len(cast(Sized, examples)))
 
-        def make(step: int) -> tuple[Batch, float]:
+        def make(step: int) -> Made:
             indices = indices_of(step)
             count = float(batch_size)
+            some: Any = (
+                dict(zip(indices.tolist(), stream.take(), strict=True)) if stream else examples
+            )
 
             def collate_rows(positions: np.ndarray) -> Arrays:
                 nonlocal count
-                arrays = collate_examples(examples, pipeline.collate, indices[positions])
+                arrays = collate_examples(some, pipeline.collate, indices[positions])
                 layout.update(layout or layout_of(arrays))
                 check_layout(arrays, layout, pipeline.collate, indices[positions])
                 if isinstance(pipeline, Counted):
@@ -106,13 +118,14 @@ class TrainBatches(Iterator[Batch]):
                     count = float(pipeline.count(arrays)) * batch_size / len(positions)
                 return arrays
 
-            return to_global(sharding, batch_size, collate_rows), count
+            batch = to_global(sharding, batch_size, collate_rows)
+            return batch, count, stream.position if stream else None
 
         self.unit = pipeline.UNIT if isinstance(pipeline, Counted) else "examples"
         self.indices = indices_of  # step (those before it, so from 0) -> the examples in its batch
-        self.count, self._step = 0.0, start
+        self.count, self.position, self._step = 0.0, position, start
         self._batches = _prefetch(make, range(start, settings.steps))
-        self._next: tuple[Batch, float] | None = None
+        self._next: Made | None = None
 
     def peek(self) -> Batch:
         """Return the next batch, which stays the next one."""
@@ -121,7 +134,7 @@ class TrainBatches(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         PROGRESS.at("the examples", self._step)
-        batch, amount = self._next or next(self._batches)
+        batch, amount, self.position = self._next or next(self._batches)
         PROGRESS.at("the devices", self._step)
         self._next = None
         self._step += 1

@@ -10,6 +10,7 @@ from redco_runtime.inference import Inference
 from redco_runtime.metrics import Metrics
 from redco_runtime.run import Run
 from redco_runtime.state import TrainState
+from redco_runtime.streams import check_held_out
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,9 @@ class Evaluation:
     examples: Sequence[Example]
     metrics: Metrics
     stop: Callable[[], bool] = lambda: False  # whether the run is to save and leave
+
+    def __post_init__(self) -> None:
+        check_held_out(self.examples)
 
     def __call__(self, step: int, state: TrainState) -> dict[str, float]:
         """Show and log the loss, the scores and what becomes of the sample prompts.
@@ -39,7 +43,8 @@ class Evaluation:
         texts = inference.predict(state.predictor, pipeline.prompts(config, list(samples)))
         settings = config.train if isinstance(config.train, ScoredSettings) else None
         if self.examples and settings and isinstance(pipeline, Scored):
-            some = self.examples[: settings.eval_examples]
+            count = min(settings.eval_examples, len(self.examples))
+            some = [self.examples[index] for index in range(count)]
             scores = inference.score(state.predictor, some, pipeline)
         self.metrics.evaluated(step, loss, scores, list(zip(samples, texts, strict=True)))
         if settings and scores and step:

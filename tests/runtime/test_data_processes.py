@@ -22,11 +22,23 @@ MESHES = {  # (data, model) -> position of the device, and the rows (of 8) that 
     "model spans both": (DEVICES.T, [range(8), range(8)]),
     "model alone": (DEVICES.reshape(1, 4), [range(8), range(8)]),
     "interleaved": (DEVICES.T.reshape(4, 1), [(0, 1, 4, 5), (2, 3, 6, 7)]),
+    "interleaved stream": (DEVICES.T.reshape(4, 1), [(0, 1, 4, 5), (2, 3, 6, 7)]),
 }
 
 
-def batches_of(order: np.ndarray):
+class Streamed:
+    """Examples without a length."""
+
+    def __init__(self, examples):
+        self.examples = examples
+
+    def __iter__(self):
+        return iter(self.examples)
+
+
+def batches_of(name: str):
     """(global arrays, ids collated by this process) of each training and each eval batch."""
+    order, _ = MESHES[name]
     devices = np.array(sorted(jax.devices(), key=lambda device: device.id))
     sharding = NamedSharding(Mesh(devices[order], ("data", "model")), P("data"))
     calls = []
@@ -36,9 +48,10 @@ def batches_of(order: np.ndarray):
         return {"x": np.stack(examples)}
 
     examples = [np.full(3, i, np.int32) for i in range(SIZE)]
+    source = Streamed(examples) if "stream" in name else examples
     settings = SimpleNamespace(seed=7, batch_size=BATCH, steps=STEPS)
     pipeline = SimpleNamespace(collate=collate, UNIT="rows", count=lambda batch: len(batch["x"]))
-    train = TrainBatches(examples, pipeline, settings, start=0, sharding=sharding)
+    train = TrainBatches(source, pipeline, settings, start=0, sharding=sharding)
     evaluate = eval_batches(examples, collate, batch_size=BATCH, sharding=sharding)
     arrays = [batch["x"] for batch in train]
     assert train.count == STEPS * BATCH
@@ -49,8 +62,8 @@ def batches_of(order: np.ndarray):
 
 def worker(port: str, process: str, folder: str) -> None:
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
-    for name, (order, _) in MESHES.items():
-        arrays, calls = batches_of(order)
+    for name in MESHES:
+        arrays, calls = batches_of(name)
         total = jax.jit(lambda arrays: [array.sum() for array in arrays])(arrays)
         found = {"total": np.array([int(each) for each in total]), "calls": np.array(calls)}
         for i, array in enumerate(arrays):
@@ -122,8 +135,8 @@ def test_what_two_processes_do_not_share_is_named_in_both(folder):
 
 @pytest.mark.parametrize("name", MESHES)
 def test_two_processes_hold_the_batches_of_one(found, name):
-    order, held = MESHES[name]
-    arrays, calls = batches_of(order)
+    _, held = MESHES[name]
+    arrays, calls = batches_of(name)
     reference = [np.asarray(array) for array in arrays]
     for process in range(2):
         saved = found(name, process)

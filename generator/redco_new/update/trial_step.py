@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -100,8 +101,8 @@ def find_examples(pipeline: Any, config: Any, rows: int, job: dict[str, Any]) ->
     try:
         with limit(job):
             data = pipeline.examples(config)[0]
-            count = len(data)
-            examples = [data[i % count] for i in range(rows if count else 0)]
+            some = [*islice(data, rows)]
+            examples = [some[i % len(some)] for i in range(rows if some else 0)]
     except BaseException as error:
         last = list(traceback.walk_tb(error.__traceback__))[-1][0].f_code.co_filename
         if isinstance(error, WRONG_CODE) and is_users(last, job["project"]):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -194,7 +195,7 @@ def _user_batch(package: ProjectPackage, like: Any, folder: Path) -> Any:
         with _time_limit(EXAMPLES_SECONDS), chdir(folder):
             data = package.config.PRESETS["tiny"].data
             config = replace(package.full_config, data=data)
-            batch = package.pipeline.collate([package.pipeline.examples(config)[0][0]])
+            batch = package.pipeline.collate([*islice(package.pipeline.examples(config)[0], 1)])
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), batch)
     except (Exception, SystemExit):  # what is wrong with it, the trial of the merged project says
         return None

@@ -1,0 +1,123 @@
+"""Examples that come one after the other: read by position, and resumed by it, or by the state of their iterator."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from redco_runtime.cli import print_once
+from redco_runtime.contracts import Example, Shuffled
+from redco_runtime.errors import UserError
+from redco_runtime.progress import PROGRESS
+
+# What reads and what sets where an iterator is: of datasets and PyTorch; of Grain.
+STATES = (("state_dict", "load_state_dict"), ("get_state", "set_state"))
+LOOK = 1000  # examples that are left out between two signs of life
+
+
+class Stream:
+    """The examples of an iterable, which each epoch begins anew, or of an iterator, which has one.
+
+    An epoch ends as the iterator does; batches go on over that. With `shuffle(seed, epoch)` or
+    `set_epoch(epoch)` the examples have an order for each.
+    step: the first batch. position: what `position` was before it, where that was saved.
+    """
+
+    def __init__(
+        self,
+        examples: Iterable[Example],
+        seed: int,
+        batch_size: int,
+        step: int = 0,
+        position: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._examples, self._seed, self._batch_size = examples, seed, batch_size
+        at = position or {"epoch": 0, "taken": step * batch_size, "state": None}
+        if self._begin(at["epoch"], at["state"]):
+            self._taken = at["taken"]
+        elif at["taken"]:
+            print_once(
+                "examples() in pipeline.py: its iterator has no state that is saved, so "
+                f"{at['taken']:,} examples are read again, and left out"
+            )
+            for number, _ in enumerate(self._next(at["taken"])):
+                if number % LOOK == 0:
+                    PROGRESS.at("the examples before this step")
+
+    def take(self) -> list[Example]:
+        """Return the next batch. Raises UserError where there are no more examples."""
+        return [*self._next(self._batch_size)]
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """Where it is, as JSON has it: the epoch, how many of it are taken, the state of its iterator."""
+        state = self._get() if self._get else None
+        try:
+            state = json.loads(json.dumps(state))
+        except TypeError:
+            state = None
+        return {"epoch": self._epoch, "taken": self._taken, "state": state}
+
+    def _begin(self, epoch: int, state: Any = None) -> bool:
+        """Begin an epoch; return whether it goes on from a state."""
+        self._epoch, self._taken = epoch, 0
+        if isinstance(self._examples, Shuffled):
+            self._examples.shuffle(self._seed, epoch)
+        elif hasattr(self._examples, "set_epoch"):
+            self._examples.set_epoch(epoch)
+        self._get, put = _ways(self._examples)
+        if put and state is not None:
+            put(state)
+        self._iterator = iter(self._examples)
+        if self._get is None:
+            self._get, put = _ways(self._iterator)
+            if put and state is not None:
+                put(state)
+        return put is not None and state is not None
+
+    def _next(self, count: int) -> Iterator[Example]:
+        while count:
+            for example in islice(self._iterator, count):
+                count -= 1
+                self._taken += 1
+                yield example
+            if count and self._iterator is self._examples:
+                size, steps = self._taken, self._taken // self._batch_size
+                raise UserError(
+                    f"examples() in pipeline.py: its iterator ends after {size} examples, {steps} steps of "
+                    f"{self._batch_size}: give --steps {steps}, or return an object whose __iter__ begins anew"
+                )
+            if count and not self._taken:
+                raise UserError("no training examples: see what examples() in pipeline.py returns")
+            if count:
+                self._begin(self._epoch + 1)
+
+
+def is_stream(examples: object) -> bool:
+    """Return whether examples have no length, or cannot be had by their number. Raises UserError."""
+    if hasattr(examples, "__len__") and hasattr(examples, "__getitem__"):
+        return False
+    if not isinstance(examples, Iterable):
+        kind = type(examples).__name__
+        raise UserError(
+            f"examples() in pipeline.py: it gives {kind} to train on: give what has __len__ and __getitem__, "
+            "or __iter__"
+        )
+    return True
+
+
+def check_held_out(examples: object) -> None:
+    """Raise UserError where held-out examples have no length: an evaluation counts each once."""
+    if is_stream(examples):
+        raise UserError(
+            f"examples() in pipeline.py: it gives {type(examples).__name__} of held-out examples: give a list, "
+            "or what has __len__ and __getitem__"
+        )
+
+
+def _ways(holder: object) -> tuple[Callable[[], Any] | None, Callable[[Any], None] | None]:
+    """Return what reads the state of an iterator, and what sets it."""
+    for get, put in STATES:
+        if hasattr(holder, get) and hasattr(holder, put):
+            return getattr(holder, get), getattr(holder, put)
+    return None, None

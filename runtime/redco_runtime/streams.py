@@ -32,15 +32,15 @@ class Stream:
         position: Mapping[str, Any] | None = None,
     ) -> None:
         self._examples, self._seed, self._batch_size = examples, seed, batch_size
-        at = position or {"epoch": 0, "taken": step * batch_size, "state": None}
+        at = position or {"epoch": 0, "done": step * batch_size, "state": None}
         if self._begin(at["epoch"], at["state"]):
-            self._taken = at["taken"]
-        elif at["taken"]:
+            self._done = at["done"]
+        elif at["done"]:
             print_once(
                 "examples() in pipeline.py: its iterator has no state that is saved, so "
                 f"{at['taken']:,} examples are read again, and left out"
             )
-            for number, _ in enumerate(self._next(at["taken"])):
+            for number, _ in enumerate(self._next(at["done"])):
                 if number % LOOK == 0:
                     PROGRESS.at("the examples before this step")
 
@@ -50,17 +50,17 @@ class Stream:
 
     @property
     def position(self) -> dict[str, Any]:
-        """Where it is, as JSON has it: the epoch, how many of it are taken, the state of its iterator."""
+        """Where it is, as JSON has it: the epoch, how many of it are done, the state of its iterator."""
         state = self._get() if self._get else None
         try:
             state = json.loads(json.dumps(state))
         except TypeError:
             state = None
-        return {"epoch": self._epoch, "taken": self._taken, "state": state}
+        return {"epoch": self._epoch, "done": self._done, "state": state}
 
     def _begin(self, epoch: int, state: Any = None) -> bool:
-        """Begin an epoch; return whether it goes on from a state."""
-        self._epoch, self._taken = epoch, 0
+        """Start an epoch; return whether it goes on from a state."""
+        self._epoch, self._done = epoch, 0
         if isinstance(self._examples, Shuffled):
             self._examples.shuffle(self._seed, epoch)
         elif hasattr(self._examples, "set_epoch"):
@@ -79,15 +79,15 @@ class Stream:
         while count:
             for example in islice(self._iterator, count):
                 count -= 1
-                self._taken += 1
+                self._done += 1
                 yield example
             if count and self._iterator is self._examples:
-                size, steps = self._taken, self._taken // self._batch_size
+                size, steps = self._done, self._done // self._batch_size
                 raise UserError(
                     f"examples() in pipeline.py: its iterator ends after {size} examples, {steps} steps of "
                     f"{self._batch_size}: give --steps {steps}, or return an object whose __iter__ begins anew"
                 )
-            if count and not self._taken:
+            if count and not self._done:
                 raise UserError("no training examples: see what examples() in pipeline.py returns")
             if count:
                 self._begin(self._epoch + 1)

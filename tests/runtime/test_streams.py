@@ -89,7 +89,7 @@ def test_batches_go_on_where_a_run_was_stopped(kind, stateful, capfd):
         assert batch == EXPECTED[step * BATCH : (step + 1) * BATCH]
         resumed = kind()
         assert Stream(resumed, 0, BATCH, step, position).take() == batch
-        before = 0 if stateful else position["taken"]
+        before = 0 if stateful else position["done"]
         assert resumed.read == BATCH + before
         said = f"saved, so {before} examples are read again, and left out" in capfd.readouterr().out
         assert said == bool(before)
@@ -104,7 +104,7 @@ def test_a_state_that_no_json_has_is_not_saved():
 
     stream = Stream(Arrays(), 0, BATCH)
     stream.take()
-    assert stream.position == {"epoch": 0, "taken": BATCH, "state": None}
+    assert stream.position == {"epoch": 0, "done": BATCH, "state": None}
 
 
 def test_an_order_of_its_own_is_that_of_seed_and_epoch():

@@ -12,6 +12,7 @@ from redco_new.merge.sides import warnings_of
 from redco_new.merge.source import Source, decode_source
 from redco_new.merge.style import has_own_width
 from redco_new.merge.verify import line_merge_faults
+from redco_new.merge.wrapped import merge_wrapped
 
 _FIRST_INDENT = re.compile(r":[ \t]*(?:#.*)?\r?\n([ \t]+)(?=\S)")
 
@@ -27,9 +28,9 @@ def merge_by_lines(
     if _first_indent(o) != _first_indent(t) or has_own_width(o, b):
         return None
     sides = _in_newline(b, o.newline), o.lines, _in_newline(t, o.newline)
-    lines = merge_like_git(*sides, key=_without_ending)
+    lines = _merge_lines(*sides)
     if lines is None:
-        lines = merge_statements(*sides)
+        lines = merge_wrapped(*sides, _merge_lines)
     if lines is None:
         return None
     if _code(lines) == _code(o.lines) and _code(b.lines) != _code(t.lines):
@@ -38,6 +39,11 @@ def merge_by_lines(
     if line_merge_faults(base, ours, theirs, content, owned):
         return None
     return MergeResult(content, [], warnings_of(b, o, t))
+
+
+def _merge_lines(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
+    lines = merge_like_git(base, ours, theirs, key=_without_ending)
+    return merge_statements(base, ours, theirs) if lines is None else lines
 
 
 def _in_newline(source: Source, newline: str) -> list[str]:

@@ -38,7 +38,7 @@ class Stream:
         elif at["done"]:
             print_once(
                 "examples() in pipeline.py: its iterator has no state that is saved, so "
-                f"{at['taken']:,} examples are read again, and left out"
+                f"{at['done']:,} examples are read again, and left out"
             )
             for number, _ in enumerate(self._next(at["done"])):
                 if number % LOOK == 0:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from redco_new.cli import change, look
+from redco_new.cli import change, fit, look
 from redco_new.cli.new import new_app
 from redco_new.errors import RedcoError
 
@@ -14,6 +14,7 @@ INTERRUPTED = 130  # as shells count SIGINT
 
 redco_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 redco_app.command("inspect")(look.inspect_model)
+redco_app.command("fit")(fit.fit)
 redco_app.command("models")(look.list_models)
 redco_app.command("recipes")(look.show_recipes)
 redco_app.command("update")(change.update)

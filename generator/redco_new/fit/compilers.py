@@ -19,13 +19,14 @@ TITLES = {"gpu": "XLA's compiler for GPUs", "tpu": "XLA's compiler for TPUs"}
 UNTUNED = "--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=0"
 
 
-def environment(platform: str) -> dict[str, str]:
+def environment(platform: str, installed: Iterable[str] | None = None) -> dict[str, str]:
     """Return the environment of a process that compiles for gpu or tpu.
 
+    installed: the folders of packages of this one; by default, Python's own.
     Raises RedcoError where the compiler is not installed, or does not go with the JAX at hand.
     """
     folder = Path(os.environ.get(FOLDER) or os.path.expanduser(DEFAULT_FOLDER))
-    places = [str(folder), *filter(None, sys.path)]
+    places = [str(folder), *filter(None, sys.path if installed is None else installed)]
     if not _has_compiler(platform, places):
         what = f"{TITLES[platform]} is not installed"
         raise RedcoError("--hardware", what, _how_to_install(platform))

@@ -15,16 +15,16 @@ from redco_new.compiled.instructions import Program
 from redco_new.compiled.products import attention_workspace
 from redco_new.compiled.roofline import Machine, bound
 from redco_new.fit.hardware import Hardware
+from redco_new.fit.links import link_seconds
 from redco_new.fit.reading import Reading, Sent
 from redco_new.fit.step import Step
 from redco_new.fit.target import Target
 
-# Of a link's peak, what NCCL's all-gathers reach on NVLink (nccl-tests on DGX H100: 360 of 450 GB/s).
-REACHED = 0.8
 # xla_gpu_memory_limit_slop_factor's default: XLA computes arrays again beyond this share of what the arguments leave.
 SLOP = 0.95
-# libtpu's sizes, as in "Used 78.50G of 30.75G hbm": binary units.
+# libtpu's sizes, as in "Used 78.50G of 30.75G hbm" or, of temporaries alone, "temporaries (881.71G) exceeds available HBM (15.75G)".
 USED = re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm")
+TEMPORARIES = re.compile(r"temporaries \(([\d.]+)([KMGT])\) exceeds[^(]*\(([\d.]+)([KMGT])\)")
 UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
 LEAST = 1024  # bytes below which a collective is not listed: losses, norms and other scalars
 
@@ -49,7 +49,7 @@ def read_step(step: Step, asked_for: Target, target: Target) -> Reading:
         "notes": notes_of(step, asked_for, target),
     }
     if step.refused:
-        return Reading(**reading | refusal(step.refused))
+        return Reading(**reading | refusal(step))
     return Reading(
         **reading | read_memory(step, hardware) | read_program(step, target, reading["length"])
     )
@@ -69,13 +69,19 @@ def notes_of(step: Step, asked_for: Target, target: Target) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def refusal(message: str) -> dict[str, Any]:
+def refusal(step: Step) -> dict[str, Any]:
     """Return the fields of a Reading that the compiler's refusal has, with its sizes where it says them."""
-    fields: dict[str, Any] = {"refused": message}
-    if match := USED.search(message):
-        fields["peak_bytes"] = int(float(match[1]) * UNITS[match[2]])
-        fields["limit_bytes"] = int(float(match[3]) * UNITS[match[4]])
-    return fields
+    fields: dict[str, Any] = {"refused": step.refused}
+    kinds = state_memory(step)
+    arguments = sum(size for kind, size in kinds.items() if kind != "gradients")
+    whole, part = USED.search(step.refused), TEMPORARIES.search(step.refused)
+    if match := whole or part:
+        size, limit = (int(float(match[i]) * UNITS[match[i + 1]]) for i in (1, 3))
+        fields |= {"peak_bytes": size if whole else size + arguments, "limit_bytes": limit}
+        fields["memory"] = kinds | {
+            "activations": max(0, fields["peak_bytes"] - arguments - kinds["gradients"])
+        }
+    return fields | {"argument_bytes": arguments}
 
 
 def state_memory(step: Step) -> dict[str, int]:
@@ -135,13 +141,32 @@ def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:
     for one in sent:
         axis = axes_between(one, step.mesh.shape)
         by_axis[axis] = by_axis.get(axis, 0.0) + seconds(one)
+    flops = float(cost.get("flops", 0.0))
     parts = {"products": cost["products"] + cost["attention"], "memory": cost["other"]}
+    if hardware.platform == "tpu":
+        parts = tpu_parts(step, target, flops)
     total = sum(parts.values()) + cost["exposed"]
     return {
-        "flops": float(cost.get("flops", 0.0)),
+        "flops": flops,
         "collectives": list_sent(sent, step.mesh.shape),
         "seconds": parts | by_axis | {"exposed": cost["exposed"]},
         "step_seconds": total,
+    }
+
+
+def tpu_parts(step: Step, target: Target, flops: float) -> dict[str, float]:
+    """Return the seconds of a TPU's products and memory: what its fused kernels read is not in their text.
+
+    Splash attention does not say its FLOPs: there are as many as the model has, at least. Every array
+    is written once and read once.
+    """
+    hardware, memory = target.hardware, step.memory
+    size = memory.argument_size_in_bytes + memory.output_size_in_bytes
+    size += 2 * memory.temp_size_in_bytes
+    least = max(flops, step.model_flops / target.devices)
+    return {
+        "products": least / hardware.flops["bfloat16"],
+        "memory": size / hardware.bandwidth,
     }
 
 
@@ -166,20 +191,3 @@ def list_sent(sent: Sequence[Collective], mesh: Mapping[str, int]) -> tuple[Sent
         for (kind, axis, source), (count, size) in sums.items()
     ]
     return tuple(sorted(every, key=lambda one: one.bytes, reverse=True))
-
-
-def link_seconds(one: Collective, hardware: Hardware, hosts: Sequence[int]) -> float:
-    """Return the seconds of a collective: over the links within hosts, and between them, the longer.
-
-    hosts: of each device of the mesh. On a TPU an axis is a ring of the torus, sent both ways round.
-    """
-    sent = one.sent(len(hosts))
-    near = sent / (hardware.link * REACHED)
-    if hardware.platform == "tpu":
-        return near / 2
-    group = [hosts[i] for i in one.group] or list(hosts)
-    if len({*group}) == 1:
-        return near
-    # A ring leaves a host once, by the network that all groups with devices there share.
-    groups = hosts.count(group[0]) / group.count(group[0])
-    return max(near, sent * groups / (hardware.host_link * REACHED))

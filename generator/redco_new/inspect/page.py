@@ -9,8 +9,9 @@ from pathlib import Path
 from redco_new.errors import RedcoError
 from redco_new.inspect.schema import Document
 
-MARK = '<meta name="generator" content="redco inspect">'  # in the first lines of each page
-HEAD = 500  # characters of a file that are searched for MARK, which begins within the first 100
+# In the first lines of each page.
+MARKS = tuple(f'<meta name="generator" content="redco {name}">' for name in ("inspect", "fit"))
+HEAD = 500  # characters of a file that are searched for MARKS, which begin within the first 100
 ANOTHER_FILE = "choose another FILE"
 
 
@@ -24,23 +25,31 @@ def check_page_target(target: Path) -> None:
     if not os.access(parent, os.W_OK | os.X_OK):
         raise RedcoError(where, f"the folder {parent} is read-only", ANOTHER_FILE)
     if os.path.lexists(target) and not _is_page(target):
-        raise RedcoError(where, "the file exists and is not a page of redco inspect", ANOTHER_FILE)
+        raise RedcoError(
+            where, "the file exists and is not a page of redco inspect or fit", ANOTHER_FILE
+        )
 
 
 def _is_page(path: Path) -> bool:
     """Return whether a file is a page that redco wrote."""
     try:
         with open(path, encoding="utf-8") as file:
-            return MARK in file.read(HEAD)
+            head = file.read(HEAD)
+            return any(mark in head for mark in MARKS)
     except (OSError, UnicodeError):
         return False
 
 
 def write_page(target: Path, doc: Document) -> None:
     """Write the page of a document to `target`, whole or not at all. Raises RedcoError."""
+    write_text(target, render_page(doc))
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write a page to `target`, whole or not at all. Raises RedcoError."""
     staging = target.with_name(f".{target.name}.redco-{secrets.token_hex(4)}")
     try:
-        staging.write_text(render_page(doc), encoding="utf-8")
+        staging.write_text(text, encoding="utf-8")
         os.replace(staging, target)
     except OSError as error:
         what = f"cannot be written: {error.strerror}"

@@ -1,0 +1,122 @@
+"""The command `redco fit`: whether a project's step fits a machine that is not here."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from redco_new.cli import options
+from redco_new.cli.progress import status
+from redco_new.errors import RedcoError
+from redco_new.inspect import page
+from redco_new.request import Request
+from redco_new.request.mesh import parse_mesh
+
+if TYPE_CHECKING:
+    from redco_new.fit.reading import Reading
+
+NO_FIT = 1  # the exit code of a step that does not fit
+OF_A_MODEL = ("size", "recipe", "config", "example", "dtype", "zero", "sequence_parallel")
+
+
+def fit(
+    folder: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="The project; by default, the one here.")
+    ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[:SHAPE]", help="Such as h100:8, a100-80g:4x8, v5p:2x2x4."),
+    ] = None,
+    model: options.Model = None,
+    shards: options.Shards = None,
+    mesh: options.Mesh = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="B", min=1, help="Examples of a step, over all devices.")
+    ] = None,
+    seq: Annotated[int | None, typer.Option(metavar="S", min=1, help="Tokens of each.")] = None,
+    size: options.Size = None,
+    recipe: options.Recipe = None,
+    config: options.Config = None,
+    example: options.Example = None,
+    dtype: options.Dtype = None,
+    zero: options.Zero = None,
+    sequence_parallel: options.SequenceParallel = None,
+    as_json: options.AsJson = False,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a page that draws memory and time.")
+    ] = None,
+    list_hardware: Annotated[
+        bool, typer.Option("--list", help="List the hardware, and do nothing else.")
+    ] = False,
+) -> int:
+    """Compile the train step of a project, or of MODEL, for HARDWARE, and tell whether it fits.
+
+    Needs no such device: XLA's own compilers say what the step needs of each device's memory, what
+    devices send each other, and how much it computes; your model and your loss as you edited them.
+    Of your data, one example is read. Writes nothing but FILE, if it is given.
+
+    \b
+    Examples:
+      redco fit --hardware h100:8
+      redco fit my-project --hardware v5p:4x4x4 --mesh fsdp=16,model=4 --batch 64
+      redco fit --model llama --size 3.1-8b --hardware a100-80g:8 --mesh fsdp=8 --seq 4096
+      redco fit --list
+
+    Exit codes: 0 it fits; 1 it does not; 2 bad input, or no compiler.
+    """
+    from redco_new.fit import report
+
+    if list_hardware:
+        report.print_hardware()
+        return 0
+    if hardware is None:
+        raise RedcoError("command line", "Missing option '--hardware'", "redco fit --list has them")
+    if folder and model:
+        raise RedcoError("--model", f"is given beside the project {folder}", "give one of them")
+    values = locals()
+    settings = {name: values[name] for name in OF_A_MODEL if values[name] is not None}
+    if settings and not model:
+        flag = f"--{next(iter(settings)).replace('_', '-')}"
+        raise RedcoError(flag, "is for --model; a project is compiled as it is", "leave it out")
+    target = None if html is None else Path(html)
+    if target:
+        page.check_page_target(target)
+    axes = parse_mesh(shards, mesh) if shards or mesh else {}
+    title = model or folder or "."
+    with status() as progress, ExitStack() as stack:
+        where = Path(folder or ".")
+        if model:
+            request = Request.from_flags("fitted", model, shards=shards, mesh=mesh, **settings)
+            where = temporary_project(request, stack, progress)
+        reading = compile_for(where, hardware, axes, batch, seq, progress)
+    report.report_reading(title, reading, as_json=as_json, html=target)
+    return 0 if reading.fits else NO_FIT
+
+
+def temporary_project(request: Request, stack: ExitStack, progress: Callable[[str], None]) -> Path:
+    """Return a project of a request, in a folder that goes with `stack`."""
+    from redco_new.project.create import create_project
+    from redco_new.update.sandbox import temporary_folder
+
+    return create_project(request, stack.enter_context(temporary_folder()), progress=progress)
+
+
+def compile_for(
+    folder: Path,
+    hardware: str,
+    mesh: Mapping[str, int],
+    batch: int | None,
+    seq: int | None,
+    progress: Callable[[str], None],
+) -> "Reading":
+    """Return what the compiler of HARDWARE says of a project's step. Raises RedcoError."""
+    from redco_new.fit.compiling import compile_step
+    from redco_new.fit.reading import Job
+    from redco_new.fit.target import parse_target
+
+    target = parse_target(hardware)
+    if not folder.is_dir():
+        raise RedcoError(str(folder), "no such folder", "give that of a project, or --model")
+    return compile_step(folder, target, Job(mesh, batch, seq), progress)

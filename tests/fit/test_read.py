@@ -1,0 +1,113 @@
+"""How a compiled step becomes a Reading: axes, links, refusals, configurations, meshes."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+
+from redco_new.compiled.hlo import Collective
+from redco_new.errors import RedcoError
+from redco_new.fit.hardware import HARDWARE
+from redco_new.fit.links import REACHED, link_seconds
+from redco_new.fit.read import TEMPORARIES, USED, axes_between
+from redco_new.fit.reading import Job
+from redco_new.fit.step import abstract_batch, configure, lay_mesh
+
+MESH = {"data": 2, "fsdp": 1, "model": 4}
+
+
+@pytest.mark.parametrize(
+    ("group", "axis"),
+    [((0, 1, 2, 3), "model"), ((0, 4), "data"), ((), "data+model"), ((0, 5), "data+model")],
+)
+def test_a_collective_is_over_the_axes_along_which_its_devices_differ(group, axis):
+    assert axes_between(Collective("all-reduce", 8, group=group), MESH) == axis
+
+
+def test_a_collective_within_a_host_goes_by_its_link_and_one_between_hosts_by_the_network():
+    h100, hosts = HARDWARE["h100"], [0] * 4 + [1] * 4
+    within = Collective("all-gather", 10**9, group=(0, 1, 2, 3))
+    assert link_seconds(within, h100, hosts) == pytest.approx(0.75e9 / (450e9 * REACHED))
+    # Four groups of one device in each host share its 400 GB/s.
+    between = Collective("all-gather", 10**9, group=(0, 4))
+    assert link_seconds(between, h100, hosts) == pytest.approx(4 * 0.5e9 / (400e9 * REACHED))
+    everybody = Collective("all-gather", 10**9)
+    assert link_seconds(everybody, h100, hosts) == pytest.approx(0.875e9 / (400e9 * REACHED))
+
+
+def test_the_sizes_of_a_refusal_are_read_in_both_ways_that_libtpu_says_them():
+    assert USED.search("Used 78.50G of 30.75G hbm. Exceeded")[1] == "78.50"
+    text = "required for HLO temporaries (881.71G) exceeds available HBM (15.75G)."
+    assert TEMPORARIES.search(text).groups() == ("881.71", "G", "15.75", "G")
+
+
+@dataclass(frozen=True)
+class Data:
+    tokenizer: str = "big"
+    sequence_length: int = 2048
+    target_length: int = 512
+
+
+@dataclass(frozen=True)
+class Model:
+    max_positions: int = 4096
+    remat: str = "fit"
+
+
+@dataclass(frozen=True)
+class Train:
+    batch_size: int = 64
+    micro_batches: int = 1
+
+
+@dataclass(frozen=True)
+class Config:
+    data: Data = field(default_factory=Data)
+    model: Model = field(default_factory=Model)
+    train: Train = field(default_factory=Train)
+
+
+PRESETS = {"full": Config(), "tiny": Config(data=Data("bytes", 128, 32))}
+
+
+def test_a_job_changes_the_preset_full_and_reads_the_data_of_tiny():
+    config = configure(PRESETS, Job(batch=8, length=1024, settings={"remat": "some"}))
+    assert config.data == Data("bytes", 1024, 256)
+    assert (config.train.batch_size, config.model.remat) == (8, "some")
+    assert configure(PRESETS, Job()).data == Data("bytes", 2048, 512)
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        (Job(length=8192), "8192 tokens are more than the model's max_positions, 4096"),
+        (Job(settings={"remats": 1}), "config.py has no remats"),
+    ],
+)
+def test_a_job_that_the_configuration_cannot_take_is_named(job, says):
+    with pytest.raises(RedcoError, match=says):
+        configure(PRESETS, job)
+
+
+def test_a_mesh_must_make_up_the_devices():
+    devices, axes = np.array(jax.devices()[:1] * 6), {"data": -1, "fsdp": 1, "model": 1}
+    for wanted, says in (
+        ({"fsdp": 4}, "data=1,fsdp=4,model=1 does not make up the 6 devices"),
+        ({"expert": 2}, "the project has no axis expert"),
+    ):
+        with pytest.raises(RedcoError, match=says):
+            lay_mesh(axes, devices, wanted, HARDWARE["h100"])
+
+
+def test_a_batch_is_one_example_for_all_rows_and_must_divide():
+    place = jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)), jax.sharding.PartitionSpec("x"))
+    pipeline = SimpleNamespace(
+        examples=lambda config: ([{"x": np.zeros(3)}], []),
+        collate=lambda some: {"x": np.stack([one["x"] for one in some])},
+    )
+    assert abstract_batch(pipeline, Config(), place)["x"].shape == (64, 3)
+    odd = Config(train=Train(batch_size=9, micro_batches=2))
+    with pytest.raises(RedcoError, match="9 examples do not divide"):
+        abstract_batch(pipeline, odd, place)

@@ -119,7 +119,7 @@ class Ordered(Protocol):
 class Shuffled(Protocol):
     """Examples without a length, whose order is their own in each epoch."""
 
-    def shuffle(self, seed: int, epoch: int, /) -> None:
+    def begin_epoch(self, seed: int, epoch: int, /) -> None:
         """Make the next iterator that of an epoch."""
 
 

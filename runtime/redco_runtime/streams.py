@@ -18,7 +18,7 @@ LOOK = 1000  # examples that are left out between two signs of life
 class Stream:
     """The examples of an iterable, which each epoch begins anew, or of an iterator, which has one.
 
-    An epoch ends as the iterator does; batches go on over that. With `shuffle(seed, epoch)` or
+    An epoch ends as the iterator does; batches go on over that. With `begin_epoch(seed, epoch)` or
     `set_epoch(epoch)` the examples have an order for each.
     step: the first batch. position: what `position` was before it, where that was saved.
     """
@@ -62,7 +62,7 @@ class Stream:
         """Start an epoch; return whether it goes on from a state."""
         self._epoch, self._done = epoch, 0
         if isinstance(self._examples, Shuffled):
-            self._examples.shuffle(self._seed, epoch)
+            self._examples.begin_epoch(self._seed, epoch)
         elif hasattr(self._examples, "set_epoch"):
             self._examples.set_epoch(epoch)
         self._get, put = _ways(self._examples)

@@ -94,7 +94,7 @@ def examples(tmp_path):
         (tmp_path / name).write_text(text)
         fields = {"data": (str(tmp_path / name),), "held_out_data": (), "held_out": 0.5}
         fields |= {"packing": "on", "skip_bad_rows": 0, "sequence_length": 64}
-        fields |= {"token_folder": str(tmp_path / "tokens")}
+        fields |= {"token_folder": str(tmp_path / "tokens"), "streaming": False}
         settings = SimpleNamespace(**fields | changes)
         return chat_examples(settings, ChatEncoder(load_tokenizer("bytes"), sft.TEMPLATE), 384)
 

@@ -109,7 +109,7 @@ def test_a_state_that_no_json_has_is_not_saved():
 
 def test_an_order_of_its_own_is_that_of_seed_and_epoch():
     class Ordered(Plain):
-        def shuffle(self, seed, epoch):
+        def begin_epoch(self, seed, epoch):
             self.epoch = seed + epoch
 
     stream = Stream(Ordered(), 7, SIZE)

@@ -8,6 +8,7 @@
    shards, made by all cores (worker.py), once, whichever process comes first, going on where one was killed.
 5. rows.py: a folder -> rows, read through memory maps. mixture.py: rows of several sources in the
    order of a run, a function of (seed, place). examples.py: all of it, for a pipeline.
+6. streaming.py: rows of sources as they are read, a window at a time, with no folder.
 
 The folder's name is a digest of the content of the files, of the tokenizer, and of the settings.
 """

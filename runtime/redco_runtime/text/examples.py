@@ -1,6 +1,6 @@
 """What `examples` of a pipeline returns, of the sources that `--data` names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from redco_runtime.contracts import Example
@@ -11,11 +11,19 @@ from redco_runtime.text.encoder import make_encoder
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.rows import Rows, open_rows
 from redco_runtime.text.sources import RowSettings, Source, announce, parse_sources
+from redco_runtime.text.streaming import StreamMixture, TokenStream
 from redco_runtime.text.texts import TextMaker
 
 
-class TextSettings(RowSettings, Protocol):
-    """What the section `data` has besides, where it is of texts."""
+class StreamSettings(RowSettings, Protocol):
+    """What the section `data` has besides, where sources can be read as they come."""
+
+    @property
+    def streaming(self) -> bool: ...
+
+
+class TextSettings(StreamSettings, Protocol):
+    """What it has besides, where it is of texts."""
 
     @property
     def text_field(self) -> str: ...
@@ -23,23 +31,52 @@ class TextSettings(RowSettings, Protocol):
 
 def text_examples(
     settings: TextSettings, tokenizer: Any, vocabulary: int
-) -> tuple[Sequence[Example], Sequence[Example]]:
-    """Return the training rows of the texts of `--data` and the held-out ones, as `read_examples`.
+) -> tuple[Iterable[Example], Sequence[Example]]:
+    """Return the training rows of the texts of `--data` and the held-out ones, as `read_or_stream`.
 
     Where each has a row of its own it has no "segments": code that knows none fails, and learns nothing
     across texts.
     """
     maker = TextMaker(make_encoder(tokenizer), settings.text_field)
-    return read_examples(settings, maker, vocabulary)
+    return read_or_stream(settings, maker, vocabulary)
+
+
+def read_or_stream(
+    settings: StreamSettings, maker: Maker, vocabulary: int
+) -> tuple[Iterable[Example], Sequence[Example]]:
+    """Return the training rows of `--data` and the held-out ones, as `read_examples`.
+
+    With `--streaming` the former are made as the sources are read, and a share is that of their first window.
+    """
+    if not settings.streaming:
+        return read_examples(settings, maker, vocabulary)
+    sources = parse_sources("--data", settings.data)
+    share = 0.0 if settings.held_out_data else settings.held_out
+    weights = [source.weight for source in sources if source.weight is not None]
+    groups = [[source] for source in sources] if weights else [sources]
+    streams = [TokenStream(group, settings, maker, vocabulary, share) for group in groups]
+    train = StreamMixture(streams, weights) if weights else streams[0]
+    if settings.held_out_data:
+        _, held_out = read_examples(settings, maker, vocabulary, train=False)
+        return train, held_out
+    first = [next(stream.windows(), None) for stream in streams]
+    for group, window in zip(groups, first, strict=True):
+        names = ", ".join(source.name for source in group)
+        if window is None or not len(window.rows):
+            raise UserError(f"--data: {names} has no {maker.noun} to train on: it is empty")
+        announce(
+            f"data: {names}: read as it comes, {len(window.rows.held_out())} of its first rows held out"
+        )
+    return train, Mixture([window.rows.held_out() for window in first if window])
 
 
 def read_examples(
-    settings: RowSettings, maker: Maker, vocabulary: int
+    settings: RowSettings, maker: Maker, vocabulary: int, train: bool = True
 ) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the training rows of `--data` and the held-out ones, tokenized now if they never were.
 
     Rows are as of `Rows`. Raises UserError, which names files and lines.
-    maker: of documents. vocabulary: ids that the model has.
+    maker: of documents. vocabulary: ids that the model has. train: whether the former are wanted.
     """
     if not 0 <= settings.held_out < 1:
         raise UserError(f"--held-out: {settings.held_out} is no share: give one from 0 to below 1")
@@ -51,10 +88,10 @@ def read_examples(
             announce(f"data: {source.name}: {rows}")
         return parts
 
-    sources = parse_sources("--data", settings.data)
-    train = read(sources, 0.0 if settings.held_out_data else settings.held_out)
+    sources = parse_sources("--data", settings.data if train else ())
+    rows = read(sources, 0.0 if settings.held_out_data else settings.held_out)
     if settings.held_out_data:
         held_out = read(parse_sources("--held-out-data", settings.held_out_data), 0.0)
     else:
-        held_out = [rows.held_out() for rows in train]
-    return Mixture(train, [source.weight for source in sources]), Mixture(held_out)
+        held_out = [one.held_out() for one in rows]
+    return Mixture(rows, [source.weight for source in sources]), Mixture(held_out)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -23,7 +23,7 @@ class Format:
     content: a digest, of what is no file.
     """
 
-    split: Callable[[str], list[Part]]
+    split: Callable[[str], Iterable[Part]]
     rows: Callable[[Part, str], Rows]
     where: Callable[[str, int], str] = lambda file, at: f"{file}, row {at + 1}"
     content: Callable[[str], str] = str
@@ -31,8 +31,8 @@ class Format:
 
 def format_of(file: str) -> str:
     """Return the name of a file's format, by its name: what has no other is text."""
-    if file.startswith("hf:"):
-        return "hf"
+    if file.startswith(("hf:", "stream:")):
+        return file.partition(":")[0]
     return SUFFIXES.get(os.path.splitext(file)[1].lower(), "text")
 
 
@@ -120,6 +120,7 @@ FORMATS = {
     "parquet": Format(tables.split_parquet, tables.rows_parquet),
     "arrow": Format(tables.split_arrow, tables.rows_arrow),
     "hf": Format(tables.split_hf, tables.rows_hf, content=tables.fingerprint),
+    "stream": Format(tables.split_stream, tables.rows_stream),
 }
 SUFFIXES = {
     ".jsonl": "json",

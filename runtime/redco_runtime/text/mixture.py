@@ -28,8 +28,9 @@ class Mixture(Sequence[Arrays]):
         self.parts = parts
         self._ends = np.cumsum([len(part) for part in parts])
         shares = [weight for weight in weights if weight is not None]
-        self._quotas = _quotas(shares)  # rows of a block, by source; none without weights
-        self._ends_in_block = np.cumsum(self._quotas)
+        self._ends_in_block = block_ends(shares)
+        # Rows of a block, by source; none without weights.
+        self._quotas = np.diff(self._ends_in_block, prepend=0)
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -69,6 +70,17 @@ class Mixture(Sequence[Arrays]):
             rows = _epochs(seed, int(number) + 2, len(self.parts[number]), places[now])
             indices[now] = rows + self._ends[number] - len(self.parts[number])
         return indices
+
+
+def source_at(ends: np.ndarray, seed: int, place: int) -> int:
+    """Return the number of the source that the row at a place of a run is of. ends: as of `block_ends`."""
+    block, slot = divmod(place, BLOCK)
+    return int(np.searchsorted(ends, _shuffled_block(seed, block)[slot], "right"))
+
+
+def block_ends(weights: Sequence[float]) -> np.ndarray:
+    """Return where the rows of each source end in a block, were it not shuffled. Raises UserError."""
+    return np.cumsum(_quotas(weights))
 
 
 @lru_cache(maxsize=2)

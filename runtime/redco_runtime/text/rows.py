@@ -69,6 +69,11 @@ class Rows(Sequence[Arrays]):
         """Return those that are held out of the same shards."""
         return Rows(self._index, self._load, held_out=True)
 
+    @property
+    def highest(self) -> int:
+        """The highest id."""
+        return int(self._index["highest"])
+
     def __len__(self) -> int:
         return int(self._ends[-1])
 
@@ -129,6 +134,7 @@ def pack(
     index = {
         "sequence_length": size,
         "packed": packed,
+        "highest": contents.highest,
         "rows": [layout.train],
         "held_out": [held_out],
     }

@@ -63,10 +63,11 @@ class Source:
             room -= part.size
         return shards
 
-    def parts(self) -> Iterator[Part]:
-        """Yield its parts, in order. Raises UserError."""
+    def parts(self, streaming: bool = False) -> Iterator[Part]:
+        """Yield its parts, in order. Raises UserError. streaming: of a data set, which is read as it comes."""
         for file in self.files:
-            yield from FORMATS[format_of(file)].split(file)
+            name = f"stream:{file}" if streaming and file.startswith("hf:") else file
+            yield from FORMATS[format_of(name)].split(name)
 
     def digest(self, folder: Path) -> str:
         """Return a digest of its content; `folder` remembers those of files that do not change."""

@@ -2,13 +2,19 @@
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count, islice
 from typing import Any
 
 from redco_runtime.errors import UserError, few
 from redco_runtime.text.parts import RANGE, Part, Row, Rows
 
 ROWS = 1024  # of a table at a time
+_READING = (
+    threading.local()
+)  # name of a data set that is read as it comes -> (place, its rows from there on)
+_SIZES: dict[str, int] = {}  # rows of those that were read to their end
 
 
 def split_parquet(path: str) -> list[Part]:
@@ -55,18 +61,18 @@ def _arrow_batches(path: str) -> tuple[Any, Iterator[Any]]:
         return arrow.ipc.open_file(source) if footed else arrow.ipc.open_stream(source)
 
     reader = _opened(path, open_arrow)
-    count = getattr(reader, "num_record_batches", None)
-    batches = iter(reader) if count is None else map(reader.get_batch, range(count))
+    number = getattr(reader, "num_record_batches", None)
+    batches = iter(reader) if number is None else map(reader.get_batch, range(number))
     return reader.schema, batches
 
 
 def split_hf(name: str) -> list[Part]:
     """Return parts of the rows of a data set."""
-    count, size = len(_dataset(name)), _dataset(name).dataset_size or 0
-    bytes_per_row = max(1, size // max(1, count)) if size else 4096
+    length, size = len(_dataset(name)), _dataset(name).dataset_size or 0
+    bytes_per_row = max(1, size // max(1, length)) if size else 4096
     rows = max(1, RANGE // bytes_per_row)
-    starts = range(0, count, rows)
-    return [Part(name, i, min(i + rows, count), rows * bytes_per_row) for i in starts]
+    starts = range(0, length, rows)
+    return [Part(name, i, min(i + rows, length), rows * bytes_per_row) for i in starts]
 
 
 def rows_hf(part: Part, column: str) -> Rows:
@@ -82,8 +88,31 @@ def fingerprint(name: str) -> str:
     return str(_dataset(name)._fingerprint)
 
 
+def split_stream(name: str) -> Iterator[Part]:
+    """Yield parts of the rows of a data set, whose length nobody knows, until it is read."""
+    for start in count(0, ROWS):
+        if start >= _SIZES.get(name, start + 1):
+            return
+        yield Part(name, start, start + ROWS, RANGE)
+
+
+def rows_stream(part: Part, _: str) -> Rows:
+    """Yield the rows of a part of a data set that is read as it comes: opened anew where another came before."""
+    place, rows = getattr(_READING, part.file, (-1, iter(())))
+    if place != part.start:
+        whole = _dataset(part.file.removeprefix("stream:"), streaming=True)
+        rows = iter(_opened(part.file, lambda: whole.skip(part.start)))
+    setattr(_READING, part.file, (-1, rows))
+    number = part.start
+    for number, row in enumerate(islice(rows, ROWS), part.start + 1):
+        yield Row(row, number - 1)
+    if number < part.stop:
+        _SIZES[part.file] = number
+    setattr(_READING, part.file, (number, rows))
+
+
 @functools.lru_cache(maxsize=4)
-def _dataset(name: str) -> Any:
+def _dataset(name: str, streaming: bool = False) -> Any:
     """Return a data set by hf:NAME[:SPLIT], NAME a folder or an id of the hub; "train" by default."""
     datasets = _load("datasets", name)
     path, _, split = name.removeprefix("hf:").partition(":")
@@ -91,11 +120,12 @@ def _dataset(name: str) -> Any:
 
     def load() -> Any:
         if not saved:
-            return datasets.load_dataset(path, split=split or "train")
+            return datasets.load_dataset(path, split=split or "train", streaming=streaming)
         whole = datasets.load_from_disk(path)
         if split and not isinstance(whole, dict):
             raise ValueError(f"it is one data set, without the split {split!r}")
-        return whole[split or "train"] if isinstance(whole, dict) else whole
+        table = whole[split or "train"] if isinstance(whole, dict) else whole
+        return table.to_iterable_dataset() if streaming else table
 
     return _opened(name, load)
 

@@ -78,6 +78,7 @@ def main() -> None:
             text_field="text",
             packing="on",
             skip_bad_rows=0,
+            streaming=False,
             token_folder=f"{folder}/tokens",
             sequence_length=LENGTH,
         )

@@ -10,7 +10,7 @@ COMPILERS := .compilers/.installed
 CLASSES := .classes/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-all test-classes test-cluster golden golden-check collectives perf recipes kills faults bench fmt lint
+.PHONY: help venv compilers demo test test-all test-classes test-cluster golden golden-check collectives perf table1 recipes kills faults bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ faults: $(INSTALLED)  ## rewrite the table of what a run does under each fault: 
 
 perf: $(COMPILERS)  ## rewrite the table of how near compiled steps are to the machine's limit: ten minutes
 	PYTHONPATH=tests $(BIN)/python -m compiled.performance
+
+table1: $(COMPILERS)  ## rewrite the table of the Redco paper's models on its machines, as redco fit compiles them: half an hour
+	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests $(BIN)/python -m compiled.table1
 
 # Apart from the environment, and before it on the path: transformers 4.57 has Flax classes, 5 has none.
 $(CLASSES): tests/classes/requirements.txt $(INSTALLED)

@@ -30,6 +30,9 @@ from redco_runtime.state import TrainState
 # What XLA:TPU says where a program does not fit, as in "temporaries (22.01G) exceeds": binary units.
 TEMPORARY = re.compile(r"temporaries \(([\d.]+)([KMGT])\)")
 GPU_SHARE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+ELSEWHERE = (
+    "redco fit --hardware NAME:DEVICES says what fits, there or elsewhere, before a run does"
+)
 UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
 
 
@@ -92,7 +95,7 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
                 f"{GPU_SHARE}=.92 before the command: JAX has three quarters of a GPU without"
             )
         todo = "\n  ".join(
-            ["Try one of these, or several; alone, it would then need about:", *tries]
+            ["Try one of these, or several; alone, it would then need about:", *tries, ELSEWHERE]
         )
         kind = f"{device.device_kind} ({mesh.size} in the mesh)"
         return listed(f"out of memory on {kind}", lines, todo)

@@ -17,7 +17,7 @@ from typing import Any
 
 from redco_new.compiled.hlo import collectives
 from redco_new.compiled.instructions import shapes
-from compiled.targets import DEVICES, devices_of
+from compiled.targets import DEVICES, target_of
 from compiled.train_step import compile_train
 
 S, ROWS = 1024, 8
@@ -51,7 +51,7 @@ def main() -> None:
         if way == "formula":
             attention.KERNELS = {}
         axes = {"fsdp": 2, "model": 2}
-        step = compile_train(Path(folder), devices_of(target), axes, ROWS, S, SIZES)
+        step = compile_train(Path(folder), target_of(target), axes, ROWS, S, SIZES)
         print(json.dumps(describe(step.text, DEVICES)), flush=True)
 
 

@@ -19,13 +19,13 @@ from redco_new.compiled.hlo import collectives
 from compiled.performance import Row
 from redco_new.compiled.products import seen
 from redco_new.compiled.roofline import H100, bound
-from compiled.targets import devices_of
+from compiled.targets import target_of
 from compiled.train_step import Compiled, compile_train
 
 
 def compile_row(row: Row, folder: Path, length: int) -> Compiled:
     """Compile the step of a row with texts of `length` tokens."""
-    devices = devices_of(row.target, prod(row.mesh.values()))
+    devices = target_of(row.target, prod(row.mesh.values()))
     sizes = {"remat": row.remat} if row.remat else {}
     return compile_train(folder, devices, row.mesh, row.rows, length, sizes)
 
@@ -60,11 +60,11 @@ def model_flops(step: Compiled, row: Row) -> float:
     """Return the model FLOPs of a step over all devices; of experts, those that a token is sent to."""
     c, tokens = step.model, row.rows * row.length
     chosen = getattr(c, "experts_per_token", 1) / getattr(c, "num_experts", 1)
-    matrices = 0.0
+    matrices, untied = 0.0, any("head" in path.split("/") for path in step.params)
     for path, leaf in jax.tree.leaves_with_path(step.params):
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         expert = len(leaf.shape) == 4  # L E D F
-        looked_up = name.endswith("embedding") and "head" in step.params
+        looked_up = name.endswith("embedding") and untied
         matrices += 0 if looked_up else leaf.size * (chosen if expert else 1)
     window = min(getattr(c, "window", row.length), row.length)
     every = getattr(c, "global_every", 0)  # of Gemma's layers, one in so many attends to all

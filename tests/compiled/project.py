@@ -16,11 +16,9 @@ from math import prod
 from typing import Any
 
 import jax
-import numpy as np
 from redco_new.compiled.hlo import Collective, collectives
 from compiled.program import LEAST
-from compiled.targets import H100
-from jax.experimental import topologies
+from compiled.targets import devices_of
 from jax.sharding import AxisType, Mesh
 
 ROWS = 8
@@ -32,12 +30,9 @@ def sent(package: str) -> list[Collective]:
         import_module(f"{package}.{name}") for name in ("config", "pipeline", "sharding", "steps")
     )
     axes = {axis: max(size, 1) for axis, size in sharding.AXES.items()}
-    shape = "x".join(map(str, (1, 1, prod(axes.values()))))
-    devices = topologies.get_topology_desc(
-        "h100", "cuda", topology=shape, target_config=H100
-    ).devices
+    devices = devices_of("h100", prod(axes.values()))
     mesh = Mesh(
-        np.array(devices).reshape(tuple(axes.values())),
+        devices.reshape(tuple(axes.values())),
         tuple(axes),
         axis_types=(AxisType.Auto,) * len(axes),
     )

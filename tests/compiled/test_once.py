@@ -19,7 +19,7 @@ from pathlib import Path
 from redco_new.compiled.hlo import collectives
 from compiled.kernels import SIZES
 from compiled.program import LEAST
-from compiled.targets import DEVICES, devices_of
+from compiled.targets import DEVICES, target_of
 from compiled.train_step import compile_train
 
 folder = Path(sys.argv[1])
@@ -28,7 +28,7 @@ ROWS, S = 16, 256
 losses = importlib.import_module("redco_runtime.losses")
 losses.CHUNK_BYTES = ROWS * S * SIZES["vocab_size"] * 4 // DEVICES // 4
 for axes, micro_batches in (({"fsdp": 4}, 1), ({"data": 4}, 4)):
-    step = compile_train(folder, devices_of("h100"), axes, ROWS, S, SIZES, micro_batches)
+    step = compile_train(folder, target_of("h100"), axes, ROWS, S, SIZES, micro_batches)
     sent = [one for one in collectives(step.text, DEVICES) if one.bytes >= LEAST]
     print(json.dumps([[one.kind, one.runs, one.bytes] for one in sent]), flush=True)
 """

@@ -36,6 +36,7 @@ def explained(fault, tmp_path, **settings):
 def test_what_xla_cannot_allocate_is_explained(tmp_path):
     message = explained(lambda: jnp.ones((2**40,)).block_until_ready(), tmp_path)
     assert message.startswith("out of memory on cpu (4 in the mesh)\n")
+    assert "redco fit --hardware NAME:DEVICES" in message.splitlines()[-1]
     flags = re.findall(r"^  (--\S+ \S+)", message, re.MULTILINE)
     # 12 rows on each device: halves of them where nothing says how many would fit.
     assert flags == ["--batch-size 12", "--micro-batches 2", "--mesh data=1,fsdp=2,model=2"]

@@ -17,7 +17,7 @@ import numpy as np
 from redco_new.errors import RedcoError
 from redco_new.fit.read import read_step
 from redco_new.fit.reading import Job
-from redco_new.fit.step import compile_train
+from redco_new.fit.step import compile_train_step
 from redco_new.fit.target import Target, parse_target
 from redco_new.fit.topology import devices_of
 from redco_new.update.trial_step import in_one_line, locate_fault
@@ -46,7 +46,7 @@ def run_job(
     folder = Path(task["folder"])
     tell(out, progress=f"compiling the step for {target.name}")
     try:
-        step = compile_train(folder, task["package"], target.hardware, np.array(devices), job)
+        step = compile_train_step(folder, task["package"], target.hardware, np.array(devices), job)
         tell(out, reading=read_step(step, asked_for, target).to_dict())
     except RedcoError as error:
         tell(out, error={"where": error.where, "what": error.what, "todo": error.todo})

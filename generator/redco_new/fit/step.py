@@ -53,7 +53,7 @@ class Step:
     seconds: float = 0.0
 
 
-def compile_train(
+def compile_train_step(
     folder: Path, package: str, hardware: Hardware, devices: np.ndarray, job: Job
 ) -> Step:
     """Compile the step of the preset full of a project, as `job` wants it, for `devices`.

@@ -1,0 +1,76 @@
+"""A project's own step, compiled for machines that are not here."""
+
+import os
+
+import pytest
+from compiled.targets import folder
+
+from redco_new.errors import RedcoError
+from redco_new.fit.compilers import FOLDER
+from redco_new.fit.compiling import compile_step, compile_steps
+from redco_new.fit.reading import Job
+from redco_new.fit.target import parse_target
+from redco_new.project.create import create_project
+from redco_new.request import Request
+
+pytestmark = pytest.mark.slow  # the compilers of GPU and TPU
+
+SMALL = {"num_layers": 2}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    request = Request.from_flags("words", "gpt2", mesh="fsdp=2")
+    return create_project(request, tmp_path_factory.mktemp("fit"))
+
+
+@pytest.fixture(autouse=True)
+def compilers(monkeypatch):
+    monkeypatch.setenv(FOLDER, os.fspath(folder()))
+
+
+def test_jobs_of_one_project_are_read_or_refused_each_by_itself(project):
+    jobs = [
+        Job({"fsdp": 2}, batch=4, length=128, settings=SMALL),
+        Job({"fsdp": 3}, settings=SMALL),
+        Job({"fsdp": 2}, batch=3, settings=SMALL),
+        Job({"fsdp": 2}, length=10**6, settings=SMALL),
+    ]
+    reading, *wrong = compile_steps(project, parse_target("h100:2"), jobs)
+    assert reading.fits and (reading.mesh, reading.batch, reading.length) == ({"fsdp": 2}, 4, 128)
+    # Parameters in float32 and two moments, half of them on each device.
+    state = sum(reading.memory[kind] for kind in ("parameters", "optimizer", "variables", "batch"))
+    assert reading.argument_bytes == pytest.approx(state, rel=0.01)
+    assert reading.memory["optimizer"] == pytest.approx(2 * reading.memory["parameters"], rel=0.01)
+    assert reading.argument_bytes < reading.peak_bytes < reading.limit_bytes
+    assert 0.8 < reading.flops / reading.model_flops < 1.5
+    assert {one.axis for one in reading.collectives} == {"fsdp"}
+    assert {"all-gather", "reduce-scatter"} <= {one.kind for one in reading.collectives}
+    assert [type(error) for error in wrong] == [RedcoError] * 3
+    for error, where in zip(wrong, ("--mesh", "--batch", "--seq"), strict=True):
+        assert error.where == where
+
+
+def test_the_fault_of_an_edited_loss_is_named_by_its_line(project):
+    path = project / "words" / "pipeline.py"
+    text = path.read_text()
+    path.write_text(
+        text.replace(
+            "    losses_BS = cross", "    x_BSD = x_BSD @ labels_BS\n    losses_BS = cross"
+        )
+    )
+    line = path.read_text().splitlines().index("    x_BSD = x_BSD @ labels_BS") + 1
+    try:
+        with pytest.raises(
+            RedcoError, match=f"^words/pipeline.py:{line}: its step does not compile"
+        ):
+            compile_step(project, parse_target("h100:2"), Job({"fsdp": 2}, batch=2, length=128))
+    finally:
+        path.write_text(text)
+
+
+def test_a_tpus_compiler_refuses_in_its_own_words(project):
+    job = Job({"fsdp": 4}, batch=4096, settings=SMALL | {"remat": "everything_saveable"})
+    reading = compile_step(project, parse_target("v5e:2x2"), job)
+    assert not reading.fits and "CompileTimeHbmOom" in reading.refused
+    assert reading.peak_bytes > reading.limit_bytes == int(15.75 * 2**30)

@@ -116,23 +116,28 @@ class Checkpoints(AbstractContextManager):
             for path in LATER
             if path in wanted and path not in stored
         }
-        self._check_fit(folder, wanted, stored, shapes)
+        self._check_fit(folder, wanted, stored, shapes, self._shapes)
         return rebuild(abstract, {**_read(folders, wanted), **absent})
 
     def restore_common(self, model: ModelState) -> tuple[Flat, list[str]]:
         """Return (what it has of an abstract model, by path; paths of what that model has not).
 
         As `restore`, where there is a checkpoint. A dtype becomes that of the model, a shape must be.
-        What is frozen in one of the two may be trained in the other.
+        What is frozen in one of the two may be trained in the other. Where it is of several models,
+        and none of its paths is here, it is the model that it trained that is read.
         """
         if (folder := self._newest()) is None:
             raise self._absent()
         folders = self._folders(folder)
         stored, shapes = _heads(folders, MODEL)
-        names = {name.partition("/")[2]: name for name in stored}
+        trained_last = sorted(stored, key=lambda name: name.startswith(MODEL[0]))
+        names = {name.partition("/")[2]: name for name in trained_last}
+        if names.keys().isdisjoint(model.arrays):
+            names = {path.partition("/")[2]: name for path, name in names.items()}
         wanted = {names[path]: leaf for path, leaf in model.arrays.items() if path in names}
         same = {name: leaf.update(shape=stored[name].shape) for name, leaf in wanted.items()}
-        self._check_fit(folder, wanted, same, shapes)
+        ours = {names[p].partition("/")[2]: x for p, x in self._shapes.items() if p in names}
+        self._check_fit(folder, wanted, same, shapes, ours)
         arrays = _read(folders, wanted)
         common = {path: arrays[name] for path, name in names.items() if name in arrays}
         return common, sorted(names.keys() - common.keys())
@@ -158,8 +163,10 @@ class Checkpoints(AbstractContextManager):
     def _absent(self) -> UserError:
         return UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
 
-    def _check_fit(self, folder: Path, wanted: Flat, stored: Flat, shapes: Flat) -> None:
-        theirs, ours = (shapes, self._shapes) if shapes and self._shapes else ({}, {})
+    def _check_fit(
+        self, folder: Path, wanted: Flat, stored: Flat, theirs: Flat, ours: Flat
+    ) -> None:
+        theirs, ours = (theirs, ours) if theirs and ours else ({}, {})
         if faults := differences(describe(stored, theirs), describe(wanted, ours)):
             todo = (
                 "Go back to the model and optimizer that wrote it, or train in another --workdir: "

@@ -80,14 +80,14 @@ def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[s
     parser.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
     weights = "what a new run starts from: the folder of a run, or weights, by their path or id of the hub"
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights)
-    for section, field, kind in settings(type(presets[names[0]])):
+    for section, field, flag, kind in settings(type(presets[names[0]])):
         sequence, choices = typing.get_origin(kind) is tuple, choices_of(kind)
         item = typing.get_args(kind)[0] if sequence else type(choices[0]) if choices else kind
         parser.add_argument(
-            "--" + field.replace("_", "-"),
+            "--" + flag.replace("_", "-"),
             type=truth if item is bool else item,
             nargs="*" if sequence else None,
-            metavar=f"{{{','.join(choices)}}}" if choices else field.upper(),
+            metavar=f"{{{','.join(choices)}}}" if choices else flag.upper(),
             help=f"{section}.{field} of config.py",
         )
     args = parser.parse_args()
@@ -96,21 +96,27 @@ def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[s
     return Run(args.workdir, config, mesh, args.virtual_devices, args.init)
 
 
-def settings(config_type: type[Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield (section, field, type) of each setting."""
+def settings(config_type: type[Any]) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield (section, field, name of its flag, type) of each setting.
+
+    Where an earlier section has a field of that name, the section is part of the flag's.
+    """
+    flags = set[str]()
     for section, kind in typing.get_type_hints(config_type).items():
         types = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
-            yield section, field.name, types[field.name]
+            flag = f"{section}_{field.name}" if field.name in flags else field.name
+            flags.add(flag)
+            yield section, field.name, flag, types[field.name]
 
 
 def override(config: Any, values: Mapping[str, Any]) -> Any:
-    """Return `config` with the settings, by field, that are not None. Raises UserError."""
+    """Return `config` with the settings, by flag, that are not None. Raises UserError."""
     record, flags = dataclasses.asdict(config), []
-    for section, field, _ in settings(type(config)):
-        if values[field] is not None:
-            record[section][field] = values[field]
-            flags.append("--" + field.replace("_", "-"))
+    for section, field, flag, _ in settings(type(config)):
+        if values[flag] is not None:
+            record[section][field] = values[flag]
+            flags.append("--" + flag.replace("_", "-"))
     try:
         return decode(type(config), record)
     except ValueError as error:

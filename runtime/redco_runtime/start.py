@@ -1,6 +1,8 @@
 """How a run starts: its settings checked, then its last checkpoint, another run's, or anew."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -64,17 +66,22 @@ def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) ->
 
 
 def start_or_resume(
-    checkpoints: Checkpoints, steps: Steps, run: Run, weights: Weights | OwnWeights
+    checkpoints: Checkpoints,
+    steps: Steps,
+    run: Run,
+    weights: Any,
+    new: Callable[[Steps, Run, Any], TrainState] | None = None,
 ) -> TrainState:
     """Return the state of the last checkpoint, or that of a new run, and record the run.
 
-    weights: the module that says what other checkpoints call the parameters.
+    weights: the module that says what other checkpoints call the parameters: Weights, or OwnWeights.
+    new: makes the state of a new run, as `new_run` does, which it is for one model.
     """
     PROGRESS.at("its weights")
     restored = checkpoints.restore(steps.state)
     if restored:
         print_once(f"resuming from step {restored[0]} in {checkpoints.directory}")
-    state = restored[1] if restored else new_run(steps, run, weights)
+    state = restored[1] if restored else (new or new_run)(steps, run, weights)
     run.save(begun=restored is not None)
     record_start(run, steps, int(state.step))
     if jax.process_index() == 0:

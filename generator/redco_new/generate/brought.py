@@ -14,7 +14,7 @@ from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.models.program import Program
-from redco_new.models.recipes import RECIPES, OwnModel, Recipe, loss_and_batch
+from redco_new.models.recipes import RECIPES, OwnModel, Recipe, pipeline_and_batch
 from redco_new.own.weights import WeightsSource
 from redco_new.render.execute import load_text
 from redco_new.render.python import print_call
@@ -41,6 +41,7 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             class_name=model.name,
             config_class=model.config_class,
             config_default=model.config_class,
+            make=f"{model.name}(config.model, rngs=nnx.Rngs(key))",
             own_class=model.name,
         ),
         ProjectRecipe(
@@ -49,7 +50,7 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             data_class=data_class,
             tiny=sections,
             train_lines=recipe.train,
-            scored=bool(recipe.train),
+            scored=recipe.scored,
             whole_batch=recipe.whole_batch,
         ),
         files,
@@ -114,6 +115,6 @@ def read_program(
     module = load("model.py")
     config = getattr(module, model.config_class)(**settings)
     build = getattr(module, model.name)
-    pipeline = files[f"{request.package}/pipeline.py"]
-    loss, batch = loss_and_batch(recipe, pipeline, traced_rows(request), asdict(config), 0)
-    return Program(lambda: build(config, rngs=nnx.Rngs(0)), loss, batch)
+    text = files[f"{request.package}/pipeline.py"]
+    pipeline, batch = pipeline_and_batch(recipe, text, traced_rows(request), asdict(config), 0)
+    return Program(lambda: build(config, rngs=nnx.Rngs(0)), pipeline.loss, batch)

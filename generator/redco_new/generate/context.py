@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redco_new.models.recipes import Words
 from redco_new.request import Request
@@ -16,6 +16,9 @@ class ProjectModel:
     title: for people.
     class_name, config_class: of model.py.
     config_default: Python that makes the full model's config.
+    make: Python that makes it in steps.py, of `config` and `key`.
+    sections: further sections of config.py that hold sizes -> Python that makes their defaults.
+    branch: of the model that is exported, where there are several; "" for one.
     own_class: the name of the user's class, or of the recipe's; "" for a family.
     imported: whether model.py imports that class, from where the user has it.
     trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
@@ -25,6 +28,9 @@ class ProjectModel:
     class_name: str
     config_class: str
     config_default: str
+    make: str
+    sections: Mapping[str, str] = field(default_factory=dict)
+    branch: str = ""
     own_class: str = ""
     imported: bool = False
     trained: str = "nnx.Param"
@@ -43,6 +49,7 @@ class ProjectRecipe:
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
     tokenized: whether the data has a tokenizer, which an export takes along.
     whole_batch: whether the loss of a row depends on the other rows, so that micro-batches change it.
+    teacher: whether train.py can train a model of it before the others.
     """
 
     name: str
@@ -56,6 +63,26 @@ class ProjectRecipe:
     routed: bool = False
     tokenized: bool = False
     whole_batch: bool = False
+    teacher: bool = False
+
+
+@dataclass(frozen=True)
+class SpecTable:
+    """The table of one model in sharding.py.
+
+    model: its branch of the parameters; "" where there is one model.
+    specs: path of a parameter, in its branch -> spec, as Python.
+    reasons: the same path -> its dims, and why it lies so: "L D N | columns: makes heads".
+    """
+
+    model: str
+    specs: Mapping[str, str]
+    reasons: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What sharding.py calls it."""
+        return self.model.upper() or "PARAMS"
 
 
 @dataclass(frozen=True)
@@ -68,11 +95,11 @@ class ProjectLayout:
     axes_legend, dims_legend: what each axis splits; what each letter of a dim means.
     batch_axes: those that split the batch.
     rows: the same, if no row of it depends on another; otherwise ().
-    activations, specs, moments: of activations, parameters, what the optimizer keeps: name -> spec, as Python.
+    activations, moments: of activations, what the optimizer keeps of a parameter: name -> spec, as Python.
         The activations of an own class are named by the parameter that they are computed with.
     apart: path of a parameter that is stored as several -> its dim, and the size of each along it.
     tiny_apart: the same of the preset tiny; None where its sizes are no others.
-    reasons: path of a parameter -> its dims, and why it lies so: "L D N | columns: makes heads".
+    tables: the specs of the parameters, of each model its own.
     saved: name of an activation that `remat` can save -> MB of a layer and an example, in words.
     padded: path -> the number that each dim is made a multiple of.
     divided: field of `Data` in config.py -> the axes whose devices must divide it.
@@ -90,14 +117,19 @@ class ProjectLayout:
     activations: Mapping[str, str]
     apart: Mapping[str, tuple[int, tuple[int, ...]]]
     tiny_apart: Mapping[str, tuple[int, tuple[int, ...]]] | None
-    specs: Mapping[str, str]
-    reasons: Mapping[str, str]
+    tables: tuple[SpecTable, ...]
     moments: Mapping[str, str]
     saved: Mapping[str, str]
     padded: Mapping[str, tuple[int, ...]]
     divided: Mapping[str, tuple[str, ...]]
     total: str
     total_per_device: str
+
+    @property
+    def models(self) -> str:
+        """The tables by their models, as Python; "" where there is one model."""
+        pairs = [f'"{one.model}": {one.name}' for one in self.tables if one.model]
+        return f"{{{', '.join(pairs)}}}" if pairs else ""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class Design:
     packages: what its code imports besides the packages of every project, as pip has them.
     runtime: folders of the runtime that its code imports, and other projects do not have.
     notes: what its user should know.
+    branches: the names of its models, where there are several.
     tiny: makes the loss of the preset tiny of an own class, if its sizes are others.
     """
 
@@ -38,6 +39,7 @@ class Design:
     packages: Sequence[str] = ()
     runtime: Sequence[str] = ()
     notes: Sequence[str] = ()
+    branches: Sequence[str] = ()
     tiny: Callable[[], Program] | None = None
 
 

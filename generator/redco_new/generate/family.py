@@ -9,10 +9,11 @@ from flax import nnx
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
+from redco_new.models.branches import MAIN, default_config, section_changes, trained_filter
 from redco_new.models.find import Model, find_model
 from redco_new.models.hf_config import TRANSFORMERS
 from redco_new.models.program import Program
-from redco_new.models.recipes import Recipe, choose_recipe, loss_and_batch
+from redco_new.models.recipes import Recipe, choose_recipe, pipeline_and_batch
 from redco_new.models.recorded import recall, record
 from redco_new.render.execute import load_text
 from redco_new.render.python import print_call
@@ -36,7 +37,7 @@ def read_family(request: Request, template: Template) -> Design:
     files = package_files(request, texts)
     return Design(
         request,
-        _model_context(request, model),
+        _model_context(request, model, recipe),
         _recipe_context(recipe, model, data_class, guide),
         files,
         lambda: _program(request, model, recipe, files, length),
@@ -44,6 +45,7 @@ def read_family(request: Request, template: Template) -> Design:
         packages=(*recipe.packages, f"transformers>={TRANSFORMERS}"),
         runtime=recipe.runtime,
         notes=_notes(request, model),
+        branches=tuple(branch.name for branch in recipe.branches),
     )
 
 
@@ -59,13 +61,23 @@ def _notes(request: Request, model: Model) -> list[str]:
     return [f"{request.model} is not here: its config.json is that of the last update"]
 
 
-def _model_context(request: Request, model: Model) -> ProjectModel:
-    config_class = model.family.config_class
+def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectModel:
+    name, config_class = model.family.model_class, model.family.config_class
+    changes = section_changes(recipe.branches, model.full.sizes)
+    defaults = {
+        section: f"lambda: {print_call(config_class, {'dtype': request.dtype, **others})}"
+        for section, others in changes.items()
+    }
+    several = [branch for branch in recipe.branches if branch.section]
     return ProjectModel(
         title=model.title,
-        class_name=model.family.model_class,
+        class_name=name,
         config_class=config_class,
-        config_default=f'lambda: {config_class}(dtype="{request.dtype}")',
+        config_default=defaults.pop(MAIN),
+        make=f"{f'pipeline.Models({name}, config' if several else f'{name}(config.model'}, rngs=nnx.Rngs(key))",
+        sections=defaults,
+        branch=several[0].name if several else "",
+        trained=trained_filter(recipe.branches),
     )
 
 
@@ -77,10 +89,11 @@ def _recipe_context(recipe: Recipe, model: Model, data_class: str, guide: str) -
         data_guide=guide and f"{guide}\n",
         tiny=_tiny_preset(recipe, model),
         train_lines=recipe.train,
-        continues=recipe.name == "lm",
-        scored=bool(recipe.train),
+        continues=recipe.name in ("lm", "distillation"),
+        scored=recipe.scored,
         routed=model.family.routed,
         tokenized="tokenizer" in recipe.tiny.get("data", {}),
+        teacher=recipe.teacher,
     )
 
 
@@ -89,7 +102,8 @@ def _tiny_preset(recipe: Recipe, model: Model) -> dict[str, str]:
     assert model.tiny.quirks == model.full.quirks, "a tiny model must be of the same kind"
     sizes = {k: v for k, v in model.tiny.sizes.items() if v != model.full.sizes[k]}
     settings = sizes | {"dtype": "float32", "remat": "everything_saveable"}
-    calls = {"model": print_call(model.family.config_class, settings)}
+    changes = section_changes(recipe.branches, model.tiny.sizes)
+    calls = {k: print_call(model.family.config_class, settings | v) for k, v in changes.items()}
     return calls | {k: print_call(k.capitalize(), fields) for k, fields in recipe.tiny.items()}
 
 
@@ -99,8 +113,16 @@ def _program(
     """Return the loss of the full model, by the code that the project has."""
     path = f"{request.package}/model.py"
     module = load_text(path, files[path])
-    config = getattr(module, model.family.config_class)(dtype=request.dtype)
+    config_class = getattr(module, model.family.config_class)
     build = getattr(module, model.family.model_class)
-    pipeline = files[f"{request.package}/pipeline.py"]
-    loss, batch = loss_and_batch(recipe, pipeline, traced_rows(request), model.full.sizes, length)
-    return Program(lambda: build(config, rngs=nnx.Rngs(0)), loss, batch, model.family.routed)
+    changes = section_changes(recipe.branches, model.full.sizes)
+    sections = {k: config_class(dtype=request.dtype, **sizes) for k, sizes in changes.items()}
+    text, rows = files[f"{request.package}/pipeline.py"], traced_rows(request)
+    pipeline, batch = pipeline_and_batch(recipe, text, rows, model.full.sizes, length)
+
+    def make() -> nnx.Module:
+        if recipe.branches:
+            return pipeline.Models(build, default_config(sections, recipe.train), rngs=nnx.Rngs(0))
+        return build(sections[MAIN], rngs=nnx.Rngs(0))
+
+    return Program(make, pipeline.loss, batch, model.family.routed)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 from jax.sharding import PartitionSpec as P
 
 from redco_new.errors import RedcoError
-from redco_new.generate.context import ProjectLayout
+from redco_new.generate.context import ProjectLayout, SpecTable
 from redco_new.generate.remat import saved_sizes
 from redco_new.generate.shards import check_shards
 from redco_new.models.program import Program
@@ -135,10 +135,14 @@ def _sizes(request: Request) -> dict[str, int]:
 
 
 def layout_context(
-    request: Request, plan: Plan, tiny: tuple[Program, Plan] | None = None
+    request: Request,
+    plan: Plan,
+    tiny: tuple[Program, Plan] | None = None,
+    branches: Sequence[str] = (),
 ) -> ProjectLayout:
     """Return what the templates of a project print of a plan.
 
+    branches: the models whose parameters it has, where there are several.
     tiny: the preset tiny, and its own plan, if its sizes are others; None for a family, whose tiny model fits.
     """
     mesh = plan.mesh | {"data": request.mesh["data"]}
@@ -156,8 +160,7 @@ def layout_context(
         activations=_texts(plan.activations if request.is_family else row_constraints(plan)),
         apart=plan.apart,
         tiny_apart=_tiny_parts(plan, *tiny) if tiny and request.own else None,
-        specs=_by_path(plan, plan.partitions),
-        reasons=_reasons(rows),
+        tables=_tables(_by_path(plan, plan.partitions), _reasons(rows), branches),
         moments=_by_path(plan, plan.moments) if request.zero else {},
         saved=saved_sizes(plan, traced_rows(request)) if request.is_family else {},
         padded=_padded(plan),
@@ -207,6 +210,18 @@ def _reasons(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         dims = " ".join(LETTERS.get(label, label) for label in row["dims"]) or "scalar"
         texts[row["path"]] = f"{dims} | {row['reason']}"
     return texts
+
+
+def _tables(
+    specs: Mapping[str, str], reasons: Mapping[str, str], branches: Sequence[str]
+) -> tuple[SpecTable, ...]:
+    """Return the table of each model, of path -> spec and path -> reason of all."""
+
+    def of(branch: str, texts: Mapping[str, str]) -> dict[str, str]:
+        start = f"{branch}/" if branch else ""
+        return {p.removeprefix(start): text for p, text in texts.items() if p.startswith(start)}
+
+    return tuple(SpecTable(name, of(name, specs), of(name, reasons)) for name in branches or ("",))
 
 
 def _padded(plan: Plan) -> dict[str, tuple[int, ...]]:

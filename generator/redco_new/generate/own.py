@@ -59,6 +59,7 @@ def read_own_class(request: Request, template: Template) -> Design:
             class_name=source.model_class,
             config_class=source.config_class,
             config_default=source.config_class,
+            make=f"{source.model_class}(config.model, rngs=nnx.Rngs(key))",
             own_class=model.name,
             imported=True,
         ),

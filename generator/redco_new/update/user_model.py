@@ -136,7 +136,14 @@ def user_program(
     Raises RedcoError, which names the user's line, if the model cannot be traced.
     """
     config, build = package.full_config, package.model_class(model_class)
-    mine = replace(program, build=lambda: build(config.model, rngs=nnx.Rngs(0)))
+
+    def make() -> nnx.Module:
+        if hasattr(package.pipeline, "Models"):  # several, of which it is one
+            models: nnx.Module = package.pipeline.Models(build, config, rngs=nnx.Rngs(0))
+            return models
+        return build(config.model, rngs=nnx.Rngs(0))
+
+    mine = replace(program, build=make)
     yours = replace(mine, loss=package.pipeline.loss)
     if (fault := _fault(yours)) is None:
         return yours, []

@@ -1,6 +1,6 @@
 """The kinds of training: what they need of a model, their pipelines, a batch to trace them with."""
 
-from redco_new.models.recipes.choose import choose_recipe, loss_and_batch, possible_recipes
+from redco_new.models.recipes.choose import choose_recipe, pipeline_and_batch, possible_recipes
 from redco_new.models.recipes.defaults import TINY_TEXT
 from redco_new.models.recipes.kinds import RECIPES
 from redco_new.models.recipes.recipe import Figure, OwnModel, Recipe, Words
@@ -13,6 +13,6 @@ __all__ = [
     "Recipe",
     "Words",
     "choose_recipe",
-    "loss_and_batch",
+    "pipeline_and_batch",
     "possible_recipes",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from redco_new.errors import RedcoError
@@ -38,13 +39,13 @@ def choose_recipe(family: Family, name: str, model: str) -> Recipe:
     return RECIPES[name or possible[0]]
 
 
-def loss_and_batch(
+def pipeline_and_batch(
     recipe: Recipe, pipeline: str, rows: int, sizes: Mapping[str, Any], length: int
-) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Return loss(model, batch, rngs) of the text of a pipeline, and an abstract batch for it."""
+) -> tuple[ModuleType, dict[str, Any]]:
+    """Return the module of the text of a pipeline, and an abstract batch for its loss."""
     import jax
 
     module = load_text("pipeline.py", pipeline)
     row = module.collate([recipe.example(sizes, length)])
     batch = {name: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype) for name, x in row.items()}
-    return module.loss, batch
+    return module, batch

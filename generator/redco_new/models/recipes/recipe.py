@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from redco_new.models.branches import Branch
 from redco_new.render.template import Template
 
 
@@ -99,6 +100,8 @@ class Recipe:
     packages: further ones that a project needs.
     runtime: folders of the runtime that its pipeline imports, and only projects like it have.
     whole_batch: whether the loss of a row depends on the other rows of its batch.
+    branches: its models, where `Models` in its pipeline.py has several; the one that is exported first.
+    teacher: whether one of them can be trained before the others, by train.py.
     order: place among the recipes that `redco recipes` lists; by name where it is the same.
     """
 
@@ -115,7 +118,14 @@ class Recipe:
     packages: tuple[str, ...] = ()
     runtime: tuple[str, ...] = ()
     whole_batch: bool = False
+    branches: tuple[Branch, ...] = ()
+    teacher: bool = False
     order: int = 1000
+
+    @property
+    def scored(self) -> bool:
+        """Whether held-out examples are scored, and best checkpoints kept."""
+        return any(line.startswith("best:") for line in self.train)
 
     @property
     def create(self) -> tuple[str, ...]:

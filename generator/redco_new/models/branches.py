@@ -1,0 +1,60 @@
+"""Several models in one recipe: `Models` in its pipeline.py has a branch for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from redco_new.render.execute import load_text
+
+MAIN = "model"  # the section of config.py with the sizes of the model that is trained
+
+Sizes = Mapping[str, Any]
+
+
+def _same(sizes: Sizes) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A part of `Models`, whose parameters have a table of their own in sharding.py.
+
+    name: of the attribute, which paths of parameters begin with.
+    section: of config.py, with its sizes; "" for what is no model of a family, such as a head.
+    sizes: (sizes of the model that --model names) -> those that its section has otherwise.
+    frozen: whether it stays as it starts.
+    """
+
+    name: str
+    section: str = MAIN
+    sizes: Callable[[Sizes], dict[str, Any]] = _same
+    frozen: bool = False
+
+
+def half_the_layers(sizes: Sizes) -> dict[str, Any]:
+    """Return half the layers, as DistilBERT and DistilGPT2 have of their teachers (Sanh et al. 2019)."""
+    return {"num_layers": max(1, sizes["num_layers"] // 2)}
+
+
+def section_changes(branches: Sequence[Branch], sizes: Sizes) -> dict[str, dict[str, Any]]:
+    """Return section of config.py -> its sizes that are others than `sizes`, the model's own first."""
+    own = {one.section: one.sizes(sizes) for one in branches if one.section}
+    return {MAIN: {}} | own
+
+
+def trained_filter(branches: Sequence[Branch]) -> str:
+    """Return the filter of Flax, as Python, of the parameters that are trained."""
+    frozen = [f'nnx.PathContains("{one.name}")' for one in branches if one.frozen]
+    return f"nnx.All(nnx.Param, nnx.Not(nnx.Any({', '.join(frozen)})))" if frozen else "nnx.Param"
+
+
+def default_config(sections: Mapping[str, Any], lines: Sequence[str]) -> SimpleNamespace:
+    """Return what `Models` reads of a Config as it is by default.
+
+    sections: name -> sizes. lines: of the section `train`, those of the recipe.
+    """
+    text = "\n    ".join(["class Train:", '"""Settings of the recipe."""', *lines]) + "\n"
+    return SimpleNamespace(**sections, train=load_text("settings.py", text).Train)

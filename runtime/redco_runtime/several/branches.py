@@ -1,0 +1,68 @@
+"""The models of a run, each a branch of its parameters, and what each of them starts from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import jax
+
+from redco_runtime.contracts import Steps, Weights
+from redco_runtime.errors import UserError
+from redco_runtime.load import initial
+from redco_runtime.run import Run
+from redco_runtime.start import new_run
+from redco_runtime.state import ModelState, TrainState
+
+Leaf = TypeVar("Leaf")
+
+# (config, --init) -> branch -> (a run or weights, by path or id, or None or "" for random numbers;
+# the sizes of the model, a section of the config)
+Starts = Callable[[Any, str | None], Mapping[str, tuple[str | None, Any]]]
+
+
+def branch_of(leaves: Mapping[str, Leaf], name: str) -> dict[str, Leaf]:
+    """Return the leaves of a branch, by their paths in it: "teacher/ln/scale" -> "ln/scale"."""
+    start = f"{name}/"
+    return {p.removeprefix(start): leaf for p, leaf in leaves.items() if p.startswith(start)}
+
+
+def start_several(starts: Starts) -> Callable[[Steps, Run, Weights], TrainState]:
+    """Return what makes the state of a new run of several models, each from what `starts` says."""
+
+    def start(steps: Steps, run: Run, weights: Weights) -> TrainState:
+        model, arrays = steps.state.model, dict[str, jax.Array]()
+        for name, (source, sizes) in starts(run.config, run.init).items():
+            if source:
+                whole: Any = run.config
+                config = replace(whole, model=sizes)
+                part = replace(run, init=source, config=config)
+                try:
+                    own = new_run(steps_of(steps, name), part, weights).params
+                except UserError as error:
+                    raise UserError(f"the {name}, as from --init {source}: {error}") from None
+                arrays |= {f"{name}/{path}": leaf for path, leaf in own.items()}
+        absent = [path for path in model.arrays if path not in arrays]
+        arrays |= initial(steps, absent, run.config.train.seed)
+        return steps.start(model.with_arrays(arrays))
+
+    return start
+
+
+def steps_of(steps: Steps, name: str) -> Steps:
+    """Return steps that know one model alone: `init` and `start` give a state with its `params`, by path."""
+
+    def state_of(state: TrainState) -> TrainState:
+        own = branch_of(state.model.arrays, name)
+        return replace(state, params=own, opt_state={}, variables={}, ema={}, frozen={})
+
+    def start(model: ModelState) -> TrainState:
+        return replace(state, params=model.params)
+
+    state = state_of(steps.state)
+    return replace(
+        steps,
+        state=state,
+        shapes=branch_of(steps.shapes, name),
+        init=lambda key: state_of(steps.init(key)),
+        start=start,
+    )

@@ -1,0 +1,160 @@
+"""Several models in a run: what each starts from, a teacher that is trained first, and what compares them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.contracts import Steps
+from redco_runtime.errors import UserError
+from redco_runtime.mesh import make_mesh
+from redco_runtime.run import Run
+from redco_runtime.several import divergence as module
+from redco_runtime.several.branches import branch_of, start_several
+from redco_runtime.several.divergence import divergence
+from redco_runtime.several.teacher import with_teacher
+from redco_runtime.state import ModelState, flatten, new_state
+
+ROWS, PADDED = 6, 8
+
+
+def steps(*trained, frozen=()):
+    """Those of models with w, of 6 rows and two of padding: 1 in those that are trained, 2 in the frozen."""
+    mesh = jax.sharding.get_mesh()
+    names = [f"{name}/w" if name else "w" for name in (*trained, *frozen)]
+
+    def tree(names, value):
+        whole = {n: {"w": jnp.full((PADDED, 2), value).at[ROWS:].set(0)} for n in names}
+        return whole.get("", whole)
+
+    def init(key):
+        model = ModelState(tree(trained, 1.0), {}, tree(frozen, 2.0))
+        return new_state(model, optax.trace(0.9))
+
+    state = jax.eval_shape(init, jax.random.key(0))
+    split, whole = NamedSharding(mesh, P("model", None)), NamedSharding(mesh, P())
+    placed = jax.tree.map(lambda x: x.update(sharding=split if x.ndim == 2 else whole), state)
+    others = dict.fromkeys(("batch", "loss", "train", "evaluate", "predict", "options"))
+    return Steps(
+        state=placed,
+        shapes={name: jax.ShapeDtypeStruct((ROWS, 2), jnp.float32) for name in names},
+        init=init,
+        start=lambda model: new_state(model, optax.trace(0.9)),
+        **others,
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    teacher: str = ""
+    teacher_share: float = 0.5
+    steps: int = 3
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Config:
+    model: str = "small"
+    teacher: str = "large"
+    train: Settings = Settings()
+
+
+def run_of(folder, init=None):
+    return Run(folder, Config(), {"model": 4}, None, init)
+
+
+def save(folder, made, scale):
+    """A checkpoint of a run in `folder`: what it starts from, times `scale`."""
+    state = made.init(jax.random.key(0))
+    state = replace(state, params=jax.tree.map(lambda x: scale * x, state.params))
+    with Checkpoints(folder / "checkpoints", shapes=made.shapes) as checkpoints:
+        checkpoints.save(0, state)
+    return str(folder)
+
+
+@pytest.mark.parametrize("kind", ["one model", "several"])
+def test_each_model_starts_from_what_it_names(kind, tmp_path):
+    with jax.set_mesh(make_mesh({"model": 4})):
+        made = steps("student", frozen=("teacher",))
+        before = steps("") if kind == "one model" else made
+        source = save(tmp_path, before, 5)
+
+        def starts(config, init):
+            return {"student": (init, config.model), "teacher": (source, config.teacher)}
+
+        state = start_several(starts)(made, run_of(tmp_path / "b"), None)
+        student, teacher = state.params["student"]["w"], state.frozen["teacher"]["w"]
+        assert student[:ROWS].ravel().tolist() == [1.0] * 2 * ROWS  # it names nothing
+        assert teacher[:ROWS].ravel().tolist() == [5.0] * 2 * ROWS  # of several, what was trained
+        assert not teacher[ROWS:].any()
+        assert teacher.sharding == made.state.frozen["teacher"]["w"].sharding
+        assert [*flatten(state.opt_state)] == ["trace/student/w"]
+
+
+def test_a_source_that_is_not_there_is_that_of_a_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    weights = SimpleNamespace(PREFIX="", IGNORED=())
+    with jax.set_mesh(make_mesh({"model": 4})), pytest.raises(UserError) as error:
+        start_several(lambda config, init: {"teacher": ("no/such", config.teacher)})(
+            steps("student", frozen=("teacher",)), run_of(tmp_path), weights
+        )
+    assert str(error.value).startswith("the teacher, as from --init no/such: ")
+
+
+def test_a_branch_is_of_its_own_name():
+    leaves = {"teacher/w": 1, "teachers/w": 2, "w": 3}
+    assert branch_of(leaves, "teacher") == {"w": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "trained"),
+    [(Settings(), 1), (Settings(teacher="there"), 0), (Settings(teacher_share=0.0), 0)],
+)
+def test_a_teacher_is_trained_where_one_is_wanted_and_none_named(settings, trained):
+    config, runs = Config(train=settings), []
+    run = Run(Path("runs/a"), config, {}, None, "weights")
+
+    def teaching(config):
+        return replace(config, model=config.teacher)
+
+    after = with_teacher(run, teaching, runs.append)
+    assert len(runs) == trained
+    assert [r.config.model for r in runs] == ["large"] * trained
+    assert [(r.workdir, r.init) for r in runs] == [(Path("runs/a/teacher"), None)] * trained
+    named = "runs/a/teacher" if trained else settings.teacher
+    assert after == replace(run, config=replace(config, train=replace(settings, teacher=named)))
+
+
+def plain(x, w, y, v, temperature):
+    """The formula, with no chunks."""
+    log_q, log_p = (jax.nn.log_softmax(a @ b / temperature) for a, b in ((x, w), (y, v)))
+    return temperature**2 * (jnp.exp(log_p) * (log_p - log_q)).sum(-1)
+
+
+@pytest.mark.parametrize("size", [2**30, 2 * 4 * 2 * 11])  # all at once; two positions of five
+def test_divergence_is_the_formula_in_chunks_too(size, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_BYTES", size)
+    keys = jax.random.split(jax.random.key(0), 4)
+    shapes = [(2, 5, 3), (3, 11), (2, 5, 4), (4, 11)]
+    arrays = [jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True)]
+
+    def chunked(x, w, y, v, temperature):
+        return divergence(lambda a: a @ w, x, lambda b: b @ v, y, temperature)
+
+    np.testing.assert_allclose(chunked(*arrays, 2.0), plain(*arrays, 2.0), rtol=1e-5, atol=1e-6)
+    ours, theirs = (
+        jax.grad(lambda *a, f=f: f(*a, 2.0).sum(), argnums=(0, 1, 2, 3))(*arrays)
+        for f in (chunked, plain)
+    )
+    for mine, its in zip(ours[:2], theirs[:2], strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-5)
+    assert not ours[2].any() and not ours[3].any()  # the teacher learns nothing
+    assert theirs[2].any() and theirs[3].any()

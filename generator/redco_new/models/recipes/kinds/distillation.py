@@ -10,7 +10,7 @@ RECIPE = Recipe(
     title="a student learns what a teacher, which is frozen, makes of each token",
     source="32 rows of the language reference of Python; the teacher, all of it",
     model="gpt2",
-    figure=Figure("loss", most=3.3, baseline="BASE"),
+    figure=Figure("loss", most=3.3, baseline="4.06: the student without a teacher"),
     needs=CAUSAL,
     words=Words(
         learns=f"a teacher {MANUAL}, and then a student on a few rows of it",

@@ -10,6 +10,7 @@ import typer
 from redco_new.project.create import create_project
 from redco_new.cli import options
 from redco_new.cli.change import change
+from redco_new.cli.choose import check_alone, choose_mesh
 from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
 from redco_new.project.manifest import MANIFEST
@@ -31,6 +32,13 @@ def new(
     dtype: options.Dtype = None,
     zero: options.Zero = None,
     sequence_parallel: options.SequenceParallel = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:SHAPE]",
+            help="Choose the mesh for it, such as h100:8, by an estimate: redco fit --list.",
+        ),
+    ] = None,
     output: Annotated[str, typer.Option(metavar="DIR", help="The folder to create NAME in.")] = ".",
     template: options.Template = None,
 ) -> int | None:
@@ -44,6 +52,7 @@ def new(
     Examples:
       redco-new my-project --model gpt-j --shards 4
       redco-new my-project --model gpt-j --mesh data=2,fsdp=2,model=4 --dtype float32
+      redco-new my-project --model llama --size 3.1-8b --hardware h100:8
       redco-new my-project --model nets.py:Net --config net.toml --recipe classify --shards 4
       redco-new my-project --recipe maml
 
@@ -57,11 +66,18 @@ def new(
     flags = options.request_flags(locals())
     name, parent = split_name(name, output)
     source = Path(template) if template else None
+    check_alone(hardware, shards, mesh, zero)
     if os.path.lexists(parent / name / MANIFEST):
+        if hardware is not None:
+            todo = f"redco fit {name} --hardware {hardware} --search --apply changes its mesh"
+            raise RedcoError("--hardware", f"{name} is a project already", todo)
         return change(parent / name, flags, source)
     request = Request.from_flags(name, folder=parent / name, **flags)
     notes: list[str] = []
     with status() as progress:
+        if hardware is not None:
+            request, choice = choose_mesh(request, hardware, progress)
+            notes.append(choice)
         target = create_project(request, parent, source, progress, notes.append)
     for note in notes:
         print(f"note: {note}")

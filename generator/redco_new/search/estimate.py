@@ -1,0 +1,141 @@
+"""The seconds of a step, by its parts: an estimate, which ranks meshes; the machine's compiler has the last word."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from redco_new.compiled.roofline import ATTENTION
+from redco_new.fit.target import Target
+from redco_new.search.links import group_of, link_seconds
+from redco_new.search.memory import FIT, Memory, memory_of
+from redco_new.search.model import Planned
+from redco_new.search.work import Work, work_of
+from redco_new.sharding import DATA, predict_collectives
+
+# What is not a product moves its arrays through memory. The three factors are least squares over the
+# rooflines of 34 steps that XLA compiled for H100 (seven models, eight meshes, two remats; tests/compiled/estimates.md):
+# of what products read and write, in a forward pass (a backward pass counts as two); of what is saved, which is
+# written, sliced and copied; of the state, which the optimizer reads and writes.
+TOUCHED, SAVED, STATE = 1.7, 7.0, 6.6
+ACCUMULATED = 4  # times that a micro-batch reads or writes the sum of the gradients, and its own
+SCORES = 8  # times that XLA's attention reads or writes the scores, forward and backward together
+# Of the same steps: the share of the collectives of activations that nothing is computed beside; of the computing,
+# what those of parameters hide behind; and the share of these that is never hidden: of the first and the last layer.
+WAITED, HIDING, ENDS = 0.7, 0.4, 0.05
+AGAIN = 0.5  # of a layer's two sums, the first is needed again where the layer is computed again
+CAUSAL = 0.5  # of all pairs of positions
+BACKWARD = 2.5  # products of attention's backward pass, for each two of the forward one (FlashAttention, 2022)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A step, by device.
+
+    parts: seconds of products, attention, memory.  links: seconds of the collectives, by the axes they run over.
+    exposed: of these, what nothing is computed beside.  model_flops: of the step, nothing counted twice.
+    """
+
+    memory: Memory
+    parts: Mapping[str, float]
+    links: Mapping[str, float]
+    exposed: float
+    model_flops: float
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a step."""
+        return sum(self.parts.values()) + self.exposed
+
+
+def estimate_step(
+    model: Planned,
+    target: Target,
+    rows: int,
+    micro_batches: int = 1,
+    remat: str = FIT,
+    memory: Memory | None = None,
+) -> Estimate:
+    """Return the estimate of a step of `rows` examples over all devices, in micro-batches one after the other.
+
+    memory: where it is known or assumed; a trace of the gradients says it otherwise, which takes a second.
+    """
+    work = work_of(model, rows // micro_batches)
+    if memory is None:
+        memory = memory_of(model, rows, micro_batches, remat, target.hardware.usable)
+    parts = _computing(model, target, work, memory, micro_batches)
+    links, waiting = _sending(
+        model, target, rows, micro_batches, memory.repeated, sum(parts.values())
+    )
+    whole = 3 * micro_batches * (work.flops + work.attention * (CAUSAL if model.causal else 1))
+    return Estimate(memory, parts, links, waiting, whole)
+
+
+def _computing(
+    model: Planned, target: Target, work: Work, memory: Memory, micro_batches: int
+) -> dict[str, float]:
+    """Return the seconds of what a device computes, by part."""
+    hardware, passes = target.hardware, 3.0
+    peak = hardware.flops[model.request.dtype]
+    again = memory.again
+    attention = work.attention * (CAUSAL if model.causal else 1) * (1 + BACKWARD)
+    attention += 0 if memory.attended else work.attention * (CAUSAL if model.causal else 1)
+    moved = TOUCHED * work.touched * (passes + memory.repeated)
+    moved += SAVED * memory.saved
+    fast = hardware.platform == "tpu" or hardware.capability >= 8
+    if not fast or model.request.dtype != "bfloat16":
+        moved += SCORES * work.scores
+    moved += ACCUMULATED * model.parameter_bytes if micro_batches > 1 else 0
+    state = STATE * (model.parameter_bytes + model.moment_bytes)
+    return {
+        "products": micro_batches * (passes * work.flops + again) / peak,
+        "attention": micro_batches * attention / peak / ATTENTION,
+        "memory": (micro_batches * moved + state) / hardware.bandwidth,
+    }
+
+
+def _sending(
+    model: Planned,
+    target: Target,
+    rows: int,
+    micro_batches: int,
+    repeated: float,
+    computing: float,
+) -> tuple[dict[str, float], float]:
+    """Return the seconds of the collectives, by axes, and those of them that a device waits for.
+
+    repeated: share of a layer that is computed again.  computing: seconds that a device computes.
+    """
+    plan, (traced_rows, traced_length) = model.plan, model.traced
+    share = rows / traced_rows * model.length / traced_length
+    # Parameters and gradients are sent as they are used; where `data` splits rows too, XLA sums gradients in float32.
+    narrow = 2 / 4 if model.request.dtype == "bfloat16" else 1
+    links: dict[str, float] = defaultdict(float)
+    activations = parameters = 0.0
+    for one in predict_collectives(plan):
+        axes = [axis for axis in one.axes if plan.mesh[axis] > 1]
+        if not axes:
+            continue
+        of_parameters = one.array in ("parameters", "gradients")
+        again = AGAIN * repeated if one.phase == "forward" and not of_parameters else 0.0
+        wide = one.array == "gradients" and plan.mesh[DATA] > 1
+        times = one.times * (micro_batches * (1 if wide else narrow) if of_parameters else share)
+        times *= 1 + again
+        if of_parameters and axes == [DATA]:
+            times /= micro_batches  # devices add up the gradients of their own rows first
+        group = group_of(target, plan.mesh, axes)
+        seconds = times * link_seconds(target, one.kind, one.bytes, group)
+        links["+".join(axes)] += seconds
+        if of_parameters:
+            parameters += seconds
+        else:
+            activations += seconds
+    hidden = max(ENDS * parameters, parameters - HIDING * computing)
+    return dict(links), WAITED * activations + hidden
+
+
+def utilization(one: Estimate, target: Target, dtype: str) -> float:
+    """Return the model FLOPs of a step, of those that the device computes at its peak meanwhile."""
+    return one.model_flops / target.hardware.flops[dtype] / one.seconds if one.seconds else math.nan

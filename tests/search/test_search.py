@@ -1,0 +1,91 @@
+"""The search for the fastest mesh that fits: its parts, and that what it says is consistent."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from bad_input import complaint
+
+from redco_new.errors import RedcoError
+from redco_new.fit.target import parse_target
+from redco_new.generate.layout import plan_program
+from redco_new.generate.read import read_model
+from redco_new.render.template import open_template
+from redco_new.request import Request
+from redco_new.search.best import search
+from redco_new.search.estimate import estimate_step
+from redco_new.search.links import group_of, link_seconds
+from redco_new.search.meshes import meshes_of
+from redco_new.search.model import Planned
+
+POD = parse_target("h100:2x8")
+
+
+def test_a_group_within_a_host_sends_over_its_links_and_others_over_the_network():
+    mesh = {"data": 2, "fsdp": 2, "model": 4}
+    assert group_of(POD, mesh, ["model"]) == (4, 1)
+    assert group_of(POD, mesh, ["data"]) == (1, 2)
+    assert group_of(POD, mesh, ["data", "fsdp"]) == (2, 2)
+    near, far = (link_seconds(POD, "all-gather", 1e9, group) for group in ((2, 1), (1, 2)))
+    # Half of the bytes travel: by NVLink at 80 % of 450 GB/s, or by one of eight shares of 400 GB/s.
+    assert math.isclose(near, 0.5e9 / 360e9) and math.isclose(far, 0.5e9 / 40e9)
+    assert link_seconds(POD, "all-reduce", 1e9, (2, 1)) == 2 * near
+
+
+def test_meshes_have_all_devices_and_keep_layers_in_a_host():
+    meshes = list(meshes_of(POD, experts=2))
+    assert all(math.prod(mesh.values()) == 16 for mesh in meshes)
+    assert {mesh["model"] for mesh in meshes} == {1, 2, 4, 8}
+    assert {mesh["expert"] for mesh in meshes} == {1, 2}
+    assert len({tuple(mesh.values()) for mesh in meshes}) == len(meshes)
+
+
+@pytest.fixture(scope="module")
+def planned():
+    """GPT-2 on 2 x 2 devices."""
+    request = Request.from_flags("a", "gpt2", mesh="data=1,fsdp=2,model=2")
+    with open_template() as template:
+        program = read_model(request, template).program()
+        return Planned(request, program, plan_program(request, program), True, 1024)
+
+
+def test_the_state_on_a_device_is_its_share_and_more_examples_take_longer_and_more_memory(planned):
+    whole = 4 * planned.elements
+    # Norms and biases lie on every device; the padding of the vocabulary is 1 word of 50,257.
+    assert whole / 4 < planned.parameter_bytes < 1.01 * whole / 4
+    target = parse_target("h100:4")
+    few, many = (estimate_step(planned, target, rows) for rows in (8, 32))
+    assert 3 < many.parts["products"] / few.parts["products"] < 4.1
+    assert few.memory.arguments < many.memory.arguments < few.memory.peak < many.memory.peak
+    again = estimate_step(planned, target, 32, remat="nothing_saveable")
+    assert again.memory.peak < many.memory.peak and again.parts["products"] > many.parts["products"]
+    split = estimate_step(planned, target, 32, micro_batches=4)
+    assert split.memory.temporary < many.memory.temporary and split.seconds > many.seconds
+
+
+def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():
+    with open_template() as template:
+        found = search(Request.from_flags("a", "gpt2"), parse_target("h100:2"), template, 16)
+    assert found.best is found.trials[0] and 0 < found.best.peak <= found.target.hardware.usable
+    assert all(one.reason and one.seconds >= found.best.seconds for one in found.trials[1:])
+    assert found.fewest_target.devices <= 2 and found.fewest.peak <= found.target.hardware.usable
+    assert {one.batch for one in found.trials} == {16}
+
+
+def test_what_nothing_fits_has_no_best():
+    request = Request.from_flags("a", "llama", size="7b")
+    with open_template() as template:
+        found = search(request, parse_target("1080ti:2"), template, 2)
+    assert found.best is None and found.fewest is None
+    assert all("does not fit" in one.reason for one in found.trials)
+
+
+def test_an_own_class_is_refused():
+    request = replace(Request.from_flags("a", "gpt2"), own=object())
+    with open_template() as template, pytest.raises(RedcoError, match="give --mesh"):
+        search(request, POD, template)
+
+
+def test_what_hardware_chooses_is_not_given_too():
+    error = complaint("redco-new my-project --model gpt2 --hardware h100:8 --shards 4")
+    assert "--shards: is chosen by --hardware h100:8" in error

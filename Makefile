@@ -65,6 +65,9 @@ perf: $(COMPILERS)  ## rewrite the table of how near compiled steps are to the m
 table1: $(COMPILERS)  ## rewrite the table of the Redco paper's models on its machines, as redco fit compiles them: half an hour
 	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests $(BIN)/python -m compiled.table1
 
+estimates: $(COMPILERS)  ## rewrite the table of estimated and compiled steps: half an hour; those that it has are not compiled again
+	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests $(BIN)/python -m compiled.estimates
+
 # Apart from the environment, and before it on the path: transformers 4.57 has Flax classes, 5 has none.
 $(CLASSES): tests/classes/requirements.txt $(INSTALLED)
 	rm -rf $(@D)

@@ -182,11 +182,15 @@ def written(cells: dict[str, list[str]]) -> str:
     models: dict[str, list[tuple[float, float]]] = {}
     for point in POINTS:
         if own := cells.get(point.name):
-            models.setdefault(f"{point.model} {point.size}", []).append((float(own[0]), float(own[1])))
+            models.setdefault(f"{point.model} {point.size}", []).append(
+                (float(own[0]), float(own[1]))
+            )
     every = [pair for pairs in models.values() for pair in pairs]
     ratios = sorted(estimated / compiled for estimated, compiled in every)
     slack = [float(own[3]) / float(own[4]) for own in cells.values()]
-    each = ", ".join(f"{name} {agreement(pairs):.2f} ({len(pairs)})" for name, pairs in models.items())
+    each = ", ".join(
+        f"{name} {agreement(pairs):.2f} ({len(pairs)})" for name, pairs in models.items()
+    )
     lines = [
         f"Kendall's tau of {len(every)} points: {agreement(every):.2f}. Of the points of one model alone: {each}.",
         "",
@@ -205,6 +209,7 @@ def main() -> None:
     fresh = (point for point in POINTS if point.name not in cells)
     for point, seconds, peak in compile_points(fresh):
         cells[point.name] = ["0", f"{1e3 * seconds:.0f}", "", "0", f"{peak / 1e9:.1f}"]
+        PAGE.write_text(written(cells))
         print(point.name, cells[point.name], flush=True)
     with open_template() as template:
         for point in POINTS:

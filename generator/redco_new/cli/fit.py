@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from redco_new.cli import options
+from redco_new.cli.choose import check_alone
 from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
 from redco_new.inspect import page
@@ -47,6 +48,12 @@ def fit(
     html: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a page that draws memory and time.")
     ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Find the fastest mesh that fits, by an estimate.")
+    ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="With --search: write it into redco.toml, and update.")
+    ] = False,
     list_hardware: Annotated[
         bool, typer.Option("--list", help="List the hardware, and do nothing else.")
     ] = False,
@@ -62,7 +69,11 @@ def fit(
       redco fit --hardware h100:8
       redco fit my-project --hardware v5p:4x4x4 --mesh fsdp=16,model=4 --batch 64
       redco fit --model llama --size 3.1-8b --hardware a100-80g:8 --mesh fsdp=8 --seq 4096
+      redco fit --hardware h100:8 --search --apply
       redco fit --list
+
+    With --search, data x fsdp x expert x model, ZeRO, sequence parallelism and micro-batches are chosen, by an estimate
+    of the model as redco writes it; the best is compiled, where its compiler is installed.
 
     Exit codes: 0 it fits; 1 it does not; 2 bad input, or no compiler.
     """
@@ -83,6 +94,10 @@ def fit(
     target = None if html is None else Path(html)
     if target:
         page.check_page_target(target)
+    if search:
+        return _search(folder, model, settings, hardware, batch, seq, shards, mesh, as_json, apply)
+    if apply:
+        raise RedcoError("--apply", "is what becomes of a --search", "give both")
     axes = parse_mesh(shards, mesh) if shards or mesh else {}
     title = model or folder or "."
     with status() as progress, ExitStack() as stack:
@@ -93,6 +108,38 @@ def fit(
         reading = compile_for(where, hardware, axes, batch, seq, progress)
     report.report_reading(title, reading, as_json=as_json, html=target)
     return 0 if reading.fits else NO_FIT
+
+
+def _search(
+    folder: str | None,
+    model: str | None,
+    settings: Mapping[str, Any],
+    hardware: str,
+    batch: int | None,
+    seq: int | None,
+    shards: str | None,
+    mesh: str | None,
+    as_json: bool,
+    apply: bool,
+) -> int:
+    """Search for a project or a model, as the flags say it. Returns the exit code. Raises RedcoError."""
+    from redco_new.cli.search import run_search
+    from redco_new.update.project_state import find_root, read_project_state
+    from redco_new.update.redco_toml import read_request
+
+    check_alone(hardware, shards, mesh, settings.get("zero"))
+    root = None
+    if model:
+        if apply:
+            raise RedcoError("--apply", "is for a project", "redco-new NAME --hardware makes one")
+        request = Request.from_flags("fitted", model, **settings)
+    else:
+        if not Path(folder or ".").is_dir():
+            raise RedcoError(str(folder), "no such folder", "give that of a project, or --model")
+        root = find_root(Path(folder or "."))
+        request = read_request(read_project_state(root))
+    title = model or folder or "."
+    return run_search(title, root, request, hardware, batch, seq, as_json=as_json, apply=apply)
 
 
 def temporary_project(request: Request, stack: ExitStack, progress: Callable[[str], None]) -> Path:

@@ -1,0 +1,178 @@
+"""`redco fit --search`: the fastest mesh that fits, what was tried, and what the compiler says of the best."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from redco_new.cli import options
+from redco_new.cli.change import change
+from redco_new.cli.choose import does_not_fit, search_for, with_trial
+from redco_new.cli.progress import status
+from redco_new.errors import RedcoError
+from redco_new.request import Request
+
+if TYPE_CHECKING:
+    from redco_new.fit.reading import Reading
+    from redco_new.search.best import Search
+    from redco_new.search.candidates import Trial
+
+COMPILED = 3  # of the best: where the compiler refuses one, the next is compiled
+COLUMNS = ("mesh", "batch", "micro-batches", "step ms", "peak GB", "MFU", "why not")
+
+
+def run_search(
+    title: str,
+    root: Path | None,
+    request: Request,
+    hardware: str,
+    batch: int | None,
+    seq: int | None,
+    *,
+    as_json: bool,
+    apply: bool,
+) -> int:
+    """Search, compile the best, print what came of it; write it into redco.toml of `root` if `apply`.
+
+    Returns the exit code: 1 where nothing fits.
+    """
+    with status() as progress:
+        result = search_for(request, hardware, batch, seq, progress)
+        best, reading, note = compile_best(request, result, seq, progress)
+    if as_json:
+        print(json.dumps(to_dict(title, result, best, reading, note), indent=2))
+    else:
+        print_search(title, result, best, reading, note)
+    if best is None:
+        return 1
+    if apply:
+        assert root is not None, "what is applied is applied to a project"
+        return change(root, dict.fromkeys(options.REQUEST) | best.flags, None)
+    return 0
+
+
+def compile_best(
+    request: Request, result: "Search", length: int | None, progress: Callable[[str], None]
+) -> "tuple[Trial | None, Reading | None, str]":
+    """Return the fastest that its compiler takes, what that says, and a note of what it refused.
+
+    Without a compiler at hand it is the fastest by the estimate.
+    """
+    from redco_new.fit.compilers import environment
+
+    try:
+        environment(result.target.hardware.platform)
+    except RedcoError as error:
+        note = f"not compiled, by the estimate alone: {error.what}: {error.todo}"
+        return result.best, None, note
+    refused: list[str] = []
+    for trial in result.fitting[:COMPILED]:
+        reading = _compile(request, result, trial, length, progress)
+        if reading.fits:
+            return trial, reading, "; ".join(refused)
+        needs = (
+            f"needs {reading.peak_bytes / 1e9:.1f} GB" if reading.peak_bytes else reading.refused
+        )
+        refused.append(f"{trial.name} is refused by the compiler: {needs}")
+    return None, None, "; ".join(refused)
+
+
+def _compile(
+    request: Request,
+    result: "Search",
+    trial: "Trial",
+    length: int | None,
+    progress: Callable[[str], None],
+) -> "Reading":
+    """Return what the compiler says of a trial, in a project that is made for it."""
+    from redco_new.fit.compiling import compile_step
+    from redco_new.fit.reading import Job
+    from redco_new.project.create import create_project
+    from redco_new.update.sandbox import temporary_folder
+
+    with temporary_folder() as folder:
+        wanted = replace(with_trial(request, trial), name="searched")
+        project = create_project(wanted, folder, progress=progress)
+        settings = {"micro_batches": trial.micro_batches}
+        return compile_step(
+            project, result.target, Job({}, trial.batch, length, settings), progress
+        )
+
+
+def to_dict(
+    title: str,
+    result: "Search",
+    best: "Trial | None",
+    reading: "Reading | None",
+    note: str,
+) -> dict[str, Any]:
+    """Return the outcome as plain data."""
+    few = result.fewest_target
+    return {
+        "model": title,
+        "hardware": result.target.name,
+        "best": best and asdict(best),
+        "fewest": result.fewest and few and {"hardware": few.name, **asdict(result.fewest)},
+        "tried": [asdict(one) for one in result.trials],
+        "search_seconds": result.seconds,
+        "compiled": reading and reading.to_dict(),
+        "note": note,
+    }
+
+
+def print_search(
+    title: str,
+    result: "Search",
+    best: "Trial | None",
+    reading: "Reading | None",
+    note: str,
+) -> None:
+    """Print the outcome, and a row for each that was tried."""
+    from redco_new.fit.report import make_console
+    from redco_new.inspect.text import make_grid
+
+    console = make_console()
+    for line in _lines(title, result, best, reading, note):
+        console.print(line, soft_wrap=True)
+    table = make_grid(*COLUMNS)
+    for one in result.trials:
+        peak = f"{one.peak / 1e9:.1f}" if one.peak else ""
+        milliseconds, mfu = f"{1e3 * one.seconds:.0f}", f"{one.mfu:.2f}"
+        table.add_row(
+            one.name, str(one.batch), str(one.micro_batches), milliseconds, peak, mfu, one.reason
+        )
+    console.print()
+    console.print(table)
+
+
+def _lines(
+    title: str,
+    result: "Search",
+    best: "Trial | None",
+    reading: "Reading | None",
+    note: str,
+) -> Iterator[str]:
+    """Yield what is to be said first."""
+    name = result.target.name
+    if best is None:
+        yield f"{title} on {name}: {note or does_not_fit(result)}"
+        return
+    saved = f", saving {', '.join(best.saved)}" if best.saved else ""
+    yield (
+        f"{title} on {name}: {best.name}, {best.batch} examples in {best.micro_batches} micro-batches{saved}:"
+        f" about {1e3 * best.seconds:.0f} ms a step, an estimate (MFU {best.mfu:.2f}), at most {best.peak / 1e9:.1f} of"
+        f" {result.target.hardware.usable / 1e9:.1f} GB a device"
+    )
+    if reading is not None:
+        yield (
+            f"compiled: {reading.peak_bytes / 1e9:.1f} GB a device, {1e3 * reading.step_seconds:.0f} ms by its kernels,"
+            f" in {reading.compile_seconds:.0f} s"
+        )
+    if note:
+        yield f"note: {note}"
+    few, few_target = result.fewest, result.fewest_target
+    if few is not None and few_target is not None and few_target.devices < result.target.devices:
+        yield f"fewest devices: {few_target.name}, {few.name} in {few.micro_batches} micro-batches"
+    yield f"train it with --batch-size {best.batch} --micro-batches {best.micro_batches}"
+    yield f"tried in {result.seconds:.0f} s (what lost before its memory was of interest has none):"

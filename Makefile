@@ -68,6 +68,9 @@ table1: $(COMPILERS)  ## rewrite the table of the Redco paper's models on its ma
 estimates: $(COMPILERS)  ## rewrite the table of estimated and compiled steps: half an hour; those that it has are not compiled again
 	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests $(BIN)/python -m compiled.estimates
 
+large: $(COMPILERS)  ## rewrite the table of the largest models, searched and compiled: twenty minutes
+	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests $(BIN)/python -m compiled.large
+
 # Apart from the environment, and before it on the path: transformers 4.57 has Flax classes, 5 has none.
 $(CLASSES): tests/classes/requirements.txt $(INSTALLED)
 	rm -rf $(@D)

@@ -8,7 +8,6 @@ A point that the page has already is not compiled again; without the page, all a
 from __future__ import annotations
 
 import itertools
-import math
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -165,9 +164,8 @@ def compile_points(points: Iterable[Point]) -> Iterator[tuple[Point, float, int]
 
 def agreement(pairs: list[tuple[float, float]]) -> float:
     """Return Kendall's tau of pairs: of all two of them, the share in one order less that in the other."""
-    signs = [
-        math.copysign(1, (a[0] - b[0]) * (a[1] - b[1])) for a, b in itertools.combinations(pairs, 2)
-    ]
+    products = [(a[0] - b[0]) * (a[1] - b[1]) for a, b in itertools.combinations(pairs, 2)]
+    signs = [(one > 0) - (one < 0) for one in products]
     return sum(signs) / len(signs)
 
 

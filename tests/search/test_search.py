@@ -72,6 +72,7 @@ def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():
     assert {one.batch for one in found.trials} == {16}
 
 
+@pytest.mark.slow
 def test_what_nothing_fits_has_no_best():
     request = Request.from_flags("a", "llama", size="7b")
     with open_template() as template:

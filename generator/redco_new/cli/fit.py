@@ -122,7 +122,7 @@ def _search(
     as_json: bool,
     apply: bool,
 ) -> int:
-    """Search for a project or a model, as the flags say it. Returns the exit code. Raises RedcoError."""
+    """Run a search for a project or a model, as the flags say it. Returns the exit code. Raises RedcoError."""
     from redco_new.cli.search import run_search
     from redco_new.update.project_state import find_root, read_project_state
     from redco_new.update.redco_toml import read_request

@@ -33,7 +33,7 @@ def run_search(
     as_json: bool,
     apply: bool,
 ) -> int:
-    """Search, compile the best, print what came of it; write it into redco.toml of `root` if `apply`.
+    """Run a search, compile the best, print what came of it; write it into redco.toml of `root` if `apply`.
 
     Returns the exit code: 1 where nothing fits.
     """

@@ -11,6 +11,7 @@ from redco_new.fit.target import Target, parse_target
 from redco_new.request import Request
 from redco_new.render.template import Template
 from redco_new.search.candidates import Planner, Trial, price
+from redco_new.search.memory import state_bytes
 from redco_new.search.meshes import meshes_of
 
 Progress = Callable[[str], None]
@@ -90,8 +91,8 @@ def _search(planner: Planner, target: Target, batch: int, progress: Progress) ->
         for option in _options(planner, target, trial):
             fits = 0 < option.peak <= limit
             if fits and (best is None or option.seconds < best.seconds):
-                best = option
-            else:
+                best, option = option, best
+            if option is not None:
                 done.append(option)
             if fits:
                 break
@@ -127,16 +128,16 @@ def _options(planner: Planner, target: Target, trial: Trial) -> Iterator[Trial]:
         variants.append(replace(variants[-1], sequence_parallel=True))
     count = 1
     while count <= MOST_MICRO:
-        options = [replace(one, micro_batches=count) for one in variants]
-        if count > 1:
-            options = options[-1:]
-        for option in options:
-            one = price(planner, target, option)
-            if one is None and option is options[0]:
+        for option in variants:
+            one = price(planner, target, replace(option, micro_batches=count))
+            if one is None and option is variants[0]:
                 return
             if one is not None:
                 yield one
-        count *= 2
+        least = planner.plan(variants[-1])
+        if least is None or state_bytes(least, count) > target.hardware.usable:
+            return  # micro-batches spare activations, and no state
+        count, variants = 2 * count, variants[-1:]
 
 
 def _with_reason(trial: Trial, best: Trial | None, limit: int) -> Trial:

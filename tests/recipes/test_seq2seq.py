@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from recipes.pipelines import config, pipeline
 from redco_runtime.errors import UserError
+from redco_runtime.pairs.documents import PairMaker
 
 seq2seq = pipeline("seq2seq")
 START, PAD, EOS = 7, 0, 1
@@ -15,10 +16,12 @@ S, T = 16, 8
 
 
 def _config(**data):
-    fields = {"source_field": "source", "target_field": "target", "prefix": "", "pairs_file": ""}
+    fields = {"source_field": "", "target_field": "", "prefix": "", "data": ()}
+    fields |= {"held_out_data": (), "skip_bad_rows": 0, "token_folder": ""}
     lengths = {"sequence_length": S, "target_length": T, "held_out": 0.25}
     return config(
-        fields | lengths | {"tokenizer": "bytes"} | data, {"start_id": START, "pad_id": PAD}
+        fields | lengths | {"tokenizer": "bytes"} | data,
+        {"start_id": START, "pad_id": PAD, "vocab_size": 384},
     )
 
 
@@ -31,13 +34,17 @@ def _write(path, *records):
     return str(path)
 
 
+def _example(config, *texts):
+    return seq2seq.example(config, *seq2seq.ids_of(config, *texts))
+
+
 def test_a_pair_is_cut_padded_and_shifted():
-    made = seq2seq.example(_config(prefix="to: "), "a long source", "ab")
+    made = _example(_config(prefix="to: "), "a long source", "ab")
     assert made["input_ids"].tolist() == [*_ids("to: a long sour"), EOS]
     assert made["labels"].tolist() == [*_ids("ab"), EOS, *[PAD] * (T - 3)]
     assert made["decoder_ids"].tolist() == [START, *_ids("ab"), EOS, *[PAD] * (T - 4)]
     assert made["mask"].all() and made["label_mask"].tolist() == [True] * 3 + [False] * (T - 3)
-    batch = seq2seq.collate([made, seq2seq.example(_config(), "b", "a long target")])
+    batch = seq2seq.collate([made, _example(_config(), "b", "a long target")])
     assert {x.shape for x in batch.values()} == {(2, S), (2, T)}
     assert batch["labels"][1].tolist() == [*_ids("a long "), EOS]
     assert {x.dtype for x in batch.values()} == {np.dtype("int32"), np.dtype("bool")}
@@ -54,7 +61,7 @@ def test_the_loss_is_of_the_tokens_of_the_target():
         def logits(self, y_BTD):
             return y_BTD * jnp.linspace(0.0, 1.0, 384)[None, None, :]
 
-    batch = seq2seq.collate([seq2seq.example(_config(), *pair) for pair in ("ab", ("abc", "de"))])
+    batch = seq2seq.collate([_example(_config(), *pair) for pair in ("ab", ("abc", "de"))])
     losses_BT, weights_BT = jax.jit(lambda b: seq2seq.loss(Model(), b, None))(batch)
     logits = Model().logits(
         Model().hidden(
@@ -66,32 +73,48 @@ def test_the_loss_is_of_the_tokens_of_the_target():
     np.testing.assert_array_equal(weights_BT, [[1.0] * n + [0.0] * (T - n) for n in (2, 3)])
 
 
-def test_pairs_come_from_a_file(tmp_path):
-    records = [{"in": f"s{i}", "out": i, "other": None} for i in range(8)]
-    file = _write(tmp_path / "pairs.jsonl", *records)
-    train, held_out = seq2seq.examples(
-        _config(pairs_file=file, source_field="in", target_field="out")
-    )
+ROWS = {
+    "source and target": lambda a, b: {"source": a, "target": b, "other": None},
+    "document and summary": lambda a, b: {"summary": b, "document": a},
+    "a translation": lambda a, b: {"translation": {"en": a, "de": b}},
+    "named": lambda a, b: {"source": 1, "out": b, "in": a},
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_pairs_come_from_a_file_and_are_tokenized_once(tmp_path, monkeypatch, kind):
+    file = _write(tmp_path / "a.jsonl", *(ROWS[kind](f"s{i}" * i, str(i)) for i in range(1, 9)))
+    names = {"source_field": "in", "target_field": "out"} if kind == "named" else {}
+    settings = _config(data=(file,), token_folder=str(tmp_path), prefix="x", **names)
+    train, held_out = seq2seq.examples(settings)
     assert len(held_out) == 2 and len(train) == 6
-    assert sorted(e["target"] for e in train + held_out) == [str(i) for i in range(8)]
-    assert all(e["input_ids"].tolist()[:2] == _ids(f"s{e['target']}") for e in train)
+    rows = [*train, *held_out]
+    expected = {i: _example(settings, f"s{i}" * i, str(i)) for i in range(1, 9)}
+    for row in rows:
+        same = expected.pop(row["labels"][0] - _ids("0")[0])
+        assert all(np.array_equal(row[name], same[name]) for name in (row.keys() | same.keys()))
+    assert not expected
+    monkeypatch.setattr(PairMaker, "__call__", None)
+    again, _ = seq2seq.examples(settings)
+    np.testing.assert_array_equal(again[3]["input_ids"], rows[3]["input_ids"])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"source": "a", "target": "b"}\n{"source": "a"}', "line 2: it is not an object with"),
-        ('{"source": "a", "target": "b"}\n\n', "line 2: it is not an object with"),
-        ("[1]", "line 1: it is not an object with 'source' and 'target'"),
-        ('{"source": "a", "target": "b"}', "1 pairs: give two at least"),
+        ('{"source": "a"}', "line 3 has source, and a pair has 'source' and 'target'; 'document'"),
+        ('{"source": "a", "target": 3}', "line 3 has 3 in 'target', and no text"),
+        ('{"source": ', "line 3 is not JSON"),
+        ("3", "line 3 is no object: 3"),
     ],
 )
-def test_a_file_of_other_things_is_named(tmp_path, text, message):
-    (tmp_path / "pairs.jsonl").write_text(text)
+def test_what_is_no_pair_is_named(tmp_path, text, message):
+    pairs = [json.dumps({"source": "a", "target": "b"})] * 2
+    (tmp_path / "a.jsonl").write_text("\n".join([*pairs, text]))
+    settings = {"data": (str(tmp_path / "a.jsonl"),), "token_folder": str(tmp_path / "tokens")}
     with pytest.raises(UserError, match=message):
-        seq2seq.examples(_config(pairs_file=str(tmp_path / "pairs.jsonl")))
-    with pytest.raises(UserError, match="cannot read"):
-        seq2seq.examples(_config(pairs_file=str(tmp_path / "none.jsonl")))
+        seq2seq.examples(_config(**settings))
+    assert len(seq2seq.examples(_config(**settings, skip_bad_rows=1))[0]) == 1
 
 
 def test_python_has_pairs_of_its_own():
@@ -104,9 +127,10 @@ def test_python_has_pairs_of_its_own():
 
 def test_rouge_is_the_mean_over_the_examples():
     pairs = [("the cat sat", "the cat sat"), ("the cat sat", "a dog sat"), ("one", "two")]
-    made = [{"target": target} for target, _ in pairs]
+    settings = _config(target_length=16)
+    made = [_example(settings, "", target) for target, _ in pairs]
     length = max(len(text) for _, text in pairs)
     outputs = np.array([_ids(text) + [PAD] * (length - len(text)) for _, text in pairs])
-    scores = seq2seq.evaluate(_config(), outputs, made)
+    scores = seq2seq.evaluate(settings, outputs, made)
     expected = {"rouge1": (1 + 1 / 3) / 3, "rouge2": 1 / 3, "rougeL": (1 + 1 / 3) / 3}
     assert scores == pytest.approx(expected | {"rougeLsum": expected["rougeL"]})

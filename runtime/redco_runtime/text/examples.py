@@ -72,7 +72,7 @@ def read_or_stream(
 
 def read_examples(
     settings: RowSettings, maker: Maker, vocabulary: int, train: bool = True
-) -> tuple[Sequence[Example], Sequence[Example]]:
+) -> tuple[Mixture, Mixture]:
     """Return the training rows of `--data` and the held-out ones, tokenized now if they never were.
 
     Rows are as of `Rows`. Raises UserError, which names files and lines.

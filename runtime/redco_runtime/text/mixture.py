@@ -1,6 +1,6 @@
 """Rows of several sources, in the order of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,9 +23,12 @@ class Mixture(Sequence[Arrays]):
     """
 
     def __init__(
-        self, parts: Sequence[Sequence[Arrays]], weights: Sequence[float | None] = ()
+        self,
+        parts: Sequence[Sequence[Arrays]],
+        weights: Sequence[float | None] = (),
+        make: Callable[[Arrays, int], Any] = lambda row, index: row,
     ) -> None:
-        self.parts = parts
+        self.parts, self._weights, self._make = parts, weights, make
         self._ends = np.cumsum([len(part) for part in parts])
         shares = [weight for weight in weights if weight is not None]
         self._ends_in_block = block_ends(shares)
@@ -42,7 +45,13 @@ class Mixture(Sequence[Arrays]):
         if not 0 <= index < len(self):
             raise IndexError(index)
         number = int(np.searchsorted(self._ends, index, side="right"))
-        return self.parts[number][index - (self._ends[number - 1] if number else 0)]
+        row = self.parts[number][index - (self._ends[number - 1] if number else 0)]
+        return self._make(row, index)
+
+    def map(self, make: Callable[[Any, int], Any]) -> "Mixture":
+        """Return what `make` makes of each row, when it is asked for, and of its index."""
+        before = self._make
+        return Mixture(self.parts, self._weights, lambda row, i: make(before(row, i), i))
 
     def order(self, seed: int, start: int, stop: int) -> np.ndarray:
         """Return the indices of the rows at the places `start` to `stop - 1` of a run: int64."""

@@ -29,12 +29,12 @@ RECIPE = Recipe(
         sample="what becomes of a source",
         prompt='"Return the name of the file."',
         predicts="writes the target of a source",
-        data="change `examples` in `pipeline.py`, or give JSON lines of sources and targets with "
-        "`--pairs-file FILE`",
+        data="`--data pairs.jsonl`, see below, or change `examples` in `pipeline.py`",
     ),
     example=_example,
     tiny=TINY_TEXT | {"data": TINY_TEXT["data"] | {"target_length": 32}},
     train=scored("rouge2", "rougeL"),
     packages=("rouge-score>=0.1.2",),
+    runtime=("text", "pairs"),
     order=30,
 )

@@ -1,0 +1,73 @@
+"""What `examples` of a pipeline returns, of pairs."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from redco_runtime.contracts import Arrays
+from redco_runtime.pairs.documents import PairMaker
+from redco_runtime.text.examples import read_examples
+from redco_runtime.text.mixture import Mixture
+
+
+class PairSettings(Protocol):
+    """What the section `data` of a configuration has; config.py says what each field means."""
+
+    @property
+    def data(self) -> tuple[str, ...]: ...
+    @property
+    def held_out_data(self) -> tuple[str, ...]: ...
+    @property
+    def held_out(self) -> float: ...
+    @property
+    def skip_bad_rows(self) -> int: ...
+    @property
+    def token_folder(self) -> str: ...
+    @property
+    def sequence_length(self) -> int: ...
+    @property
+    def target_length(self) -> int: ...
+    @property
+    def prefix(self) -> str: ...
+    @property
+    def source_field(self) -> str: ...
+    @property
+    def target_field(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class PairRows:
+    """The settings of rows that have a pair each."""
+
+    data: tuple[str, ...]
+    held_out_data: tuple[str, ...]
+    held_out: float
+    skip_bad_rows: int
+    token_folder: str
+    sequence_length: int
+    packing: str = "off"
+
+
+def pair_examples(
+    settings: PairSettings, tokenizer: Any, vocabulary: int
+) -> tuple[Mixture, Mixture]:
+    """Return the training pairs of `--data` and the held-out ones, as `read_examples`: (source ids, target ids)."""
+    lengths = (settings.sequence_length, settings.target_length)
+    names = (settings.source_field, settings.target_field)
+    maker = PairMaker(tokenizer, settings.prefix, lengths, names)
+    rows = PairRows(
+        settings.data,
+        settings.held_out_data,
+        settings.held_out,
+        settings.skip_bad_rows,
+        settings.token_folder,
+        sum(lengths),
+    )
+    train, held_out = read_examples(rows, maker, vocabulary)
+    return train.map(_split), held_out.map(_split)
+
+
+def _split(row: Arrays, _: int) -> tuple[np.ndarray, np.ndarray]:
+    ids, target = row["input_ids"][row["mask"]], row["target"][row["mask"]]
+    return ids[~target], ids[target]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from merge.test_cases import CASES, merged_as, parts
 
-from redco_new.merge import WHOLE, body, imports, lines, scope, source, three_way
+from redco_new.merge import body, imports, lines, scope, source, three_way
 from redco_new.merge.imports import ImportChanges
 from redco_new.merge.result import Session
 
@@ -103,5 +103,5 @@ def test_mutation(name, right, monkeypatch):
     assert wrong
     for path in CASES:
         if merged := wrong.get(path.stem):
-            assert (path.stem, [x.symbol for x in merged.conflicts]) == (path.stem, [WHOLE])
+            assert merged.conflicts, path.stem
             assert merged.content == crlf(parts(path)["ours"]).encode()

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from redco_new.cli import change, fit, look
+from redco_new.cli import adopt, change, fit, look
 from redco_new.cli.new import new_app
 from redco_new.errors import RedcoError
 
@@ -20,6 +20,7 @@ redco_app.command("recipes")(look.show_recipes)
 redco_app.command("update")(change.update)
 redco_app.command("resolve")(change.resolve)
 redco_app.command("eject")(change.eject)
+redco_app.command("adopt")(adopt.adopt)
 
 
 @redco_app.callback()

@@ -6,14 +6,16 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from pathlib import Path
 
 from redco_new.errors import RedcoError
 from redco_new.merge import changed_lines, changed_symbols
 from redco_new.project.manifest import PendingChange, base_path
+from redco_new.update.adopt import Adoption
 from redco_new.update.file_merge import FileMerge
 from redco_new.update.pending import INCOMING, resolve_commands, symbol_target
 from redco_new.update.plan import UpdatePlan
-from redco_new.update.project_state import path_from_here, path_in_project
+from redco_new.update.project_state import path_from_here, path_in_project, read_file
 
 # What fits a screen of 100 columns and about 50 lines.
 PATH_WIDTH = 28  # of the column of paths
@@ -219,6 +221,20 @@ def print_check(plan: UpdatePlan, *, as_json: bool) -> int:
             for entry in entries:
                 print(f"{kind}: {entry}")
     return int(any(drift.values()))
+
+
+def print_adoption(root: Path, adoption: Adoption) -> None:
+    """Print what `redco adopt` took a project for, and what it counts as its user's edits."""
+    request, count = adoption.base.request, len(adoption.base.files)
+    mesh = ", ".join(f"{axis}={size}" for axis, size in request.mesh.items() if size != 1)
+    what = " ".join(filter(None, (request.model_name, request.size, request.recipe)))
+    print(f"Adopted {request.name}: {what} over {mesh or 'one device'}, {_plural(count, 'file')}.")
+    for path in adoption.edited_paths:
+        lines = changed_lines(adoption.base.files[path].encode(), read_file(root, path) or b"")
+        print(f"  {path:{PATH_WIDTH}} yours in {_plural(sum(lines), 'line')}")
+    for path in adoption.missing_paths:
+        print(f"  {path:{PATH_WIDTH}} is not there")
+    print("Look at what an update would change: redco update --dry-run")
 
 
 def print_resolved(pending: list[PendingChange]) -> None:

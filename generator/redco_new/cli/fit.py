@@ -99,7 +99,7 @@ def fit(
     if apply:
         raise RedcoError("--apply", "is what becomes of a --search", "give both")
     axes = parse_mesh(shards, mesh) if shards or mesh else {}
-    title = model or folder or "."
+    title = model or Path(folder or ".").resolve().name
     with status() as progress, ExitStack() as stack:
         where = Path(folder or ".")
         if model:
@@ -138,7 +138,7 @@ def _search(
             raise RedcoError(str(folder), "no such folder", "give that of a project, or --model")
         root = find_root(Path(folder or "."))
         request = read_request(read_project_state(root))
-    title = model or folder or "."
+    title = model or Path(folder or ".").resolve().name
     return run_search(title, root, request, hardware, batch, seq, as_json=as_json, apply=apply)
 
 

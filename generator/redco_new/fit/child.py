@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TextIO
 
 import numpy as np
 
+import redco_new
 from redco_new.errors import RedcoError
 from redco_new.fit.read import read_step
 from redco_new.fit.reading import Job
@@ -21,6 +22,10 @@ from redco_new.fit.step import compile_train_step
 from redco_new.fit.target import Target, parse_target
 from redco_new.fit.topology import devices_of
 from redco_new.update.trial_step import in_one_line, locate_fault
+
+# What XLA says where a GPU before Ampere is to multiply bfloat16 as jax.nn.dot_product_attention does.
+ALGORITHM = "Unsupported algorithm on the current device(s): ALG_DOT_BF16_BF16_F32"
+OWN = str(Path(redco_new.__file__).parent)  # no user's
 
 
 def main() -> NoReturn:
@@ -56,10 +61,17 @@ def run_job(
 
 def failure(error: BaseException, task: dict[str, Any], what: str) -> dict[str, str]:
     """Return an error of the project's code, or of the compiler, as where, what and what to do."""
-    where = locate_fault(error, task["folder"]) or task["package"]
+    text, folder = in_one_line(error, task["folder"]), task["folder"]
+    if ALGORITHM in text:
+        what = f"its compiler has no products of bfloat16, which attention asks for ({ALGORITHM})"
+        todo = "compute in float32: dtype in config.py, or --dtype float32 beside --model"
+        return {"where": f"--hardware {task['target']}", "what": what, "todo": todo}
+    where = locate_fault(error, folder)
+    if not where or where.startswith(OWN):
+        where = task["package"]
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     todo = f"install it where redco runs: pip install {missing}" if missing else "mend that"
-    return {"where": where, "what": f"{what}: {in_one_line(error, task['folder'])}", "todo": todo}
+    return {"where": where, "what": f"{what}: {text}", "todo": todo}
 
 
 def tell(out: TextIO, **content: Any) -> None:

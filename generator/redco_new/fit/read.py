@@ -63,9 +63,9 @@ def notes_of(step: Step, asked_for: Target, target: Target) -> tuple[str, ...]:
             f"{asked_for.name} has no whole hosts: compiled for {target.name}, the nearest"
         )
     if target.hardware.platform == "gpu":
-        notes.append(
-            "an allowance for the memory of attention's kernels is in the peak; that of NCCL is not"
-        )
+        notes.append("the memory of NCCL is not in the peak")
+        if attention_workspace(Program(step.text)):
+            notes.append("an allowance for that of cuDNN's attention is")
     return tuple(notes)
 
 

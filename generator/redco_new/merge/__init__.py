@@ -1,5 +1,6 @@
 """Three-way merge of files that a user and a template both change; README.md lists its stages."""
 
+from redco_new.merge.by_keys import merge_toml
 from redco_new.merge.describe import changed_lines, changed_symbols, symbol_text
 from redco_new.merge.lines import merge_text
 from redco_new.merge.result import WHOLE, Conflict, MergeResult
@@ -15,6 +16,7 @@ __all__ = [
     "changed_symbols",
     "merge",
     "merge_text",
+    "merge_toml",
     "symbol_text",
     "take",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from redco_new.merge import OWNED, Conflict, merge, merge_text
+from redco_new.merge import OWNED, Conflict, merge, merge_text, merge_toml
 from redco_new.migrate import Step
 
 DELETED = "you deleted it"
@@ -72,7 +72,8 @@ def merge_file(
     if path.endswith(".py"):
         merged = merge(base or b"", ours, theirs, user_functions, prefer_theirs)
     else:
-        merged = merge_text(base or b"", ours, theirs, prefer_theirs)
+        merge_lines = merge_toml if path.endswith(".toml") else merge_text
+        merged = merge_lines(base or b"", ours, theirs, prefer_theirs)
     return FileMerge(path, ours, merged.content, tuple(merged.conflicts), tuple(merged.warnings))
 
 

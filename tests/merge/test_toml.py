@@ -1,0 +1,93 @@
+"""TOML is merged by key where lines are not enough, and says what both sides changed, or is a conflict."""
+
+import tomllib
+
+import pytest
+
+from redco_new.merge import merge_toml
+
+BASE = """[project]
+name = "a"
+dependencies = [
+    "flax",
+    "jax",
+]
+
+[tool.black]
+line-length = 100
+"""
+CASES = {
+    "both append": (
+        ('    "jax",\n', '    "jax",\n    "mine",  # of mine\n'),
+        ('    "jax",\n', '    "jax",\n    "tqdm",\n'),
+        ["flax", "jax", "mine", "tqdm"],
+    ),
+    "one appends, one takes away": (
+        ('    "jax",\n', '    "jax",\n    "mine",\n'),
+        ('    "jax",\n', ""),
+        ["flax", "mine"],
+    ),
+    "one line of ours": (
+        ('[\n    "flax",\n    "jax",\n]', '["flax", "jax", "mine"]'),
+        ('    "jax",\n', '    "jax",\n    "tqdm",\n'),
+        ["flax", "jax", "mine", "tqdm"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_requirements(name):
+    mine, other, expected = CASES[name]
+    ours, theirs = BASE.replace(*mine), BASE.replace(*other)
+    merged = merge_toml(BASE.encode(), ours.encode(), theirs.encode())
+    assert merged.conflicts == []
+    values = tomllib.loads(merged.content.decode())
+    assert values["project"]["dependencies"] == expected
+    assert values["tool"] == {"black": {"line-length": 100}}
+    assert ("# of mine" in merged.content.decode()) == ("# of mine" in ours)
+    again = merge_toml(theirs.encode(), merged.content, theirs.encode())
+    assert again.content == merged.content
+
+
+def test_neighbouring_keys_keep_comments_and_layout():
+    base, ours = "a = 1\nb = 2\n", "# mine\na   =   5  # of mine\nb = 2\nc = [3]\n"
+    merged = merge_toml(base.encode(), ours.encode(), b"a = 1\nb = 3\nd = 4\n")
+    assert merged.conflicts == []
+    assert merged.content == b"# mine\na   =   5  # of mine\nb = 3\nd = 4\nc = [3]\n"
+
+
+def test_a_key_that_both_add_is_no_two_keys():
+    base, ours = "[a]\nx = 1\n\n[b]\ny = 1\n", "[a]\nnew = 1\nx = 1\n\n[b]\ny = 1\n"
+    theirs = "[a]\nx = 1\nnew = 1\n\n[b]\ny = 1\n"
+    merged = merge_toml(base.encode(), ours.encode(), theirs.encode())
+    assert (merged.content.decode(), merged.conflicts) == (ours, [])
+
+
+@pytest.mark.parametrize("other", ["a = 3\n", ""])
+def test_both_change_a_key(other):
+    merged = merge_toml(b"a = 1\n", b"a = 2\n", other.encode())
+    assert merged.content == b"a = 2\n" and merged.conflicts
+
+
+def test_what_ours_deleted_stays_deleted():
+    merged = merge_toml(b"a = 1\nb = 1\nc = 1\n", b"a = 1\nc = 1\n", b"a = 2\nb = 1\nc = 1\n")
+    assert (merged.content, merged.conflicts) == (b"a = 2\nc = 1\n", [])
+
+
+def test_what_is_no_toml_is_lines():
+    merged = merge_toml(b"a\nb\nc\n", b"a\nb\nc mine\n", b"a 2\nb\nc\n")
+    assert (merged.content, merged.conflicts) == (b"a 2\nb\nc mine\n", [])
+
+
+def test_a_comment_of_ours_is_not_lost():
+    ours, theirs = b'a = ["x", "mine"]  # mine\nb = 1\n', b'a = ["x", "y"]\nb = 1\n'
+    merged = merge_toml(b'a = ["x"]\nb = 1\n', ours, theirs)
+    assert b"# mine" in merged.content
+    assert merged.conflicts or b'"mine", "y"' in merged.content
+
+
+def test_the_side_that_was_chosen_is_taken():
+    base, ours, theirs = b"a = 1\nb = 1\n", b"a = 2\nb = 1\n", b"a = 3\nb = 1\n"
+    (conflict,) = merge_toml(base, ours, theirs).conflicts
+    chosen = merge_toml(base, ours, theirs, {conflict.symbol})
+    assert (chosen.content, chosen.conflicts) == (theirs, [])

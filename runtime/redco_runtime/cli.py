@@ -7,7 +7,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 
@@ -53,13 +53,22 @@ def print_once(text: str) -> None:
         print(text, flush=True)
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose faults are one message, without all flags."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown = message.startswith("unrecognized") and "--data" in message
+        where = "; what is trained on is what examples() in pipeline.py gives" if unknown else ""
+        self.exit(2, f"error: {message}: --help lists the flags{where}\n")
+
+
 def program_parser(doc: str | None, pipeline: object = None) -> argparse.ArgumentParser:
     """Return a parser with the options that all programs share.
 
     pipeline: that of a program that reads a checkpoint, which has --best where it has scores.
     """
     formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=doc, formatter_class=formatter, allow_abbrev=False)
+    parser = Parser(description=doc, formatter_class=formatter, allow_abbrev=False)
     add = parser.add_argument
     add("--workdir", type=Path, required=True, help="folder of checkpoints and metrics")
     add("--mesh", metavar="AXIS=N,...", help="other mesh sizes than sharding.py's")

@@ -1,5 +1,7 @@
 """The recipe mlm: what is masked, what the loss counts, and how masks are filled in."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,8 @@ LENGTH = 128
 
 def _config(seed=0, **data):
     settings = {"text_files": (), "tokenizer": "bytes", "sequence_length": LENGTH, "held_out": 0.05}
-    return config(settings | data, {}, seed)
+    settings |= {"data": (), "held_out_data": (), "text_field": "text", "skip_bad_rows": 0}
+    return config(settings | data, {"vocab_size": 384}, seed)
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +124,25 @@ def test_texts_are_read(tmp_path):
         mlm.examples(_config(text_files=(str(path),)))
     with pytest.raises(UserError, match="--text-files: cannot read nowhere"):
         mlm.examples(_config(text_files=("nowhere",)))
+
+
+@pytest.mark.parametrize("packing", ["on", "off"])
+def test_texts_of_data_are_masked_but_for_what_frames_them(tmp_path, packing):
+    texts = [{"text": chr(97 + i % 26) * (5 + i % 50)} for i in range(90)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts))
+    settings = _config(
+        data=(str(tmp_path / "a.jsonl"),), packing=packing, token_folder=str(tmp_path)
+    )
+    train, held_out = mlm.examples(settings)
+    rows = [*train, *held_out]
+    assert (len(rows) < 50) == (packing == "on") and len(held_out) >= 1
+    batch = mlm.collate(rows)
+    asked = batch["labels"] != mlm.NOT_ASKED
+    original = np.where(asked, batch["labels"], batch["input_ids"])
+    ends = (original == END) & batch["mask"]
+    assert ends.sum() == 90 and not (asked & (ends | ~batch["mask"])).any()
+    letters = (batch["mask"] & ~ends).sum(axis=1)
+    assert (asked.sum(axis=1) == np.maximum(1, np.round(0.15 * letters))).all()
+    assert train[3]["labels"].tolist() == mlm.examples(settings)[0][3]["labels"].tolist()
+    assert len({tuple(np.flatnonzero(row)) for row in asked}) > len(rows) // 2
+    assert {x.dtype for x in batch.values()} == {np.dtype("int32"), np.dtype("bool")}

@@ -106,7 +106,18 @@ def test_usage_errors(parse, args, capsys):
     with pytest.raises(SystemExit) as error:
         parse(*args)
     assert error.value.code == 2
-    assert "Traceback" not in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert message.startswith("error: ") and message.endswith(": --help lists the flags\n")
+    assert message.count("\n") == 1
+
+
+def test_a_project_without_data_says_where_its_examples_are(parse, capsys):
+    with pytest.raises(SystemExit):
+        parse("--data", "a.jsonl")
+    assert capsys.readouterr().err == (
+        "error: unrecognized arguments: --data a.jsonl: --help lists the flags; what is trained on is what "
+        "examples() in pipeline.py gives\n"
+    )
 
 
 def test_a_recorded_run_is_taken_as_it_was_or_on_another_mesh(tmp_path):

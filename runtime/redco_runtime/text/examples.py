@@ -15,6 +15,13 @@ from redco_runtime.text.streaming import StreamMixture, TokenStream
 from redco_runtime.text.texts import TextMaker
 
 
+class FieldSettings(RowSettings, Protocol):
+    """What the section `data` has besides, where it is of texts."""
+
+    @property
+    def text_field(self) -> str: ...
+
+
 class StreamSettings(RowSettings, Protocol):
     """What the section `data` has besides, where sources can be read as they come."""
 
@@ -22,11 +29,8 @@ class StreamSettings(RowSettings, Protocol):
     def streaming(self) -> bool: ...
 
 
-class TextSettings(StreamSettings, Protocol):
-    """What it has besides, where it is of texts."""
-
-    @property
-    def text_field(self) -> str: ...
+class TextSettings(FieldSettings, StreamSettings, Protocol):
+    """What it has where texts can be read as they come."""
 
 
 def text_examples(
@@ -39,6 +43,14 @@ def text_examples(
     """
     maker = TextMaker(make_encoder(tokenizer), settings.text_field)
     return read_or_stream(settings, maker, vocabulary)
+
+
+def packed_texts(
+    settings: FieldSettings, tokenizer: Any, vocabulary: int
+) -> tuple[Mixture, Mixture]:
+    """Return the same for a pipeline that makes its examples of rows: `Mixture.map` does. None are streamed."""
+    maker = TextMaker(make_encoder(tokenizer), settings.text_field)
+    return read_examples(settings, maker, vocabulary)
 
 
 def read_or_stream(

@@ -14,6 +14,7 @@ from flax import nnx
 
 from redco_runtime.errors import UserError
 from redco_runtime.losses import cross_entropy
+from redco_runtime.text.examples import packed_texts
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
@@ -69,7 +70,11 @@ def evaluate(config, outputs, examples):
 
 
 def examples(config):
-    """Return training examples and held-out ones: blocks of S tokens, cut from the text files."""
+    """Return training examples and held-out ones: rows of S tokens of --data, or blocks of the text files."""
+    if config.data.data:
+        own = tokenizer(config.data.tokenizer)
+        both = packed_texts(config.data, own, config.model.vocab_size)
+        return tuple(rows.map(lambda row, i: masked(config, row, i)) for rows in both)
     first, last = frame(config.data.tokenizer)
     length = config.data.sequence_length - len(first) - len(last)
     ids = tokenizer(config.data.tokenizer)(text(config), add_special_tokens=False)["input_ids"]
@@ -91,6 +96,16 @@ def example(config, ids, index):
         "mask": np.ones(len(ids) + sum(around), bool),
         "labels": np.pad(labels, around, constant_values=NOT_ASKED),
     }
+
+
+def masked(config, row, index):
+    """Return one example of a row of texts: some of its ids masked, but for special tokens."""
+    tokens = tokenizer(config.data.tokenizer)
+    mask = row["segments"] > 0 if "segments" in row else row["mask"]
+    shown, labels = row["input_ids"].copy(), np.full(len(mask), NOT_ASKED, np.int32)
+    places = np.flatnonzero(mask & ~np.isin(shown, tokens.all_special_ids))
+    shown[places], labels[places] = ask(shown[places], tokens, config.train.seed, index)
+    return {"input_ids": shown, "mask": mask, "labels": labels}
 
 
 def ask(ids, tokens, seed, index):

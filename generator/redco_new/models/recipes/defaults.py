@@ -14,7 +14,6 @@ TINY_TEXT: dict[str, dict[str, Any]] = {
 }
 
 MANUAL = "on the language reference that ships with Python"
-FILES = "change `examples` in `pipeline.py`, or name text files with `--text-files a.txt b.txt`"
 
 
 def scored(*best: str, examples: int = 64) -> tuple[str, ...]:

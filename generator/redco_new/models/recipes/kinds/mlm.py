@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.family import MASKED
-from redco_new.models.recipes.defaults import FILES, MANUAL, TINY_TEXT, scored, text_example
+from redco_new.models.recipes.defaults import MANUAL, TINY_TEXT, scored, text_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 
@@ -27,10 +27,11 @@ RECIPE = Recipe(
         sample="a text with its gaps filled",
         prompt='"The [MASK] of the"',
         predicts="fills the gaps of a text",
-        data=FILES,
+        data="`--data 'texts/*.jsonl'`, see below, or change `examples` in `pipeline.py`",
     ),
     example=_example,
     tiny=TINY_TEXT,
     train=scored("accuracy"),
+    runtime=("text",),
     order=40,
 )

@@ -103,6 +103,8 @@ def cut_statements(lines: list[str]) -> list[Statement]:
 
 
 def _remarks(space: str) -> list[str]:
+    if "#" not in space:
+        return []  # as nearly all of them: a fifth of the time that it takes to cut a file
     return [line.partition("#")[2].strip() for line in space.split("\n") if "#" in line]
 
 

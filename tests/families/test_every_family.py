@@ -1,6 +1,7 @@
 """What is said of each family holds: its sizes, what its class provides, its exports."""
 
 import inspect
+from operator import attrgetter
 from types import SimpleNamespace
 
 import jax
@@ -14,6 +15,7 @@ from families.parity import emitted
 from families.reference import reference, references
 from redco_runtime.export import export
 from redco_runtime.load import load
+from redco_runtime.state import ModelState, flatten
 
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model
@@ -80,7 +82,7 @@ def loaded(pair, folder):
     like = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, "float32", sharding=place), pair.params
     )
-    state = SimpleNamespace(params=like, variables={})
-    steps = SimpleNamespace(state=state, shapes=like, start=lambda params: params)
+    state = SimpleNamespace(model=ModelState(like, {}))
+    steps = SimpleNamespace(state=state, shapes=flatten(like), start=attrgetter("params"))
     config = SimpleNamespace(model=pair.config(), train=SimpleNamespace(seed=0))
     return load(str(folder), steps, config, pair.weights)

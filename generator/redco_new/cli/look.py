@@ -21,6 +21,7 @@ def inspect_model(
     example: options.Example = None,
     zero: options.Zero = None,
     sequence_parallel: options.SequenceParallel = None,
+    lora: options.Lora = None,
     as_json: options.AsJson = False,
     html: Annotated[
         str | None,
@@ -51,6 +52,7 @@ def inspect_model(
         example=example,
         zero=zero,
         sequence_parallel=sequence_parallel,
+        lora=lora,
     )
     notes: list[str] = []
     with status() as progress:

@@ -46,6 +46,13 @@ SequenceParallel = Annotated[
         help="Split the sequence over `model` where nothing else is: less memory per device.",
     ),
 ]
+Lora = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADAPTER",
+        help="Train an adapter, not the model: rank=16,alpha=32,targets=q,v, or any of these; off: the model.",
+    ),
+]
 Size = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="A size of the family: `redco models` lists them."),
@@ -64,7 +71,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 # What a project is asked to be, by the names that Request.from_flags and with_flags have for it.
 REQUEST = (
     *("model", "shards", "mesh", "size", "recipe", "config", "example"),
-    *("dtype", "zero", "sequence_parallel"),
+    *("dtype", "zero", "sequence_parallel", "lora"),
 )
 
 

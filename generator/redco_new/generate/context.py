@@ -21,6 +21,8 @@ class ProjectModel:
     branch: of the model that is exported, where there are several; "" for one.
     own_class: the name of the user's class, or of the recipe's; "" for a family.
     imported: whether model.py imports that class, from where the user has it.
+    matrices: names of parameters that decay.
+    inner_matrices: expression of whether the parameter at `path` is a matrix inside the model.
     trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
     """
 
@@ -34,6 +36,8 @@ class ProjectModel:
     own_class: str = ""
     imported: bool = False
     trained: str = "nnx.Param"
+    matrices: tuple[str, ...] = ("kernel", "embedding")
+    inner_matrices: str = "path[-1].key == 'kernel' and 'head' not in [x.key for x in path]"
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class ProjectLayout:
     saved: name of an activation that `remat` can save -> MB of a layer and an example, in words.
     padded: path -> the number that each dim is made a multiple of.
     divided: field of `Data` in config.py -> the axes whose devices must divide it.
-    total, total_per_device: parameters, in words.
+    total, trained, total_per_device: parameters, in words: all, those that are trained, on a device.
     """
 
     mesh: Mapping[str, int]
@@ -123,6 +127,7 @@ class ProjectLayout:
     padded: Mapping[str, tuple[int, ...]]
     divided: Mapping[str, tuple[str, ...]]
     total: str
+    trained: str
     total_per_device: str
 
     @property

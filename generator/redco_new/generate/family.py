@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from flax import nnx
 
+from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
+from redco_new.models.adapter import choose_adapter
 from redco_new.models.branches import MAIN, default_config, section_changes, trained_filter
 from redco_new.models.find import Model, find_model
 from redco_new.models.hf_config import TRANSFORMERS
@@ -21,6 +24,14 @@ from redco_new.render.template import Template
 from redco_new.request import Request
 from redco_new.sharding import MODEL
 
+ADAPTERS = "adapters"  # the folder of the runtime that writes them
+# Of a project that trains an adapter: which parameters are trained, and which of them are matrices.
+LORA: dict[str, Any] = {
+    "trained": "nnx.LoRAParam",
+    "matrices": ("lora_a", "lora_b"),
+    "inner_matrices": "path[-1].key in ('lora_a', 'lora_b')",
+}
+
 
 def read_family(request: Request, template: Template) -> Design:
     """Return the model of a family that `request` names. Raises RedcoError if there is none."""
@@ -30,7 +41,11 @@ def read_family(request: Request, template: Template) -> Design:
     model = recall(recorded, *key) or find_model(*key, source=source)
     recipe = choose_recipe(model.family, request.recipe, request.model)
     length = _sequence_length(request, model)
-    texts = model.print_files(template, request.package)
+    if request.lora and recipe.branches:
+        what = f"the recipe {recipe.name} trains beside a second model, and no adapter"
+        raise RedcoError("--lora", what, "leave it out, or choose another --recipe")
+    adapter = choose_adapter(model.family, request.lora, request.model)
+    texts = model.print_files(template, request.package, adapter, request.lora)
     facts = (request.package, model.tokenizer, length, model.family.routed)
     texts |= recipe.print_files(template, *facts)
     data_class, guide = texts.pop("data.py"), texts.pop("data.md", "")
@@ -43,7 +58,7 @@ def read_family(request: Request, template: Template) -> Design:
         lambda: _program(request, model, recipe, files, length),
         record(model, *key),
         packages=(*recipe.packages, f"transformers>={TRANSFORMERS}"),
-        runtime=recipe.runtime,
+        runtime=(*recipe.runtime, *((ADAPTERS,) if request.lora else ())),
         notes=_notes(request, model),
         branches=tuple(branch.name for branch in recipe.branches),
     )
@@ -77,7 +92,7 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         make=f"{f'pipeline.Models({name}, config' if several else f'{name}(config.model'}, rngs=nnx.Rngs(key))",
         sections=defaults,
         branch=several[0].name if several else "",
-        trained=trained_filter(recipe.branches),
+        **(LORA if request.lora else {"trained": trained_filter(recipe.branches)}),
     )
 
 
@@ -125,4 +140,5 @@ def _program(
             return pipeline.Models(build, default_config(sections, recipe.train), rngs=nnx.Rngs(0))
         return build(sections[MAIN], rngs=nnx.Rngs(0))
 
-    return Program(make, pipeline.loss, batch, model.family.routed)
+    trained = nnx.LoRAParam if request.lora else nnx.Param
+    return Program(make, pipeline.loss, batch, model.family.routed, trained)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -127,7 +128,7 @@ def plan_program(request: Request, program: Program) -> Plan:
     if mesh[EXPERT] > 1 and not any(EXPERT in axes for axes in plan.axes.values()):
         what = f"{request.model_name} has no experts that expert={mesh[EXPERT]} can split"
         raise RedcoError("--mesh", what, "leave the axis expert out")
-    return plan
+    return replace(plan, frozen=program.frozen)
 
 
 def _sizes(request: Request) -> dict[str, int]:
@@ -161,11 +162,14 @@ def layout_context(
         apart=plan.apart,
         tiny_apart=_tiny_parts(plan, *tiny) if tiny and request.own else None,
         tables=_tables(_by_path(plan, plan.partitions), _reasons(rows), branches),
-        moments=_by_path(plan, plan.moments) if request.zero else {},
+        moments=_moments(plan) if request.zero else {},
         saved=saved_sizes(plan, traced_rows(request)) if request.is_family else {},
         padded=_padded(plan),
         divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
         total=_in_words(sum(math.prod(row["shape"]) for row in rows)),
+        trained=_in_words(
+            sum(math.prod(row["shape"]) for row in rows if row["path"] not in plan.frozen)
+        ),
         total_per_device=_in_words(sum(math.prod(row["shard_shape"]) for row in rows)),
     )
 
@@ -201,6 +205,12 @@ def _by_path(plan: Plan, specs: Iterable[P]) -> dict[str, str]:
     """Return path of a parameter -> its spec, as Python, of one spec for each parameter."""
     pairs = zip(plan.parameters, specs, strict=True)
     return {parameter.path: repr_spec(spec) for parameter, spec in pairs}
+
+
+def _moments(plan: Plan) -> dict[str, str]:
+    """Return path -> the spec of what the optimizer keeps, of each parameter that is trained."""
+    specs = _by_path(plan, plan.moments)
+    return {path: spec for path, spec in specs.items() if path not in plan.frozen}
 
 
 def _reasons(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
 from redco_new.generate.family import read_family
 from redco_new.generate.layout import plan_program
@@ -14,6 +15,13 @@ from redco_new.sharding import Plan
 
 def read_model(request: Request, template: Template) -> Design:
     """Return the model that `request` names. Raises RedcoError where there is no such thing."""
+    if request.lora and not request.is_family:
+        what = (
+            f"{request.model_name} is no family of redco's, whose layers it can write with adapters"
+        )
+        raise RedcoError(
+            "--lora", what, "leave it out; a class of your own may have its own adapters"
+        )
     if request.own:
         from redco_new.generate.own import read_own_class  # late: no family needs its 20 modules
 

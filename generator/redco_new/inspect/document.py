@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import compress
 from typing import TYPE_CHECKING, cast
 
 from redco_new.inspect import units
@@ -59,18 +60,20 @@ def _traced_batch(plan: Plan) -> dict[str, int]:
 def _device_memory(plan: Plan, rows: list[ParameterRow]) -> Memory:
     """Return the bytes on each device, and of the parameters as a whole."""
     parameters = sum(map(units.bytes_on_device, rows))
+    trained = [row["path"] not in plan.frozen for row in rows]
+    gradients = sum(map(units.bytes_on_device, compress(rows, trained)))
     shards = (
         shard_shape(shape, spec, plan.mesh)
-        for shape, spec in zip(plan.stored, plan.moments, strict=True)
+        for shape, spec in compress(zip(plan.stored, plan.moments, strict=True), trained)
     )
     moments = sum(2 * MOMENT * math.prod(shape) for shape in shards)
     return {
         "elements": sum(math.prod(row["shape"]) for row in rows),
         "all_parameters": sum(row["bytes"] for row in rows),
         "parameters": parameters,
-        "gradients": parameters,
+        "gradients": gradients,
         "moments": moments,
-        "together": 2 * parameters + moments,
+        "together": parameters + gradients + moments,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 # What a recipe can call: methods of the emitted class with the arguments that have no default.
@@ -114,6 +114,8 @@ class Family:
         quirks, whose dims divide where the full one's do.
     quirks: class of the quirks that `read` gives.
     derived_keys: further keys of config.json, which the emitted weights.py works out.
+    projections: the linear layers of its own layers, by their names in model.py -> what checkpoints call
+        them; those that --lora can adapt, {} where it cannot.
     order: place among the families that `redco models` lists; by name where it is the same.
     """
 
@@ -132,6 +134,7 @@ class Family:
     shrink: Callable[[Any, int], dict[str, Any]]
     quirks: type[Quirks] = Quirks
     derived_keys: tuple[str, ...] = ()
+    projections: Mapping[str, str] = field(default_factory=dict)
     order: int = 1000
 
     @property

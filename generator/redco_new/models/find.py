@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from redco_new.errors import RedcoError
+from redco_new.models.adapter import NO_ADAPTER, Adapter
 from redco_new.models.families import FAMILIES
 from redco_new.models.family import Family, GroupedQuirks, Quirks, Settings
 from redco_new.models.hf_config import (
@@ -21,7 +22,7 @@ from redco_new.models.hf_config import (
     read_transformers,
 )
 from redco_new.render.template import Template
-from redco_new.request import is_folder
+from redco_new.request import Lora, is_folder
 from redco_new.request.lookup import look_up
 
 
@@ -36,6 +37,9 @@ class ModelContext:
     quirks: what the code depends on besides sizes.
     keys: field of the config class -> key of config.json, where one is the other.
     hf: what config.json says besides the sizes.
+    projection: linear layer -> the function that makes it.
+    adapter_kind: the file of templates/models/shared/adapter.
+    lora: the sizes of the adapter, if there is one.
     """
 
     package: str
@@ -46,6 +50,9 @@ class ModelContext:
     quirks: Quirks
     keys: Mapping[str, str]
     hf: Mapping[str, Any]
+    projection: Mapping[str, str]
+    adapter_kind: str
+    lora: Lora | None
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class Model:
     source: Mapping[str, Any] | None = None
     absent: bool = False
 
-    def context(self, package: str) -> ModelContext:
+    def context(self, package: str, adapter: Adapter, lora: Lora | None) -> ModelContext:
         """Return what the templates of its family print."""
         return ModelContext(
             package=package,
@@ -81,11 +88,24 @@ class Model:
             quirks=self.full.quirks,
             keys=self.family.keys,
             hf=self.hf,
+            projection=adapter.functions(self.family),
+            adapter_kind=adapter.kind,
+            lora=lora,
         )
 
-    def print_files(self, template: Template, package: str) -> dict[str, str]:
-        """Return the texts of "model.py" and "weights.py" in a project. Raises RedcoError."""
-        return template.print_folder(f"models/{self.family.template}", self.context(package))
+    def print_files(
+        self,
+        template: Template,
+        package: str,
+        adapter: Adapter = NO_ADAPTER,
+        lora: Lora | None = None,
+    ) -> dict[str, str]:
+        """Return the texts of "model.py" and "weights.py" in a project. Raises RedcoError.
+
+        adapter, lora: the layers that have an adapter, and its sizes.
+        """
+        context = self.context(package, adapter, lora)
+        return template.print_folder(f"models/{self.family.template}", context)
 
 
 def find_model(

@@ -21,12 +21,14 @@ class Program:
     loss: (model, batch, rngs) -> (losses, weights), with terms or without, or a bare scalar.
     batch: tree of ShapeDtypeStructs.
     routed: whether its terms are those of routers, which sum over the rows of all devices by themselves.
+    trained: a filter of Flax NNX, of the parameters that are trained; the others are frozen.
     """
 
     build: Callable[[], nnx.Module]
     loss: Callable[[Any, Any, nnx.Rngs], Any]
     batch: Any
     routed: bool = False
+    trained: Any = nnx.Param
 
     @cached_property
     def _parts(self) -> tuple[Any, ...]:
@@ -38,6 +40,14 @@ class Program:
     def params(self) -> Any:
         """The parameters, a nested dict of ShapeDtypeStructs."""
         return nnx.to_pure_dict(self._parts[1])
+
+    @property
+    def frozen(self) -> frozenset[str]:
+        """The paths of the parameters that are not trained."""
+        from redco_runtime.state import flatten
+
+        _, frozen = nnx.split_state(self._parts[1], self.trained, ...)
+        return frozenset(flatten(nnx.to_pure_dict(frozen)))
 
     @property
     def stateful(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from redco_new.request import own_class
 from redco_new.errors import RedcoError
+from redco_new.request.lora import Lora, check_lora
 from redco_new.request.mesh import AXES, check_mesh, parse_mesh
 from redco_new.request.names import check_name, dns_label, package_name
 from redco_new.request.own_class import CLASS, TABLES, OwnClass
@@ -30,6 +31,7 @@ class Request:
     dtype: of the compute.
     zero: 1 to split what the optimizer keeps over `data` too.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
+    lora: the adapter that is trained in the place of the model; None where the model is.
     own: what the user says of their class, if the model is one.
     folder: that of the project, which paths are relative to.
     recorded: the model, as a manifest has it.
@@ -43,6 +45,7 @@ class Request:
     dtype: str = "bfloat16"
     zero: int = 0
     sequence_parallel: bool = False
+    lora: Lora | None = None
     own: OwnClass | None = None
     folder: Path = field(default=Path(), compare=False)
     recorded: Mapping[str, Any] | None = field(default=None, compare=False)
@@ -178,6 +181,7 @@ class Request:
         values = {
             f.name: getattr(self, f.name) for f in fields(self) if f.compare and f.name != "mesh"
         }
+        values["lora"] = self.lora.to_dict() if self.lora else ""
         own, tables = values.pop("own"), []
         if not self.is_family:
             del values["dtype"]  # an own class computes in what its code says
@@ -283,4 +287,5 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "dtype": _check_dtype,
     "zero": _check_zero,
     "sequence_parallel": _check_truth,
+    "lora": check_lora,
 }

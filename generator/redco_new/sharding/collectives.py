@@ -128,22 +128,26 @@ def _of_parameters(plan: Plan) -> Iterator[Collective]:
     ZeRO's third stage (Rajbhandari et al. 2020, section 5.3): a parameter that fsdp splits is
     gathered in each pass, and its gradient is scattered. What is not split over an axis of the
     batch has its gradient reduced over it. `data` is counted whatever its size. A table of which
-    nothing but rows is read stays, and so does its gradient.
+    nothing but rows is read stays, and so does its gradient. What is frozen has none.
     """
     tables = {i for rows in _tables(plan) for i in rows.tables if plan.layouts.only_looked_up(i)}
-    gathered = 0
+    gathered = scattered = 0
     reduced: dict[Axes, int] = defaultdict(int)
     parameters = zip(plan.parameters, plan.partitions, plan.stored, strict=True)
     for i, (parameter, spec, stored) in enumerate(parameters):
         own = {axis for entry in spec for axis in axes_of_entry(entry)}
         size = math.prod(shard_shape(stored, spec, plan.mesh)) * parameter.dtype.itemsize
         gathered += size * plan.mesh[FSDP] if FSDP in own and i not in tables else 0
+        if parameter.path in plan.frozen:
+            continue
+        scattered += size * plan.mesh[FSDP] if FSDP in own and i not in tables else 0
         others = (axis for axis in plan.batch_axes if axis not in own)
         reduced[tuple(a for a in others if a == DATA or plan.mesh[a] > 1)] += size
     if plan.mesh[FSDP] > 1 and gathered:
         for phase in PHASES:
             yield Collective("all-gather", phase, (FSDP,), (), PARAMETERS, gathered, 1, ())
-        yield Collective("reduce-scatter", BACKWARD, (FSDP,), (), GRADIENTS, gathered, 1, ())
+    if plan.mesh[FSDP] > 1 and scattered:
+        yield Collective("reduce-scatter", BACKWARD, (FSDP,), (), GRADIENTS, scattered, 1, ())
     for axes, size in reduced.items():
         yield Collective("all-reduce", BACKWARD, axes, (), GRADIENTS, size, 1, ())
 

@@ -55,6 +55,7 @@ class Plan:
     layouts: of the values of the program.
     divider: how sizes were divided.
     warnings: what the engine could not see through.
+    frozen: paths of parameters that have neither gradients nor moments.
     """
 
     own_forward: Forward
@@ -69,6 +70,7 @@ class Plan:
     layouts: Layouts
     divider: Divider
     warnings: tuple[str, ...]
+    frozen: frozenset[str] = frozenset()
 
     @property
     def mesh(self) -> dict[str, int]:

@@ -79,5 +79,6 @@ FAMILY = Family(
     shrink=_shrink,
     quirks=ActivationQuirks,
     derived_keys=("n_inner",),
+    projections={**dict.fromkeys("qkv", "c_attn"), "o": "c_proj", "up": "c_fc", "down": "c_proj"},
     order=20,
 )

@@ -7,6 +7,7 @@ from redco_new.models.decoders import (
     DERIVED_KEYS,
     KEYS_AND_HEAD,
     DecoderQuirks,
+    PROJECTIONS,
     read_decoder,
     shrink_decoder,
 )
@@ -107,5 +108,6 @@ FAMILY = Family(
     shrink=shrink_decoder,
     quirks=DecoderQuirks,
     derived_keys=DERIVED_KEYS,
+    projections=PROJECTIONS,
     order=40,
 )

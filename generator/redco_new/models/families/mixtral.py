@@ -6,6 +6,7 @@ from redco_new.models.decoders import (
     DEFAULTS,
     DERIVED_KEYS,
     KEYS_AND_HEAD,
+    PROJECTIONS,
     read_decoder,
     shrink_decoder,
 )
@@ -79,5 +80,6 @@ FAMILY = Family(
     shrink=_shrink,
     quirks=ExpertsQuirks,
     derived_keys=DERIVED_KEYS,
+    projections={name: PROJECTIONS[name] for name in "qkvo"},
     order=110,
 )

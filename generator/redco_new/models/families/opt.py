@@ -119,5 +119,13 @@ FAMILY = Family(
     shrink=_shrink,
     quirks=OPTQuirks,
     derived_keys=("word_embed_proj_dim",),
+    projections={
+        "q": "q_proj",
+        "k": "k_proj",
+        "v": "v_proj",
+        "o": "out_proj",
+        "up": "fc1",
+        "down": "fc2",
+    },
     order=30,
 )

@@ -72,5 +72,10 @@ FAMILY = Family(
     shrink=shrink_even,
     quirks=DecoderQuirks,
     derived_keys=DERIVED_KEYS,
+    projections={
+        **dict.fromkeys("qkv", "qkv_proj"),
+        **dict.fromkeys(("gate", "up"), "gate_up_proj"),
+        **{"o": "o_proj", "down": "down_proj"},
+    },
     order=80,
 )

@@ -8,6 +8,7 @@ from redco_new.models.decoders import (
     KEYS,
     KEYS_AND_HEAD,
     DecoderQuirks,
+    PROJECTIONS,
     read_decoder,
     shrink_decoder,
     shrink_even,
@@ -99,6 +100,7 @@ QWEN2 = Family(
     shrink=shrink_even,
     quirks=DecoderQuirks,
     derived_keys=DERIVED_KEYS,
+    projections=PROJECTIONS,
     order=60,
 )
 QWEN3 = Family(
@@ -117,5 +119,6 @@ QWEN3 = Family(
     shrink=shrink_decoder,
     quirks=DecoderQuirks,
     derived_keys=DERIVED_KEYS,
+    projections=PROJECTIONS,
     order=70,
 )

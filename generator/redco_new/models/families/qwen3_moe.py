@@ -6,6 +6,7 @@ from redco_new.models.decoders import (
     DEFAULTS,
     DERIVED_KEYS,
     KEYS_AND_HEAD,
+    PROJECTIONS,
     read_decoder,
     shrink_decoder,
 )
@@ -99,5 +100,6 @@ FAMILY = Family(
     shrink=_shrink,
     quirks=ExpertsQuirks,
     derived_keys=(*DERIVED_KEYS, "num_local_experts"),
+    projections={name: PROJECTIONS[name] for name in "qkvo"},
     order=120,
 )

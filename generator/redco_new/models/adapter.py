@@ -1,0 +1,52 @@
+"""Which linear layers of a family have an adapter, as --lora asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from redco_new.errors import RedcoError
+from redco_new.models.family import Family
+from redco_new.request import Lora
+
+PLAIN, ADAPTED = "_linear", "_adapted"  # functions of model.py that make a linear layer
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """What templates print of an adapter.
+
+    kind: the file of templates/models/shared/adapter.
+    layers: the linear layers that have one, by their names in model.py.
+    """
+
+    kind: str = "none"
+    layers: frozenset[str] = field(default_factory=frozenset)
+
+    def functions(self, family: Family) -> dict[str, str]:
+        """Return linear layer -> the function of model.py that makes it."""
+        names = family.projections or ("q", "k", "v", "o", "up", "down")  # of the shared macros
+        return {name: ADAPTED if name in self.layers else PLAIN for name in names}
+
+
+NO_ADAPTER = Adapter()
+
+
+def choose_adapter(family: Family, lora: Lora | None, model: str) -> Adapter:
+    """Return the adapter that --lora asks for. Raises RedcoError, which names the layers there are.
+
+    model: as --model has it, for messages.
+    """
+    if lora is None:
+        return NO_ADAPTER
+    if not family.projections:
+        what = f"{model} is none of the decoders, whose layers can have adapters"
+        raise RedcoError("--lora", what, "leave it out")
+    layers = set[str]()
+    for target in lora.targets or family.projections:
+        named = {ours for ours, theirs in family.projections.items() if target in (ours, theirs)}
+        if not named:
+            names = dict.fromkeys((*family.projections, *family.projections.values()))
+            what = f"{model} has no linear layer {target!r}"
+            raise RedcoError("--lora: targets", what, f"choose some of {', '.join(names)}")
+        layers |= named
+    return Adapter("lora", frozenset(layers))

@@ -1,0 +1,78 @@
+"""What --lora asks for: an adapter (Hu et al. 2021) that is trained beside a model that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redco_new.errors import RedcoError
+
+OFF = "off"  # what --lora takes to leave it out again
+KEYS = ("rank", "alpha", "targets")
+EXAMPLE = "rank=16,alpha=32,targets=q,v"
+
+
+@dataclass(frozen=True)
+class Lora:
+    """An adapter.
+
+    rank: features between its two products.
+    alpha: what it adds is times alpha / rank.
+    targets: the linear layers that have one, by the names of the model or of its checkpoints; () for all.
+    """
+
+    rank: int = (
+        16  # rank and scale as in PEFT's examples: a trade of memory for what can be learned
+    )
+    alpha: float = 32.0
+    targets: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as plain data, for redco.toml."""
+        return {"rank": self.rank, "alpha": self.alpha, "targets": list(self.targets)}
+
+
+def check_lora(where: str, value: Any) -> Lora | None:
+    """Return what a flag, or a table of redco.toml, asks for; None for "off". Raises RedcoError."""
+    if isinstance(value, str):
+        if value == OFF:
+            return None
+        value = _parse(where, value)
+    if not isinstance(value, Mapping):
+        raise RedcoError(where, f"{value!r} is no table", f"give {EXAMPLE}, as a table of TOML")
+    if unknown := sorted(value.keys() - {*KEYS}):
+        raise RedcoError(where, f"unknown key {unknown[0]!r}", f"the keys are {', '.join(KEYS)}")
+    rank, alpha = value.get("rank", Lora.rank), value.get("alpha", Lora.alpha)
+    targets = value.get("targets", [])
+    if type(rank) is not int or rank < 1:
+        raise RedcoError(f"{where}: rank", f"{rank!r} is no rank", "give a whole number above 0")
+    if type(alpha) not in (int, float) or not 0 < alpha < float("inf"):
+        raise RedcoError(f"{where}: alpha", f"{alpha!r} is no scale", "give a number above 0")
+    if not isinstance(targets, list | tuple) or not all(t and isinstance(t, str) for t in targets):
+        what, todo = f"{targets!r} are no names of layers", "give some, such as q,v"
+        raise RedcoError(f"{where}: targets", what, todo)
+    return Lora(rank, float(alpha), tuple(dict.fromkeys(targets)))
+
+
+def _parse(where: str, text: str) -> dict[str, Any]:
+    """Return the table that `rank=16,alpha=32,targets=q,v` is. Raises RedcoError."""
+    words: dict[str, list[str]] = {}
+    for part in text.split(","):
+        key, equals, word = part.partition("=")
+        if equals and key.strip() not in words:
+            words[key.strip()] = [word.strip()]
+        elif equals or "targets" not in words or [*words][-1] != "targets":
+            raise RedcoError(where, f"{text!r} is not understood", f"give {EXAMPLE}, or {OFF}")
+        else:
+            words["targets"].append(part.strip())
+    table: dict[str, Any] = {key: word[0] for key, word in words.items()}
+    if "targets" in words:
+        table["targets"] = words["targets"]
+    for key, kind in (("rank", int), ("alpha", float)):
+        if key in table:
+            try:
+                table[key] = kind(table[key])
+            except ValueError:
+                pass  # check_lora says what is wrong with it
+    return table

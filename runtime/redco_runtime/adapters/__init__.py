@@ -1,0 +1,1 @@
+"""Adapters beside a frozen model, of projects that train one."""

@@ -1,0 +1,146 @@
+"""An adapter (LoRA, Hu et al. 2021) as files that PEFT loads, or added into the model that it is of."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from redco_runtime.export import Tensors, new_folder, write
+from redco_runtime.weights import Tensor
+
+A, B, KERNEL = "/lora_a", "/lora_b", "/kernel"  # ends of the paths of parameters
+PREFIX = "base_model.model."  # of what PEFT calls a tensor, before the name in the model
+FILES = "adapter_model.safetensors", "adapter_config.json"
+
+Arrays = Mapping[str, jax.Array]  # by path
+
+
+@dataclass(frozen=True)
+class Lora:
+    """The sizes of an adapter.
+
+    rank: features between its two products. alpha: what it adds is times alpha / rank.
+    """
+
+    rank: int
+    alpha: float
+
+    def merge(self, parameters: Arrays) -> dict[str, jax.Array]:
+        """Return the parameters of the model alone, with what the adapter adds; dtypes stay."""
+        merged = {path: leaf for path, leaf in parameters.items() if not path.endswith((A, B))}
+        for layer in _adapted(parameters):
+            kernel, a, b = (parameters[layer + end] for end in (KERNEL, A, B))
+            merged[layer + KERNEL] = jax.jit(self._add, out_shardings=kernel.sharding)(kernel, a, b)
+        return merged
+
+    def _add(self, kernel: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
+        whole = kernel.astype(jnp.float32) + self.alpha / self.rank * (a @ b)
+        return whole.astype(kernel.dtype)
+
+    def export(
+        self,
+        parameters: Arrays,
+        directory: Path,
+        *,
+        table: Mapping[str, Tensor],
+        shapes: Mapping[str, jax.ShapeDtypeStruct],
+        base: str = "",
+        tokenizer: Any = None,  # of transformers, which is not typed
+    ) -> None:
+        """Write `directory`: the adapter as PEFT has it, and what `tokenizer` saves. All of it, or nothing.
+
+        All processes call this and process 0 writes. Raises UserError.
+        parameters, shapes: those of the model and its adapter; shapes are without padding.
+        table: path of a parameter of the model -> its tensor in a checkpoint.
+        base: that checkpoint, a folder or an id of the hub; "" where there is none.
+        """
+        counts: dict[str, int] = {}
+        rows: dict[str, tuple[Tensor, jax.Array]] = {}
+        for name, layers in _stored_layers(table).items():
+            parts = [layer for layer in layers if layer + A in parameters]
+            if parts:
+                counts[name] = len(parts)
+                rows |= self._rows(name, layers, parts, parameters, shapes, table)
+        arrays = {path: array for path, (_, array) in rows.items()}
+        tensors = Tensors(arrays, arrays, {path: tensor for path, (tensor, _) in rows.items()})
+        transposed = any(not table[f"{layer}{KERNEL}"].order for layer in _adapted(parameters))
+        config = self._config(counts) | {"fan_in_fan_out": transposed}
+        with new_folder(directory) as folder:
+            file = folder / FILES[0] if folder else Path(os.devnull)
+            write(file, [*tensors.heads], tensors)
+            if folder:
+                config["base_model_name_or_path"] = base
+                (folder / FILES[1]).write_text(json.dumps(config, indent=2) + "\n")
+                if tokenizer:
+                    tokenizer.save_pretrained(folder)
+
+    def _rows(
+        self,
+        name: str,
+        layers: list[str],
+        parts: list[str],
+        parameters: Arrays,
+        shapes: Mapping[str, jax.ShapeDtypeStruct],
+        table: Mapping[str, Tensor],
+    ) -> dict[str, tuple[Tensor, jax.Array]]:
+        """Return path -> (its tensor, an array) of the adapter of a stored tensor, of several layers.
+
+        Where q, k and v are one tensor, the adapters of `parts` lie side by side in one of as many
+        times the rank; a layer that has none gets zeros.
+        """
+        R, stored = self.rank, f"{PREFIX}{name.removesuffix('.weight')}"
+        rows: dict[str, tuple[Tensor, jax.Array]] = {}
+        for layer in layers:
+            at = R * parts.index(layer) if layer in parts else 0
+            kernel, where = shapes[layer + KERNEL].shape, table[layer + KERNEL].part
+            b = jnp.zeros((*kernel[:-2], R * len(parts), kernel[-1]), jnp.float32)
+            if layer in parts:
+                a_shape, b_shape = (shapes[layer + end].shape for end in (A, B))
+                a = _cut(parameters[layer + A], a_shape)
+                b = b.at[..., at : at + R, :].set(_cut(parameters[layer + B], b_shape))
+                rows[layer + A] = Tensor(f"{stored}.lora_A.weight", (1, 0), (0, at, at + R)), a
+            part = (0, *where[1:]) if where else None
+            rows[layer + B] = Tensor(f"{stored}.lora_B.weight", (1, 0), part), b
+        return rows
+
+    def _config(self, counts: Mapping[str, int]) -> dict[str, Any]:
+        """Return adapter_config.json. counts: stored tensor -> how many adapters lie in its one."""
+        modules = {
+            name.rpartition("{}.")[2].removesuffix(".weight"): n for name, n in counts.items()
+        }
+        several = {module: n for module, n in modules.items() if n > 1}
+        return {
+            "peft_type": "LORA",
+            "task_type": "CAUSAL_LM",
+            "r": self.rank,
+            "lora_alpha": self.alpha,
+            "target_modules": sorted(modules),
+            "rank_pattern": {module: n * self.rank for module, n in several.items()},
+            "alpha_pattern": {module: n * self.alpha for module, n in several.items()},
+            "lora_dropout": 0.0,
+            "bias": "none",
+            "inference_mode": True,
+        }
+
+
+def _adapted(paths: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the layers that have an adapter."""
+    return [path.removesuffix(A) for path in paths if path.endswith(A)]
+
+
+def _stored_layers(table: Mapping[str, Tensor]) -> dict[str, list[str]]:
+    """Return stored tensor -> the linear layers whose kernels are in it, in their order there."""
+    layers: dict[str, list[str]] = {}
+    for path, tensor in sorted(table.items(), key=lambda item: (item[1].part or (0, 0))[1]):
+        if path.endswith(KERNEL):
+            layers.setdefault(tensor.name, []).append(path.removesuffix(KERNEL))
+    return layers
+
+
+def _cut(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    return x[tuple(map(slice, shape))]

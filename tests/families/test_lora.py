@@ -1,0 +1,160 @@
+"""Adapters: the model computes base and adapter; what is exported is the same to PEFT and transformers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from families.parity import TOLERANCE, emitted
+from families.reference import reference
+from flax import nnx
+from redco_runtime.adapters.lora import Lora as Exported
+from redco_runtime.state import flatten
+
+from redco_new.errors import RedcoError
+from redco_new.models.adapter import choose_adapter
+from redco_new.models.families import FAMILIES
+from redco_new.models.find import find_model
+from redco_new.request.lora import Lora, check_lora
+
+ADAPTED = [name for name, family in FAMILIES.items() if family.projections]
+IDS = np.arange(3, 15, dtype=np.int32).reshape(2, 6)
+
+
+class Tuned:
+    """A small model of a family with a random adapter, and the model without it.
+
+    parameters: of both, by path. logits: what model.py computes with them.
+    """
+
+    def __init__(self, name, lora):
+        self.pair = reference(name).pair(name)
+        family = FAMILIES[name]
+        module, self.weights = emitted(self.pair.model, choose_adapter(family, lora, name), lora)
+        self.config = getattr(module, family.config_class)(dtype="float32")
+        build = getattr(module, family.model_class)
+        abstract = nnx.eval_shape(lambda: build(self.config, rngs=nnx.Rngs(0)))
+        graph, trained, rest = nnx.split(abstract, nnx.LoRAParam, ...)
+        draw = np.random.default_rng(0)
+        shapes = nnx.to_pure_dict(trained)
+        adapter = jax.tree.map(
+            lambda x: jnp.asarray(draw.normal(0, 0.2, x.shape), "float32"), shapes
+        )
+        base = jax.tree.map(jnp.asarray, self.pair.params)
+        assert jax.tree.structure(base) == jax.tree.structure(nnx.to_pure_dict(rest))
+        self.parameters = flatten(base) | flatten(adapter)
+        self.logits = np.asarray(nnx.merge(graph, adapter, base)(IDS))
+        self.exported = Exported(self.config.lora_rank, self.config.lora_alpha)
+
+
+@pytest.mark.parametrize("name", ADAPTED)
+def test_layers_are_called_what_checkpoints_call_them(name):
+    model = find_model(name, "", 1)
+    module, weights = emitted(model)
+    table = weights.tensors(getattr(module, model.family.config_class)())
+    layers = {
+        path.split("/")[-2]: t.name.split(".")[-2]
+        for path, t in table.items()
+        if "layers/" in path and path.endswith("/kernel")
+    }
+    assert model.family.projections.items() <= layers.items()
+    outside = {"router"} | ({"gate", "up", "down"} if model.family.routed else set())
+    assert layers.keys() - outside == model.family.projections.keys()
+
+
+SLOW = ("gpt2", "mixtral", "gemma3", "gpt-j", "opt")
+
+
+@pytest.mark.parametrize(
+    "name", ["llama", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+)
+def test_an_adapter_adds_what_its_merge_does(name):
+    tuned = Tuned(name, Lora(rank=2, alpha=3.0))
+    merged = tuned.exported.merge(tuned.parameters)
+    assert merged.keys() == flatten(tuned.pair.params).keys()
+    params = jax.tree.unflatten(
+        jax.tree.structure(tuned.pair.params), [merged[k] for k in flatten(tuned.pair.params)]
+    )
+    whole = np.asarray(tuned.pair.merge(params)(IDS))
+    np.testing.assert_allclose(tuned.logits, whole, rtol=1e-4, atol=1e-4 * np.abs(whole).max())
+    assert np.abs(whole - np.asarray(tuned.pair.ours(IDS))).max() > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing")  # peft asks transformers for it
+@pytest.mark.parametrize(
+    "name, targets",
+    [
+        ("llama", ()),
+        ("gpt2", ()),
+        ("gpt2", ("q", "v", "down")),
+        ("phi-3", ("k", "up")),
+        ("gpt-neox", ()),
+    ],
+)
+def test_peft_loads_an_adapter(name, targets, tmp_path):
+    import torch
+    from peft import PeftModel
+
+    tuned = Tuned(name, Lora(rank=2, alpha=3.0, targets=targets))
+    shapes = jax.eval_shape(lambda: tuned.parameters)
+    table = tuned.weights.tensors(tuned.config)
+    tuned.exported.export(tuned.parameters, tmp_path / "a", table=table, shapes=shapes)
+    tuned.pair.torch.save_pretrained(tmp_path / "base")
+    model = PeftModel.from_pretrained(tuned.pair.torch, tmp_path / "a").eval()
+    with torch.no_grad():
+        theirs = model(torch.from_numpy(IDS.astype(np.int64))).logits.numpy()
+    assert np.abs(tuned.logits - theirs).max() < TOLERANCE * max(1, np.abs(theirs).max())
+
+
+def test_targets_by_any_name():
+    family = FAMILIES["gpt2"]
+
+    def layers(*targets):
+        return choose_adapter(family, Lora(targets=targets), "gpt2").layers
+
+    assert layers() == {"q", "k", "v", "o", "up", "down"}
+    assert layers("c_attn", "o") == {"q", "k", "v", "o"} and layers("c_proj") == {"o", "down"}
+    with pytest.raises(RedcoError, match="no linear layer 'gate'") as error:
+        layers("gate")
+    assert "choose some of q, k, v, o, up, down, c_attn, c_proj, c_fc" in str(error.value)
+    with pytest.raises(RedcoError, match="bert is none of the decoders"):
+        choose_adapter(FAMILIES["bert"], Lora(), "bert")
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("rank=8", Lora(8)),
+        ("alpha=4,targets=q,v", Lora(16, 4.0, ("q", "v"))),
+        ("targets=q,v,rank=2", Lora(2, 32.0, ("q", "v"))),
+        ("off", None),
+        ({"rank": 4, "targets": ["q"]}, Lora(4, 32.0, ("q",))),
+    ],
+)
+def test_what_is_asked_for(text, value):
+    assert check_lora("--lora", text) == value
+    if value:
+        assert check_lora("redco.toml: lora", value.to_dict()) == value
+
+
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("rank=0", "--lora: rank: 0 is no rank"),
+        ("rank=x", "--lora: rank: 'x' is no rank"),
+        ("alpha=-1", "--lora: alpha: -1.0 is no scale"),
+        ("alpha=nan", "is no scale"),
+        ("q,v", "is not understood"),
+        ("rank=1,rank=2", "is not understood"),
+        ("", "is not understood"),
+        ("width=2", "unknown key 'width'"),
+        ("targets=", "are no names of layers"),
+        (4, "4 is no table"),
+        ({"targets": "q"}, "are no names of layers"),
+        ({"rank": True}, "True is no rank"),
+    ],
+)
+def test_what_is_no_adapter(text, what):
+    with pytest.raises(RedcoError) as error:
+        check_lora("--lora", text)
+    assert what in str(error.value)

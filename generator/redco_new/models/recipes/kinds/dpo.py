@@ -1,0 +1,45 @@
+"""Preferences: a policy learns which of two answers people prefer, beside a frozen reference."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from redco_new.models.branches import Branch
+from redco_new.models.family import CAUSAL
+from redco_new.models.recipes.defaults import TINY_TEXT
+from redco_new.models.recipes.recipe import Figure, Recipe, Words
+
+
+def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    said = np.repeat(np.array([1, 3], np.uint8), length)  # the chosen chat, the rejected one
+    return {"input_ids": np.zeros(2 * length, np.int32), "said": said}
+
+
+RECIPE = Recipe(
+    name="dpo",
+    title="a policy learns which of two answers people prefer, beside a frozen reference",
+    source="sums, answered in two ways",
+    model="gpt2",
+    figure=Figure("loss", most=0.1, baseline="0.693: the reference"),
+    needs=CAUSAL,
+    words=Words(
+        learns="to prefer one of two ways to answer sums",
+        loss="the loss, which falls from 0.693, that of the reference, to below 0.1",
+        sample="the answer to a question",
+        prompt='"What is 3 + 4?"',
+        predicts="answers a question",
+        data="`--data pairs.jsonl`, see below, or change `examples` in `pipeline.py`",
+    ),
+    example=_example,
+    tiny={
+        "data": {"tokenizer": "bytes", "sequence_length": 64},
+        "optimizer": {"learning_rate": 1e-3, "warmup_steps": 10},
+        "train": TINY_TEXT["train"] | {"steps": 40},
+    },
+    train=("beta: float = 0.1  # of the margin, a nat: the higher, the nearer the policy stays",),
+    packages=("jinja2>=3.1",),
+    runtime=("text", "chats", "several"),
+    branches=(Branch("policy"), Branch("reference", frozen=True)),
+    order=26,
+)

@@ -1,0 +1,129 @@
+"""Pairs of chats, of which people prefer the first: what a model of preferences learns from."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from redco_runtime.chats.encoding import ChatEncoder
+from redco_runtime.chats.reading import Messages, read_chat
+from redco_runtime.contracts import Arrays, Example
+from redco_runtime.errors import few
+from redco_runtime.text.documents import Bad, Tokens
+from redco_runtime.text.examples import read_examples
+from redco_runtime.text.formats import locate, read_rows
+from redco_runtime.text.mixture import Mixture
+from redco_runtime.text.parts import Part
+from redco_runtime.text.rows import pack
+
+SIDES = ("chosen", "rejected")
+Pair = tuple[Messages, Messages]
+
+
+@dataclass
+class PairMaker:
+    """A Maker of pairs: the chosen chat, and behind it the rejected one. length: of each, at most.
+
+    "said" of a token: 1 in the chosen chat and 3 in the rejected one, and 1 more where the assistant says it.
+    """
+
+    encoder: ChatEncoder
+    length: int
+    noun: ClassVar[str] = "pair"
+    marks: ClassVar[Mapping[str, str]] = {"said": "uint8"}
+    shard: ClassVar[int] = 2**23  # as of chats
+
+    @property
+    def dtype(self) -> str:
+        return self.encoder.dtype
+
+    @property
+    def portable(self) -> bool:
+        return self.encoder.portable
+
+    def key(self) -> list[object]:
+        """Return what decides the tokens."""
+        return [self.noun, self.encoder.key()]
+
+    def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
+        """Yield the pairs of parts, and the rows that are none. Raises UserError."""
+        for part in parts:
+            for row in read_rows(part):
+                try:
+                    if row.fault:
+                        raise ValueError(row.fault)
+                    yield self.encode(read_pair(row.value))
+                except ValueError as error:
+                    yield Bad(locate(part, row.at), str(error))
+
+    def encode(self, pair: Pair) -> Tokens:
+        """Return a pair as a document. Raises ValueError for one that is none."""
+        ids, said = [], []
+        for side, (name, messages) in enumerate(zip(SIDES, pair, strict=True)):
+            own, learned = self.encoder(messages)
+            if len(own) > self.length:
+                most = f"more than --sequence-length {self.length}"
+                raise ValueError(f"has {len(own)} tokens in what is {name}, {most}")
+            ids.append(own)
+            said.append(1 + 2 * side + learned.astype(np.uint8))
+        return Tokens(np.concatenate(ids).astype(self.dtype), np.concatenate(said), True)
+
+
+def read_pair(row: Any) -> Pair:
+    """Return the chats of a row: texts or lists of messages, with a prompt before both or without.
+
+    Raises ValueError, which says why it has none.
+    """
+    if isinstance(row, dict) and any(side not in row for side in SIDES):
+        raise ValueError(f"has {few(row) or 'nothing'}, and a pair has 'chosen' and 'rejected'")
+    if not isinstance(row, dict):
+        raise ValueError("is no object")
+    before = _messages(row.get("prompt", []), "user")
+    chosen, rejected = (
+        read_chat({"messages": [*before, *_messages(row[side], "assistant")]}) for side in SIDES
+    )
+    if chosen == rejected:
+        raise ValueError("has the same chosen and rejected, and prefers nothing")
+    return chosen, rejected
+
+
+def _messages(value: Any, role: str) -> list[Any]:
+    return value if isinstance(value, list) else [{"role": role, "content": value}]
+
+
+def pair_examples(
+    settings: Any, encoder: ChatEncoder, vocabulary: int
+) -> tuple[Sequence[Example], Sequence[Example]]:
+    """Return the training pairs of `--data` and the held-out ones, one a row, as `read_examples`."""
+    maker = PairMaker(encoder, settings.sequence_length)
+    return read_examples(_rows_of(settings), maker, vocabulary)
+
+
+def pack_pairs(
+    pairs: Sequence[Pair], settings: Any, encoder: ChatEncoder
+) -> tuple[Sequence[Example], Sequence[Example]]:
+    """Return the same of pairs in memory. Raises ValueError for one that is none."""
+    maker = PairMaker(encoder, settings.sequence_length)
+    train = pack(map(maker.encode, pairs), maker, _rows_of(settings), settings.held_out)
+    return Mixture([train]), Mixture([train.held_out()])
+
+
+def _rows_of(settings: Any) -> Any:
+    """Return settings whose rows have room for two chats, and one pair each."""
+    length = 2 * settings.sequence_length
+    return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
+
+
+def split_pair(row: Mapping[str, np.ndarray]) -> Arrays:
+    """Return the two chats of a row of 2 S tokens: "input_ids", "mask" and "learned", each (2, S)."""
+    length = len(row["input_ids"]) // 2
+    ids_2S = np.zeros((2, length), np.int32)
+    mask_2S, learned_2S = np.zeros((2, 2, length), bool)
+    for side in range(2):
+        own = (row["said"] + 1) // 2 == side + 1
+        count = int(own.sum())
+        ids_2S[side, :count], mask_2S[side, :count] = row["input_ids"][own], True
+        learned_2S[side, :count] = row["said"][own] == 2 + 2 * side
+    return {"input_ids": ids_2S, "mask": mask_2S, "learned": learned_2S}

@@ -1,0 +1,116 @@
+"""The recipe dpo: pairs in the formats that people have, what is none, and its loss by the plain formula."""
+
+import json
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from recipes.pipelines import pipeline
+
+from redco_runtime.chats.encoding import ChatEncoder
+from redco_runtime.chats.pairs import pack_pairs, pair_examples, split_pair
+from redco_runtime.errors import UserError
+from redco_runtime.tokenizer import load_tokenizer
+
+dpo = pipeline("dpo")
+ASK = {"role": "user", "content": "Hi"}
+GOOD, BAD = ({"role": "assistant", "content": text} for text in ("Hello.", "What?"))
+ROWS = [
+    {"prompt": "Hi", "chosen": "Hello.", "rejected": "What?"},
+    {"prompt": [ASK], "chosen": [GOOD], "rejected": [BAD]},
+    {"chosen": [ASK, GOOD], "rejected": [ASK, BAD]},
+]
+TOKENS = load_tokenizer("bytes")
+
+
+def encoder():
+    return ChatEncoder(TOKENS, dpo.TEMPLATE)
+
+
+@pytest.fixture
+def examples(tmp_path):
+    """examples(text, **settings): the rows of a file of pairs."""
+
+    def examples(text, **changes):
+        (tmp_path / "pairs.jsonl").write_text(text)
+        fields = {"data": (str(tmp_path / "pairs.jsonl"),), "held_out_data": (), "held_out": 0.0}
+        fields |= {"skip_bad_rows": 0, "sequence_length": 48}
+        fields["token_folder"] = str(tmp_path / "tokens")
+        return pair_examples(SimpleNamespace(**fields | changes), encoder(), 384)
+
+    return examples
+
+
+def lines(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_pairs_are_the_same_in_all_formats(examples):
+    train, _ = examples(lines(*ROWS))
+    pairs = [split_pair(train[i]) for i in range(3)]
+    for pair in pairs:
+        texts = [
+            TOKENS.decode(ids[mask])
+            for ids, mask in zip(pair["input_ids"], pair["mask"], strict=True)
+        ]
+        assert [text.split("### assistant\n")[1][:5] for text in texts] == ["Hello", "What?"]
+        learned = pair["input_ids"][pair["learned"]]
+        assert TOKENS.decode(learned) == "Hello.</s>What?</s>"
+    assert pairs[0]["input_ids"].shape == (2, 48)
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ([1], "is no object"),
+        ({"prompt": "Hi", "chosen": "a"}, "has prompt, chosen, and a pair has 'chosen' and"),
+        ({"prompt": "Hi", "chosen": "a", "rejected": "a"}, "the same chosen and rejected"),
+        ({"prompt": "Hi", "chosen": "a", "rejected": 3}, "whose content is no text"),
+        ({"chosen": [ASK], "rejected": [ASK, BAD]}, "has no answer of the assistant"),
+        ({"prompt": "Hi", "chosen": "a", "rejected": "b" * 50}, "tokens in what is rejected, more"),
+    ],
+)
+def test_what_is_no_pair_is_named_with_its_line(examples, row, why):
+    with pytest.raises(UserError) as error:
+        examples(lines(*ROWS, row))
+    assert "pairs.jsonl, line 4 " in str(error.value) and why in str(error.value)
+    train, _ = examples(lines(*ROWS, row), skip_bad_rows=1)
+    assert len(train) == 3
+
+
+class Bigrams:
+    """A model of one table: the logits of a token follow from the one before."""
+
+    def __init__(self, seed):
+        self.table_VV = jax.random.normal(jax.random.key(seed), (384, 384))
+
+    def hidden(self, ids_RS):
+        return jax.nn.one_hot(ids_RS, 384)
+
+    def logits(self, x_RSD):
+        return x_RSD @ self.table_VV
+
+    def score(self, ids, learned):
+        """The plain log-likelihood of what is learned of a chat."""
+        log_SV = jax.nn.log_softmax(self.table_VV[ids])
+        return sum(float(log_SV[i - 1, ids[i]]) for i in range(1, len(ids)) if learned[i])
+
+
+def test_the_loss_is_the_formula():
+    settings = SimpleNamespace(sequence_length=48, held_out=0.0)
+    chats = [([ASK, GOOD], [ASK, BAD]), ([ASK, BAD], [GOOD])]
+    train, _ = pack_pairs(chats, settings, encoder())
+    batch = dpo.collate([train[0], train[1]])
+    policy, reference = Bigrams(0), Bigrams(1)
+    models = SimpleNamespace(policy=policy, reference=reference, beta=0.1)
+    losses, weights = dpo.loss(models, jax.tree.map(jnp.asarray, batch), None)
+    expected = []
+    for ids, learned in zip(batch["input_ids"], batch["learned"], strict=True):
+        gains = [
+            policy.score(*side) - reference.score(*side) for side in zip(ids, learned, strict=True)
+        ]
+        expected.append(np.log1p(np.exp(-0.1 * (gains[0] - gains[1]))))
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert weights.tolist() == [1.0, 1.0]

@@ -10,7 +10,7 @@ COMPILERS := .compilers/.installed
 CLASSES := .classes/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-all test-classes test-cluster golden golden-check collectives perf table1 recipes kills faults bench fmt lint
+.PHONY: help venv compilers demo test test-all test-classes test-cluster golden golden-check collectives perf table1 estimates large recipes kills faults bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'

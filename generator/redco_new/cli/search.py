@@ -68,7 +68,11 @@ def compile_best(
         return result.best, None, note
     refused: list[str] = []
     for trial in result.fitting[:COMPILED]:
-        reading = _compile(request, result, trial, length, progress)
+        try:
+            reading = _compile(request, result, trial, length, progress)
+        except RedcoError as error:  # such as a mesh that a TPU's torus has no sides for
+            refused.append(f"{trial.name} cannot be compiled: {error.what}")
+            continue
         if reading.fits:
             return trial, reading, "; ".join(refused)
         needs = (

@@ -84,9 +84,6 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         for section, others in changes.items()
     }
     several = [branch for branch in recipe.branches if branch.section]
-    if several and request.lora:
-        what = f"the recipe {recipe.name} has several models, each without an adapter"
-        raise RedcoError("--lora", what, "leave it out, or choose a recipe of one model")
     return ProjectModel(
         title=model.title,
         class_name=name,

@@ -50,7 +50,7 @@ def attention(
     start: the key of the first query, in a cache. windowed: a bool; where it is false, `window` does
     not hold. mask_BT: the keys that are seen, on either side of padding; what a query gets that
     sees none is undefined. segments_BS: ids of the texts packed in a row, which do not see each
-    other (S = T). bias_1NST: is added to the scores. cap: they are bent to stay below it. scale: of
+    other (S = T), at most `most_texts` of a row. bias_1NST: is added to the scores. cap: they are bent to stay below it. scale: of
     the scores, 1 / sqrt(H) by default. layout: what `lay_out` calls the queries.
     """
     rule = Rule(causal, window, cap, q_BSNH.shape[-1] ** -0.5 if scale is None else scale)

@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import spec_of
 from redco_runtime.mesh import axes_of, free_axes
+from redco_runtime.packed import most_texts
 
 # Of a TPU: its kernel takes queries and keys in multiples of LANES; in blocks of BLOCK, as MaxText.
 LANES, BLOCK = 128, 512
@@ -93,11 +94,13 @@ def _check_cudnn(rule: Rule, arrays: Arrays, dtype: Any) -> None:
     here = [d.compute_capability for d in jax.local_devices() if d.device_kind == kind]
     limits = {
         "a cap on scores": rule.cap is not None,
-        "texts packed in a row": "segments_BS" in arrays,
         "padding in a causal order": rule.causal and "mask_BT" in arrays,
+        "padding beside texts packed in a row": {"mask_BT", "segments_BS"} <= {*arrays},
         f"{dtype}, only bfloat16 and float16": dtype not in (jnp.bfloat16, jnp.float16),
         # Before Ampere; or AMD's, whose capability is no number. Unknown where no such device is.
         kind: any(not c[:1].isdecimal() or float(c) < 8 for c in here),
+        f"texts packed in a row, on {kind}": "segments_BS" in arrays
+        and any(float(c) < 9 for c in here),
     }
     for limit, holds in limits.items():
         if holds:
@@ -105,6 +108,8 @@ def _check_cudnn(rule: Rule, arrays: Arrays, dtype: Any) -> None:
 
 
 def _cudnn(rule: Rule, q_BSNH, k_BTKH, v_BTKH, arrays: Arrays) -> jax.Array:
+    if "segments_BS" in arrays:
+        return _packed_cudnn(rule, q_BSNH, k_BTKH, v_BTKH, arrays)
     options = {"scale": rule.scale, "is_causal": rule.causal, "implementation": "cudnn"}
     if "mask_BT" in arrays:
         # It wants the number of keys: those that are seen go first, for their order says nothing.
@@ -119,6 +124,43 @@ def _cudnn(rule: Rule, q_BSNH, k_BTKH, v_BTKH, arrays: Arrays) -> jax.Array:
         return _name_residuals(attend)
 
     return _choose(within, rule, arrays, (q_BSNH, k_BTKH, v_BTKH))
+
+
+def _packed_cudnn(rule: Rule, q_BSNH, k_BSKH, v_BSKH, arrays: Arrays) -> jax.Array:
+    # No public function of JAX takes texts packed in a row.
+    from jax._src.cudnn.fused_attention_stablehlo import MaskType, dot_product_attention
+
+    if jax.__version_info__ < (0, 11):  # it counts the heads of queries where keys lie
+        copies = q_BSNH.shape[2] // k_BSKH.shape[2]
+        k_BSKH, v_BSKH = (jnp.repeat(x, copies, axis=2) for x in (k_BSKH, v_BSKH))
+    starts_BM, lengths_BM, fits_B = text_table(arrays["segments_BS"])
+    ends = {"q_offsets": starts_BM, "kv_offsets": starts_BM}
+    sizes = {"q_seqlen": lengths_BM, "kv_seqlen": lengths_BM}
+    kind = MaskType.PADDING_CAUSAL if rule.causal else MaskType.PADDING
+    options = {"scale": rule.scale, "mask_type": kind, **ends, **sizes}
+
+    def within(window):
+        attend = functools.partial(dot_product_attention, sliding_window_length=window, **options)
+        return _name_residuals(attend)
+
+    o_BSNH = _choose(within, rule, arrays, (q_BSNH, k_BSKH, v_BSKH))
+    return jnp.where(fits_B[:, None, None, None], o_BSNH, jnp.nan)
+
+
+def text_table(segments_BS: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return where the texts of each row begin, how long they are, and whether all of a row are there.
+
+    segments_BS: as of `attention`. starts_BM has one place more than lengths_BM; -1 is no text. A row
+    has `most_texts` and its padding.
+    """
+    S = segments_BS.shape[1]
+    most = min(S, most_texts(S) + 1)
+    begins_BS = jnp.diff(segments_BS, axis=1, prepend=segments_BS[:, :1] - 1) != 0
+    places_BS = jnp.sort(jnp.where(begins_BS, jnp.arange(S, dtype=jnp.int32)[None, :], S), axis=1)
+    starts_BM = jnp.pad(places_BS, ((0, 0), (0, 1)), constant_values=S)[:, : most + 1]
+    lengths_BM = jnp.where(starts_BM[:, :-1] < S, jnp.diff(starts_BM, axis=1), -1)
+    none = (starts_BM == S) | (jnp.arange(most + 1) == most)[None, :]
+    return jnp.where(none, -1, starts_BM), lengths_BM, begins_BS.sum(axis=1) <= most
 
 
 def _name_residuals(attend: Callable[..., jax.Array]) -> Callable[..., jax.Array]:

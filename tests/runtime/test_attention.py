@@ -15,7 +15,8 @@ from redco_runtime import attention as module
 from redco_runtime.activations import layouts
 from redco_runtime.attention import attention, text_positions
 from redco_runtime.flops import training_flops
-from redco_runtime.kernels import KERNELS, Kernel, Rule
+from redco_runtime.kernels import KERNELS, Kernel, Rule, text_table
+from redco_runtime.packed import most_texts
 from redco_runtime.mesh import make_mesh
 
 B, N, K, H = 2, 4, 2, 16
@@ -179,7 +180,6 @@ def test_what_a_kernel_does_not_do_is_said_once(route, capsys):
     ("variant", "dtype", "limit"),
     [
         ("cap", "bfloat16", "a cap on scores"),
-        ("texts", "bfloat16", "texts packed in a row"),
         ("causal padding", "bfloat16", "padding in a causal order"),
         ("causal", "float32", "float32, only bfloat16 and float16"),
     ],
@@ -202,6 +202,32 @@ def test_cudnn_needs_ampere(monkeypatch, capability, good):
     else:
         with pytest.raises(NotImplementedError, match="cpu"):
             check()
+
+
+def test_texts_of_a_row_that_cudnn_takes_are_all_in_its_table():
+    S = 20
+    most = most_texts(S) + 1  # and padding
+    few = jnp.repeat(jnp.array([1, 2, 0]), jnp.array([5, 8, 7]))
+    many, over = jnp.minimum(jnp.arange(S), most - 1), jnp.minimum(jnp.arange(S), most)
+    starts, lengths, fits = text_table(jnp.stack([few, many, over]))
+    assert starts[0].tolist() == [0, 5, 13] + [-1] * (most - 2)
+    assert lengths[0].tolist() == [5, 8, 7] + [-1] * (most - 3)
+    assert starts[1].tolist() == [*range(most), -1] and lengths[1].sum() == S
+    assert fits.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(("capability", "limits"), [("8.0", True), ("9.0", False)])
+def test_cudnn_takes_packed_texts_from_hopper_on(monkeypatch, capability, limits):
+    device = SimpleNamespace(device_kind="cpu", compute_capability=capability)
+    monkeypatch.setattr(jax, "local_devices", lambda: [device])
+    *_, options = VARIANTS["texts"]
+    rule, arrays = Rule(True, None, None, 1.0), {"segments_BS": options["segments_BS"]}
+    check = functools.partial(KERNELS["gpu"].check, rule, arrays, jnp.bfloat16)
+    if limits:
+        with pytest.raises(NotImplementedError, match="packed in a row, on cpu"):
+            check()
+    else:
+        check()
 
 
 def test_gradients_are_not_added_up_over_axes_that_split_nothing(route):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from runtime.texts import WORDS, S, read, texts_of, write
 from redco_runtime.errors import UserError
+from redco_runtime.packed import most_texts
 from redco_runtime.text import formats, packing, texts
 from redco_runtime.text import build as building
 
@@ -30,6 +31,7 @@ def test_packing_leaves_little_room(size):
     assert sorted(order) == [*range(5000)]
     rows = np.add.reduceat(lengths[order], [0, *ends[:-1]])
     assert rows.max() <= size and rows.sum() == lengths.sum()
+    assert np.diff([0, *ends]).max() <= most_texts(size)
     assert 1 - rows.mean() / size < 0.02
 
 

@@ -15,7 +15,7 @@ from redco_runtime.text.shard import Contents, Job, read_contents
 from redco_runtime.text.sources import RowSettings, Source, check_bad, check_ids
 from redco_runtime.text.worker import make_shards
 
-VERSION = 2  # of what lies in a folder
+VERSION = 3  # of what lies in a folder
 LOOK = 0.5  # seconds between two looks at what another process makes
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from redco_runtime.order import permute
+from redco_runtime.packed import most_texts
 
 # Pieces of a document that are held out together. A document shorter than that is so as a whole, and
 # a book in stretches that are long beside what is cut at their ends.
@@ -83,12 +84,14 @@ def best_fit(lengths: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (the pieces in the order of their rows, where each row ends in it): rows of up to `size` tokens.
 
     The longest first, each into the row that it leaves the least room in: best-fit decreasing, as in
-    Ding et al. 2024, "Fewer truncations improve language modeling".
+    Ding et al. 2024, "Fewer truncations improve language modeling". A row has `most_texts` at most.
     """
+    most = most_texts(size)
     order = np.argsort(-lengths, kind="stable")
     rows = np.empty(len(lengths), np.int64)  # of each piece, in that order
     count = int((lengths == size).sum())
     rows[:count] = np.arange(count)
+    pieces = [1] * count  # of each row
     open_rows: list[list[int]] = [[] for _ in range(size + 1)]  # by their room
     rooms = 0  # bit r: some row has room r
     for place, length in enumerate(lengths[order[count:]].tolist(), count):
@@ -99,8 +102,10 @@ def best_fit(lengths: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
                 rooms ^= 1 << room
         else:
             room, row, count = size, count, count + 1
+            pieces.append(0)
         rows[place] = row
-        if left := room - length:
+        pieces[row] += 1
+        if (left := room - length) and pieces[row] < most:
             open_rows[left].append(row)
             rooms |= 1 << left
     by_row = np.argsort(rows, kind="stable")

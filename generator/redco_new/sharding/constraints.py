@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var, jaxpr_as_fun
+from jax.extend.core import Jaxpr, JaxprEqn, Var, jaxpr_as_fun
+
 from jax.sharding import PartitionSpec as P
 
 from redco_new.sharding.activations import Layouts
+from redco_new.sharding.apart.jaxprs import rewrite_jaxprs
 from redco_new.sharding.apart.rows import constraint, find_readers, last_sum
 from redco_new.sharding.classes import find_classes, label_by_layout
 from redco_new.sharding.divide import FSDP, axes_of_entry
@@ -197,15 +199,11 @@ class Rewriter:
         """Return an equation that holds jaxprs, with constraints in each of them."""
         left = list(inner)
 
-        def new(old: Any) -> Any:
-            if isinstance(old, tuple) and any(isinstance(one, ClosedJaxpr) for one in old):
-                return tuple(map(new, old))
-            if isinstance(old, ClosedJaxpr):
-                return old.replace(jaxpr=new(old.jaxpr))
-            if not isinstance(old, Jaxpr):
-                return old
+        def new(old: Jaxpr) -> Jaxpr:
             body = next(body for body in left if body.jaxpr is old)
             left.remove(body)
             return self.rewrite(body)
 
-        return eqn.replace(params={name: new(value) for name, value in eqn.params.items()})
+        return eqn.replace(
+            params={name: rewrite_jaxprs(value, new) for name, value in eqn.params.items()}
+        )

@@ -9,7 +9,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from redco_new.sharding.frames import owner_of
 from redco_new.sharding.graph import Atom, Body, Graph, Value
-from redco_new.sharding.scans import scan_sizes
+from redco_new.sharding.apart.jaxprs import scan_sizes
 
 Rule = Callable[[Graph, JaxprEqn, list[Value]], list[Value]]
 RULES: dict[str, Rule] = {}  # primitive -> (graph, equation, inputs) -> outputs

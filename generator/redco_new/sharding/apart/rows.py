@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import jax
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.scans import scan_sizes
+from redco_new.sharding.apart.jaxprs import rewrite_jaxprs, scan_sizes
 
 Atom = Var | Literal
 Readers = Mapping[Var, list[JaxprEqn | None]]  # None: the jaxpr returns the variable
@@ -118,16 +118,12 @@ def _enter(eqn: JaxprEqn, marks: list[Mark]) -> tuple[JaxprEqn, list[Mark]] | No
     inputs = INNER[eqn.primitive.name](eqn, marks)
     outputs: list[Mark] = []
 
-    def new(old: Any) -> Any:
-        if isinstance(old, tuple):
-            return tuple(map(new, old))
-        if isinstance(old, ClosedJaxpr):
-            return old.replace(jaxpr=new(old.jaxpr))
+    def new(old: Jaxpr) -> Jaxpr:
         jaxpr, outputs[:] = constrain_rows(old, inputs)
         return jaxpr
 
     name = next(name for name in BODIES if name in eqn.params)
-    return eqn.replace(params={**eqn.params, name: new(eqn.params[name])}), outputs
+    return eqn.replace(params={**eqn.params, name: rewrite_jaxprs(eqn.params[name], new)}), outputs
 
 
 def _of_call(eqn: JaxprEqn, marks: list[Mark]) -> list[Mark]:

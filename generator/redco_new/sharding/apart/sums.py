@@ -16,10 +16,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax._src import source_info_util
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from redco_new.sharding.apart.forms import bind, shape_of
+from redco_new.sharding.apart.jaxprs import rewrite_jaxprs
 from redco_new.sharding.apart.rows import Atom, Readers, find_readers
 
 
@@ -200,16 +201,10 @@ def rewrite_inside(eqn: JaxprEqn, rewrite: Callable[[Jaxpr], Jaxpr]) -> JaxprEqn
 
     changed = []
 
-    def new(old: Any) -> Any:
-        if isinstance(old, tuple) and any(isinstance(one, ClosedJaxpr) for one in old):
-            return tuple(map(new, old))
-        if isinstance(old, ClosedJaxpr):
-            return old.replace(jaxpr=new(old.jaxpr))
-        if not isinstance(old, Jaxpr):
-            return old
+    def new(old: Jaxpr) -> Jaxpr:
         jaxpr = rewrite(old)
         changed.append(jaxpr is not old)
         return jaxpr
 
-    params = {name: new(value) for name, value in eqn.params.items()}
+    params = {name: rewrite_jaxprs(value, new) for name, value in eqn.params.items()}
     return eqn.replace(params=params) if any(changed) else eqn

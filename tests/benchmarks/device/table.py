@@ -33,7 +33,7 @@ def predict(one: dict[str, Any], folder: Path) -> Reading:
     """Return what the compiler of an H100 says of a measured step."""
     name = f"{one['model']}-{one['size']}".replace(".", "-")
     if not (folder / name).exists():
-        create_project(Request.from_flags(name, one["model"], size=one["size"], shards=1), folder)
+        create_project(Request.from_flags(name, one["model"], size=one["size"], shards="1"), folder)
     settings = {"remat": one["remat"]} if one["remat"] else {}
     if one["layers"]:
         settings["num_layers"] = one["layers"]

@@ -45,7 +45,9 @@ def make_batch(arguments: argparse.Namespace, vocab: int) -> dict[str, np.ndarra
     batch = {"input_ids": random.integers(0, vocab, shape, dtype=np.int32)}
     if not arguments.texts:
         return batch | {"mask": np.ones(shape, bool)}
-    cuts = np.sort([random.permutation(arguments.length - 1)[: arguments.texts - 1] for _ in range(shape[0])])
+    cuts = np.sort(
+        [random.permutation(arguments.length - 1)[: arguments.texts - 1] for _ in range(shape[0])]
+    )
     places = np.arange(arguments.length)
     segments = 1 + (places[None, :, None] > cuts[:, None, :]).sum(-1, dtype=np.int32)
     return batch | {"segments": segments}
@@ -79,7 +81,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     memory, second = device.memory_stats() or {}, median(seconds[WARM_UP:])
     return {
         "project": arguments.project.name,
-        **{name: getattr(arguments, name) for name in ("rows", "length", "remat", "layers", "texts")},
+        **{
+            name: getattr(arguments, name)
+            for name in ("rows", "length", "remat", "layers", "texts")
+        },
         "device": device.device_kind,
         "jax": jax.__version__,
         "seconds": second,

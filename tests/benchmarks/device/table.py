@@ -22,7 +22,9 @@ from redco_new.project.create import create_project
 from redco_new.request import Request
 
 HERE = Path(__file__).parent
-MEASURED, PAGE, INTRODUCTION = (HERE / name for name in ("measured.jsonl", "RESULTS.md", "README.md"))
+MEASURED, PAGE, INTRODUCTION = (
+    HERE / name for name in ("measured.jsonl", "RESULTS.md", "README.md")
+)
 COLUMNS = (
     *("step", "predicted GB", "real GB", "off", "estimated ms", "real ms", "off"),
     *("tokens/s", "MFU, %"),

@@ -63,7 +63,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     second = median(seconds[WARM_UP:])
     return {
         "project": "torch",
-        **{name: getattr(arguments, name) for name in ("rows", "length", "checkpointing", "compile")},
+        **{
+            name: getattr(arguments, name)
+            for name in ("rows", "length", "checkpointing", "compile")
+        },
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "seconds": second,

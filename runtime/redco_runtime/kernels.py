@@ -134,13 +134,19 @@ def _packed_cudnn(rule: Rule, q_BSNH, k_BSKH, v_BSKH, arrays: Arrays) -> jax.Arr
         copies = q_BSNH.shape[2] // k_BSKH.shape[2]
         k_BSKH, v_BSKH = (jnp.repeat(x, copies, axis=2) for x in (k_BSKH, v_BSKH))
     starts_BM, lengths_BM, fits_B = text_table(arrays["segments_BS"])
-    ends = {"q_offsets": starts_BM, "kv_offsets": starts_BM}
-    sizes = {"q_seqlen": lengths_BM, "kv_seqlen": lengths_BM}
     kind = MaskType.PADDING_CAUSAL if rule.causal else MaskType.PADDING
-    options = {"scale": rule.scale, "mask_type": kind, **ends, **sizes}
 
     def within(window):
-        attend = functools.partial(dot_product_attention, sliding_window_length=window, **options)
+        attend = functools.partial(
+            dot_product_attention,
+            q_seqlen=lengths_BM,
+            kv_seqlen=lengths_BM,
+            q_offsets=starts_BM,
+            kv_offsets=starts_BM,
+            scale=rule.scale,
+            mask_type=kind,
+            sliding_window_length=window,
+        )
         return _name_residuals(attend)
 
     o_BSNH = _choose(within, rule, arrays, (q_BSNH, k_BSKH, v_BSKH))

@@ -10,9 +10,11 @@ from recipes.pipelines import pipeline
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from redco_runtime.chats.documents import ChatMaker
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.examples import chat_examples
 from redco_runtime.errors import UserError
+from redco_runtime.text.portable import dump_maker, load_maker
 from redco_runtime.tokenizer import load_tokenizer
 
 sft = pipeline("sft")
@@ -65,6 +67,16 @@ def test_the_stated_template_where_a_tokenizer_has_none():
 def test_a_template_that_writes_a_turn_otherwise_later_is_refused():
     with pytest.raises(ValueError, match="message 3, around which the chat template writes"):
         learned(fast(FORGETFUL))
+
+
+def test_another_process_gets_what_makes_chats_as_json(tmp_path):
+    maker = ChatMaker(ChatEncoder(fast(CHATML), ""), 64)
+    line = dump_maker(maker, tmp_path)
+    again = load_maker(line)
+    assert again.key() == maker.key() and again.portable
+    assert all(map(np.array_equal, again.encoder(CHAT), maker.encoder(CHAT)))
+    with pytest.raises(ValueError, match="no class of redco_runtime: os"):
+        load_maker(line.replace("redco_runtime.chats.documents", "os"))
 
 
 def test_what_the_assistant_says_weighs():

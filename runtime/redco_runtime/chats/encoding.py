@@ -1,6 +1,7 @@
 """A chat to tokens, by a chat template: those that the assistant says are learned."""
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,33 @@ from redco_runtime.text.encoder import id_dtype, make_encoder
 PROBE = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
 
+@dataclass
 class ChatEncoder:
     """A tokenizer of transformers, and the template that it writes chats with.
 
     template: Jinja, as of transformers, for a tokenizer that brings none.
     """
 
-    def __init__(self, tokenizer: Any, template: str) -> None:
-        self._tokenizer = tokenizer
-        self._template = tokenizer.chat_template or template
+    tokenizer: Any
+    template: str
+
+    def __post_init__(self) -> None:
+        self.template = self.tokenizer.chat_template or self.template
 
     @property
     def dtype(self) -> str:
         """Of ids in a file."""
-        return id_dtype(self._tokenizer)
+        return id_dtype(self.tokenizer)
 
     @property
     def portable(self) -> bool:
         """Whether another process can have it: one that is code in Python may be of this program alone."""
-        return bool(self._tokenizer.is_fast)
+        return bool(self.tokenizer.is_fast)
 
     def key(self) -> list[object]:
         """Return what decides the tokens of chats."""
-        special = sorted(self._tokenizer.special_tokens_map.items())
-        return [make_encoder(self._tokenizer).dump(), self._template, str(special)]
+        special = sorted(self.tokenizer.special_tokens_map.items())
+        return [make_encoder(self.tokenizer).dump(), self.template, str(special)]
 
     def __call__(self, messages: Messages) -> tuple[np.ndarray, np.ndarray]:
         """Return ids (N,) int32 of a chat, and which of them the assistant says: learned (N,) bool.
@@ -65,8 +69,8 @@ class ChatEncoder:
     def ends(self) -> list[int]:
         """Return the ids that end an answer."""
         ids, learned = self(PROBE)
-        special = {*self._tokenizer.all_special_ids, self._tokenizer.eos_token_id}
-        return sorted(special & {*ids[learned].tolist(), self._tokenizer.eos_token_id} - {None})
+        special = {*self.tokenizer.all_special_ids, self.tokenizer.eos_token_id}
+        return sorted(special & {*ids[learned].tolist(), self.tokenizer.eos_token_id} - {None})
 
     def _write(self, messages: Messages, answer: bool = False) -> str:
         """Return a chat as text. answer: as far as to where the assistant answers."""
@@ -75,9 +79,9 @@ class ChatEncoder:
         if not messages:
             return ""
         try:
-            text: str = self._tokenizer.apply_chat_template(
+            text: str = self.tokenizer.apply_chat_template(
                 messages,
-                chat_template=self._template,
+                chat_template=self.template,
                 tokenize=False,
                 add_generation_prompt=answer,
             )
@@ -87,8 +91,8 @@ class ChatEncoder:
 
     def _encode(self, text: str, spans: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
         """Return the ids of a text, and which of them begin in the spans of its characters."""
-        if self._tokenizer.is_fast:
-            tokens = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        if self.tokenizer.is_fast:
+            tokens = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
             ids = np.array(tokens["input_ids"], np.int32)
             starts = np.array(tokens["offset_mapping"], np.int64).reshape(-1, 2)[:, 0]
             learned = np.zeros(len(ids), bool)
@@ -99,7 +103,7 @@ class ChatEncoder:
         edges = [0, *(edge for span in spans for edge in span), len(text)]
         parts, flags = [], []
         for number, (start, stop) in enumerate(zip(edges, edges[1:], strict=False)):
-            part = self._tokenizer(text[start:stop], add_special_tokens=False)["input_ids"]
+            part = self.tokenizer(text[start:stop], add_special_tokens=False)["input_ids"]
             parts += part
             flags += [number % 2 == 1] * len(part)
         return np.array(parts, np.int32), np.array(flags, bool)

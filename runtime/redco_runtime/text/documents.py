@@ -29,7 +29,7 @@ class Bad(NamedTuple):
 
 
 class Maker(Protocol):
-    """What makes documents of parts of files. Another process gets it by pickle, and imports no JAX.
+    """What makes documents of parts of files. Another process gets it by `portable`, and imports no JAX.
 
     noun: what a document is called.
     marks: what a row calls the marks of its tokens -> their dtype; none where they have none.

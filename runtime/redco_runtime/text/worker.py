@@ -2,10 +2,10 @@
 
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
@@ -15,13 +15,14 @@ from queue import SimpleQueue
 import redco_runtime
 from redco_runtime.errors import UserError
 from redco_runtime.text.documents import Maker
+from redco_runtime.text.portable import dump_maker, load_maker
 from redco_runtime.text.shard import Contents, Job, make_shard
 
 
 class Worker:
     """A process that makes one shard at a time. It ends with this one, however that ends."""
 
-    def __init__(self, maker: Maker) -> None:
+    def __init__(self, maker: str) -> None:
         path = [str(Path(redco_runtime.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
         # Each process is one of those that work at once; a tokenizer's own threads would be too many.
         own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "TOKENIZERS_PARALLELISM": "false"}
@@ -30,7 +31,7 @@ class Worker:
         self.process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, env={**os.environ, **own}, encoding="utf-8"
         )
-        self._send(pickle.dumps(maker).hex())
+        self._send(maker)
 
     def __call__(self, job: Job) -> Contents:
         """Make a shard. Raises UserError, and RuntimeError where the process is gone."""
@@ -59,7 +60,13 @@ def make_shards(jobs: Sequence[Job], maker: Maker) -> Iterator[tuple[Job, Conten
     if count < 2 or not maker.portable:
         yield from ((job, make_shard(job, maker)) for job in jobs)
         return
-    workers = [Worker(maker) for _ in range(count)]
+    with tempfile.TemporaryDirectory() as folder:
+        line = dump_maker(maker, Path(folder))
+        yield from _by_workers(jobs, [Worker(line) for _ in range(count)])
+
+
+def _by_workers(jobs: Sequence[Job], workers: list[Worker]) -> Iterator[tuple[Job, Contents]]:
+    """Yield as `make_shards`, by processes that are ended then."""
     idle: SimpleQueue[Worker] = SimpleQueue()
     for worker in workers:
         idle.put(worker)
@@ -71,7 +78,7 @@ def make_shards(jobs: Sequence[Job], maker: Maker) -> Iterator[tuple[Job, Conten
         finally:
             idle.put(worker)
 
-    pool = ThreadPoolExecutor(count)
+    pool = ThreadPoolExecutor(len(workers))
     try:
         for future in as_completed([pool.submit(make, job) for job in jobs]):
             yield future.result()
@@ -95,7 +102,7 @@ def main() -> None:
     # What a library prints is not to be among the answers.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
-        maker = pickle.loads(bytes.fromhex(sys.stdin.readline()))
+        maker = load_maker(sys.stdin.readline())
         for line in sys.stdin:
             try:
                 answer = asdict(make_shard(Job.load(line), maker))

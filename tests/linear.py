@@ -28,8 +28,11 @@ PROJECT = Path(__file__).parents[1] / "templates" / "project"
 def train_source():
     """The emitted train.py of a class of the user's own."""
     text = (PROJECT / "{{ package }}" / "train.py.jinja").read_text()
-    request, model = SimpleNamespace(devices=4), SimpleNamespace(title="Net", own_class="Net")
-    facts = {"package": "net", "request": request, "model": model}
+    request, model = SimpleNamespace(devices=4), SimpleNamespace(
+        title="Net", own_class="Net", branch=""
+    )
+    recipe = SimpleNamespace(teacher=False)
+    facts = {"package": "net", "request": request, "model": model, "recipe": recipe}
     return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(facts)
 
 
@@ -118,7 +121,7 @@ def make_steps(spike=0.0):
             batch=rows,
             loss=loss,
             init=jax.jit(lambda key: new(jnp.zeros(4)), out_shardings=whole),
-            start=jax.jit(lambda params: new(params["w"]), out_shardings=whole),
+            start=jax.jit(lambda model: new(model.params["w"]), out_shardings=whole),
             train=jax.jit(train, in_shardings=(whole, rows), out_shardings=whole),
             evaluate=jax.jit(lambda p, b, valid: weighted_sum(loss(p, b, None), valid)),
             predict=jax.jit(lambda p, b, key: b["x"] @ p.params["w"], out_shardings=whole),

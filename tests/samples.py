@@ -92,7 +92,7 @@ class Context:
 
 
 def context(request: Request = REQUEST) -> Context:
-    return Context(request.package, request, ProjectModel("GPT-J", "GPTJ", "GPTJConfig", ""))
+    return Context(request.package, request, ProjectModel("GPT-J", "GPTJ", "GPTJConfig", "", ""))
 
 
 def design(request: Request = REQUEST) -> Design:

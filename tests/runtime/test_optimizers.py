@@ -15,6 +15,7 @@ import optax
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from redco_new.generate.context import ProjectModel
 from redco_runtime.mesh import make_mesh
 from redco_runtime.optimizers import average_parameters, store_moments
 from redco_runtime.specs import parameter_specs, place_abstract, state_specs
@@ -39,7 +40,7 @@ STEPS = 10
 @cache
 def emitted():
     """The emitted config.py of a family, without its model."""
-    model = SimpleNamespace(config_class="Net", config_default="Net", own_class="")
+    model = ProjectModel("Net", "Net", "Net", "Net", "")
     recipe = SimpleNamespace(data_class="Data = Net", train_lines=[], tiny={})
     layout = SimpleNamespace(saved={})
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(

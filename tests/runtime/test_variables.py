@@ -39,7 +39,7 @@ def parts(model):
     return nnx.split(model, nnx.Param, nnx.RngState, ...)
 
 
-def merged(parts, params, variables, key):
+def merged(parts, params, variables, _, key):
     graph, _, random, _ = parts
     return nnx.merge(graph, params, streams(random, key), variables)
 
@@ -76,7 +76,7 @@ def test_variables_go_from_one_micro_batch_to_the_next(model, parts, loss, batch
 
 
 def masks(parts, model, key):
-    model = merged(parts, nnx.to_pure_dict(parts[1]), variables_of(model), key)
+    model = merged(parts, nnx.to_pure_dict(parts[1]), variables_of(model), {}, key)
     model.train()
     return [np.asarray(x == 0) for x in model(np.ones((64, 3), np.float32))]
 

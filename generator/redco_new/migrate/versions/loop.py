@@ -3,9 +3,7 @@
 from redco_new.migrate.codemods import Call, Migration, Rename
 
 STATE = "redco_runtime.state.TrainState"
-TO_KEYWORDS = (
-    f"{STATE}(step=step, params=params, opt_state=opt_state, variables=%s, ema={{}}, grad_norm=%s)"
-)
+TO_KEYWORDS = f"{STATE}(step=step, params=params, opt_state=opt_state, variables=%s, frozen={{}}, ema={{}}, grad_norm=%s)"
 NO_NORM = "jax.numpy.zeros((), jax.numpy.float32)"
 WEIGHTS = {"pipeline": "project.pipeline", "weights": "project.weights"}
 

@@ -23,6 +23,7 @@ class Data:
     packing: Literal["on", "off"] = "on"  # texts of `data` share a row; off: rows are padded
     skip_bad_rows: int = 0  # rows of a source of `data` that may be no text, and are left out
     token_folder: str = "~/.cache/redco/tokens"  # where what `data` is tokenized to is kept
+    streaming: bool = False  # `data` is tokenized as it is read, and not before
     text_files: tuple[str, ...] = ()  # paths; none: the language reference that ships with Python
     tokenizer: str = "EleutherAI/gpt-j-6b"  # Hugging Face id or folder; "bytes": one token a byte
     sequence_length: int = 2048  # S: tokens of an example
@@ -88,16 +89,18 @@ class Optimizer:
 
 
 def matrices(params: Any) -> Any:
-    """Return True for kernels and embeddings, False for biases and scales."""
+    """Return True for matrices, False for biases and scales."""
     decayed = ("kernel", "embedding")
     return jax.tree_util.tree_map_with_path(lambda path, _: path[-1].key in decayed, params)
 
 
 def hidden(params: Any) -> Any:
-    """Return "muon" for kernels, "adam" for embeddings, the head, biases and scales."""
+    """Return "muon" for matrices of layers, "adam" for embeddings, the head, biases and scales."""
 
     def choose(path, _):
-        return "muon" if path[-1].key == "kernel" and path[0].key != "head" else "adam"
+        return (
+            "muon" if path[-1].key == "kernel" and "head" not in [x.key for x in path] else "adam"
+        )
 
     return jax.tree_util.tree_map_with_path(choose, params)
 

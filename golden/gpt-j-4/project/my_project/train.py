@@ -54,7 +54,14 @@ def train(steps: Steps, run: Run) -> None:
         if first >= settings.steps:
             nothing_to_train(checkpoints, state, settings)
             return
-        batches = TrainBatches(examples, pipeline, settings, start=first, sharding=steps.batch)
+        batches = TrainBatches(
+            examples,
+            pipeline,
+            settings,
+            start=first,
+            position=checkpoints.position,
+            sharding=steps.batch,
+        )
         step = memory.compile(state, batches.peek())
         metrics = Metrics(
             run.workdir,
@@ -79,7 +86,7 @@ def train(steps: Steps, run: Run) -> None:
                     metrics.log(done, values, batches.count)
                 if last or leaving or done % settings.save_every == 0:
                     guard.settle()
-                    checkpoints.save(done, state)
+                    checkpoints.save(done, state, batches.position)
                 if leaving and not last:
                     raise Stopped(f"step {done} is saved: the same command goes on from there")
                 if last or done % settings.eval_every == 0:

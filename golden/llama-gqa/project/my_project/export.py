@@ -32,7 +32,7 @@ def main() -> None:
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)
         step, model = checkpoints.restore_model(steps.state.model)
         export(
-            model.params,
+            model.parameters,
             args.out,
             weights.hf_config(run.config.model) | {"dtype": "float32"},
             table=weights.tensors(run.config.model),

@@ -60,6 +60,7 @@ PARAMS = {
     "ln/scale": P(None),
 }
 
+
 # Of what the optimizer keeps of each parameter, where it does not lie as the parameter does (ZeRO-1).
 MOMENTS = {}
 

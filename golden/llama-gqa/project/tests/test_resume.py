@@ -3,6 +3,7 @@
 
 import json
 from dataclasses import replace
+from itertools import islice
 
 import jax
 import pytest
@@ -20,14 +21,15 @@ MESH = {"data": 2, "fsdp": 1, "model_1": 2, "model_2": 2}
 @pytest.fixture(autouse=True)
 def few_examples(monkeypatch):
     examples, held_out = pipeline.examples(TINY)
-    monkeypatch.setattr(pipeline, "examples", lambda config: (examples[:64], held_out[:8]))
+    few = [*islice(examples, 64)], [*islice(held_out, 8)]
+    monkeypatch.setattr(pipeline, "examples", lambda config: few)
     # Scores take long, and change no step.
     monkeypatch.delattr(pipeline, "evaluate", raising=False)
 
 
 def losses(workdir, steps):
     """Return the loss of each step of a run to step `steps`; the schedule is that of three steps."""
-    settings = replace(TINY.train, steps=3, batch_size=8, save_every=2, eval_every=100)
+    settings = replace(TINY.train, steps=3, batch_size=8, log_every=1, save_every=2, eval_every=100)
     data = replace(TINY.data, sample_prompts=())
     run = Run(workdir, replace(TINY, data=data, train=settings), MESH, None)
     with jax.set_mesh(make_mesh(MESH)):

@@ -31,7 +31,7 @@ def main() -> None:
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)
         step, model = checkpoints.restore_model(steps.state.model)
         export(
-            model.params,
+            model.parameters,
             args.out,
             {"model": "Net", "step": step, **vars(run.config.model)},
             variables=model.variables,

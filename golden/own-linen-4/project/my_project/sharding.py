@@ -49,6 +49,7 @@ PARAMS = {
     "net/Dense_2/kernel": P("model", "fsdp"),
 }
 
+
 # Of what the optimizer keeps of each parameter, where it does not lie as the parameter does (ZeRO-1).
 MOMENTS = {}
 

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 import jax
 import numpy as np
@@ -26,7 +27,7 @@ NUDGE = 1e-5  # of a parameter: some tens of roundings
 
 @pytest.fixture(scope="module")
 def examples():
-    return pipeline.examples(CONFIG)[0][:16]
+    return [*islice(pipeline.examples(CONFIG)[0], 16)]
 
 
 def nudge(x):

@@ -17,9 +17,14 @@ from redco_runtime.optimizers import store_moments
 class Data:
     """What is learned: a target text for each source text. See examples() in pipeline.py."""
 
-    pairs_file: str = ""  # JSON lines; none: docstrings of Python's library, and their first words
-    source_field: str = "source"  # of a line of it
-    target_field: str = "target"  # of a line of it
+    data: tuple[
+        str, ...
+    ] = ()  # pairs, as FILES=WEIGHT: README.md; none: docstrings of Python's library
+    held_out_data: tuple[str, ...] = ()  # pairs that are only evaluated; none: a share of `data`
+    source_field: str = ""  # of a row; "": found by its keys
+    target_field: str = ""  # likewise
+    skip_bad_rows: int = 0  # rows of a source of `data` that may be no pair, and are left out
+    token_folder: str = "~/.cache/redco/tokens"  # where what `data` is tokenized to is kept
     prefix: str = ""  # put before each source, such as "summarize: "
     tokenizer: str = "google/t5-v1_1-base"  # Hugging Face id or folder; "bytes": one token a byte
     sequence_length: int = 512  # S: tokens of a source, cut or filled up to it
@@ -86,16 +91,18 @@ class Optimizer:
 
 
 def matrices(params: Any) -> Any:
-    """Return True for kernels and embeddings, False for biases and scales."""
+    """Return True for matrices, False for biases and scales."""
     decayed = ("kernel", "embedding")
     return jax.tree_util.tree_map_with_path(lambda path, _: path[-1].key in decayed, params)
 
 
 def hidden(params: Any) -> Any:
-    """Return "muon" for kernels, "adam" for embeddings, the head, biases and scales."""
+    """Return "muon" for matrices of layers, "adam" for embeddings, the head, biases and scales."""
 
     def choose(path, _):
-        return "muon" if path[-1].key == "kernel" and path[0].key != "head" else "adam"
+        return (
+            "muon" if path[-1].key == "kernel" and "head" not in [x.key for x in path] else "adam"
+        )
 
     return jax.tree_util.tree_map_with_path(choose, params)
 

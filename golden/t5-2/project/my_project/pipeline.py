@@ -6,7 +6,6 @@ B batch, S source, T target. A name carries its shape: ids_BS is an array of sha
 
 import ast
 import functools
-import json
 import sysconfig
 from pathlib import Path
 
@@ -16,8 +15,8 @@ import numpy as np
 from flax import nnx
 
 from redco_runtime.beam import beam_search
-from redco_runtime.errors import UserError
 from redco_runtime.losses import cross_entropy
+from redco_runtime.pairs.examples import pair_examples
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
@@ -68,33 +67,36 @@ def evaluate(config, outputs, examples):
     from rouge_score.rouge_scorer import RougeScorer  # late: it takes a second
 
     scorer, texts = RougeScorer(ROUGE), decode(config, outputs, examples)
-    scores = [scorer.score(e["target"], text) for e, text in zip(examples, texts, strict=True)]
+    targets = decode(config, [example["labels"] for example in examples], examples)
+    scores = [scorer.score(*pair) for pair in zip(targets, texts, strict=True)]
     return {name: float(np.mean([one[name].fmeasure for one in scores])) for name in ROUGE}
 
 
 def examples(config):
-    """Return training examples and held-out ones: pairs of the file, or of Python's own library."""
-    texts = pairs(config.data) if config.data.pairs_file else docstrings()
-    if len(texts) < 2:
-        raise UserError(f"--pairs-file: {len(texts)} pairs: give two at least")
+    """Return training examples and held-out ones: pairs of --data, or of Python's own library."""
+    if config.data.data:
+        own = tokenizer(config.data.tokenizer)
+        both = pair_examples(config.data, own, config.model.vocab_size)
+        return tuple(pairs.map(lambda pair, _: example(config, *pair)) for pairs in both)
+    texts = docstrings()
     order = np.argsort(
         np.random.Philox(key=0).random_raw(len(texts))
     )  # so that both parts are alike
-    rows = [example(config, *texts[i]) for i in order]
+    rows = [example(config, *ids_of(config, *texts[i])) for i in order]
     held_out = max(1, round(len(rows) * config.data.held_out))
     return rows[:-held_out], rows[-held_out:]
 
 
 def prompts(config, texts):
     """Return an example for each source, without a target."""
-    return [example(config, text, "") for text in texts]
+    return [example(config, *ids_of(config, text, "")) for text in texts]
 
 
 def example(config, source, target):
-    """Return one pair as tokens. The decoder sees the target one place later, behind start_id."""
+    """Return one pair of ids. The decoder sees the target one place later, behind start_id."""
     data, model = config.data, config.model
-    ids_S, mask_S = tokens(config, data.prefix + source, data.sequence_length)
-    labels_T, label_mask_T = tokens(config, target, data.target_length)
+    ids_S, mask_S = padded(source, data.sequence_length, model.pad_id)
+    labels_T, label_mask_T = padded(target, data.target_length, model.pad_id)
     decoder_ids_T = np.concatenate([[model.start_id], labels_T[:-1]]).astype(np.int32)
     return {
         "input_ids": ids_S,
@@ -102,32 +104,20 @@ def example(config, source, target):
         "decoder_ids": decoder_ids_T,
         "labels": labels_T,
         "label_mask": label_mask_T,
-        "target": target,
     }
 
 
-def tokens(config, text, length):
-    """Return (ids, mask) of a text with its special tokens, cut or padded to `length`."""
-    ids = tokenizer(config.data.tokenizer)(text, truncation=True, max_length=length)["input_ids"]
-    padded = np.pad(ids, (0, length - len(ids)), constant_values=config.model.pad_id)
-    return padded.astype(np.int32), np.arange(length) < len(ids)
+def ids_of(config, source, target):
+    """Return the ids of a pair of texts with their special tokens, cut to their lengths."""
+    data, own = config.data, tokenizer(config.data.tokenizer)
+    both = ((data.prefix + source, data.sequence_length), (target, data.target_length))
+    return [own(text, truncation=True, max_length=most)["input_ids"] for text, most in both]
 
 
-def pairs(data):
-    """Return (source, target) of each line of the file."""
-    rows, names = [], (data.source_field, data.target_field)
-    try:
-        with open(data.pairs_file, encoding="utf-8") as file:
-            for line in file:
-                record = json.loads(line)
-                rows.append(tuple(str(record[name]) for name in names))
-    except (OSError, UnicodeError) as error:
-        raise UserError(f"--pairs-file: cannot read {data.pairs_file}: {error}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        where = f"--pairs-file: {data.pairs_file}, line {len(rows) + 1}"
-        wanted = " and ".join(map(repr, names))
-        raise UserError(f"{where}: it is not an object with {wanted}: {error!r}") from None
-    return rows
+def padded(ids, length, pad_id):
+    """Return (ids, mask), filled up to `length`."""
+    whole = np.pad(ids, (0, length - len(ids)), constant_values=pad_id)
+    return whole.astype(np.int32), np.arange(length) < len(ids)
 
 
 def docstrings():

@@ -98,6 +98,7 @@ PARAMS = {
     "head/kernel": P("fsdp", "model"),
 }
 
+
 # Of what the optimizer keeps of each parameter, where it does not lie as the parameter does (ZeRO-1).
 MOMENTS = {}
 

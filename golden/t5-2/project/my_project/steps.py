@@ -19,19 +19,22 @@ from redco_runtime.guard import take_step
 from redco_runtime.mesh import check_divides, count_parts
 from redco_runtime.optimizers import average_parameters
 from redco_runtime.remat import fit, state_size
-from redco_runtime.specs import constrain, cut, pad, parameter_specs, place_abstract, state_specs
+from redco_runtime.specs import constrain, cut, pad, place_abstract, state_specs
 from redco_runtime.state import ModelState, new_state, rebuild
 from redco_runtime.variables import parts_of, streams, variables_of
 from redco_runtime.xla import compiler_options
 
 REPLICATED = P()
+# Of the parameters, those that are trained; the others are frozen: no gradients, no moments.
+TRAINED = nnx.Param
 
 
 def build(config: Config) -> Steps:
     """Return the steps of `config`, on the mesh that jax.set_mesh has put in place.
 
-    A model is split into its parameters, its variables (running statistics and the like; {} for
-    most models), its random streams, and what is left: the graph, which is static.
+    A model is split into its parameters, trained and frozen ({} for most models), its variables
+    (running statistics and the like; {} for most models), its random streams, and what is left: the
+    graph, which is static.
     """
     check_divides(config.data, DIVIDED)
     optimizer = optax.with_extra_args_support(config.optimizer.transform(config.train.steps))
@@ -40,31 +43,26 @@ def build(config: Config) -> Steps:
     def make(key):
         return T5(config.model, rngs=nnx.Rngs(key))
 
-    def parameters(model):
-        params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
-        return params
+    def arrays(model):
+        params, frozen = map(nnx.to_pure_dict, nnx.state(model, TRAINED, nnx.Param))
+        return ModelState(params, variables_of(model), frozen)
 
-    def begin(params, model):
-        model = ModelState(params, variables_of(model))
+    def start(model):
         return new_state(model, optimizer, average=ema_decay > 0)
 
     def init(key):
-        model = make(key)
-        return begin(pad(parameters(model), PADDED), model)
-
-    def start(params):
-        return begin(params, make(jax.random.key(config.train.seed)))
+        return start(pad(arrays(make(key)), PADDED))
 
     graph, _, random, _ = parts_of(lambda: make(0))
-    shapes = jax.eval_shape(lambda: parameters(make(0)))
+    shapes = jax.eval_shape(lambda: arrays(make(0)))
     state = jax.eval_shape(init, jax.eval_shape(jax.random.key, 0))
-    specs = state_specs(state, parameter_specs(state.params, PARAMS), MOMENTS)
+    specs = state_specs(state, PARAMS, MOMENTS)
     placed, rows = place_abstract(state, specs), NamedSharding(jax.sharding.get_mesh(), BATCH)
     grad_specs = rebuild(specs.params, MOMENTS or PARAMS)
 
     def merge(model, key):
-        params, variables = model
-        return nnx.merge(graph, cut(params, shapes), streams(random, key), variables)
+        params, variables, frozen = cut(model, shapes)
+        return nnx.merge(graph, params, frozen, streams(random, key), variables)
 
     @layouts(ACTIVATIONS)
     def training_loss(model, batch, key):
@@ -118,11 +116,11 @@ def build(config: Config) -> Steps:
     options = compiler_options(XLA_FLAGS)
     return Steps(
         state=placed,
-        shapes=shapes,
+        shapes=shapes.parameters,
         batch=rows,
         loss=loss,
         init=jax.jit(init, in_shardings=REPLICATED, out_shardings=specs),
-        start=jax.jit(start, in_shardings=(specs.params,), out_shardings=specs, donate_argnums=0),
+        start=jax.jit(start, in_shardings=(specs.model,), out_shardings=specs, donate_argnums=0),
         train=jax.jit(
             train,
             in_shardings=(specs, BATCH),

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 import jax
 import numpy as np
@@ -25,7 +26,7 @@ CONFIG = replace(TINY, train=replace(TINY.train, steps=1, batch_size=8))
 
 @pytest.fixture(scope="module")
 def examples():
-    return pipeline.examples(CONFIG)[0][:16]
+    return [*islice(pipeline.examples(CONFIG)[0], 16)]
 
 
 def loss_and_gradients(mesh, examples, micro_batches):

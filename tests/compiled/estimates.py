@@ -159,7 +159,7 @@ def compile_points(points: Iterable[Point]) -> Iterator[tuple[Point, float, int]
             for point, outcome in zip(group, compile_steps(path, target, jobs), strict=True):
                 if isinstance(outcome, RedcoError):
                     raise outcome
-                yield point, outcome.step_seconds, outcome.peak_bytes
+                yield point, outcome.bound_seconds, outcome.peak_bytes
 
 
 def agreement(pairs: list[tuple[float, float]]) -> float:

@@ -41,6 +41,10 @@ class Slice:
     chip: str
 
 
+# Of ten steps on an H100, .63 to .76 (tests/benchmarks/device/RESULTS.md); of other GPUs none was timed.
+REACHED = 0.72
+
+
 @dataclass(frozen=True)
 class Hardware:
     """A kind of device; of a chip with two JAX devices (TPU 7x), one of the two.
@@ -71,6 +75,11 @@ class Hardware:
         if self.platform == "tpu":
             return self.memory
         return int(self.memory * float(os.environ.get(SHARE) or SHARE_BY_DEFAULT))
+
+    @property
+    def reached(self) -> float:
+        """The share of the roofline's speed that steps reach: REACHED of a GPU; of a TPU no step was timed."""
+        return REACHED if self.platform == "gpu" else 1.0
 
     @property
     def capability(self) -> float:

@@ -145,7 +145,7 @@ def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:
     parts = {"products": cost["products"] + cost["attention"], "memory": cost["other"]}
     if hardware.platform == "tpu":
         parts = tpu_parts(step, target, flops)
-    total = sum(parts.values()) + cost["exposed"]
+    total = sum(parts.values()) / hardware.reached + cost["exposed"]
     return {
         "flops": flops,
         "collectives": list_sent(sent, step.mesh.shape),

@@ -52,7 +52,8 @@ class Reading:
     memory: bytes by kind: parameters, optimizer, variables, batch, gradients, activations.
     flops: of products, as compiled.  model_flops: of the model, nothing counted twice.
     seconds: of the roofline, by part: products, memory, and each axis of the mesh; exposed: of the
-    collectives, what nothing is computed beside.  step_seconds: an estimate of a step.
+    collectives, what nothing is computed beside.
+    step_seconds: an estimate of a step, of the share of the roofline's speed that steps reach.
     """
 
     target: str
@@ -79,6 +80,11 @@ class Reading:
     seconds: Mapping[str, float] = field(default_factory=dict)
     collectives: tuple[Sent, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def bound_seconds(self) -> float:
+        """What no step can be below, by the roofline."""
+        return sum(self.seconds[part] for part in ("products", "memory", "exposed"))
 
     @property
     def fits(self) -> bool:

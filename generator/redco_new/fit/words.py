@@ -81,7 +81,7 @@ def time_lines(reading: Reading, hardware: Hardware) -> Iterator[str]:
         f"a step, estimated: {milliseconds(reading.step_seconds)}; model FLOPs utilization {utilization(reading, hardware):.0%}"
     )
     yield (
-        f"  products {milliseconds(parts['products'])}, other kernels {milliseconds(parts['memory'])}"
+        f"  at least, by the data sheet: products {milliseconds(parts['products'])}, other kernels {milliseconds(parts['memory'])}"
         + "".join(f", {text}" for text in axes)
         + f"; {milliseconds(exposed)} of the collectives have nothing computed beside them"
     )

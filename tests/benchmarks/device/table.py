@@ -23,7 +23,7 @@ from redco_new.request import Request
 
 HERE = Path(__file__).parent
 MEASURED, PAGE, INTRODUCTION = (
-    HERE / name for name in ("measured.jsonl", "RESULTS.md", "README.md")
+    HERE / name for name in ("measured.jsonl", "RESULTS.md", "introduction.md")
 )
 COLUMNS = (
     *("step", "predicted GB", "real GB", "off", "estimated ms", "real ms", "off"),

@@ -8,9 +8,10 @@ INSTALLED := $(VENV)/.installed
 SOURCES := generator runtime templates tests golden
 COMPILERS := .compilers/.installed
 CLASSES := .classes/.installed
+HARNESS := .harness/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-all test-classes test-cluster golden golden-check collectives perf table1 estimates large recipes kills faults bench fmt lint
+.PHONY: help venv compilers demo test test-all test-classes test-cluster test-harness golden golden-check collectives perf table1 estimates large recipes kills faults bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -80,6 +81,15 @@ $(CLASSES): tests/classes/requirements.txt $(INSTALLED)
 test-classes: $(CLASSES) $(COMPILERS)  ## try classes of other people's packages, rewrite their table; BONSAI=folder: bonsai's too
 	$(BIN)/python -m pytest tests/classes
 	$(if $(BONSAI),PYTHONPATH=tests $(BIN)/python -m classes.bonsai_table $(BONSAI))
+
+# Apart from the environment: it brings what a hundred tasks need.
+$(HARNESS):
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet torch==2.13.0 transformers accelerate lm-eval==0.4.13
+	touch $@
+
+test-harness: $(INSTALLED) $(HARNESS)  ## evaluate an export by lm-evaluation-harness, on a task of two lines
+	HARNESS=$(abspath $(dir $(HARNESS)))/bin $(BIN)/python -m pytest tests/harness
 
 test-cluster: $(INSTALLED)  ## run jobs on a SLURM of two nodes in network namespaces: needs root, and says which packages
 	$(BIN)/python -m pytest tests/cluster

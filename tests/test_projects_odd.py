@@ -85,3 +85,13 @@ def test_zero_splits_a_padded_vocabulary_by_its_features(tmp_path):
     _, _, plan = texts(request)
     moments = dict(zip((p.path for p in plan.parameters), plan.moments, strict=True))
     assert moments["embed/embedding"] == P("model", ("fsdp", "data"))
+
+
+@pytest.mark.parametrize("model", ["mixtral", "gemma2", "t5"])
+def test_all_activations_have_a_layout_where_the_sequence_is_split(model, tmp_path):
+    flags = {"mesh": "fsdp=2,model=2", "sequence_parallel": True}
+    folder = create_project(Request.from_flags("my-project", model, **flags), tmp_path)
+    package = folder / folder.name.replace("-", "_")
+    named = re.findall(r'lay_out\([^\n]*?"(\w+)"\)', (package / "model.py").read_text())
+    table = (package / "sharding.py").read_text()
+    assert "x_BSD" in named and [name for name in named if f'"{name}": P(' not in table] == []

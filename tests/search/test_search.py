@@ -15,7 +15,7 @@ from redco_new.request import Request
 from redco_new.search.best import search
 from redco_new.search.estimate import estimate_step
 from redco_new.search.links import group_of, link_seconds
-from redco_new.search.meshes import meshes_of
+from redco_new.search.meshes import meshes_of, on_sides
 from redco_new.search.model import Planned
 
 POD = parse_target("h100:2x8")
@@ -38,6 +38,14 @@ def test_meshes_have_all_devices_and_keep_layers_in_a_host():
     assert {mesh["model"] for mesh in meshes} == {1, 2, 4, 8}
     assert {mesh["expert"] for mesh in meshes} == {1, 2}
     assert len({tuple(mesh.values()) for mesh in meshes}) == len(meshes)
+
+
+def test_axes_are_whole_sides_of_a_tpus_slice():
+    cube = parse_target("v5p:8x8x8")
+    assert on_sides([1, 512, 1, 1], cube) and on_sides([1, 64, 1, 8], cube)
+    assert not on_sides([1, 256, 1, 2], cube)
+    assert all(on_sides([*mesh.values()], cube) for mesh in meshes_of(cube))
+    assert on_sides([1, 8, 1, 2], POD)
 
 
 @pytest.fixture(scope="module")

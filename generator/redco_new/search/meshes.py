@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator
 
 from redco_new.fit.target import Target
@@ -13,7 +15,7 @@ MOST_TPU = 16
 def meshes_of(target: Target, experts: int = 1) -> Iterator[dict[str, int]]:
     """Yield data x fsdp x expert x model of all devices, those that split a layer least first.
 
-    experts: of a layer; the axis `expert` divides them. `model` stays within a host of GPUs: between hosts, what
+    Of a TPU, those whose axes are whole sides of its slice. experts: of a layer; the axis `expert` divides them. `model` stays within a host of GPUs: between hosts, what
     each layer sends takes longer than its products.
     """
     count = target.devices
@@ -24,7 +26,28 @@ def meshes_of(target: Target, experts: int = 1) -> Iterator[dict[str, int]]:
                 continue
             rest = count // model // expert
             for data in divisors(rest):
-                yield {"data": data, "fsdp": rest // data, "expert": expert, "model": model}
+                mesh = {"data": data, "fsdp": rest // data, "expert": expert, "model": model}
+                if on_sides([*mesh.values()], target):
+                    yield mesh
+
+
+def on_sides(sizes: list[int], target: Target) -> bool:
+    """Return whether axes of these sizes are whole sides of a TPU's slice, as jax.make_mesh lays them; True for GPUs."""
+    if target.hardware.platform != "tpu" or math.prod(target.shape) != target.devices:
+        return True
+    return _take([size for size in sizes if size > 1], target.shape)
+
+
+def _take(sizes: list[int], sides: tuple[int, ...]) -> bool:
+    """Return whether each of the sizes can have sides of its own, whose product it is."""
+    if not sizes:
+        return True
+    for count in range(1, len(sides) + 1):
+        for some in itertools.combinations(range(len(sides)), count):
+            left = tuple(side for i, side in enumerate(sides) if i not in some)
+            if math.prod(sides[i] for i in some) == sizes[0] and _take(sizes[1:], left):
+                return True
+    return False
 
 
 def divisors(count: int) -> list[int]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from redco_new.fit.links import REACHED
 from redco_new.fit.target import Target
 
-# Of a link's peak that NCCL's all-gathers reach (NVIDIA/nccl-tests on 8 H100: 360 of 450 GB/s).
-REACHED = 0.8
 TRIPS = {"all-reduce": 2}  # a reduce-scatter and an all-gather; the others travel once
 DIRECTIONS = 2  # of one axis of a TPU's slice, which is a ring: half of the bytes go each way
 

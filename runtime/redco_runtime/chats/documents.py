@@ -7,7 +7,7 @@ from typing import ClassVar
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.reading import Messages, read_chat
 from redco_runtime.text.documents import Bad, Tokens
-from redco_runtime.text.formats import locate, read_rows
+from redco_runtime.text.formats import parse_rows
 from redco_runtime.text.parts import Part
 
 
@@ -35,15 +35,8 @@ class ChatMaker:
         return [self.encoder.key()]
 
     def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
-        """Yield the chats of parts, and the rows that are none. Raises UserError."""
-        for part in parts:
-            for row in read_rows(part):
-                try:
-                    if row.fault:
-                        raise ValueError(row.fault)
-                    yield self.encode(read_chat(row.value))
-                except ValueError as error:
-                    yield Bad(locate(part, row.at), str(error))
+        """Return the chats of parts, and the rows that are none. Raises UserError."""
+        return parse_rows(parts, lambda row: self.encode(read_chat(row)))
 
     def encode(self, messages: Messages) -> Tokens:
         """Return a chat as a document. Raises ValueError for one that is none."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +12,11 @@ from redco_runtime.contracts import Arrays, Example
 from redco_runtime.errors import few
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.examples import read_examples
-from redco_runtime.text.formats import locate, read_rows
+from redco_runtime.text.formats import parse_rows
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.parts import Part
 from redco_runtime.text.rows import pack
+from redco_runtime.text.sources import one_a_row
 
 SIDES = ("chosen", "rejected")
 Pair = tuple[Messages, Messages]
@@ -48,15 +48,8 @@ class PairMaker:
         return [self.noun, self.encoder.key()]
 
     def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
-        """Yield the pairs of parts, and the rows that are none. Raises UserError."""
-        for part in parts:
-            for row in read_rows(part):
-                try:
-                    if row.fault:
-                        raise ValueError(row.fault)
-                    yield self.encode(read_pair(row.value))
-                except ValueError as error:
-                    yield Bad(locate(part, row.at), str(error))
+        """Return the pairs of parts, and the rows that are none. Raises UserError."""
+        return parse_rows(parts, lambda row: self.encode(read_pair(row)))
 
     def encode(self, pair: Pair) -> Tokens:
         """Return a pair as a document. Raises ValueError for one that is none."""
@@ -112,8 +105,7 @@ def pack_pairs(
 
 def _rows_of(settings: Any) -> Any:
     """Return settings whose rows have room for two chats, and one pair each."""
-    length = 2 * settings.sequence_length
-    return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
+    return one_a_row(settings, 2 * settings.sequence_length)
 
 
 def split_pair(row: Mapping[str, np.ndarray]) -> Arrays:

@@ -9,7 +9,7 @@ import numpy as np
 from redco_runtime.pairs.reading import Names, read_pair
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.encoder import id_dtype, make_encoder
-from redco_runtime.text.formats import locate, read_rows
+from redco_runtime.text.formats import parse_rows
 from redco_runtime.text.parts import Part
 
 BATCH = 256  # pairs that are tokenized at once
@@ -45,17 +45,14 @@ class PairMaker:
     def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
         """Yield the pairs of parts, and the rows that are none. Raises UserError."""
         batch: list[tuple[str, str]] = []
-        for part in parts:
-            for row in read_rows(part):
-                try:
-                    if row.fault:
-                        raise ValueError(row.fault)
-                    batch.append(read_pair(row.value, self.names))
-                except ValueError as error:
-                    yield Bad(locate(part, row.at), str(error))
-                if len(batch) == BATCH:
-                    yield from self._encode(batch)
-                    batch = []
+        for one in parse_rows(parts, lambda row: read_pair(row, self.names)):
+            if isinstance(one, Bad):
+                yield one
+                continue
+            batch.append(one)
+            if len(batch) == BATCH:
+                yield from self._encode(batch)
+                batch = []
         if batch:
             yield from self._encode(batch)
 

@@ -1,6 +1,5 @@
 """What `examples` of a pipeline returns, of pairs."""
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +8,7 @@ from redco_runtime.contracts import Arrays
 from redco_runtime.pairs.documents import PairMaker
 from redco_runtime.text.examples import read_examples
 from redco_runtime.text.mixture import Mixture
+from redco_runtime.text.sources import one_a_row
 
 
 class PairSettings(Protocol):
@@ -36,19 +36,6 @@ class PairSettings(Protocol):
     def target_field(self) -> str: ...
 
 
-@dataclass(frozen=True)
-class PairRows:
-    """The settings of rows that have a pair each."""
-
-    data: tuple[str, ...]
-    held_out_data: tuple[str, ...]
-    held_out: float
-    skip_bad_rows: int
-    token_folder: str
-    sequence_length: int
-    packing: str = "off"
-
-
 def pair_examples(
     settings: PairSettings, tokenizer: Any, vocabulary: int
 ) -> tuple[Mixture, Mixture]:
@@ -56,15 +43,7 @@ def pair_examples(
     lengths = (settings.sequence_length, settings.target_length)
     names = (settings.source_field, settings.target_field)
     maker = PairMaker(tokenizer, settings.prefix, lengths, names)
-    rows = PairRows(
-        settings.data,
-        settings.held_out_data,
-        settings.held_out,
-        settings.skip_bad_rows,
-        settings.token_folder,
-        sum(lengths),
-    )
-    train, held_out = read_examples(rows, maker, vocabulary)
+    train, held_out = read_examples(one_a_row(settings, sum(lengths)), maker, vocabulary)
     return train.map(_split), held_out.map(_split)
 
 

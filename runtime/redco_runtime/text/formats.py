@@ -4,11 +4,14 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from redco_runtime.errors import UserError
 from redco_runtime.text import tables
+from redco_runtime.text.documents import Bad
 from redco_runtime.text.parts import RANGE, Part, Row, Rows
+
+T = TypeVar("T")
 
 LINE = 2**16  # bytes of a line that are read at once where it is only looked for
 
@@ -44,6 +47,18 @@ def read_rows(part: Part, column: str = "") -> Rows:
 def locate(part: Part, at: int) -> str:
     """Return where a row of a part is, for people."""
     return FORMATS[format_of(part.file)].where(part.file, at)
+
+
+def parse_rows(parts: Iterable[Part], parse: Callable[[Any], T]) -> Iterator[T | Bad]:
+    """Yield what `parse` makes of each row of parts, and the rows that it raises ValueError for. Raises UserError."""
+    for part in parts:
+        for row in read_rows(part):
+            try:
+                if row.fault:
+                    raise ValueError(row.fault)
+                yield parse(row.value)
+            except ValueError as error:
+                yield Bad(locate(part, row.at), str(error))
 
 
 def _split_lines(file: str) -> list[Part]:

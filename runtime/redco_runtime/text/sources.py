@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 from redco_runtime.cli import print_once
 from redco_runtime.errors import UserError, few, first, listed
@@ -34,6 +35,11 @@ class RowSettings(Protocol):
     def token_folder(self) -> str: ...
     @property
     def sequence_length(self) -> int: ...
+
+
+def one_a_row(settings: Any, length: int) -> Any:
+    """Return the section `data` as RowSettings of rows of `length` tokens that have a document each."""
+    return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ def constraints(folder):
     return list(map(int, out.split()))
 
 
+@pytest.mark.slow  # it traces three programs of a project, twice
 @pytest.mark.parametrize("options", LAYOUTS.values(), ids=LAYOUTS)
 def test_a_dropout_leaves_the_activations_where_they_are(options, tmp_path):
     folder = make(tmp_path, mesh="fsdp=2,model=2", **options)

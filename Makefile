@@ -11,7 +11,7 @@ CLASSES := .classes/.installed
 HARNESS := .harness/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-all test-classes test-cluster test-harness golden golden-check collectives perf table1 estimates large recipes kills faults bench fmt lint
+.PHONY: help venv compilers demo test test-slow test-all test-classes test-cluster test-harness golden golden-check collectives perf table1 estimates large recipes kills faults bench fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -37,10 +37,13 @@ demo: $(INSTALLED)  ## create a project, train it on 4 virtual devices, predict 
 	DEMO_STEPS=$(DEMO_STEPS) tests/demo.sh $(BIN)
 
 test: $(INSTALLED)  ## run the tests, 8 minutes on two cores at most
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow and not long'
 
-test-all: test $(COMPILERS)  ## run the slow ones too: compilers of GPU and TPU, whole projects, searches
+test-slow: $(COMPILERS)  ## run the slow ones: compilers of GPU and TPU, whole projects, searches
 	$(PYTEST) -m slow
+
+test-all: test test-slow  ## run all tests, those too that take minutes each: an hour and a half
+	REDCO_COMPILERS=$(CURDIR)/.compilers $(PYTEST) -m long
 
 golden: $(INSTALLED)  ## rewrite the goldens: read the diff before you commit it
 	$(BIN)/python tests/golden.py

@@ -10,9 +10,15 @@ from generated import run
 
 from redco_new.generate.files import rewriting_files
 
+LONG = {"llama-gqa", "t5-2"}  # two minutes and a half
+CASES = [
+    pytest.param(case, id=case.name, marks=getattr(pytest.mark, level))
+    for case in golden.cases()
+    for level in ["long" if case.name in LONG else "slow"]
+]
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", golden.cases(), ids=lambda case: case.name)
+
+@pytest.mark.parametrize("case", CASES)
 def test_the_tests_of_a_golden_pass(case, tmp_path):
     shutil.copytree(case / "project", tmp_path / "project", symlinks=False)
     for path in golden.classes(case):

@@ -11,7 +11,7 @@ from redco_new.project.create import create_project
 from redco_new.request import Request
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_tests_of_a_project_pass_where_sizes_are_odd(tmp_path):
     folder = make(tmp_path, shards="6", zero=1, sequence_parallel=True)
     code, out, err = run(f"{sys.executable} -m pytest -q -k 'not boot'", folder)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 
+import pytest
 from generated import ROOT, make, run, shell_commands
 
 from redco_new import cli
@@ -20,6 +21,7 @@ def redco(command, folder):
         return cli.run(cli.redco_app, program, args), out.getvalue()
 
 
+@pytest.mark.slow
 def test_the_commands_of_our_readme_work(tmp_path):
     text, own, _ = (ROOT / "README.md").read_text().partition(OWN)
     assert own
@@ -44,6 +46,7 @@ def test_the_commands_of_our_readme_work(tmp_path):
     assert "layers/attn/q/kernel" in (tmp_path / "plan.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_commands_of_an_update_work(tmp_path):
     commands = shell_commands((ROOT / "README.md").read_text().partition(AFTER)[2])
     look, update, check = commands

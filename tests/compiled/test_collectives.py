@@ -4,17 +4,19 @@ import pytest
 from compiled.report import TABLE, run_workers
 from compiled.table import cell, read
 
-pytestmark = pytest.mark.slow  # the compilers of H100 and v5e take two minutes of both cores
-
-# As many as a minute allows; libtpu takes ten times as long. The table has the others.
+# The compilers of H100 and v5e take a minute of both cores for the first; libtpu takes ten times as long.
+# The table has the others.
 MODELS = {
-    "h100": (
-        *("encoder", "llama", "gpt2_unrolled", "fused", "scanned", "vit"),
-        *("moe_dense", "mla", "mamba", "square"),
-    ),
-    "v5e": ("scanned",),
+    "slow": {"h100": ("encoder", "llama", "scanned", "moe_dense"), "v5e": ("scanned",)},
+    "long": {"h100": ("gpt2_unrolled", "fused", "vit", "mla", "mamba", "square")},
 }
-CASES = [(target, model) for target, models in MODELS.items() for model in models]
+GROUPS = [pytest.param(group, marks=getattr(pytest.mark, group)) for group in MODELS]
+CASES = [
+    pytest.param(group, target, model, marks=getattr(pytest.mark, group))
+    for group, targets in MODELS.items()
+    for target, models in targets.items()
+    for model in models
+]
 # All-reduces of a layer, and what they send, in all-reduces of (B,S,D). An encoder that has its norms
 # behind does not add the gradients of q, k and v up before the all-reduce.
 LAYERS = {
@@ -29,13 +31,13 @@ LAYERS = {
 
 
 @pytest.fixture(scope="module")
-def records():
-    flags = ("--layouts", "ours", "hand")
-    found = run_workers({target: (*models, *flags) for target, models in MODELS.items()})
+def records(request):
+    flags, targets = ("--layouts", "ours", "hand"), MODELS[request.param]
+    found = run_workers({target: (*models, *flags) for target, models in targets.items()})
     return {(r["target"], r["model"], r["layout"]): r for r in found}
 
 
-@pytest.mark.parametrize(("target", "model"), CASES)
+@pytest.mark.parametrize(("records", "target", "model"), CASES, indirect=["records"])
 def test_ours_sends_no_more_than_the_hand_written_plan(records, target, model):
     ours, hand = (records[target, model, layout] for layout in ("ours", "hand"))
     assert sum(ours["counts"].values()) <= sum(hand["counts"].values()), ours["found"]
@@ -43,18 +45,23 @@ def test_ours_sends_no_more_than_the_hand_written_plan(records, target, model):
     assert ours["held"] <= hand["held"]
 
 
-@pytest.mark.parametrize(("target", "model"), LAYERS)
+@pytest.mark.parametrize(
+    ("records", "target", "model"),
+    [case for case in CASES if case.values[1:] in LAYERS],
+    indirect=["records"],
+)
 def test_a_layer_sends_megatrons_all_reduces(records, target, model):
     count, units = LAYERS[target, model]
     layer = records[target, model, "layer"]
     assert (layer["counts"], layer["units"]) == ({"all-reduce": count}, units)
 
 
-@pytest.mark.parametrize(("target", "model"), CASES)
+@pytest.mark.parametrize(("records", "target", "model"), CASES, indirect=["records"])
 def test_nothing_is_rematerialized_for_want_of_a_way(records, target, model):
     assert records[target, model, "ours"]["remats"] == 0
 
 
+@pytest.mark.parametrize("records", GROUPS, indirect=True)
 def test_the_committed_table_says_what_is_found(records):
     committed = read(TABLE.read_text())
     assert {key: committed.get(key) for key in records} == {k: cell(r) for k, r in records.items()}

@@ -261,6 +261,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.slow
 def test_a_trial_that_does_not_end(own, tmp_path, monkeypatch):
     monkeypatch.setattr(trial_run, "TRIAL_SECONDS", 8)
     new = HANG.format(str(tmp_path / "pids"))

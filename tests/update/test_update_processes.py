@@ -19,7 +19,7 @@ if {bytes}:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes}, {bytes}))
 sys.path[:0] = {path!r}
-import pytest, updates
+import updates
 from redco_new import cli
 
 project = updates.Project.__new__(updates.Project)
@@ -97,6 +97,7 @@ def test_interrupted(stale, number, code):
     assert contents(stale.root) == before
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(stale, tmp_path):
     whole = tmp_path / "whole"
     shutil.copytree(stale.root, whole)

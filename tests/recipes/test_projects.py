@@ -1,0 +1,20 @@
+"""The project of each recipe, as `redco recipes` creates it, passes its own tests."""
+
+import re
+import sys
+
+import pytest
+from generated import run
+
+from redco_new.models.recipes import RECIPES
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RECIPES)
+def test_its_own_tests_pass(name, tmp_path):
+    """On virtual devices: sharded equals unsharded, resumed equals undisturbed, two processes equal one."""
+    create = RECIPES[name].create
+    code, out, err = run(f"redco-new {' '.join(create)} --mesh data=2,model=2", tmp_path)
+    assert code == 0, err
+    code, out, err = run(f"{sys.executable} -m pytest -q", tmp_path / create[0])
+    assert code == 0 and re.search(r"^[3-9] passed", out, re.MULTILINE), out + err

@@ -19,7 +19,7 @@ if {bytes}:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes}, {bytes}))
 sys.path[:0] = {path!r}
-import updates
+import pytest, updates
 from redco_new import cli
 
 project = updates.Project.__new__(updates.Project)

@@ -23,6 +23,8 @@ class ProjectModel:
     imported: whether model.py imports that class, from where the user has it.
     matrices: names of parameters that decay.
     inner_matrices: expression of whether the parameter at `path` is a matrix inside the model.
+    task: what PEFT calls that of an adapter; "" where it has no name for it.
+    modules: parts of names in checkpoints -> in PEFT, where it has others.
     trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
     """
 
@@ -36,6 +38,8 @@ class ProjectModel:
     own_class: str = ""
     imported: bool = False
     trained: str = "nnx.Param"
+    task: str = ""
+    modules: Mapping[str, str] = field(default_factory=dict)
     matrices: tuple[str, ...] = ("kernel", "embedding")
     inner_matrices: str = "path[-1].key == 'kernel' and 'head' not in [x.key for x in path]"
 

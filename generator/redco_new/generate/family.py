@@ -44,7 +44,7 @@ def read_family(request: Request, template: Template) -> Design:
     if request.lora and recipe.branches:
         what = f"the recipe {recipe.name} trains beside a second model, and no adapter"
         raise RedcoError("--lora", what, "leave it out, or choose another --recipe")
-    adapter = choose_adapter(model.family, request.lora, request.model)
+    adapter = choose_adapter(model.projections, request.lora, request.model)
     texts = model.print_files(template, request.package, adapter, request.lora)
     facts = (request.package, model.tokenizer, length, model.family.routed)
     texts |= recipe.print_files(template, *facts)
@@ -92,6 +92,8 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         make=f"{f'pipeline.Models({name}, config' if several else f'{name}(config.model'}, rngs=nnx.Rngs(key))",
         sections=defaults,
         branch=several[0].name if several else "",
+        task=model.family.task,
+        modules=model.family.modules,
         **(LORA if request.lora else {"trained": trained_filter(recipe.branches)}),
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from redco_new.errors import RedcoError
-from redco_new.models.family import Family
 from redco_new.request import Lora
 
 PLAIN, ADAPTED = "_linear", "_adapted"  # functions of model.py that make a linear layer
@@ -22,30 +22,26 @@ class Adapter:
     kind: str = "none"
     layers: frozenset[str] = field(default_factory=frozenset)
 
-    def functions(self, family: Family) -> dict[str, str]:
+    def functions(self, projections: Iterable[str]) -> dict[str, str]:
         """Return linear layer -> the function of model.py that makes it."""
-        names = family.projections or ("q", "k", "v", "o", "up", "down")  # of the shared macros
-        return {name: ADAPTED if name in self.layers else PLAIN for name in names}
+        return {name: ADAPTED if name in self.layers else PLAIN for name in projections}
 
 
 NO_ADAPTER = Adapter()
 
 
-def choose_adapter(family: Family, lora: Lora | None, model: str) -> Adapter:
+def choose_adapter(projections: Mapping[str, str], lora: Lora | None, model: str) -> Adapter:
     """Return the adapter that --lora asks for. Raises RedcoError, which names the layers there are.
 
-    model: as --model has it, for messages.
+    projections: of the model, which --model calls `model`.
     """
     if lora is None:
         return NO_ADAPTER
-    if not family.projections:
-        what = f"{model} is none of the decoders, whose layers can have adapters"
-        raise RedcoError("--lora", what, "leave it out")
     layers = set[str]()
-    for target in lora.targets or family.projections:
-        named = {ours for ours, theirs in family.projections.items() if target in (ours, theirs)}
+    for target in lora.targets or projections:
+        named = {ours for ours, theirs in projections.items() if target in (ours, theirs)}
         if not named:
-            names = dict.fromkeys((*family.projections, *family.projections.values()))
+            names = dict.fromkeys((*projections, *projections.values()))
             what = f"{model} has no linear layer {target!r}"
             raise RedcoError("--lora: targets", what, f"choose some of {', '.join(names)}")
         layers |= named

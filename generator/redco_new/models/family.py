@@ -49,6 +49,11 @@ class Quirks:
     Fields are str, bool, or int, since the manifest of a project records them.
     """
 
+    @property
+    def projections(self) -> Mapping[str, str]:
+        """The linear layers that only such models of a family have, as Family.projections."""
+        return {}
+
 
 @dataclass(frozen=True)
 class GroupedQuirks(Quirks):
@@ -114,8 +119,10 @@ class Family:
         quirks, whose dims divide where the full one's do.
     quirks: class of the quirks that `read` gives.
     derived_keys: further keys of config.json, which the emitted weights.py works out.
-    projections: the linear layers of its own layers, by their names in model.py -> what checkpoints call
-        them; those that --lora can adapt, {} where it cannot.
+    projections: the linear layers that --lora can adapt: those of its own layers, by their names in
+        model.py -> what checkpoints call them.
+    modules: parts of the names in checkpoints -> what transformers 5 calls these modules, and PEFT with
+        it, where it renames what it loads; of several, the first first.
     order: place among the families that `redco models` lists; by name where it is the same.
     """
 
@@ -135,12 +142,20 @@ class Family:
     quirks: type[Quirks] = Quirks
     derived_keys: tuple[str, ...] = ()
     projections: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
     order: int = 1000
 
     @property
     def routed(self) -> bool:
         """Whether its layers have experts, whose routers have a loss of their own."""
         return self.provides >= ROUTED
+
+    @property
+    def task(self) -> str:
+        """What PEFT calls the task of an adapter; "" where it has no class of its own for that."""
+        if self.provides >= ENCODER_DECODER:
+            return "SEQ_2_SEQ_LM"
+        return "CAUSAL_LM" if self.provides >= CAUSAL else ""
 
     @property
     def config_class(self) -> str:

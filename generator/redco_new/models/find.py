@@ -77,6 +77,11 @@ class Model:
     source: Mapping[str, Any] | None = None
     absent: bool = False
 
+    @property
+    def projections(self) -> dict[str, str]:
+        """The linear layers that --lora can adapt, by their names in model.py -> in checkpoints."""
+        return {**self.family.projections, **self.full.quirks.projections}
+
     def context(self, package: str, adapter: Adapter, lora: Lora | None) -> ModelContext:
         """Return what the templates of its family print."""
         return ModelContext(
@@ -88,7 +93,7 @@ class Model:
             quirks=self.full.quirks,
             keys=self.family.keys,
             hf=self.hf,
-            projection=adapter.functions(self.family),
+            projection=adapter.functions(self.projections),
             adapter_kind=adapter.kind,
             lora=lora,
         )

@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ class Lora:
         table: Mapping[str, Tensor],
         shapes: Mapping[str, jax.ShapeDtypeStruct],
         base: str = "",
+        task: str = "",
+        modules: Mapping[str, str] | None = None,
         tokenizer: Any = None,  # of transformers, which is not typed
     ) -> None:
         """Write `directory`: the adapter as PEFT has it, and what `tokenizer` saves. All of it, or nothing.
@@ -58,7 +61,11 @@ class Lora:
         parameters, shapes: those of the model and its adapter; shapes are without padding.
         table: path of a parameter of the model -> its tensor in a checkpoint.
         base: that checkpoint, a folder or an id of the hub; "" where there is none.
+        task: what PEFT calls it; "" for one without a name.
+        modules: parts of the names of tensors -> what PEFT has there, where that differs.
         """
+        for part, other in (modules or {}).items():
+            table = {k: replace(t, name=t.name.replace(part, other)) for k, t in table.items()}
         counts: dict[str, int] = {}
         rows: dict[str, tuple[Tensor, jax.Array]] = {}
         for name, layers in _stored_layers(table).items():
@@ -69,7 +76,8 @@ class Lora:
         arrays = {path: array for path, (_, array) in rows.items()}
         tensors = Tensors(arrays, arrays, {path: tensor for path, (tensor, _) in rows.items()})
         transposed = any(not table[f"{layer}{KERNEL}"].order for layer in _adapted(parameters))
-        config = self._config(counts) | {"fan_in_fan_out": transposed}
+        config = self._config(counts, [*_stored_layers(table)])
+        config |= {"fan_in_fan_out": transposed, "task_type": task or None}
         with new_folder(directory) as folder:
             file = folder / FILES[0] if folder else Path(os.devnull)
             write(file, [*tensors.heads], tensors)
@@ -108,18 +116,18 @@ class Lora:
             rows[layer + B] = Tensor(f"{stored}.lora_B.weight", (1, 0), part), b
         return rows
 
-    def _config(self, counts: Mapping[str, int]) -> dict[str, Any]:
-        """Return adapter_config.json. counts: stored tensor -> how many adapters lie in its one."""
-        modules = {
-            name.rpartition("{}.")[2].removesuffix(".weight"): n for name, n in counts.items()
-        }
+    def _config(self, counts: Mapping[str, int], names: Sequence[str]) -> dict[str, Any]:
+        """Return adapter_config.json.
+
+        counts: stored tensor -> how many adapters lie in its one. names: of those of all layers.
+        """
+        modules = {_module(name): n for name, n in counts.items()}
         several = {module: n for module, n in modules.items() if n > 1}
         return {
             "peft_type": "LORA",
-            "task_type": "CAUSAL_LM",
             "r": self.rank,
             "lora_alpha": self.alpha,
-            "target_modules": sorted(modules),
+            "target_modules": _targets(sorted(modules), {*map(_module, names)}),
             "rank_pattern": {module: n * self.rank for module, n in several.items()},
             "alpha_pattern": {module: n * self.alpha for module, n in several.items()},
             "lora_dropout": 0.0,
@@ -140,6 +148,27 @@ def _stored_layers(table: Mapping[str, Tensor]) -> dict[str, list[str]]:
         if path.endswith(KERNEL):
             layers.setdefault(tensor.name, []).append(path.removesuffix(KERNEL))
     return layers
+
+
+def _module(name: str) -> str:
+    """Return what a layer calls the module of a stored tensor: attention.output.dense."""
+    return name.rpartition("{}.")[2].removesuffix(".weight")
+
+
+def _targets(chosen: list[str], modules: Iterable[str]) -> list[str] | str:
+    """Return what PEFT takes for these modules and no others: their names, or a pattern.
+
+    A name is that of all modules that end with it: output.dense is attention.output.dense too.
+    """
+    ends = {end for name in modules for end in _ends(name)}
+    if ends.isdisjoint(chosen):
+        return chosen
+    return rf".*\.\d+\.({'|'.join(map(re.escape, chosen))})"
+
+
+def _ends(name: str) -> list[str]:
+    words = name.split(".")
+    return [".".join(words[i:]) for i in range(1, len(words))]
 
 
 def _cut(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:

@@ -116,5 +116,9 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=BARTQuirks,
+    projections={
+        **{"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"},
+        **{"up": "fc1", "down": "fc2"},
+    },
     order=140,
 )

@@ -81,5 +81,9 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=ActivationQuirks,
+    projections={
+        **{"q": "query", "k": "key", "v": "value", "o": "dense"},
+        **{"up": "dense", "down": "dense"},
+    },
     order=150,
 )

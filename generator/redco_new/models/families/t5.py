@@ -51,8 +51,8 @@ class T5Quirks(ActivationQuirks):
     own_head: bool
 
     @property
-    def mlp_tensors(self) -> dict[str, str]:
-        """What checkpoints call each kernel of the MLP."""
+    def projections(self) -> dict[str, str]:
+        """What checkpoints call the linear layers of the MLP."""
         if self.gate:
             return {"gate": "wi_0", "up": "wi_1", "down": "wo"}
         return {"up": "wi", "down": "wo"}
@@ -131,5 +131,6 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=T5Quirks,
+    projections={name: name for name in "qkvo"},
     order=130,
 )

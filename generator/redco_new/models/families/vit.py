@@ -78,5 +78,15 @@ FAMILY = Family(
     shrink=_shrink,
     quirks=ActivationQuirks,
     derived_keys=("id2label", "label2id", "pooler_output_size"),
+    projections={
+        **{"q": "query", "k": "key", "v": "value", "o": "dense"},
+        **{"up": "dense", "down": "dense"},
+    },
+    modules={
+        "encoder.layer.": "layers.",
+        **{f"attention.attention.{w}": f"attention.{w[0]}_proj" for w in ("query", "key", "value")},
+        "attention.output.dense": "attention.o_proj",
+        **{"intermediate.dense": "mlp.fc1", "output.dense": "mlp.fc2"},
+    },
     order=160,
 )

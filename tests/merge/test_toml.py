@@ -4,7 +4,11 @@ import tomllib
 
 import pytest
 
-from redco_new.merge import merge_toml
+from functools import partial
+
+from redco_new.merge import merge_document
+
+merge_toml = partial(merge_document, "pyproject.toml")
 
 BASE = """[project]
 name = "a"

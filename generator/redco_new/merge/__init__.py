@@ -1,7 +1,7 @@
 """Three-way merge of files that a user and a template both change; README.md lists its stages."""
 
-from redco_new.merge.by_keys import merge_toml
 from redco_new.merge.describe import changed_lines, changed_symbols, symbol_text
+from redco_new.merge.documents import merge_document
 from redco_new.merge.lines import merge_text
 from redco_new.merge.result import WHOLE, Conflict, MergeResult
 from redco_new.merge.swap import take
@@ -15,8 +15,8 @@ __all__ = [
     "changed_lines",
     "changed_symbols",
     "merge",
+    "merge_document",
     "merge_text",
-    "merge_toml",
     "symbol_text",
     "take",
 ]

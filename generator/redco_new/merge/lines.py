@@ -14,7 +14,7 @@ from redco_new.merge.result import (
     readable_text,
     still_in_conflict,
 )
-from redco_new.merge.verify import text_faults
+from redco_new.merge.verify_text import text_faults
 
 T = TypeVar("T")
 Key = Callable[[T], Hashable]
@@ -49,7 +49,7 @@ def merge_region(region: Region[T], key: Key[T]) -> list[T] | None:
     merged = _changed_side(region, key)
     if merged is None:
         merged = _merge_edits(region, key)
-    return _merge_betweencommon_ends(region, key) if merged is None else merged
+    return _merge_between_common_ends(region, key) if merged is None else merged
 
 
 def _changed_side(region: Region[T], key: Key[T]) -> list[T] | None:
@@ -109,7 +109,7 @@ def _overlap(a: _Edit[T], b: _Edit[T]) -> bool:
     return inside or same or (beside and not (new and other))
 
 
-def _merge_betweencommon_ends(region: Region[T], key: Key[T]) -> list[T] | None:
+def _merge_between_common_ends(region: Region[T], key: Key[T]) -> list[T] | None:
     """Merge what is between the elements that both sides begin and end with; None if it differs."""
     base, ours, theirs = region
     head, tail = common_ends([key(x) for x in ours], [key(x) for x in theirs])
@@ -156,7 +156,7 @@ def matching_blocks(base: Sequence[T], side: Sequence[T], key: Key[T]) -> list[B
 def merge_text(
     base: bytes, ours: bytes, theirs: bytes, prefer_theirs: Collection[str] = ()
 ) -> MergeResult:
-    """Merge into `ours` the changes from `base` to `theirs`, line by line: TOML, Markdown, shell.
+    """Merge into `ours` the changes from `base` to `theirs`, line by line.
 
     Where both changed the same lines, ours stay and theirs are a conflict; theirs win where
     `prefer_theirs` holds the conflict's symbol ("line 12" or WHOLE).

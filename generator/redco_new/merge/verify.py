@@ -1,4 +1,4 @@
-"""Independent checks of a merge, of an edit of one symbol, and of a line-wise merge.
+"""Independent checks of a merge of Python files, and of an edit of one symbol.
 
 They read the files themselves, trust nothing that the merge says, and share no code with it.
 """
@@ -279,21 +279,3 @@ def _doubled(o: Pieces, x: Pieces, r: Pieces) -> Iterator[str]:
     for name, times in sorted(r.definitions.items()):
         if times > max(1, o.definitions[name], x.definitions[name]):
             yield f"your file has its own {name}"
-
-
-def text_faults(base: bytes, ours: bytes, theirs: bytes, merged: MergeResult) -> list[str]:
-    """Return what is wrong with a line-wise merge; nothing if it is right.
-
-    A line of the user's is lost, nobody wrote a line, or a change of the template is neither in it
-    nor in a conflict.
-    """
-    b, o, t, m = (_count_lines(x) for x in (base, ours, theirs, merged.content))
-    faults = [f"lost: {line!r}" for line in (o - (b - t)) - m]
-    faults += [f"invented: {line!r}" for line in m - (o | t | o + (t - b))]
-    if not merged.conflicts:
-        faults += [f"dropped: {line!r}" for line in (t - (b - o)) - m]
-    return faults
-
-
-def _count_lines(data: bytes) -> Counter[bytes]:
-    return Counter(line.strip() for line in data.splitlines() if line.strip())

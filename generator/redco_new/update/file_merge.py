@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from redco_new.merge import OWNED, Conflict, merge, merge_text, merge_toml
+from redco_new.merge import OWNED, Conflict, merge, merge_document
 from redco_new.migrate import Step
 
 DELETED = "you deleted it"
@@ -72,8 +72,7 @@ def merge_file(
     if path.endswith(".py"):
         merged = merge(base or b"", ours, theirs, user_functions, prefer_theirs)
     else:
-        merge_lines = merge_toml if path.endswith(".toml") else merge_text
-        merged = merge_lines(base or b"", ours, theirs, prefer_theirs)
+        merged = merge_document(path, base or b"", ours, theirs, prefer_theirs)
     return FileMerge(path, ours, merged.content, tuple(merged.conflicts), tuple(merged.warnings))
 
 

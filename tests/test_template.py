@@ -116,6 +116,14 @@ def test_template_in_git_is_rendered_as_it_lies(template):
     assert samples.render(template)["README.md"] == "edited\n"
 
 
+def test_no_process_is_started(template, monkeypatch):
+    def started(*args, **kwargs):
+        raise AssertionError(f"{args} was started")
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    assert samples.render(template)
+
+
 def test_file_that_cannot_be_copied(template):
     os.mkfifo(template / "project" / "pipe")
     with refused("template: it cannot be copied: .*/project/pipe` is a named pipe; mend that"):

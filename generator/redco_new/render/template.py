@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import copier
 import jinja2
 from copier.errors import CopierError
+from plumbum import local
 
 from redco_new.errors import RedcoError
 from redco_new.render import assets
@@ -56,15 +58,17 @@ class Template:
         with tempfile.TemporaryDirectory(prefix="redco-") as scratch:
             try:
                 out = Path(scratch, "project")
-                copier.run_copy(
-                    str(self.staged),
-                    out,
-                    data=data,
-                    settings=copier.Settings(),
-                    defaults=True,
-                    quiet=True,
-                    skip_tasks=True,
-                )
+                # Out of git's reach: copier asks it about every file, for folders that are of no repository.
+                with local.env(PATH=os.devnull):
+                    copier.run_copy(
+                        str(self.staged),
+                        out,
+                        data=data,
+                        settings=copier.Settings(),
+                        defaults=True,
+                        quiet=True,
+                        skip_tasks=True,
+                    )
                 paths = sorted(path for path in out.rglob("*") if not path.is_dir())
                 return {p.relative_to(out).as_posix(): p.read_text(encoding="utf-8") for p in paths}
             except (jinja2.TemplateError, CopierError, ValueError, TypeError) as error:
@@ -96,9 +100,8 @@ def _scratch_error(error: OSError, scratch: str) -> RedcoError:
 
 
 def _tidy(path: str, text: str) -> str:
-    if path.endswith(".py"):
-        text = format_python(path, text)
-    return text.rstrip("\n") + "\n" if text.strip() else ""
+    text = text.rstrip("\n") + "\n" if text.strip() else ""
+    return format_python(path, text) if path.endswith(".py") else text
 
 
 def _template_line(error: Exception, folder: Path) -> str:

@@ -4,6 +4,7 @@
 
 Whole processes one after the other, on a quiet machine: others on its cores raise CPU seconds too. Prints
 a table of the least of several runs, with `redco --help` and the imports that no family can do without.
+Python keeps the bytecode of what it imports, as it has that of an installed package.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from redco_new.models.families import FAMILIES
 
 BIN = Path(sys.executable).parent
 IMPORTS = "import black, copier, flax.nnx"
+ENVIRON = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
 class Cost(NamedTuple):
@@ -32,7 +34,7 @@ def cost(*command: str | Path) -> Cost:
     """What a command costs that prints nothing. Raises RuntimeError if it fails."""
     start, silent = time.perf_counter(), os.open(os.devnull, os.O_WRONLY)
     actions = [(os.POSIX_SPAWN_DUP2, silent, 1), (os.POSIX_SPAWN_CLOSE, silent)]
-    child = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
+    child = os.posix_spawn(command[0], command, ENVIRON, file_actions=actions)
     os.close(silent)
     _, status, used = os.wait4(child, 0)
     if status:

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from redco_runtime.chats.documents import ChatMaker
+from redco_runtime.chats import encoding
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.examples import chat_examples
 from redco_runtime.errors import UserError
@@ -44,7 +45,7 @@ def fast(template):
 
 
 def learned(tokenizer, messages=CHAT):
-    ids, flags = ChatEncoder(tokenizer, sft.TEMPLATE)(messages)
+    ids, flags = ChatEncoder(tokenizer, encoding.TEMPLATE)(messages)
     assert ids.dtype == np.int32 and ids.shape == flags.shape
     parts = np.split(ids, np.flatnonzero(np.diff(flags)) + 1)
     said = parts[1::2] if not flags[0] else parts[::2]
@@ -59,7 +60,7 @@ def test_all_turns_of_the_assistant_are_learned_with_what_ends_them(template):
 def test_the_stated_template_where_a_tokenizer_has_none():
     bytes_ = load_tokenizer("bytes")
     assert learned(bytes_) == ["Hello.</s>", "See you.</s>"]  # it strips what follows
-    encoder = ChatEncoder(bytes_, sft.TEMPLATE)
+    encoder = ChatEncoder(bytes_, encoding.TEMPLATE)
     assert encoder.ends() == [1]
     assert bytes_.decode(encoder.ask(CHAT[1:2])) == "### user\nHi\n### assistant\n"
 
@@ -108,7 +109,7 @@ def examples(tmp_path):
         fields |= {"packing": "on", "skip_bad_rows": 0, "sequence_length": 64}
         fields |= {"token_folder": str(tmp_path / "tokens"), "streaming": False}
         settings = SimpleNamespace(**fields | changes)
-        return chat_examples(settings, ChatEncoder(load_tokenizer("bytes"), sft.TEMPLATE), 384)
+        return chat_examples(settings, ChatEncoder(load_tokenizer("bytes"), encoding.TEMPLATE), 384)
 
     return examples
 
@@ -148,7 +149,7 @@ def test_chats_are_tokenized_once_and_again_where_the_template_changes(examples,
     monkeypatch.setattr(ChatEncoder, "__call__", None)
     assert [row["input_ids"].tolist() for row in examples(LINES)[0]] == first
     monkeypatch.setattr(ChatEncoder, "__call__", encode)
-    monkeypatch.setattr(sft, "TEMPLATE", sft.TEMPLATE.replace("###", "##"))
+    monkeypatch.setattr(encoding, "TEMPLATE", encoding.TEMPLATE.replace("###", "##"))
     again, _ = examples(LINES)
     assert [row["input_ids"].tolist() for row in again] != first
 

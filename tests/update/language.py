@@ -38,9 +38,11 @@ PIPELINE = {
         "    return smoothed(losses_BS, words), weights_BS\n" + SMOOTHED
     ),
     "        temperature=TEMPERATURE,\n": "        temperature=TEMPERATURE / 2,\n",
-    '"\\n".join(texts or pydoc_data.topics.topics.values())': '"\\n".join(texts)',
-    "    return rows[:-held_out], rows[-held_out:]\n": (
-        "    return (\n        rows[:-held_out],\n        rows[-held_out:],\n    )\n"
+    "own, texts = tokenizer(config.data.tokenizer), pydoc_data.topics.topics.values()": (
+        "own, texts = tokenizer(config.data.tokenizer), ()"
+    ),
+    "    return text_examples(config.data, own, config.model.vocab_size, texts)\n": (
+        "    return text_examples(\n        config.data, own, config.model.vocab_size, texts\n    )\n"
     ),
 }
 DATA = {

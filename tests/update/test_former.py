@@ -22,7 +22,9 @@ MODEL, PIPELINE, TRAIN = (f"my_project/{name}.py" for name in ("model", "pipelin
 EDITS = {
     PIPELINE: {
         "    return losses_BS, weights_BS": "    return 0.5 * losses_BS, weights_BS",
-        "    texts = []\n": '    texts = []\n    say("reading")\n',
+        "    return tokenizer(config.data.tokenizer).batch_decode(": (
+            '    say("reading")\n    return tokenizer(config.data.tokenizer).batch_decode('
+        ),
         "from redco_runtime.losses": "from redco_runtime.loop import say\nfrom redco_runtime.losses",
     },
     TRAIN: {

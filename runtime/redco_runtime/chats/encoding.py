@@ -1,14 +1,31 @@
 """A chat to tokens, by a chat template: those that the assistant says are learned."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from redco_runtime.chats.reading import Messages
+from redco_runtime.contracts import Arrays
+from redco_runtime.text.blocks import pad_row
 from redco_runtime.text.encoder import id_dtype, make_encoder
 
+# How a chat is written where the tokenizer brings no template of its own.
+TEMPLATE = """\
+{% for message in messages %}
+### {{ message.role }}
+{% if message.role == "assistant" %}
+{{ message.content }}{{ eos_token }}
+{% else %}
+{{ message.content }}
+{% endif %}
+{% endfor %}
+{% if add_generation_prompt %}
+### assistant
+{% endif %}
+"""
 PROBE = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
 
@@ -20,7 +37,7 @@ class ChatEncoder:
     """
 
     tokenizer: Any
-    template: str
+    template: str = TEMPLATE
 
     def __post_init__(self) -> None:
         self.template = self.tokenizer.chat_template or self.template
@@ -65,6 +82,16 @@ class ChatEncoder:
     def ask(self, messages: Messages) -> np.ndarray:
         """Return the ids (N,) int32 after which the assistant answers."""
         return self._encode(self._write(messages, answer=True), [])[0]
+
+    def ask_each(self, texts: Iterable[str], length: int) -> list[Arrays]:
+        """Return a row for each text that is asked, as of `pad_row`. Raises UserError."""
+        return [pad_row(self.ask([{"role": "user", "content": text}]), length) for text in texts]
+
+    def read_answers(self, rows: Iterable[np.ndarray]) -> list[str]:
+        """Return the text of each row of ids, up to what ends an answer."""
+        ends = self.ends()
+        cut = [row[: np.append(np.isin(row, ends), True).argmax()] for row in rows]
+        return [text.strip() for text in self.tokenizer.batch_decode(cut, skip_special_tokens=True)]
 
     def ends(self) -> list[int]:
         """Return the ids that end an answer."""

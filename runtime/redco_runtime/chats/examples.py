@@ -6,9 +6,7 @@ from redco_runtime.chats.documents import ChatMaker
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.reading import Messages
 from redco_runtime.contracts import Example
-from redco_runtime.text.examples import StreamSettings, read_or_stream
-from redco_runtime.text.mixture import Mixture
-from redco_runtime.text.rows import pack
+from redco_runtime.text.examples import StreamSettings, pack_examples, read_or_stream
 from redco_runtime.text.sources import RowSettings
 
 
@@ -27,5 +25,4 @@ def pack_chats(
 ) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the same of chats in memory. Raises ValueError for one that is none."""
     maker = ChatMaker(encoder, settings.sequence_length)
-    train = pack(map(maker.encode, chats), maker, settings, settings.held_out)
-    return Mixture([train]), Mixture([train.held_out()])
+    return pack_examples(map(maker.encode, chats), maker, settings)

@@ -1,6 +1,6 @@
 """Rows of files to pairs as documents: a source and its target end to end, marked which is which."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -51,12 +51,13 @@ class PairMaker:
                 continue
             batch.append(one)
             if len(batch) == BATCH:
-                yield from self._encode(batch)
+                yield from self.encode(batch)
                 batch = []
         if batch:
-            yield from self._encode(batch)
+            yield from self.encode(batch)
 
-    def _encode(self, pairs: list[tuple[str, str]]) -> Iterator[Tokens]:
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Tokens]:
+        """Yield a document for each pair of texts."""
         sources, targets = zip(*pairs, strict=True)
         both = (
             self.tokenizer(texts, truncation=True, max_length=length)["input_ids"]

@@ -1,12 +1,13 @@
 """What `examples` of a pipeline returns, of pairs."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from redco_runtime.contracts import Arrays
 from redco_runtime.pairs.documents import PairMaker
-from redco_runtime.text.examples import read_examples
+from redco_runtime.text.examples import pack_examples, read_examples
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.sources import one_a_row
 
@@ -37,13 +38,23 @@ class PairSettings(Protocol):
 
 
 def pair_examples(
-    settings: PairSettings, tokenizer: Any, vocabulary: int
+    settings: PairSettings,
+    tokenizer: Any,
+    vocabulary: int,
+    pairs: Sequence[tuple[str, str]] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return the training pairs of `--data` and the held-out ones, as `read_examples`: (source ids, target ids)."""
+    """Return the training pairs of `--data` and the held-out ones, as `read_examples`: (source ids, target ids).
+
+    pairs: of texts, in place of sources where none are named.
+    """
     lengths = (settings.sequence_length, settings.target_length)
     names = (settings.source_field, settings.target_field)
     maker = PairMaker(tokenizer, settings.prefix, lengths, names)
-    train, held_out = read_examples(one_a_row(settings, sum(lengths)), maker, vocabulary)
+    rows = one_a_row(settings, sum(lengths))
+    if settings.data:
+        train, held_out = read_examples(rows, maker, vocabulary)
+    else:
+        train, held_out = pack_examples(maker.encode(pairs), maker, rows)
     return train.map(_split), held_out.map(_split)
 
 

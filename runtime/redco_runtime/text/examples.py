@@ -5,11 +5,12 @@ from typing import Any, Protocol
 
 from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError
+from redco_runtime.text.blocks import BlockSettings, cut_texts
 from redco_runtime.text.build import Builder
-from redco_runtime.text.documents import Maker
+from redco_runtime.text.documents import Maker, Tokens
 from redco_runtime.text.encoder import make_encoder
 from redco_runtime.text.mixture import Mixture
-from redco_runtime.text.rows import Rows, open_rows
+from redco_runtime.text.rows import Rows, open_rows, pack
 from redco_runtime.text.sources import RowSettings, Source, announce, parse_sources
 from redco_runtime.text.streaming import StreamMixture, TokenStream
 from redco_runtime.text.texts import TextMaker
@@ -29,26 +30,34 @@ class StreamSettings(RowSettings, Protocol):
     def streaming(self) -> bool: ...
 
 
-class TextSettings(FieldSettings, StreamSettings, Protocol):
+class TextSettings(FieldSettings, StreamSettings, BlockSettings, Protocol):
     """What it has where texts can be read as they come."""
 
 
+class PackedSettings(FieldSettings, BlockSettings, Protocol):
+    """What it has where they cannot."""
+
+
 def text_examples(
-    settings: TextSettings, tokenizer: Any, vocabulary: int
+    settings: TextSettings, tokenizer: Any, vocabulary: int, texts: Iterable[str] = ()
 ) -> tuple[Iterable[Example], Sequence[Example]]:
     """Return the training rows of the texts of `--data` and the held-out ones, as `read_or_stream`.
 
     Where each has a row of its own it has no "segments": code that knows none fails, and learns nothing
-    across texts.
+    across texts. texts: in place of sources where none are named, as of `cut_texts`.
     """
+    if not settings.data:
+        return cut_texts(settings, tokenizer, texts)
     maker = TextMaker(make_encoder(tokenizer), settings.text_field)
     return read_or_stream(settings, maker, vocabulary)
 
 
 def packed_texts(
-    settings: FieldSettings, tokenizer: Any, vocabulary: int
+    settings: PackedSettings, tokenizer: Any, vocabulary: int, texts: Iterable[str] = ()
 ) -> tuple[Mixture, Mixture]:
     """Return the same for a pipeline that makes its examples of rows: `Mixture.map` does. None are streamed."""
+    if not settings.data:
+        return cut_texts(settings, tokenizer, texts, framed=True)
     maker = TextMaker(make_encoder(tokenizer), settings.text_field)
     return read_examples(settings, maker, vocabulary)
 
@@ -80,6 +89,14 @@ def read_or_stream(
             f"data: {names}: read as it comes, {len(window.rows.held_out())} of its first rows held out"
         )
     return train, Mixture([window.rows.held_out() for window in first if window])
+
+
+def pack_examples(
+    documents: Iterable[Tokens], maker: Maker, settings: RowSettings
+) -> tuple[Mixture, Mixture]:
+    """Return the same of documents in memory."""
+    train = pack(documents, maker, settings, settings.held_out)
+    return Mixture([train]), Mixture([train.held_out()])
 
 
 def read_examples(

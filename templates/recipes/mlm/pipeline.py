@@ -5,7 +5,6 @@ B batch, S sequence. A name carries its shape: ids_BS is an array of shape (B, S
 
 import functools
 import pydoc_data.topics
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -14,19 +13,16 @@ from flax import nnx
 
 from redco_runtime.errors import UserError
 from redco_runtime.losses import cross_entropy
+from redco_runtime.text.blocks import pad_row
 from redco_runtime.text.examples import packed_texts
+from redco_runtime.text.masking import NOT_ASKED, mask_tokens
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
 
 UNIT = "tokens"  # what the throughput is counted in, by count()
 MASKED = 0.15  # share of the tokens of an example that the model is asked for
-HIDDEN, SWAPPED = (
-    0.8,
-    0.1,
-)  # shares of those: replaced by the mask, by any token; the others are kept
 MASK = "[MASK]"  # in prompts, whatever the tokenizer calls it
-NOT_ASKED = -1  # label of a token that the model is not asked for
 
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
@@ -70,32 +66,10 @@ def evaluate(config, outputs, examples):
 
 
 def examples(config):
-    """Return training examples and held-out ones: rows of S tokens of --data, or blocks of the text files."""
-    if config.data.data:
-        own = tokenizer(config.data.tokenizer)
-        both = packed_texts(config.data, own, config.model.vocab_size)
-        return tuple(rows.map(lambda row, i: masked(config, row, i)) for rows in both)
-    first, last = frame(config.data.tokenizer)
-    length = config.data.sequence_length - len(first) - len(last)
-    ids = tokenizer(config.data.tokenizer)(text(config), add_special_tokens=False)["input_ids"]
-    blocks = np.array(ids[: len(ids) // length * length], np.int32).reshape(-1, length)
-    if len(blocks) < 2:
-        raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")
-    rows = [example(config, row, i) for i, row in enumerate(blocks)]
-    held_out = max(1, round(len(rows) * config.data.held_out))
-    return rows[:-held_out], rows[-held_out:]
-
-
-def example(config, ids, index):
-    """Return one example: `ids`, some of them masked, between the tokenizer's special tokens."""
-    first, last = frame(config.data.tokenizer)
-    shown, labels = ask(ids, tokenizer(config.data.tokenizer), config.train.seed, index)
-    around = (len(first), len(last))
-    return {
-        "input_ids": np.concatenate([first, shown, last]).astype(np.int32),
-        "mask": np.ones(len(ids) + sum(around), bool),
-        "labels": np.pad(labels, around, constant_values=NOT_ASKED),
-    }
+    """Return training examples and held-out ones: rows of --data, of --text-files, or of Python's own manual."""
+    own, texts = tokenizer(config.data.tokenizer), pydoc_data.topics.topics.values()
+    both = packed_texts(config.data, own, config.model.vocab_size, texts)
+    return tuple(rows.map(lambda row, i: masked(config, row, i)) for rows in both)
 
 
 def masked(config, row, index):
@@ -104,25 +78,9 @@ def masked(config, row, index):
     mask = row["segments"] > 0 if "segments" in row else row["mask"]
     shown, labels = row["input_ids"].copy(), np.full(len(mask), NOT_ASKED, np.int32)
     places = np.flatnonzero(mask & ~np.isin(shown, tokens.all_special_ids))
-    shown[places], labels[places] = ask(shown[places], tokens, config.train.seed, index)
+    asked = mask_tokens(shown[places], tokens, MASKED, config.train.seed, index)
+    shown[places], labels[places] = asked
     return {"input_ids": shown, "mask": mask, "labels": labels}
-
-
-def ask(ids, tokens, seed, index):
-    """Return the ids as the model sees them, and labels: the same for the same seed and index.
-
-    Devlin et al. 2019, section 3.1, but for the count: MASKED of the ids, rounded, and one at least.
-    """
-    # NumPy keeps the raw words of Philox for ever; a Generator's methods may change by release.
-    random = np.random.Philox(key=np.array([seed % 2**64, index], np.uint64))
-    chosen = np.argsort(random.random_raw(len(ids)))[: max(1, round(MASKED * len(ids)))]
-    share = random.random_raw(len(chosen)) / 2**64
-    others = random.random_raw(len(chosen)) % len(tokens)
-    labels, shown = np.full(len(ids), NOT_ASKED, np.int32), ids.copy()
-    labels[chosen] = ids[chosen]
-    swapped = np.where(share < HIDDEN + SWAPPED, others, ids[chosen])
-    shown[chosen] = np.where(share < HIDDEN, tokens.mask_token_id, swapped)
-    return shown, labels
 
 
 def prompts(config, texts):
@@ -133,33 +91,8 @@ def prompts(config, texts):
         ids = tokens(prompt.replace(MASK, tokens.mask_token))["input_ids"]
         if tokens.mask_token_id not in ids[:length]:
             raise UserError(f"--prompt: {prompt!r}: put {MASK} where a token is to be filled in")
-        if len(ids) > length:
-            raise UserError(
-                f"--prompt: {len(ids)} tokens, and the model takes {length}: shorten it"
-            )
-        padded = np.pad(np.array(ids, np.int32), (0, length - len(ids)))
-        labels = np.full(length, NOT_ASKED, np.int32)
-        rows.append({"input_ids": padded, "mask": np.arange(length) < len(ids), "labels": labels})
+        rows.append(pad_row(ids, length) | {"labels": np.full(length, NOT_ASKED, np.int32)})
     return rows
-
-
-def text(config):
-    """Return the text to learn: the files, or the language reference that ships with Python."""
-    texts = []
-    for name in config.data.text_files:
-        try:
-            texts.append(Path(name).read_text(encoding="utf-8"))
-        except (OSError, UnicodeError) as error:
-            raise UserError(f"--text-files: cannot read {name}: {error}") from None
-    return "\n".join(texts or pydoc_data.topics.topics.values())
-
-
-def frame(name):
-    """Return (ids before a text, ids after it) that a tokenizer adds: BERT's [CLS] and [SEP]."""
-    bare = tokenizer(name)("a", add_special_tokens=False)["input_ids"]
-    framed = tokenizer(name)("a")["input_ids"]
-    start = framed.index(bare[0])
-    return framed[:start], framed[start + len(bare) :]
 
 
 @functools.cache

@@ -1,0 +1,82 @@
+"""Rows of one length, of texts in memory: what a project learns from before it is given sources."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from redco_runtime.contracts import Arrays
+from redco_runtime.errors import UserError
+from redco_runtime.text.mixture import Mixture
+
+
+class BlockSettings(Protocol):
+    """What the section `data` of a configuration has of it."""
+
+    @property
+    def text_files(self) -> tuple[str, ...]: ...
+    @property
+    def sequence_length(self) -> int: ...
+    @property
+    def held_out(self) -> float: ...
+
+
+def cut_texts(
+    settings: BlockSettings, tokenizer: Any, texts: Iterable[str], framed: bool = False
+) -> tuple[Mixture, Mixture]:
+    """Return rows of S tokens of `--text-files`, or of `texts` where there are none; the last are held out.
+
+    A row is as of `pad_row`. framed: whether each has what the tokenizer adds to a text, BERT's [CLS] and
+    [SEP]. Raises UserError for a file that cannot be read, and for a text of less than two rows.
+    """
+    before, after = _frame(tokenizer) if framed else ([], [])
+    length = settings.sequence_length - len(before) - len(after)
+    text = "\n".join(_read_files(settings.text_files) or texts)
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    blocks = [ids[at : at + length] for at in range(0, len(ids) - length + 1, length)]
+    if len(blocks) < 2:
+        raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")
+    rows = [pad_row([*before, *ids, *after], settings.sequence_length) for ids in blocks]
+    held_out = max(1, round(len(rows) * settings.held_out))
+    return Mixture([rows[:-held_out]]), Mixture([rows[-held_out:]])
+
+
+def rows_to_continue(tokenizer: Any, texts: Iterable[str], length: int) -> list[Arrays]:
+    """Return a row for each text, cut on the left to `length` tokens. Raises UserError for an empty one."""
+    if length < 1:
+        raise UserError(
+            "--sequence-length: no place for a prompt beside its continuation: give more"
+        )
+    rows = [tokenizer(text, add_special_tokens=False)["input_ids"][-length:] for text in texts]
+    if not all(rows):
+        raise UserError("--prompt: an empty prompt cannot be continued: give a word at least")
+    return [pad_row(ids, length) for ids in rows]
+
+
+def pad_row(ids: Any, length: int, filler: int = 0) -> Arrays:
+    """Return {"input_ids": (S,) int32, padded on the right, "mask": (S,) bool}. Raises UserError.
+
+    ids: of a prompt. length: S.
+    """
+    if len(ids) > length:
+        raise UserError(f"--prompt: {len(ids)} tokens, and the model takes {length}: shorten it")
+    padded = np.pad(np.asarray(ids, np.int32), (0, length - len(ids)), constant_values=filler)
+    return {"input_ids": padded, "mask": np.arange(length) < len(ids)}
+
+
+def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Return the ids that a tokenizer adds before a text and after it."""
+    (bare, *_), framed = (tokenizer("a", add_special_tokens=x)["input_ids"] for x in (False, True))
+    start = framed.index(bare)
+    return framed[:start], framed[start + 1 :]
+
+
+def _read_files(names: Iterable[str]) -> list[str]:
+    texts = []
+    for name in names:
+        try:
+            texts.append(Path(name).read_text(encoding="utf-8"))
+        except (OSError, UnicodeError) as error:
+            raise UserError(f"--text-files: cannot read {name}: {error}") from None
+    return texts

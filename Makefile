@@ -66,7 +66,7 @@ faults: $(INSTALLED)  ## rewrite the table of what a run does under each fault: 
 perf: $(COMPILERS)  ## rewrite the table of how near compiled steps are to the machine's limit: ten minutes
 	PYTHONPATH=tests $(BIN)/python -m compiled.performance
 
-table1: $(COMPILERS)  ## rewrite the table of the Redco paper's models on its machines, as redco fit compiles them: half an hour
+table1: $(COMPILERS)  ## rewrite the table of the Redco paper's models on its machines, as redco fit compiles them: five minutes
 	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests $(BIN)/python -m compiled.table1
 
 estimates: $(COMPILERS)  ## rewrite the table of estimated and compiled steps: half an hour; those that it has are not compiled again

@@ -34,8 +34,10 @@ INTRODUCTION = """\
 
 Written by `make estimates`: train steps (preset `full`, AdamW, bfloat16) of projects as `redco-new` emits them, on H100s, by
 [redco_new.search](../../generator/redco_new/search) from the plan alone, and by XLA's compiler without the devices. B examples of
-S tokens over all devices. Compiled ms are the program's roofline, kernel by kernel, with the collectives that nothing is computed
-beside (`redco fit`): a bound, not a measurement. A peak that is estimated is an upper bound: none may be below the compiled one.
+S tokens over all devices. Both ms are rooflines, with the collectives that nothing is computed beside: the estimate's of the plan,
+the compiler's kernel by kernel (`redco fit`). They are bounds, not measurements: of either, `redco fit` and its `--search` make
+the seconds of a step by the same division (`step_seconds` of [hardware.py](../../generator/redco_new/fit/hardware.py)). A peak
+that is estimated is an upper bound: none may be below the compiled one.
 
 """
 
@@ -212,7 +214,7 @@ def main() -> None:
     with open_template() as template:
         for point in POINTS:
             one, own = estimate(point, template), cells[point.name]
-            milliseconds = 1e3 * one.seconds
+            milliseconds = 1e3 * one.bound_seconds
             own[0], own[2] = f"{milliseconds:.0f}", f"{milliseconds / float(own[1]):.2f}"
             own[3] = f"{one.memory.peak / 1e9:.1f}"
     PAGE.write_text(written(cells))

@@ -1,18 +1,16 @@
 """Writes table1.md: Table 1 of the Redco paper, each model compiled at full size for the paper's machines.
 
-PYTHONPATH=tests python -m compiled.table1 [ROW ...]      half an hour on two cores
+PYTHONPATH=tests python -m compiled.table1      five minutes on two cores
 
-With names of rows, others stay. What `redco fit` says is what stands in it.
+All of it is written at once, when all rows are compiled. What `redco fit` says is what stands in it.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiled.performance import read
 from compiled.table import row as line
 
 from redco_new.fit.compiling import compile_step
@@ -93,7 +91,7 @@ there it is Llama's.
 
 A TPU's verdict is its compiler's own; of GPUs the peak is held against what JAX takes by default, three quarters of the
 memory. Saved: what layers keep for the backward pass, chosen by the memory; all else is computed
-again. Seconds: to trace, lower and compile, on two busy cores. Larger models, with searched meshes: [large.md](large.md).
+again. Seconds: to trace, lower and compile, on two cores. Larger models, with searched meshes: [large.md](large.md).
 
 """
 
@@ -135,19 +133,17 @@ def cells_of(row: Row, reading: Reading) -> list[str]:
 def written(cells: dict[str, list[str]]) -> str:
     """Return the whole file, of {name of a row: its cells}."""
     lines = [line("server, model", COLUMNS), "|---" * (1 + len(COLUMNS)) + "|"]
-    lines += [line(row.name, cells[row.name]) for row in ROWS if row.name in cells]
+    lines += [line(row.name, cells[row.name]) for row in ROWS]
     return INTRODUCTION + "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or [row.name for row in ROWS]
+    cells: dict[str, list[str]] = {}
     for row in ROWS:
-        if row.name in chosen:
-            with tempfile.TemporaryDirectory() as folder:
-                reading = measure(row, Path(folder))
-            cells = read(TABLE.read_text()) if TABLE.exists() else {}
-            TABLE.write_text(written(cells | {row.name: cells_of(row, reading)}))
-            print(row.name, reading.to_dict() | {"collectives": ()}, flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            cells[row.name] = cells_of(row, measure(row, Path(folder)))
+        print(row.name, cells[row.name], flush=True)
+    TABLE.write_text(written(cells))
 
 
 if __name__ == "__main__":

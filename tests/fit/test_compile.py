@@ -8,6 +8,7 @@ from compiled.targets import folder
 from redco_new.errors import RedcoError
 from redco_new.fit.compilers import FOLDER
 from redco_new.fit.compiling import compile_step, compile_steps
+from redco_new.fit.hardware import HARDWARE
 from redco_new.fit.reading import Job
 from redco_new.fit.target import parse_target
 from redco_new.project.create import create_project
@@ -44,6 +45,8 @@ def test_jobs_of_one_project_are_read_or_refused_each_by_itself(project):
     assert reading.memory["optimizer"] == pytest.approx(2 * reading.memory["parameters"], rel=0.01)
     assert reading.argument_bytes < reading.peak_bytes < reading.limit_bytes
     assert 0.8 < reading.flops / reading.model_flops < 1.5
+    h100 = HARDWARE["h100"]
+    assert reading.step_seconds == pytest.approx(h100.step_seconds(reading.bound_seconds))
     assert {one.axis for one in reading.collectives} == {"fsdp"}
     assert {"all-gather", "reduce-scatter"} <= {one.kind for one in reading.collectives}
     assert [type(error) for error in wrong] == [RedcoError] * 3

@@ -12,24 +12,19 @@ from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_new.search.best import search
-from redco_new.search.estimate import estimate_step
-from redco_new.search.links import group_of, link_seconds
+from redco_new.search.best import COMPUTING, search
+from redco_new.search.estimate import estimate_step, first_group
 from redco_new.search.meshes import meshes_of, on_sides
 from redco_new.search.model import Planned
 
 POD = parse_target("h100:2x8")
 
 
-def test_a_group_within_a_host_sends_over_its_links_and_others_over_the_network():
+def test_the_devices_of_a_group_differ_along_its_axes_alone():
     mesh = {"data": 2, "fsdp": 2, "model": 4}
-    assert group_of(POD, mesh, ["model"]) == (4, 1)
-    assert group_of(POD, mesh, ["data"]) == (1, 2)
-    assert group_of(POD, mesh, ["data", "fsdp"]) == (2, 2)
-    near, far = (link_seconds(POD, "all-gather", 1e9, group) for group in ((2, 1), (1, 2)))
-    # Half of the bytes travel: by NVLink at 80 % of 450 GB/s, or by one of eight shares of 400 GB/s.
-    assert math.isclose(near, 0.5e9 / 360e9) and math.isclose(far, 0.5e9 / 40e9)
-    assert link_seconds(POD, "all-reduce", 1e9, (2, 1)) == 2 * near
+    assert first_group(mesh, ["model"]) == (0, 1, 2, 3)
+    assert first_group(mesh, ["data"]) == (0, 8)
+    assert first_group(mesh, ["data", "fsdp"]) == (0, 4, 8, 12)
 
 
 def test_meshes_have_all_devices_and_keep_layers_in_a_host():
@@ -68,7 +63,7 @@ def test_the_state_on_a_device_is_its_share_and_more_examples_take_longer_and_mo
     again = estimate_step(planned, target, 32, remat="nothing_saveable")
     assert again.memory.peak < many.memory.peak and again.parts["products"] > many.parts["products"]
     split = estimate_step(planned, target, 32, micro_batches=4)
-    assert split.memory.temporary < many.memory.temporary and split.seconds > many.seconds
+    assert split.memory.temporary < many.memory.temporary and split.bound_seconds > many.bound_seconds
 
 
 def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():
@@ -78,6 +73,8 @@ def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():
     assert all(one.reason and one.seconds >= found.best.seconds for one in found.trials[1:])
     assert found.fewest_target.devices <= 2 and found.fewest.peak <= found.target.hardware.usable
     assert {one.batch for one in found.trials} == {16}
+    least = sum(found.best.parts[part] for part in COMPUTING)
+    assert math.isclose(found.best.seconds, found.target.hardware.step_seconds(least))
 
 
 @pytest.mark.slow

@@ -41,7 +41,8 @@ class Slice:
     chip: str
 
 
-# Of ten steps on an H100, .63 to .76 (tests/benchmarks/device/RESULTS.md); of other GPUs none was timed.
+# The share of the roofline's speed that steps reach. Of ten steps on an H100, .63 to .76
+# (tests/benchmarks/device/RESULTS.md); of other GPUs none was timed.
 REACHED = 0.72
 
 
@@ -76,10 +77,9 @@ class Hardware:
             return self.memory
         return int(self.memory * float(os.environ.get(SHARE) or SHARE_BY_DEFAULT))
 
-    @property
-    def reached(self) -> float:
-        """The share of the roofline's speed that steps reach: REACHED of a GPU; of a TPU no step was timed."""
-        return REACHED if self.platform == "gpu" else 1.0
+    def step_seconds(self, least: float) -> float:
+        """Return the estimate of a step that needs `least` seconds by the roofline; of a TPU, on which none was timed, these."""
+        return least / REACHED if self.platform == "gpu" else least
 
     @property
     def capability(self) -> float:

@@ -145,12 +145,11 @@ def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:
     parts = {"products": cost["products"] + cost["attention"], "memory": cost["other"]}
     if hardware.platform == "tpu":
         parts = tpu_parts(step, target, flops)
-    total = sum(parts.values()) / hardware.reached + cost["exposed"]
     return {
         "flops": flops,
         "collectives": list_sent(sent, step.mesh.shape),
         "seconds": parts | by_axis | {"exposed": cost["exposed"]},
-        "step_seconds": total,
+        "step_seconds": hardware.step_seconds(sum(parts.values()) + cost["exposed"]),
     }
 
 

@@ -13,7 +13,7 @@ from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import Template
 from redco_new.request import Request
-from redco_new.search.estimate import estimate_step, utilization
+from redco_new.search.estimate import estimate_step
 from redco_new.search.memory import LEAST, state_bytes
 from redco_new.search.model import Planned
 
@@ -105,11 +105,12 @@ def price(planner: Planner, target: Target, trial: Trial, exact: bool = True) ->
         return replace(trial, seconds=trial.seconds or math.inf, peak=state)
     memory = None if exact else LEAST
     one = estimate_step(model, target, trial.batch, trial.micro_batches, memory=memory)
+    seconds = target.hardware.step_seconds(one.bound_seconds)
     return replace(
         trial,
-        seconds=one.seconds,
+        seconds=seconds,
         peak=one.memory.peak,
-        mfu=utilization(one, target, planner.request.dtype),
+        mfu=one.model_flops / target.hardware.flops[planner.request.dtype] / seconds,
         saved=one.memory.names,
         parts={**one.parts, **one.links, "exposed": one.exposed},
     )

@@ -1,15 +1,18 @@
-"""The seconds of a step, by its parts: an estimate, which ranks meshes; the machine's compiler has the last word."""
+"""The roofline of a step, by its parts: an estimate, which ranks meshes; the machine's compiler has the last word."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from redco_new.compiled.hlo import Collective
 from redco_new.compiled.roofline import ATTENTION
+from redco_new.fit.links import link_seconds
 from redco_new.fit.target import Target
-from redco_new.search.links import group_of, link_seconds
 from redco_new.search.memory import FIT, Memory, memory_of
 from redco_new.search.model import Planned
 from redco_new.search.work import Work, work_of
@@ -45,8 +48,8 @@ class Estimate:
     model_flops: float
 
     @property
-    def seconds(self) -> float:
-        """Seconds of a step."""
+    def bound_seconds(self) -> float:
+        """What no step can be below, by the roofline: as of a Reading of redco_new.fit."""
         return sum(self.parts.values()) + self.exposed
 
 
@@ -112,6 +115,7 @@ def _sending(
     share = rows / traced_rows * model.length / traced_length
     # Parameters and gradients are sent as they are used; where `data` splits rows too, XLA sums gradients in float32.
     narrow = 2 / 4 if model.request.dtype == "bfloat16" else 1
+    hosts = [device // target.per_host for device in range(target.devices)]
     links: dict[str, float] = defaultdict(float)
     activations = parameters = 0.0
     for one in predict_collectives(plan):
@@ -125,8 +129,8 @@ def _sending(
         times *= 1 + again
         if of_parameters and axes == [DATA]:
             times /= micro_batches  # devices add up the gradients of their own rows first
-        group = group_of(target, plan.mesh, axes)
-        seconds = times * link_seconds(target, one.kind, one.bytes, group)
+        sent = Collective(one.kind, one.bytes, group=first_group(plan.mesh, axes))
+        seconds = times * link_seconds(sent, target.hardware, hosts)
         links["+".join(axes)] += seconds
         if of_parameters:
             parameters += seconds
@@ -136,6 +140,8 @@ def _sending(
     return dict(links), WAITED * activations + hidden
 
 
-def utilization(one: Estimate, target: Target, dtype: str) -> float:
-    """Return the model FLOPs of a step, of those that the device computes at its peak meanwhile."""
-    return one.model_flops / target.hardware.flops[dtype] / one.seconds if one.seconds else math.nan
+def first_group(mesh: Mapping[str, int], axes: Sequence[str]) -> tuple[int, ...]:
+    """Return the devices that differ from the first along `axes` alone, by their place in a mesh."""
+    places = np.arange(math.prod(mesh.values())).reshape(*mesh.values())
+    along = tuple(slice(None) if axis in axes else 0 for axis in mesh)
+    return tuple(places[along].ravel().tolist())

@@ -13,13 +13,13 @@ from redco_runtime.cli import print_once
 from redco_runtime.contracts import Batch, Steps
 from redco_runtime.errors import UserError, listed
 from redco_runtime.mesh import count_parts
+from redco_runtime.needs import measure
 from redco_runtime.progress import PROGRESS
 from redco_runtime.remat import (
     FIT,
     POLICIES,
     choose,
     gradient_size,
-    measure,
     memory_of,
     room,
     size_on_device,

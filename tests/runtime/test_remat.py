@@ -8,7 +8,8 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime import remat
 from redco_runtime.activations import lay_out, layouts
 from redco_runtime.errors import UserError
-from redco_runtime.remat import Saving, choose, fit, measure, saved, state_size
+from redco_runtime.needs import Saving, measure
+from redco_runtime.remat import choose, fit, saved, state_size
 from redco_runtime.state import ModelState, TrainState
 
 L, B, D, F = 3, 8, 4, 16
@@ -21,6 +22,7 @@ TABLE = {
     "u": P("data", "model"),
     "a": P("data", "model"),
     "y": P("data", None),
+    "x": P("data", None),
 }
 
 
@@ -30,7 +32,7 @@ def make_loss(setting, table=None):
     def layer(x, p):
         h = lay_out(x * p["scale"][None], "h")
         a = lay_out(jnp.tanh(lay_out(h @ p["up"], "u")), "a")
-        return x + jnp.sin(lay_out(a @ p["down"], "y")), None
+        return lay_out(x + jnp.sin(lay_out(a @ p["down"], "y")), "x"), None
 
     def loss(model, batch, key):
         with layouts(table) if table else layouts(dict.fromkeys(TABLE, P(None, None))):
@@ -60,6 +62,17 @@ def test_what_is_needed_is_measured_with_its_flops_on_a_device(mesh):
     # h and a cost no product; the output of a layer is the next one's input, saved in any case.
     assert needs.savings == (Saving("y", sizes["y"], flops), Saving("u", sizes["u"], flops))
     assert needs.size > L * B * D * 4 // 2
+
+
+def test_what_layers_hand_on_counts_by_its_layout(mesh):
+    with jax.set_mesh(mesh):
+        whole, split = (
+            measure(make_loss("fit", TABLE | {"x": P("data", place)}), MODEL, BATCH, KEY, rows=2)
+            for place in (None, "model")
+        )
+    # Of each layer what it takes over is saved; a layer and its gradients are worked with at once.
+    assert whole.savings == split.savings
+    assert whole.size - split.size == (L + 2) * B * D * 4 // 4
 
 
 def test_those_are_saved_that_fit_the_dearest_first():

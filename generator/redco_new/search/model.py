@@ -74,9 +74,9 @@ class Planned:
         return jax.tree.map(resize, self.program.batch)
 
     def needs(self, rows: int) -> Any:
-        """Return what the runtime finds that a step of `rows` examples needs of memory (runtime remat.Needs)."""
-        from redco_runtime import remat  # late: reading a model makes the runtime importable
-        from redco_runtime.activations import layouts
+        """Return what the runtime finds that a step of `rows` examples needs of memory (its needs.Needs)."""
+        from redco_runtime.activations import layouts  # late: reading a model makes it importable
+        from redco_runtime.needs import measure
         from redco_runtime.state import ModelState
 
         def loss(model: Any, batch: Any, key: jax.Array) -> tuple[Any, dict]:
@@ -89,4 +89,4 @@ class Planned:
         key = jax.eval_shape(jax.random.key, 0)
         state = ModelState(self.program.params, {})
         with jax.sharding.use_abstract_mesh(mesh), layouts(self.plan.activations):
-            return remat.measure(loss, state, self.batch(rows), key, self.batch_parts)
+            return measure(loss, state, self.batch(rows), key, self.batch_parts)

@@ -28,6 +28,7 @@ UNKNOWN = 16 * 10**9
 # The share of the memory that is left free: kernels' own workspace, and what lies in between.
 FREE = 0.1
 
+
 def saved(remat: str) -> Callable[..., Any]:
     """Return the policy of jax.checkpoint that a setting asks for.
 

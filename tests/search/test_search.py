@@ -63,7 +63,9 @@ def test_the_state_on_a_device_is_its_share_and_more_examples_take_longer_and_mo
     again = estimate_step(planned, target, 32, remat="nothing_saveable")
     assert again.memory.peak < many.memory.peak and again.parts["products"] > many.parts["products"]
     split = estimate_step(planned, target, 32, micro_batches=4)
-    assert split.memory.temporary < many.memory.temporary and split.bound_seconds > many.bound_seconds
+    assert (
+        split.memory.temporary < many.memory.temporary and split.bound_seconds > many.bound_seconds
+    )
 
 
 def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():

@@ -5,7 +5,7 @@ name their bytes, and what they spare. All else that a step has at once is count
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -112,7 +112,7 @@ def _stacks(eqn: Any, rows: int) -> Iterator[tuple[str, int, int]]:
             yield "", size, 0
 
 
-def _layouts(eqn: Any, body: Jaxpr, makers: Mapping[Any, Any]) -> dict[Any, int]:
+def _layouts(eqn: Any, body: Jaxpr, makers: dict[Any, Any]) -> dict[Any, int]:
     """Return into how many parts the devices split the arrays of a loop's body that are laid out.
 
     What a layer takes over lies as what it hands on.
@@ -122,15 +122,18 @@ def _layouts(eqn: Any, body: Jaxpr, makers: Mapping[Any, Any]) -> dict[Any, int]
         if one.primitive.name == "sharding_constraint":
             mesh, spec = one.params["sharding"].mesh.shape, one.params["sharding"].spec
             count = math.prod(mesh[axis] for entry in spec for axis in axes_of(entry))
-            parts |= dict.fromkeys((_unrounded(one.invars[0], makers), one.outvars[0]), count)
-    entering, leaving = (
-        [a for a, b in zip(inside, outside, strict=True) if a.aval.ndim == b.aval.ndim]
-        for inside, outside in ((body.invars, eqn.invars), (body.outvars, eqn.outvars))
-    )  # what the loop carries, behind its constants
-    for first, last in zip(entering[len(entering) - len(leaving) :], leaving, strict=True):
+            parts[_unrounded(one.invars[0], makers)] = parts[one.outvars[0]] = count
+    entering, leaving = _whole(body.invars, eqn.invars), _whole(body.outvars, eqn.outvars)
+    constants = len(entering) - len(leaving)
+    for first, last in zip(entering[constants:], leaving, strict=True):
         if (last := _unrounded(last, makers)) in parts:
             parts[first] = parts[last]
     return parts
+
+
+def _whole(inside: Iterable[Any], outside: Iterable[Any]) -> list[Any]:
+    """Return what a loop has whole in each step: constants and what it carries, in this order."""
+    return [a for a, b in zip(inside, outside, strict=True) if a.aval.ndim == b.aval.ndim]
 
 
 def _by_step(inside: Iterable[Any], outside: Iterable[Any]) -> Iterator[tuple[Any, Any]]:

@@ -26,7 +26,7 @@ TOKENS = load_tokenizer("bytes")
 
 
 def encoder():
-    return ChatEncoder(TOKENS, dpo.TEMPLATE)
+    return ChatEncoder(TOKENS)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ class ProjectModel:
     class_name, config_class: of model.py.
     config_default: Python that makes the full model's config.
     make: Python that makes it in steps.py, of `config` and `key`.
+    weights: Python of what files call its parameters, of `run` and the module `weights`.
     sections: further sections of config.py that hold sizes -> Python that makes their defaults.
     branch: of the model that is exported, where there are several; "" for one.
     own_class: the name of the user's class, or of the recipe's; "" for a family.
@@ -33,6 +34,7 @@ class ProjectModel:
     config_class: str
     config_default: str
     make: str
+    weights: str = "weights"
     sections: Mapping[str, str] = field(default_factory=dict)
     branch: str = ""
     own_class: str = ""

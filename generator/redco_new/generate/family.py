@@ -31,6 +31,11 @@ LORA: dict[str, Any] = {
     "matrices": ("lora_a", "lora_b"),
     "inner_matrices": "path[-1].key in ('lora_a', 'lora_b')",
 }
+# Of a project whose pipeline.py puts a head on the model: which is no matrix inside it.
+HEAD: dict[str, Any] = {
+    "weights": "pipeline.head_weights(run.config, weights)",
+    "inner_matrices": "path[-1].key == 'kernel' and 'score' not in [x.key for x in path]",
+}
 
 
 def read_family(request: Request, template: Template) -> Design:
@@ -41,8 +46,9 @@ def read_family(request: Request, template: Template) -> Design:
     model = recall(recorded, *key) or find_model(*key, source=source)
     recipe = choose_recipe(model.family, request.recipe, request.model)
     length = _sequence_length(request, model)
-    if request.lora and recipe.branches:
-        what = f"the recipe {recipe.name} trains beside a second model, and no adapter"
+    if request.lora and (recipe.branches or recipe.head):
+        beside = "a head" if recipe.head else "beside a second model"
+        what = f"the recipe {recipe.name} trains {beside}, and no adapter"
         raise RedcoError("--lora", what, "leave it out, or choose another --recipe")
     adapter = choose_adapter(model.projections, request.lora, request.model)
     texts = model.print_files(template, request.package, adapter, request.lora)
@@ -84,12 +90,14 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         for section, others in changes.items()
     }
     several = [branch for branch in recipe.branches if branch.section]
+    make = f"pipeline.{recipe.maker}({name}, config" if recipe.maker else f"{name}(config.model"
     return ProjectModel(
         title=model.title,
         class_name=name,
         config_class=config_class,
         config_default=defaults.pop(MAIN),
-        make=f"{f'pipeline.Models({name}, config' if several else f'{name}(config.model'}, rngs=nnx.Rngs(key))",
+        make=f"{make}, rngs=nnx.Rngs(key))",
+        **(HEAD if recipe.head else {}),
         sections=defaults,
         branch=several[0].name if several else "",
         task=model.family.task,
@@ -138,8 +146,10 @@ def _program(
     pipeline, batch = pipeline_and_batch(recipe, text, rows, model.full.sizes, length)
 
     def make() -> nnx.Module:
-        if recipe.branches:
-            return pipeline.Models(build, default_config(sections, recipe.train), rngs=nnx.Rngs(0))
+        if recipe.maker:
+            config = default_config(sections, recipe.train)
+            models: nnx.Module = getattr(pipeline, recipe.maker)(build, config, rngs=nnx.Rngs(0))
+            return models
         return build(sections[MAIN], rngs=nnx.Rngs(0))
 
     trained = nnx.LoRAParam if request.lora else nnx.Param

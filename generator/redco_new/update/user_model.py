@@ -138,9 +138,10 @@ def user_program(
     config, build = package.full_config, package.model_class(model_class)
 
     def make() -> nnx.Module:
-        if hasattr(package.pipeline, "Models"):  # several, of which it is one
-            models: nnx.Module = package.pipeline.Models(build, config, rngs=nnx.Rngs(0))
-            return models
+        for name in ("Models", "with_head"):  # several, of which it is one; it with another head
+            if maker := getattr(package.pipeline, name, None):
+                models: nnx.Module = maker(build, config, rngs=nnx.Rngs(0))
+                return models
         return build(config.model, rngs=nnx.Rngs(0))
 
     mine = replace(program, build=make)
@@ -169,7 +170,10 @@ def weights_notes(package: ProjectPackage, program: Program) -> list[str]:
     if package.weights is None or hasattr(package.weights, "own_paths"):
         return []
     try:
-        names = package.weights.tensors(package.full_config.model).keys()
+        of_head = getattr(package.pipeline, "head_weights", lambda config, weights: weights)
+        names = (
+            of_head(package.full_config, package.weights).tensors(package.full_config.model).keys()
+        )
     except Exception:  # the user's own code may raise anything, and says so when it is used
         return []
     paths = flatten(program.params).keys()

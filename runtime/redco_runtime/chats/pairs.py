@@ -1,5 +1,6 @@
 """Pairs of chats, of which people prefer the first: what a model of preferences learns from."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,7 +10,7 @@ import numpy as np
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.reading import Messages, read_chat
 from redco_runtime.contracts import Arrays, Example
-from redco_runtime.errors import few
+from redco_runtime.errors import UserError, few
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.examples import read_examples
 from redco_runtime.text.formats import parse_rows
@@ -106,6 +107,24 @@ def pack_pairs(
 def _rows_of(settings: Any) -> Any:
     """Return settings whose rows have room for two chats, and one pair each."""
     return one_a_row(settings, 2 * settings.sequence_length)
+
+
+def one_chat(text: str, encoder: ChatEncoder, length: int) -> Arrays:
+    """Return a row of a chat alone, as JSON has it: in the place of the chosen one.
+
+    Raises UserError for what is none, or has more than `length` tokens.
+    """
+    try:
+        ids, learned = encoder(read_chat(json.loads(text)))
+    except ValueError as error:
+        why = "is no JSON" if isinstance(error, json.JSONDecodeError) else error
+        chat = '{"prompt": "Hi", "completion": "Hello."}'
+        raise UserError(f"--prompt: {text[:40]!r}: {why}; give a chat, as {chat}") from None
+    if len(ids) > length:
+        raise UserError(f"--prompt: {len(ids)} tokens, more than --sequence-length {length}")
+    padding = (0, 2 * length - len(ids))
+    said = np.pad(1 + learned.astype(np.uint8), padding)
+    return {"input_ids": np.pad(ids, padding), "said": said}
 
 
 def split_pair(row: Mapping[str, np.ndarray]) -> Arrays:

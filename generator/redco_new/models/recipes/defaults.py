@@ -24,6 +24,12 @@ def scored(*best: str, examples: int = 64) -> tuple[str, ...]:
     )
 
 
+def pair_example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    """Return an example of two chats: input_ids and said, each (2 length,)."""
+    said = np.repeat(np.array([1, 3], np.uint8), length)  # the chosen chat, the rejected one
+    return {"input_ids": np.zeros(2 * length, np.int32), "said": said}
+
+
 def text_example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
     """Return an example of one text: input_ids and mask, each (length,)."""
     return {"input_ids": np.zeros(length, np.int32), "mask": np.ones(length, bool)}

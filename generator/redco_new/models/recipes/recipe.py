@@ -101,6 +101,7 @@ class Recipe:
     runtime: folders of the runtime that its pipeline imports, and only projects like it have.
     whole_batch: whether the loss of a row depends on the other rows of its batch.
     branches: its models, where `Models` in its pipeline.py has several; the one that is exported first.
+    head: whether its pipeline.py puts a head of its own on the model, and says what files call that.
     teacher: whether one of them can be trained before the others, by train.py.
     order: place among the recipes that `redco recipes` lists; by name where it is the same.
     """
@@ -119,6 +120,7 @@ class Recipe:
     runtime: tuple[str, ...] = ()
     whole_batch: bool = False
     branches: tuple[Branch, ...] = ()
+    head: bool = False
     teacher: bool = False
     order: int = 1000
 
@@ -126,6 +128,13 @@ class Recipe:
     def scored(self) -> bool:
         """Whether held-out examples are scored, and best checkpoints kept."""
         return any(line.startswith("best:") for line in self.train)
+
+    @property
+    def maker(self) -> str:
+        """The function of its pipeline.py that makes what is trained, of a model's class; "" for that class."""
+        if self.head:
+            return "with_head"
+        return "Models" if self.branches else ""
 
     @property
     def create(self) -> tuple[str, ...]:

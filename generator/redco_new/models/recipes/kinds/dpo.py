@@ -1,20 +1,9 @@
 """Preferences: a policy learns which of two answers people prefer, beside a frozen reference."""
 
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-
 from redco_new.models.branches import Branch
 from redco_new.models.family import CAUSAL
-from redco_new.models.recipes.defaults import TINY_TEXT
+from redco_new.models.recipes.defaults import TINY_TEXT, pair_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
-
-
-def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
-    said = np.repeat(np.array([1, 3], np.uint8), length)  # the chosen chat, the rejected one
-    return {"input_ids": np.zeros(2 * length, np.int32), "said": said}
-
 
 RECIPE = Recipe(
     name="dpo",
@@ -31,7 +20,7 @@ RECIPE = Recipe(
         predicts="answers a question",
         data="`--data pairs.jsonl`, see below, or change `examples` in `pipeline.py`",
     ),
-    example=_example,
+    example=pair_example,
     tiny={
         "data": {"tokenizer": "bytes", "sequence_length": 64},
         "optimizer": {"learning_rate": 1e-3, "warmup_steps": 10},

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -96,6 +97,15 @@ class Scored(Protocol):
     def evaluate(
         self, config: Any, outputs: PyTree, examples: Sequence[Example], /
     ) -> dict[str, float]: ...
+
+
+@runtime_checkable
+class Drawn(Protocol):
+    """A pipeline that draws its predictions, into a .png."""
+
+    def draw(
+        self, config: Any, outputs: PyTree, examples: Sequence[Example], path: Path, /
+    ) -> None: ...
 
 
 @runtime_checkable

@@ -1,16 +1,20 @@
-"""What a run shows now and then: the held-out loss, scores, samples; and its best checkpoints."""
+"""What a run shows now and then: the held-out loss, scores, samples, pictures; and its best checkpoints."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import jax
+
 from redco_runtime.best import keep_best
-from redco_runtime.contracts import Example, Pipeline, Scored, ScoredSettings, Steps
+from redco_runtime.contracts import Drawn, Example, Pipeline, Scored, ScoredSettings, Steps
 from redco_runtime.inference import Inference
 from redco_runtime.metrics import Metrics
 from redco_runtime.run import Run
 from redco_runtime.state import TrainState
 from redco_runtime.streams import check_held_out
+
+PICTURES = "pictures"  # folder of the work folder, of what a pipeline draws at each evaluation
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,12 @@ class Evaluation:
         if self.examples and settings and isinstance(pipeline, Scored):
             count = min(settings.eval_examples, len(self.examples))
             some = [self.examples[index] for index in range(count)]
-            scores = inference.score(state.predictor, some, pipeline)
+            outputs = inference.outputs(state.predictor, some)
+            scores = pipeline.evaluate(config, outputs, some)
+            if isinstance(pipeline, Drawn) and jax.process_index() == 0:
+                folder = self.run.workdir / PICTURES
+                folder.mkdir(parents=True, exist_ok=True)
+                pipeline.draw(config, outputs, some, folder / f"{step}.png")
         self.metrics.evaluated(step, loss, scores, list(zip(samples, texts, strict=True)))
         if settings and scores and step:
             for name in keep_best(best, settings.best, scores, step, state, self.steps.shapes):

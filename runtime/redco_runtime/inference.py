@@ -1,4 +1,4 @@
-"""What a model makes of any number of examples: predictions, their scores, and the mean loss."""
+"""What a model makes of any number of examples: predictions, and the mean loss."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -8,7 +8,7 @@ from operator import itemgetter
 import jax
 import numpy as np
 
-from redco_runtime.contracts import Config, Example, Pipeline, Scored, Steps
+from redco_runtime.contracts import Config, Example, Pipeline, Steps
 from redco_runtime.data import EvalBatches, eval_batches
 from redco_runtime.mesh import count_parts
 from redco_runtime.pace import Pace
@@ -51,13 +51,10 @@ class Inference:
             texts += self.pipeline.decode(self.config, outputs, rows)
         return texts
 
-    def score(
-        self, model: ModelState, examples: Sequence[Example], pipeline: Scored
-    ) -> dict[str, float]:
-        """Return what `pipeline.evaluate` makes of the model's outputs for all examples."""
+    def outputs(self, model: ModelState, examples: Sequence[Example]) -> PyTree:
+        """Return what `pipeline.predict` gives for all examples, in order: NumPy arrays, a row for each."""
         parts = [part for part, _ in self._outputs(model, examples)]
-        outputs = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-        return pipeline.evaluate(self.config, outputs, examples)
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
     def _batches(self, examples: Sequence[Example], size: int) -> EvalBatches:
         sharding = self.steps.batch

@@ -76,6 +76,7 @@ FIXED = {
     "workdir",
     "virtual_devices",
     "prompt",
+    "picture",
     "mesh",
     "init",
 }  # flags that are no settings

@@ -119,6 +119,16 @@ def test_scores_are_of_the_first_examples_and_logged(parts, capsys):
     assert f"best near so far: {folder / 'near' / '4'}" in out and "near -0.5000" in out
 
 
+def test_a_pipeline_that_draws_has_a_picture_of_each_evaluation(parts):
+    def draw(config, outputs, examples, path):
+        path.write_text(f"{len(examples)} {outputs[0]}")
+
+    parts[1].draw = draw
+    report_all(parts, [(0, 3.0), (2, 1.0)])
+    pictures = {path.name: path.read_text() for path in (parts[2].workdir / "pictures").iterdir()}
+    assert pictures == {"0.png": "7 3.0", "2.png": "7 1.0"}
+
+
 def test_a_pipeline_without_scores_keeps_nothing(parts):
     _, pipeline, run, _ = parts
     del pipeline.evaluate, run.config.train.best

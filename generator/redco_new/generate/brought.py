@@ -52,6 +52,7 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             train_lines=recipe.train,
             scored=recipe.scored,
             whole_batch=recipe.whole_batch,
+            draws=recipe.draws,
         ),
         files,
         lambda: read_program(request, recipe, model, files, {}),

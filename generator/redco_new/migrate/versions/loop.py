@@ -40,7 +40,7 @@ MIGRATION = Migration(
         "redco_runtime.loop.open_metrics": "Metrics of redco_runtime.metrics, as train.py does",
         "redco_runtime.loop.Trainer": "train(steps, run) of train.py, which is yours",
         "redco_runtime.inference.predict": "Inference(steps, pipeline, config).predict(model, examples)",
-        "redco_runtime.inference.scores": "Inference(steps, pipeline, config).score(model, examples, pipeline)",
+        "redco_runtime.inference.scores": "pipeline.evaluate of Inference(steps, pipeline, config).outputs(model, examples)",
         "redco_runtime.inference.mean_loss": "Inference(steps, pipeline, config).mean_loss(model, examples)",
         "redco_runtime.data.train_batches": "TrainBatches of redco_runtime.data",
         "redco_runtime.specs.abstract_state": "place_abstract of redco_runtime.specs",

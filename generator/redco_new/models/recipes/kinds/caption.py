@@ -1,0 +1,50 @@
+"""Captions of pictures: an encoder of images and a decoder of text."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from redco_new.models.recipes.defaults import scored
+from redco_new.models.recipes.recipe import Figure, OwnModel, Recipe, Words
+
+
+def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    size, bytes_ = sizes["image_size"], sizes["caption_length"]
+    return {"pixels": np.zeros((size, size, 3), np.uint8), "caption": np.zeros(bytes_, np.int32)}
+
+
+RECIPE = Recipe(
+    name="caption",
+    title="captions of pictures: an encoder of images and a decoder of text",
+    source="drawn shapes of four colors in four places",
+    model=OwnModel("a captioner", "Captioner"),
+    figure=Figure("exact_match", least=0.9, baseline="one caption of 64: 0.016"),
+    needs=frozenset(),
+    words=Words(
+        learns="to say which shape of which color is where in drawn pictures",
+        loss="the loss of a byte, which falls from about 5.5, the share of captions that are right byte by byte",
+        sample="the captions of two held-out pictures",
+        prompt="0",
+        predicts="writes the caption of a picture: a file, or the number of a held-out one",
+        data='a folder with pictures and a `metadata.jsonl`, a line `{"file_name": ..., "text": ...}` for each, by '
+        "`--image-folder DIR`, or change `examples` in `pipeline.py`",
+    ),
+    example=_example,
+    tiny={
+        "model": {
+            "image_size": 16,
+            "caption_length": 32,
+            "width": 64,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+        },
+        "optimizer": {"learning_rate": 2e-3, "warmup_steps": 20},
+        "train": {"steps": 250, "batch_size": 32, "eval_every": 125, "save_every": 125},
+    },
+    train=scored("exact_match", examples=128),
+    packages=("pillow>=11",),
+    runtime=("pictures",),
+    draws=True,
+    order=120,
+)

@@ -1,0 +1,96 @@
+"""Examples of pictures with captions: of a folder, as datasets and diffusers have it, or drawn."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from redco_runtime.errors import UserError
+from redco_runtime.pictures.captions import encode_caption
+from redco_runtime.pictures.scenes import draw_scene
+
+TABLE = "metadata.jsonl"  # of a folder: a line for each picture, {"file_name": ..., "text": ...}
+COLORS = 3  # red, green, blue
+
+
+@dataclass(frozen=True)
+class Captioned(Sequence[Any]):
+    """Examples {"pixels": uint8 (size, size, 3), "caption": int32 (length,)}; files are read when asked for."""
+
+    pictures: Sequence[Path | np.ndarray]
+    captions: Sequence[np.ndarray]
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+    def __getitem__(self, index: Any) -> dict[str, np.ndarray]:
+        picture = self.pictures[index]
+        pixels = read_picture(picture, self.size) if isinstance(picture, Path) else picture
+        return {"pixels": pixels, "caption": self.captions[index]}
+
+
+def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Captioned]:
+    """Return the training and the held-out examples: of `data.image_folder`, or drawn, `data.drawn` of them.
+
+    data: its field `held_out` is the share that is never trained on.
+    model: has image_size, pixels, and caption_length, bytes. Raises UserError for what does not fit it.
+    """
+    rng, size = np.random.default_rng(seed), model.image_size
+    if data.image_folder:
+        pairs = _read_table(Path(data.image_folder), model.caption_length)
+    else:
+        scenes = (draw_scene(rng, size) for _ in range(data.drawn))
+        pairs = [(pixels, encode_caption(text, model.caption_length)) for pixels, text in scenes]
+    if len(pairs) < 2:
+        raise UserError(f"there are {len(pairs)} pictures: give two at least")
+    pairs = [pairs[i] for i in rng.permutation(len(pairs))]
+    held_out = max(1, round(len(pairs) * data.held_out))
+    train, rest = (
+        Captioned(*zip(*part, strict=True), size) for part in (pairs[:-held_out], pairs[-held_out:])
+    )
+    return train, rest
+
+
+def read_picture(path: Path, size: int) -> np.ndarray:
+    """Return the pixels of a file: uint8 (size, size, 3). Raises UserError.
+
+    An array, .npy, has them as they are; a picture is resized.
+    """
+    if path.suffix == ".npy":
+        pixels = np.load(path)
+    else:
+        from PIL import Image, UnidentifiedImageError  # late: few read files
+
+        try:
+            with Image.open(path) as image:
+                pixels = np.asarray(image.convert("RGB").resize((size, size)))
+        except UnidentifiedImageError:
+            raise UserError(f"{path}: no picture: give .npy, or what pillow reads") from None
+    if pixels.shape != (size, size, COLORS) or pixels.dtype != np.uint8:
+        actual, wanted = f"{pixels.dtype} {pixels.shape}", f"uint8 {(size, size, COLORS)}"
+        raise UserError(f"{path}: {actual}, and the model takes {wanted}, of 0 to 255")
+    return pixels
+
+
+def _read_table(folder: Path, length: int) -> list[tuple[Path, np.ndarray]]:
+    """Return (path, ids of the caption) of each line of the table of a folder. Raises UserError."""
+    table, pairs = folder / TABLE, []
+    if not table.is_file():
+        raise UserError(f"--image-folder: {folder} has no {TABLE}, a line for each picture")
+    for number, line in enumerate(table.read_text("utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+            path, caption = folder / row["file_name"], encode_caption(row["text"], length)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            todo = 'give {"file_name": a file of the folder, "text": its caption}'
+            raise UserError(f"{table}:{number}: {line[:40]!r}: {todo}") from None
+        except UserError as error:
+            raise UserError(f"{table}:{number}: {error}") from None
+        if not path.is_file():
+            raise UserError(f"{table}:{number}: {path} is not there")
+        pairs.append((path, caption))
+    return pairs

@@ -1,0 +1,126 @@
+"""Pictures with captions: drawn ones, a folder of one's own, what does not fit, and grids."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+from redco_runtime.errors import UserError
+from redco_runtime.pictures.captions import decode_caption, encode_caption
+from redco_runtime.pictures import grid
+from redco_runtime.pictures.grid import write_grid
+from redco_runtime.pictures.reading import read_captioned, read_picture
+from redco_runtime.pictures.scenes import draw_scene
+
+MODEL = SimpleNamespace(image_size=16, caption_length=32)
+
+
+def _read(folder="", seed=0, **data):
+    settings = {"image_folder": str(folder), "drawn": 40, "held_out": 0.25} | data
+    return read_captioned(SimpleNamespace(**settings), MODEL, seed)
+
+
+def _table(folder, *lines):
+    text = "".join(f"{x if isinstance(x, str) else json.dumps(x)}\n" for x in lines)
+    (folder / "metadata.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("text", ["", "a cat", "ein Kätzchen", "猫"])
+def test_captions_are_bytes(text):
+    ids = encode_caption(text, 16)
+    assert ids.shape == (16,) and ids.dtype == np.int32 and ids[-1] == 0
+    assert decode_caption(ids) == text
+
+
+def test_a_caption_has_room_for_its_end():
+    assert decode_caption(encode_caption("a cat", 6)) == "a cat"
+    with pytest.raises(UserError, match="5 bytes, 'a cat', and the model has room for 4.*length 6"):
+        encode_caption("a cat", 5)
+
+
+def test_a_scene_shows_what_its_caption_says():
+    for seed in range(8):
+        pixels, caption = draw_scene(np.random.default_rng(seed), 16)
+        bright = pixels.max(axis=2) > 128
+        down, right = (bright.nonzero()[axis].mean() > 7.5 for axis in (0, 1))
+        assert f"{'bottom' if down else 'top'} {'right' if right else 'left'}" in caption
+        assert ("red" in caption) == (
+            pixels[bright].mean(axis=0).argmax() == 0 and "yel" not in caption
+        )
+
+
+def test_drawn_pictures_are_the_same_for_a_seed():
+    (train, held_out), (again, _), (other, _) = _read(), _read(), _read(seed=1)
+    assert (len(train), len(held_out)) == (30, 10)
+    first, *_ = [*train]
+    assert first["pixels"].shape == (16, 16, 3) and first["pixels"].dtype == np.uint8
+    np.testing.assert_array_equal(first["pixels"], again[0]["pixels"])
+    assert (first["pixels"] != other[0]["pixels"]).any()
+
+
+def test_a_folder_of_ones_own(tmp_path):
+    Image.new("L", (50, 40), 200).save(tmp_path / "a.png")
+    np.save(tmp_path / "b.npy", np.full((16, 16, 3), 9, np.uint8))
+    rows = ({"file_name": "a.png", "text": "light"}, {"file_name": "b.npy", "text": "dark"})
+    parts = _read(_table(tmp_path, *rows), held_out=0.5)
+    pairs = {decode_caption(x["caption"]): x["pixels"] for part in parts for x in part}
+    assert (pairs["light"] == 200).all() and (pairs["dark"] == 9).all()
+    assert pairs["light"].shape == (16, 16, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r"metadata.jsonl:1: '{': give {\"file_name\""),
+        ("[]", r"metadata.jsonl:1: '\[\]': give"),
+        ({"file_name": "a.png"}, "metadata.jsonl:1: .*: give"),
+        ({"file_name": "a.png", "text": 3}, "metadata.jsonl:1: .*: give"),
+        (
+            {"file_name": "a.png", "text": "a" * 40},
+            "metadata.jsonl:1: a caption of 40 bytes, 'a+', and",
+        ),
+        ({"file_name": "a.png", "text": "a"}, "metadata.jsonl:1: .*a.png is not there"),
+    ],
+)
+def test_a_line_that_is_no_picture_is_named(tmp_path, line, message):
+    with pytest.raises(UserError, match=message):
+        _read(_table(tmp_path, line))
+
+
+def test_folders_that_cannot_be_learned_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r"--image-folder: .* has no metadata.jsonl"):
+        _read(tmp_path)
+    with pytest.raises(UserError, match="there are 0 pictures: give two at least"):
+        _read(_table(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("array", "actual"),
+    [
+        (np.zeros((8, 16, 3), np.uint8), r"uint8 \(8, 16, 3\)"),
+        (np.zeros((16, 16), np.uint8), r"uint8 \(16, 16\)"),
+        (np.zeros((16, 16, 3), np.float32), r"float32 \(16, 16, 3\)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named(tmp_path, array, actual):
+    np.save(tmp_path / "x.npy", array)
+    wanted = r"the model takes uint8 \(16, 16, 3\), of 0 to 255"
+    with pytest.raises(UserError, match=rf"x.npy: {actual}, and {wanted}"):
+        read_picture(tmp_path / "x.npy", 16)
+
+
+def test_a_file_that_is_no_picture_is_named(tmp_path):
+    (tmp_path / "x.png").write_text("no")
+    with pytest.raises(UserError, match="x.png: no picture: give .npy, or what pillow reads"):
+        read_picture(tmp_path / "x.png", 16)
+
+
+@pytest.mark.parametrize(("count", "columns"), [(1, 1), (4, 3)])
+def test_a_grid_has_a_cell_a_picture(tmp_path, monkeypatch, count, columns):
+    monkeypatch.setattr(grid, "MOST", 3)
+    write_grid(tmp_path / "x.png", np.zeros((count, 4, 4, 3), np.uint8), ["\x01 猫"] * count)
+    with Image.open(tmp_path / "x.png") as image:
+        width, height = image.size
+    assert (width, height) == (125 * columns, 160)

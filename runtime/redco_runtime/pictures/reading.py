@@ -27,7 +27,7 @@ class Captioned(Sequence[Any]):
     def __len__(self) -> int:
         return len(self.captions)
 
-    def __getitem__(self, index: Any) -> dict[str, np.ndarray]:
+    def __getitem__(self, index: Any) -> Any:
         picture = self.pictures[index]
         pixels = read_picture(picture, self.size) if isinstance(picture, Path) else picture
         return {"pixels": pixels, "caption": self.captions[index]}
@@ -40,6 +40,7 @@ def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Caption
     model: has image_size, pixels, and caption_length, bytes. Raises UserError for what does not fit it.
     """
     rng, size = np.random.default_rng(seed), model.image_size
+    pairs: list[tuple[Path | np.ndarray, np.ndarray]]
     if data.image_folder:
         pairs = _read_table(Path(data.image_folder), model.caption_length)
     else:
@@ -49,10 +50,8 @@ def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Caption
         raise UserError(f"there are {len(pairs)} pictures: give two at least")
     pairs = [pairs[i] for i in rng.permutation(len(pairs))]
     held_out = max(1, round(len(pairs) * data.held_out))
-    train, rest = (
-        Captioned(*zip(*part, strict=True), size) for part in (pairs[:-held_out], pairs[-held_out:])
-    )
-    return train, rest
+    train, rest = ([*zip(*part, strict=True)] for part in (pairs[:-held_out], pairs[-held_out:]))
+    return Captioned(train[0], train[1], size), Captioned(rest[0], rest[1], size)
 
 
 def read_picture(path: Path, size: int) -> np.ndarray:
@@ -76,9 +75,10 @@ def read_picture(path: Path, size: int) -> np.ndarray:
     return pixels
 
 
-def _read_table(folder: Path, length: int) -> list[tuple[Path, np.ndarray]]:
+def _read_table(folder: Path, length: int) -> list[tuple[Path | np.ndarray, np.ndarray]]:
     """Return (path, ids of the caption) of each line of the table of a folder. Raises UserError."""
-    table, pairs = folder / TABLE, []
+    table = folder / TABLE
+    pairs: list[tuple[Path | np.ndarray, np.ndarray]] = []
     if not table.is_file():
         raise UserError(f"--image-folder: {folder} has no {TABLE}, a line for each picture")
     for number, line in enumerate(table.read_text("utf-8").splitlines(), 1):

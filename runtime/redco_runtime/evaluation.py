@@ -27,6 +27,7 @@ class Evaluation:
     examples: Sequence[Example]
     metrics: Metrics
     stop: Callable[[], bool] = lambda: False  # whether the run is to save and leave
+    inference: type[Inference] = Inference
 
     def __post_init__(self) -> None:
         check_held_out(self.examples)
@@ -38,7 +39,7 @@ class Evaluation:
         stop, and so cannot wait for it. Those that `train.best` names have their best state saved.
         """
         config, pipeline, best = self.run.config, self.pipeline, self.run.best
-        inference = Inference(self.steps, pipeline, config)
+        inference = self.inference(self.steps, pipeline, config)
         loss = inference.mean_loss(state.predictor, self.examples, self.stop)
         if self.stop():
             return {"loss": math.nan}

@@ -13,6 +13,7 @@ from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
+from redco_new.models.branches import MAIN, default_config, trained_filter, trained_parameters
 from redco_new.models.program import Program
 from redco_new.models.recipes import RECIPES, OwnModel, Recipe, pipeline_and_batch
 from redco_new.own.weights import WeightsSource
@@ -26,12 +27,12 @@ def read_recipe_model(request: Request, template: Template) -> Design:
     """Return the model that the recipe of `request` brings. Raises RedcoError if it brings none."""
     recipe, model = find_model(request)
     texts = recipe.print_files(template, request.package, "", 0, routed=False)
-    texts |= template.print_folder("own/weights", weights_source(request.package, model))
+    texts |= template.print_folder("own/weights", weights_source(request.package, recipe, model))
     data_class = texts.pop("data.py")
     files = package_files(request, texts)
     tiny = recipe.tiny["model"]
     sections = {
-        name: print_call(model.config_class if name == "model" else name.capitalize(), fields)
+        name: print_call(_section_class(name, model), fields)
         for name, fields in recipe.tiny.items()
     }
     return Design(
@@ -41,8 +42,12 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             class_name=model.name,
             config_class=model.config_class,
             config_default=model.config_class,
-            make=f"{model.name}(config.model, rngs=nnx.Rngs(key))",
+            make=_make(recipe, model, "config.model", "nnx.Rngs(key)"),
             own_class=model.name,
+            settings="config" if recipe.branches else "config.model",
+            optimizers={one.name: one.optimizer for one in recipe.branches if one.optimizer},
+            targets={one.name: one.follows for one in recipe.branches if one.follows},
+            trained=trained_filter(recipe.branches),
         ),
         ProjectRecipe(
             name=recipe.name,
@@ -53,13 +58,23 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             scored=recipe.scored,
             whole_batch=recipe.whole_batch,
             draws=recipe.draws,
+            actors=recipe.actors,
+            terms=recipe.terms,
         ),
         files,
         lambda: read_program(request, recipe, model, files, {}),
         packages=recipe.packages,
         runtime=recipe.runtime,
+        branches=tuple(branch.name for branch in recipe.branches),
         tiny=lambda: read_program(request, recipe, model, files, tiny),
     )
+
+
+def _section_class(name: str, model: OwnModel) -> str:
+    """Return the class of a section of config.py."""
+    if name == MAIN:
+        return model.config_class
+    return "Optimizer" if name.endswith("optimizer") else name.capitalize()
 
 
 def find_model(request: Request) -> tuple[Recipe, OwnModel]:
@@ -80,19 +95,31 @@ def find_model(request: Request) -> tuple[Recipe, OwnModel]:
     return brought[name], model
 
 
-def weights_source(package: str, model: OwnModel) -> WeightsSource:
+def _make(recipe: Recipe, model: OwnModel, settings: str, rngs: str) -> str:
+    """Return Python that makes the model, of its settings, or all of them, of `config`."""
+    arguments = f"{model.name}, config" if recipe.branches else settings
+    return f"{'pipeline.Models' if recipe.branches else model.name}({arguments}, rngs={rngs})"
+
+
+def weights_source(package: str, recipe: Recipe, model: OwnModel) -> WeightsSource:
     """Return what weights.py prints: names in files are the paths of model.py."""
+    several = bool(recipe.branches)
     imports = {
+        "config": "Config" if several else "",
         "formats": "open_arrays",
-        "model": f"{model.config_class}, {model.name}",
+        "model": model.name if several else f"{model.config_class}, {model.name}",
         "sharding": "APART",
     }
     return WeightsSource(
-        imports=tuple(f"from {package}.{name} import {x}" for name, x in imports.items()),
-        name=model.name,
-        model_class=model.name,
-        config_class=model.config_class,
-        example="layers/0/kernel",
+        imports=(
+            *([f"from {package} import pipeline"] if several else []),
+            *(f"from {package}.{name} import {x}" for name, x in imports.items() if x),
+        ),
+        name="Models" if several else model.name,
+        config_class="Config" if several else model.config_class,
+        settings="config" if several else "config.model",
+        make=_make(recipe, model, "config", "nnx.Rngs(0)"),
+        example=f"{recipe.branches[0].name}/layers/0/kernel" if several else "layers/0/kernel",
         linen=False,
         own_path="path",
         run_apart="APART",
@@ -118,4 +145,10 @@ def read_program(
     build = getattr(module, model.name)
     text = files[f"{request.package}/pipeline.py"]
     pipeline, batch = pipeline_and_batch(recipe, text, traced_rows(request), asdict(config), 0)
-    return Program(lambda: build(config, rngs=nnx.Rngs(0)), pipeline.loss, batch)
+
+    def make() -> nnx.Module:
+        if recipe.branches:
+            return pipeline.Models(build, default_config({MAIN: config}, recipe.train), rngs=nnx.Rngs(0))
+        return build(config, rngs=nnx.Rngs(0))
+
+    return Program(make, pipeline.loss, batch, trained=trained_parameters(recipe.branches))

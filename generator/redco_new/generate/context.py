@@ -18,6 +18,9 @@ class ProjectModel:
     config_default: Python that makes the full model's config.
     make: Python that makes it in steps.py, of `config` and `key`.
     weights: Python of what files call its parameters, of `run` and the module `weights`.
+    settings: Python for what its table of weights is made by, of a run's config.
+    optimizers: the models that are trained, where there are several -> the sections of config.py with their optimizers.
+    targets: models -> those whose moving averages they are.
     sections: further sections of config.py that hold sizes -> Python that makes their defaults.
     branch: of the model that is exported, where there are several; "" for one.
     own_class: the name of the user's class, or of the recipe's; "" for a family.
@@ -35,6 +38,9 @@ class ProjectModel:
     config_default: str
     make: str
     weights: str = "weights"
+    settings: str = "config.model"
+    optimizers: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
     branch: str = ""
     own_class: str = ""
@@ -44,6 +50,23 @@ class ProjectModel:
     modules: Mapping[str, str] = field(default_factory=dict)
     matrices: tuple[str, ...] = ("kernel", "embedding")
     inner_matrices: str = "path[-1].key == 'kernel' and 'head' not in [x.key for x in path]"
+
+    @property
+    def update_rule(self) -> str:
+        """Python that makes the rule by which parameters follow their gradients."""
+        if not self.optimizers:
+            return "config.optimizer.transform(config.train.steps)"
+        rules = (
+            f'"{model}": config.{section}.transform(config.train.steps)'
+            for model, section in self.optimizers.items()
+        )
+        targets = f", {dict(self.targets)!r}, config.train.target_rate" if self.targets else ""
+        return f"by_branch({{{', '.join(rules)}}}{targets})"
+
+    @property
+    def further_optimizers(self) -> tuple[str, ...]:
+        """The sections of config.py with optimizers, but the first."""
+        return tuple(self.optimizers.values())[1:]
 
 
 @dataclass(frozen=True)
@@ -61,6 +84,8 @@ class ProjectRecipe:
     whole_batch: whether the loss of a row depends on the other rows, so that micro-batches change it.
     draws: whether its pipeline draws predictions, which predict.py writes too.
     teacher: whether train.py can train a model of it before the others.
+    actors: whether the model makes its examples, by a rollout before each round of steps.
+    terms: whether its loss has terms besides the first one, in a dict.
     """
 
     name: str
@@ -76,6 +101,8 @@ class ProjectRecipe:
     whole_batch: bool = False
     draws: bool = False
     teacher: bool = False
+    actors: bool = False
+    terms: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.models.adapter import choose_adapter
-from redco_new.models.branches import MAIN, default_config, section_changes, trained_filter
+from redco_new.models.branches import MAIN, default_config, section_changes, trained_filter, trained_parameters
 from redco_new.models.find import Model, find_model
 from redco_new.models.hf_config import TRANSFORMERS
 from redco_new.models.program import Program
@@ -119,6 +119,8 @@ def _recipe_context(recipe: Recipe, model: Model, data_class: str, guide: str) -
         routed=model.family.routed,
         tokenized="tokenizer" in recipe.tiny.get("data", {}),
         teacher=recipe.teacher,
+        actors=recipe.actors,
+        terms=recipe.terms,
     )
 
 
@@ -152,5 +154,5 @@ def _program(
             return models
         return build(sections[MAIN], rngs=nnx.Rngs(0))
 
-    trained = nnx.LoRAParam if request.lora else nnx.Param
+    trained = nnx.LoRAParam if request.lora else trained_parameters(recipe.branches)
     return Program(make, pipeline.loss, batch, model.family.routed, trained)

@@ -26,12 +26,16 @@ class Branch:
     section: of config.py, with its sizes; "" for what is no model of a family, such as a head.
     sizes: (sizes of the model that --model names) -> those that its section has otherwise.
     frozen: whether it stays as it starts.
+    optimizer: the section of config.py with its optimizer, where each model has its own.
+    follows: the branch whose moving average it is.
     """
 
     name: str
     section: str = MAIN
     sizes: Callable[[Sizes], dict[str, Any]] = _same
     frozen: bool = False
+    optimizer: str = ""
+    follows: str = ""
 
 
 def half_the_layers(sizes: Sizes) -> dict[str, Any]:
@@ -45,8 +49,16 @@ def section_changes(branches: Sequence[Branch], sizes: Sizes) -> dict[str, dict[
     return {MAIN: {}} | own
 
 
+def trained_parameters(branches: Sequence[Branch]) -> Any:
+    """Return the filter of Flax of the parameters that are trained."""
+    from flax import nnx  # late: recipes are listed without it
+
+    frozen = [nnx.PathContains(one.name) for one in branches if one.frozen]
+    return nnx.All(nnx.Param, nnx.Not(nnx.Any(*frozen))) if frozen else nnx.Param
+
+
 def trained_filter(branches: Sequence[Branch]) -> str:
-    """Return the filter of Flax, as Python, of the parameters that are trained."""
+    """Return the same as Python."""
     frozen = [f'nnx.PathContains("{one.name}")' for one in branches if one.frozen]
     return f"nnx.All(nnx.Param, nnx.Not(nnx.Any({', '.join(frozen)})))" if frozen else "nnx.Param"
 

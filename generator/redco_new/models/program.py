@@ -20,7 +20,8 @@ class Program:
     build: makes the model, an nnx.Module.
     loss: (model, batch, rngs) -> (losses, weights), with terms or without, or a bare scalar.
     batch: tree of ShapeDtypeStructs.
-    routed: whether its terms are those of routers, which sum over the rows of all devices by themselves.
+    routed: whether its terms are those of routers, which sum over the rows of all devices by themselves;
+        others are losses of further models, and part of what is traced.
     trained: a filter of Flax NNX, of the parameters that are trained; the others are frozen.
     """
 
@@ -71,4 +72,9 @@ class Program:
         model = nnx.merge(graph, params, streams(random, jax.random.key(0)), state)
         model.train()
         result = self.loss(model, batch, nnx.Rngs(0))
-        return result[0] if isinstance(result, tuple) else result
+        if not isinstance(result, tuple):
+            return result
+        losses, _, *terms = result
+        if terms and not self.routed:
+            losses += sum(factor * value for value, factor in terms[0].values())
+        return losses

@@ -13,7 +13,9 @@ class WeightsSource:
 
     imports: the lines of the imports of the project's modules
     name: of the user's class
-    model_class, config_class: of model.py
+    config_class: of what the table of its paths is made by
+    settings: Python for that, of a run's config
+    make: Python that makes what has these paths, of it
     example: a path in the user's class
     linen: whether it is of Flax Linen, whose paths begin with a collection
     own_path: an expression of `path`, that of an array in model.py: its path in a class of NNX
@@ -22,8 +24,9 @@ class WeightsSource:
 
     imports: tuple[str, ...]
     name: str
-    model_class: str
     config_class: str
+    settings: str
+    make: str
     example: str
     linen: bool
     own_path: str
@@ -46,8 +49,9 @@ def weights_source(package: str, source: ModelSource, linen: bool) -> WeightsSou
     return WeightsSource(
         imports=tuple(f"from {package}.{key} import {x}" for key, x in imports.items() if x),
         name=source.name,
-        model_class=source.model_class,
         config_class=source.config_class,
+        settings="config.model",
+        make=f"{source.model_class}(config, rngs=nnx.Rngs(0))",
         example="params/Dense_0/kernel" if linen else "layers/0/kernel",
         linen=linen,
         own_path='path.removeprefix("net/")',

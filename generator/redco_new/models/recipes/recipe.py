@@ -104,6 +104,8 @@ class Recipe:
     branches: its models, where `Models` in its pipeline.py has several; the one that is exported first.
     head: whether its pipeline.py puts a head of its own on the model, and says what files call that.
     teacher: whether one of them can be trained before the others, by train.py.
+    actors: whether the model makes its examples, by a rollout before each round of steps.
+    terms: whether its loss has terms besides the first one, in a dict.
     order: place among the recipes that `redco recipes` lists; by name where it is the same.
     """
 
@@ -124,6 +126,8 @@ class Recipe:
     branches: tuple[Branch, ...] = ()
     head: bool = False
     teacher: bool = False
+    actors: bool = False
+    terms: bool = False
     order: int = 1000
 
     @property

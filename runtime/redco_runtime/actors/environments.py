@@ -1,0 +1,58 @@
+"""Environments of gymnasium, played for a number of actions."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from redco_runtime.actors.rollouts import Row
+from redco_runtime.errors import UserError
+
+# Observations, one of each environment -> its actions, as the environment takes them.
+Act = Callable[[list[np.ndarray]], Sequence[Any]]
+
+
+def open_environment(name: str) -> Any:
+    """Return an environment by its name in gymnasium. Raises UserError where it is not installed."""
+    try:
+        import gymnasium  # late: a project is looked at without it
+    except ImportError:
+        raise UserError("--environment: they need gymnasium: pip install gymnasium") from None
+    try:
+        return gymnasium.make(name, disable_env_checker=True)
+    except (gymnasium.error.Error, ImportError) as error:
+        what = " ".join(str(error).split())
+        raise UserError(f"--environment: {name} cannot be made: {what}") from None
+
+
+def play_environments(name: str, seeds: Sequence[int], count: int, act: Act) -> list[Row]:
+    """Return what came of `count` actions in each of some environments, one of each seed: arrays (count, ...).
+
+    observation, action, reward, next_observation; terminated: whether the task ended there, after which there
+    is no reward; done: whether the episode did, by that or by its limit of time. Another one begins then.
+    """
+    environments = [open_environment(name) for _ in seeds]
+    pairs = zip(environments, seeds, strict=True)
+    states = [environment.reset(seed=seed)[0] for environment, seed in pairs]
+    rows = [defaultdict[str, list[Any]](list) for _ in seeds]
+    for _ in range(count):
+        actions = act(states)
+        for i, (environment, row) in enumerate(zip(environments, rows, strict=True)):
+            state, reward, terminated, truncated, _ = environment.step(actions[i])
+            row["observation"].append(states[i])
+            row["action"].append(actions[i])
+            row["reward"].append(np.float32(reward))
+            row["next_observation"].append(state)
+            row["terminated"].append(np.float32(terminated))
+            row["done"].append(np.float32(terminated or truncated))
+            states[i] = environment.reset()[0] if terminated or truncated else state
+    for environment in environments:
+        environment.close()
+    return [{key: np.stack(values) for key, values in row.items()} for row in rows]
+
+
+def first_returns(reward_BT: np.ndarray, done_BT: np.ndarray) -> np.ndarray:
+    """Return the sum of rewards of the first episode of each row, as far as it was played: (B,)."""
+    before_BT = np.cumsum(done_BT, axis=1) - done_BT
+    return (reward_BT * (before_BT == 0)).sum(axis=1)

@@ -1,0 +1,52 @@
+"""The last rounds of rollouts in the work folder: what a run that is stopped within one goes on with."""
+
+import shutil
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from redco_runtime.actors.rollouts import Row
+from redco_runtime.errors import writing
+
+
+class History:
+    """Rollouts by round and row: <folder>/<round>/<place of the row in the batch>.npz.
+
+    places: of the rows that this process has.
+    kept: rounds that stay.
+    """
+
+    def __init__(self, folder: Path, places: Sequence[int], kept: int) -> None:
+        self.folder, self.places, self.kept = folder, places, kept
+
+    def write(self, turn: int, rows: Sequence[Row]) -> None:
+        """Write a round, and delete what is no longer learned from. Raises UserError where it cannot."""
+        with writing(self.folder):
+            (self.folder / str(turn)).mkdir(parents=True, exist_ok=True)
+            for place, row in zip(self.places, rows, strict=True):
+                path = self._path(turn, place)
+                temporary = path.with_suffix(f".{jax.process_index()}.tmp")
+                with temporary.open("wb") as file:
+                    np.savez(file, **row)
+                temporary.replace(path)
+        shutil.rmtree(self.folder / str(turn - self.kept), ignore_errors=True)
+
+    def read(self, turn: int) -> list[Row] | None:
+        """Return the rows of a round; None, in all processes, where one of them lacks some of its own."""
+        try:
+            rows = [self._read(self._path(turn, place)) for place in self.places]
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+            rows = []
+        everywhere = multihost_utils.process_allgather(np.bool_(len(rows) == len(self.places)))
+        return rows if np.all(everywhere) else None
+
+    def _path(self, turn: int, place: int) -> Path:
+        return self.folder / str(turn) / f"{place}.npz"
+
+    def _read(self, path: Path) -> Row:
+        with np.load(path) as arrays:
+            return {name: arrays[name] for name in arrays.files}

@@ -1,0 +1,66 @@
+"""What a model makes of held-out examples, where that takes a rollout: the loss, scores, samples."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from redco_runtime.actors.rollouts import Row, roll_out
+from redco_runtime.contracts import Example, Steps
+from redco_runtime.inference import Inference
+from redco_runtime.mesh import count_parts
+from redco_runtime.progress import PROGRESS
+from redco_runtime.state import ModelState, PyTree
+
+
+def play(
+    pipeline: Any,
+    config: Any,
+    steps: Steps,
+    model: ModelState,
+    examples: Sequence[Example],
+    explore: bool = False,
+) -> list[Row]:
+    """Return the row of each example, in all processes, each of which plays all of them."""
+    parts = count_parts(steps.batch)
+    size = parts * -(-len(examples) // parts)
+    padded = [*examples, *[examples[0]] * (size - len(examples))]
+    key, places = jax.random.key(config.train.seed), np.arange(size)
+    rows = roll_out(pipeline, config, steps, model, padded, places, size, key, explore)
+    return rows[: len(examples)]
+
+
+@dataclass(frozen=True)
+class Playing(Inference):
+    """Inference by rollouts: outputs of the model are the rows of one, stacked."""
+
+    def mean_loss(
+        self,
+        model: ModelState,
+        examples: Sequence[Example],
+        stop: Callable[[], bool] = lambda: False,
+    ) -> float:
+        """Return the mean loss over what the model makes of the examples; NaN where there are none."""
+        rows = [row for part in self._parts(examples) for row in self._play(model, part)]
+        return super().mean_loss(model, rows, stop)
+
+    def _outputs(
+        self, model: ModelState, examples: Sequence[Example]
+    ) -> Iterator[tuple[PyTree, list[Example]]]:
+        for part in self._parts(examples):
+            rows = self._play(model, part)
+            yield {name: np.stack([row[name] for row in rows]) for name in rows[0]}, part
+
+    def _parts(self, examples: Sequence[Example]) -> list[list[Example]]:
+        size = self.config.train.batch_size
+        starts = range(0, len(examples), size)
+        return [
+            [examples[i] for i in range(start, min(start + size, len(examples)))]
+            for start in starts
+        ]
+
+    def _play(self, model: ModelState, examples: Sequence[Example]) -> list[Row]:
+        PROGRESS.at("a prediction")
+        return play(self.pipeline, self.config, self.steps, model, examples)

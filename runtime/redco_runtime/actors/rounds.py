@@ -1,0 +1,146 @@
+"""The batches of a run whose model makes its own examples, a round of steps after the other."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Protocol, runtime_checkable
+
+import jax
+import numpy as np
+
+from redco_runtime.actors.history import History
+from redco_runtime.actors.rollouts import Actor, Row, roll_out
+from redco_runtime.collating import collate_examples
+from redco_runtime.contracts import Arrays, Batch, Counted, Example, Steps, TrainSettings
+from redco_runtime.data import example_indices, to_global
+from redco_runtime.errors import UserError
+from redco_runtime.progress import PROGRESS
+from redco_runtime.run import Run
+from redco_runtime.state import TrainState
+
+
+class ActorSettings(TrainSettings, Protocol):
+    """What the section `train` has besides."""
+
+    @property
+    def round_steps(self) -> int: ...
+
+
+@runtime_checkable
+class Replaying(Protocol):
+    """That section, where steps learn from earlier rounds too."""
+
+    @property
+    def kept_rounds(self) -> int: ...
+
+
+class Rounds(Iterator[Batch]):
+    """The global batches of the steps from where `state` is, made as they are asked for.
+
+    A round is `train.round_steps` steps. It begins with a rollout of `batch_size` examples, with the parameters
+    of that moment: a pure function of these, the seed and the number of the round. Each process has the rows
+    that its devices hold. The rounds that are learned from lie in the work folder, so that a run that is
+    stopped within one goes on with the same rows. Where they are gone, they are played anew.
+    unit, count, position, indices: as of TrainBatches.
+    """
+
+    def __init__(
+        self, examples: Sequence[Example], actor: Actor, steps: Steps, run: Run, state: TrainState
+    ) -> None:
+        settings: ActorSettings = run.config.train  # type: ignore[assignment]
+        if settings.round_steps < 1:
+            raise UserError("--round-steps: give a number above 0")
+        kept = settings.kept_rounds if isinstance(settings, Replaying) else 1
+        if kept < 1:
+            raise UserError("--kept-rounds: give a number above 0")
+        self._examples, self._actor, self._steps = examples, actor, steps
+        self._config, self._settings, self._state = run.config, settings, state
+        self._places = _places(steps, settings.batch_size)
+        self._history = History(run.workdir / "rounds", self._places.tolist(), kept)
+        self._rollouts = deque[list[Row]](maxlen=kept)
+        self._minibatches: Iterator[list[Row]] | None = None
+        self._next: Batch | None = None
+        self._step = int(state.step)
+        self.unit = actor.UNIT if isinstance(actor, Counted) else "examples"
+        self.count, self.position = 0.0, None
+
+    def follow(self, state: TrainState) -> None:
+        """Act with the parameters of `state` from now on."""
+        self._state = state
+
+    def indices(self, step: int) -> np.ndarray:
+        """Return the examples that the rollout before `step` (those before it, so from 0) is of."""
+        settings, turn = self._settings, step // self._settings.round_steps
+        return example_indices(settings.seed, turn, settings.batch_size, len(self._examples))
+
+    def peek(self) -> Batch:
+        """Return the next batch, which stays the next one."""
+        if self._next is None:
+            self._next = self._make(self._step)
+        return self._next
+
+    def __next__(self) -> Batch:
+        if self._step >= self._settings.steps:
+            raise StopIteration
+        PROGRESS.at("the examples", self._step)
+        batch, self._next = self.peek(), None
+        PROGRESS.at("the devices", self._step)
+        self._step += 1
+        return batch
+
+    def _make(self, step: int) -> Batch:
+        done = step % self._settings.round_steps
+        if self._minibatches is None or done == 0:
+            self._minibatches = self._begin(step, done)
+        if (rows := next(self._minibatches, None)) is None:
+            raise UserError(
+                f"minibatches() in pipeline.py: it ends after {done} of a round, and --round-steps is "
+                f"{self._settings.round_steps}: let it go on, or give fewer"
+            )
+
+        def collate_rows(here: np.ndarray) -> Arrays:
+            arrays = collate_examples(rows, self._actor.collate, range(len(rows)))
+            if isinstance(self._actor, Counted):
+                self.count += self._actor.count(arrays) * self._settings.batch_size / len(here)
+            else:
+                self.count += self._settings.batch_size
+            return arrays
+
+        return to_global(self._steps.batch, self._settings.batch_size, collate_rows)
+
+    def _begin(self, step: int, done: int) -> Iterator[list[Row]]:
+        """Return the minibatches of the round of `step`, but the first `done`."""
+        turn = step // self._settings.round_steps
+        if not self._rollouts:  # where a run goes on
+            for before in range(max(0, turn - self._history.kept + 1), turn):
+                self._rollouts.append(self._history.read(before) or self._play(before))
+        rows = self._history.read(turn) if done else None
+        self._rollouts.append(rows or self._play(turn))
+        rng = np.random.default_rng((self._settings.seed, turn))
+        return islice(
+            self._actor.minibatches(self._config, [*self._rollouts], rng), done, None
+        )
+
+    def _play(self, turn: int) -> list[Row]:
+        settings = self._settings
+        indices = self.indices(turn * settings.round_steps)[self._places]
+        key = jax.random.fold_in(jax.random.key(settings.seed), turn)
+        rows = roll_out(
+            self._actor,
+            self._config,
+            self._steps,
+            self._state.model,
+            [self._examples[index] for index in indices.tolist()],
+            self._places,
+            settings.batch_size,
+            key,
+            explore=True,
+        )
+        self._history.write(turn, rows)
+        return rows
+
+
+def _places(steps: Steps, size: int) -> np.ndarray:
+    """Return the rows of a batch of `size` that the devices of this process hold, ascending."""
+    indices = steps.batch.addressable_devices_indices_map((size,)).values()
+    return np.unique(np.concatenate([np.arange(size)[index] for index in indices]))

@@ -16,7 +16,7 @@ BANNED = frozenset(
     "found each told known taken standing held given kept asked made settled".split()
 )
 VERBS = frozenset("""
-    Add Apply Bring Change Check Choose Come Compare Compile Connect Contract Copy Count Cut Deal Derive
+    Act Add Apply Bring Change Check Choose Come Compare Compile Connect Contract Copy Count Cut Deal Derive
     Describe Draw Drop End Enter Evaluate Fill Find Forbid Give Grow Hand Import Insert Join Keep
     Leave List Listen Lock Look Loop Make Match Meet Merge Move Multiply Name Number Parse Pass Permute Print Put
     Raise Read Record Reduce Refuse Register Remove Return Run Save Say Settle Show Sort Stack

@@ -89,6 +89,8 @@ def test_the_commands_of_a_page_parse(name):
     texts = [*folder.glob("*.py*"), *assets.templates().glob("project/*/config.py.jinja")]
     fields = {x for path in texts for x in re.findall(r"^    (\w+): ", path.read_text(), re.M)}
     fields |= {line.partition(":")[0] for line in RECIPES[name].train}
+    optimizers = {branch.optimizer for branch in RECIPES[name].branches}
+    fields |= {f"{section}_{x}" for section in optimizers for x in fields}
     commands = shell_commands((ROOT / "docs" / f"{name}.md").read_text())
     create, *others = (shlex.split(c) for c in commands if not c.startswith(("cd ", "pip ")))
     values = typer.main.get_command(new_app).make_context("redco-new", create[1:]).params

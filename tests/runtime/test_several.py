@@ -20,6 +20,7 @@ from redco_runtime.run import Run
 from redco_runtime.several import divergence as module
 from redco_runtime.several.branches import branch_of, start_several
 from redco_runtime.several.divergence import divergence
+from redco_runtime.several.optimizers import by_branch
 from redco_runtime.several.teacher import with_teacher
 from redco_runtime.state import ModelState, flatten, new_state
 
@@ -158,3 +159,25 @@ def test_divergence_is_the_formula_in_chunks_too(size, monkeypatch):
         np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-5)
     assert not ours[2].any() and not ours[3].any()  # the teacher learns nothing
     assert theirs[2].any() and theirs[3].any()
+
+
+def test_each_branch_has_its_own_rule_and_targets_follow():
+    params = {
+        name: {"w": jnp.full((2,), value)}
+        for name, value in zip("abt", (1.0, 2.0, 5.0), strict=True)
+    }
+    grads = {name: {"w": jnp.full((2,), 1.0)} for name in "abt"}
+    rules = {
+        "a": optax.sgd(0.1),
+        "b": optax.chain(optax.clip_by_global_norm(0.5), optax.trace(0.9)),
+    }
+    rule = by_branch(rules, {"t": "a"}, rate=0.25)
+    state = rule.init(params)
+    assert not any(
+        "'t'" in jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(state)
+    )
+    updates, _ = rule.update(grads, state, params, specs=params)
+    after = optax.apply_updates(params, updates)
+    np.testing.assert_allclose(after["a"]["w"], 0.9)
+    np.testing.assert_allclose(after["b"]["w"], 2 + 0.5 / np.sqrt(2), rtol=1e-6)
+    np.testing.assert_allclose(after["t"]["w"], 5 + 0.25 * (0.9 - 5))

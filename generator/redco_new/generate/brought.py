@@ -148,7 +148,9 @@ def read_program(
 
     def make() -> nnx.Module:
         if recipe.branches:
-            return pipeline.Models(build, default_config({MAIN: config}, recipe.train), rngs=nnx.Rngs(0))
+            return pipeline.Models(
+                build, default_config({MAIN: config}, recipe.train), rngs=nnx.Rngs(0)
+            )
         return build(config, rngs=nnx.Rngs(0))
 
     return Program(make, pipeline.loss, batch, trained=trained_parameters(recipe.branches))

@@ -12,7 +12,13 @@ from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.models.adapter import choose_adapter
-from redco_new.models.branches import MAIN, default_config, section_changes, trained_filter, trained_parameters
+from redco_new.models.branches import (
+    MAIN,
+    default_config,
+    section_changes,
+    trained_filter,
+    trained_parameters,
+)
 from redco_new.models.find import Model, find_model
 from redco_new.models.hf_config import TRANSFORMERS
 from redco_new.models.program import Program

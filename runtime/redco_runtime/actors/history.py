@@ -17,11 +17,11 @@ class History:
     """Rollouts by round and row: <folder>/<round>/<place of the row in the batch>.npz.
 
     places: of the rows that this process has.
-    kept: rounds that stay.
+    rounds: how many stay.
     """
 
-    def __init__(self, folder: Path, places: Sequence[int], kept: int) -> None:
-        self.folder, self.places, self.kept = folder, places, kept
+    def __init__(self, folder: Path, places: Sequence[int], rounds: int) -> None:
+        self.folder, self.places, self.rounds = folder, places, rounds
 
     def write(self, turn: int, rows: Sequence[Row]) -> None:
         """Write a round, and delete what is no longer learned from. Raises UserError where it cannot."""
@@ -33,7 +33,7 @@ class History:
                 with temporary.open("wb") as file:
                     np.savez(file, **row)
                 temporary.replace(path)
-        shutil.rmtree(self.folder / str(turn - self.kept), ignore_errors=True)
+        shutil.rmtree(self.folder / str(turn - self.rounds), ignore_errors=True)
 
     def read(self, turn: int) -> list[Row] | None:
         """Return the rows of a round; None, in all processes, where one of them lacks some of its own."""

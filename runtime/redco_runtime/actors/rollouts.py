@@ -14,7 +14,9 @@ from redco_runtime.errors import UserError
 from redco_runtime.state import ModelState, PyTree
 
 Row = dict[str, np.ndarray]  # what came of an example
-Predict = Callable[[list[Example]], PyTree]  # examples -> what predict() of pipeline.py gives for them
+Predict = Callable[
+    [list[Example]], PyTree
+]  # examples -> what predict() of pipeline.py gives for them
 
 
 class Actor(Pipeline, Protocol):

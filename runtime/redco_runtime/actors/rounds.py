@@ -31,7 +31,7 @@ class Replaying(Protocol):
     """That section, where steps learn from earlier rounds too."""
 
     @property
-    def kept_rounds(self) -> int: ...
+    def replay_rounds(self) -> int: ...
 
 
 class Rounds(Iterator[Batch]):
@@ -50,14 +50,14 @@ class Rounds(Iterator[Batch]):
         settings: ActorSettings = run.config.train  # type: ignore[assignment]
         if settings.round_steps < 1:
             raise UserError("--round-steps: give a number above 0")
-        kept = settings.kept_rounds if isinstance(settings, Replaying) else 1
-        if kept < 1:
-            raise UserError("--kept-rounds: give a number above 0")
+        replay = settings.replay_rounds if isinstance(settings, Replaying) else 1
+        if replay < 1:
+            raise UserError("--replay-rounds: give a number above 0")
         self._examples, self._actor, self._steps = examples, actor, steps
         self._config, self._settings, self._state = run.config, settings, state
         self._places = _places(steps, settings.batch_size)
-        self._history = History(run.workdir / "rounds", self._places.tolist(), kept)
-        self._rollouts = deque[list[Row]](maxlen=kept)
+        self._history = History(run.workdir / "rounds", self._places.tolist(), replay)
+        self._rollouts = deque[list[Row]](maxlen=replay)
         self._minibatches: Iterator[list[Row]] | None = None
         self._next: Batch | None = None
         self._step = int(state.step)
@@ -112,14 +112,12 @@ class Rounds(Iterator[Batch]):
         """Return the minibatches of the round of `step`, but the first `done`."""
         turn = step // self._settings.round_steps
         if not self._rollouts:  # where a run goes on
-            for before in range(max(0, turn - self._history.kept + 1), turn):
+            for before in range(max(0, turn - self._history.rounds + 1), turn):
                 self._rollouts.append(self._history.read(before) or self._play(before))
         rows = self._history.read(turn) if done else None
         self._rollouts.append(rows or self._play(turn))
         rng = np.random.default_rng((self._settings.seed, turn))
-        return islice(
-            self._actor.minibatches(self._config, [*self._rollouts], rng), done, None
-        )
+        return islice(self._actor.minibatches(self._config, [*self._rollouts], rng), done, None)
 
     def _play(self, turn: int) -> list[Row]:
         settings = self._settings

@@ -27,7 +27,7 @@ RECIPE = Recipe(
     needs=frozenset(),
     words=Words(
         learns="to balance a pole, in `CartPole-v1` of gymnasium",
-        loss="the losses of the actor and the critic",
+        loss="the loss of the critic, the mean square of what it expects wrongly",
         sample="the return of a held-out episode",
         prompt="0",
         predicts="plays a held-out episode, by its number",
@@ -48,7 +48,7 @@ RECIPE = Recipe(
             "warmup_steps": 0,
             "weight_decay": 0.0,
         },
-        "train": {"steps": 1280, "batch_size": 8, "eval_every": 640, "save_every": 640},
+        "train": {"steps": 768, "batch_size": 8, "eval_every": 384, "save_every": 384},
     },
     train=(
         "round_steps: int = 64  # optimizer steps on what is played in a round",

@@ -40,7 +40,9 @@ class Pipeline:
                 yield [sum(rows[place]["x"][i] for rows in rollouts) for place in range(ROWS)]
 
     def decode(self, config, outputs, examples):
-        return [f"{example}: {x.tolist()}" for x, example in zip(outputs["x"], examples, strict=True)]
+        return [
+            f"{example}: {x.tolist()}" for x, example in zip(outputs["x"], examples, strict=True)
+        ]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -31,7 +32,7 @@ class History:
                 path = self._path(turn, place)
                 temporary = path.with_suffix(f".{jax.process_index()}.tmp")
                 with temporary.open("wb") as file:
-                    np.savez(file, **row)
+                    np.savez(file, **cast(Any, row))
                 temporary.replace(path)
         shutil.rmtree(self.folder / str(turn - self.rounds), ignore_errors=True)
 

@@ -22,10 +22,7 @@ def by_branch(
     """
     followed = targets or {}
 
-    def labels(params: PyTree) -> PyTree:
-        return {name: jax.tree.map(lambda _: name, params[name]) for name in params}
-
-    inner = optax.partition(rules, labels)
+    inner = optax.partition(rules, lambda params: {name: name for name in params})
 
     def learned(tree: PyTree) -> PyTree:
         return {name: part for name, part in tree.items() if name not in followed}

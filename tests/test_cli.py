@@ -142,6 +142,16 @@ def test_help(name):
         assert text in done.stdout
 
 
+def test_commands_ask_for_no_device(monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "")
+    monkeypatch.delenv("JAX_PLATFORMS")
+    monkeypatch.setattr(cli, "run", lambda *args: os.environ["JAX_PLATFORMS"])
+    for module, name in ((cli.signal, "signal"), (cli.gc, "set_threshold")):
+        monkeypatch.setattr(module, name, lambda *args: None)
+    with pytest.raises(SystemExit, match="cpu"):
+        cli.redco_main()
+
+
 def test_scripts_end_with_the_exit_code_and_one_line():
     done = script("new_main", "my-project", "--model", "gpt-j", "--shards", "0")
     assert done.returncode == 2

@@ -75,6 +75,8 @@ def test_a_page_draws_memory_and_time_and_is_one_that_a_page_replaces(tmp_path, 
         (("nowhere", "--hardware", "h100"), "no such folder"),
         (("--hardware", "h100", "--mesh", "fsdp"), "'fsdp' is not AXIS=SIZE"),
         (("--hardware", "h100", "--batch", "0"), "Invalid value for '--batch'"),
+        (("--hardware", "h100", "--apply"), "is what becomes of a --search"),
+        (("--hardware", "h100", "--search", "--apply", "--json"), "give one of them"),
     ],
 )
 def test_bad_input_is_one_line(args, says, capsys):

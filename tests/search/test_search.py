@@ -68,6 +68,14 @@ def test_the_state_on_a_device_is_its_share_and_more_examples_take_longer_and_mo
     )
 
 
+def test_texts_longer_than_the_model_takes_are_bad_input(planned):
+    with pytest.raises(
+        RedcoError,
+        match="^--seq 4096: 4096 tokens exceed max_positions 1024: shorten or raise it; give",
+    ):
+        replace(planned, length=4096).needs(8)
+
+
 def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():
     with open_template() as template:
         found = search(Request.from_flags("a", "gpt2"), parse_target("h100:2"), template, 16)

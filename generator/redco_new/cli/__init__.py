@@ -1,6 +1,7 @@
 """The commands `redco-new` and `redco`: parse, call, print; nothing else."""
 
 import gc
+import os
 import signal
 import sys
 from typing import Any, NoReturn
@@ -73,6 +74,8 @@ def redco_main() -> NoReturn:
 
 def _main(app: typer.Typer, program: str) -> NoReturn:
     gc.set_threshold(COLLECTED)
+    # Nothing here computes on a device: JAX need not look for one, nor say which it does not find.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     # So that a killed process takes its staging folder with it, as an interrupted one does.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(run(app, program, sys.argv[1:]))

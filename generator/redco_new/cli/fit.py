@@ -95,7 +95,11 @@ def fit(
     if target:
         page.check_page_target(target)
     if search:
-        return _search(folder, model, settings, hardware, batch, seq, shards, mesh, as_json, apply)
+        check_alone(hardware, shards, mesh, zero)
+        if apply and as_json:
+            what = "is the form of a search, and --apply says what an update changes"
+            raise RedcoError("--json", what, "give one of them")
+        return _search(folder, model, settings, hardware, batch, seq, as_json, apply, target)
     if apply:
         raise RedcoError("--apply", "is what becomes of a --search", "give both")
     axes = parse_mesh(shards, mesh) if shards or mesh else {}
@@ -117,17 +121,15 @@ def _search(
     hardware: str,
     batch: int | None,
     seq: int | None,
-    shards: str | None,
-    mesh: str | None,
     as_json: bool,
     apply: bool,
+    html: Path | None,
 ) -> int:
     """Run a search for a project or a model, as the flags say it. Returns the exit code. Raises RedcoError."""
     from redco_new.cli.search import run_search
     from redco_new.update.project_state import find_root, read_project_state
     from redco_new.update.redco_toml import read_request
 
-    check_alone(hardware, shards, mesh, settings.get("zero"))
     root = None
     if model:
         if apply:
@@ -139,7 +141,9 @@ def _search(
         root = find_root(Path(folder or "."))
         request = read_request(read_project_state(root))
     title = model or Path(folder or ".").resolve().name
-    return run_search(title, root, request, hardware, batch, seq, as_json=as_json, apply=apply)
+    return run_search(
+        title, root, request, hardware, batch, seq, as_json=as_json, apply=apply, html=html
+    )
 
 
 def temporary_project(request: Request, stack: ExitStack, progress: Callable[[str], None]) -> Path:

@@ -11,6 +11,7 @@ from redco_new.cli.change import change
 from redco_new.cli.choose import does_not_fit, search_for, with_trial
 from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
+from redco_new.inspect import page
 from redco_new.request import Request
 
 if TYPE_CHECKING:
@@ -32,11 +33,19 @@ def run_search(
     *,
     as_json: bool,
     apply: bool,
+    html: Path | None,
 ) -> int:
     """Run a search, compile the best, print what came of it; write it into redco.toml of `root` if `apply`.
 
-    Returns the exit code: 1 where nothing fits.
+    html: the page of what is compiled. Returns the exit code: 1 where nothing fits.
+    Raises RedcoError for a page of a machine whose compiler is not installed.
     """
+    from redco_new.fit.compilers import environment
+    from redco_new.fit.page import render_reading
+    from redco_new.fit.target import parse_target
+
+    if html:
+        environment(parse_target(hardware).hardware.platform)
     with status() as progress:
         result = search_for(request, hardware, batch, seq, progress)
         best, reading, note = compile_best(request, result, seq, progress)
@@ -46,6 +55,10 @@ def run_search(
         print_search(title, result, best, reading, note)
     if best is None:
         return 1
+    if html and reading:
+        page.write_text(html, render_reading(title, reading))
+        if not as_json:
+            print(f"\nWrote {html}: open it in a browser.")
     if apply:
         assert root is not None, "what is applied is applied to a project"
         return change(root, dict.fromkeys(options.REQUEST) | best.flags, None)

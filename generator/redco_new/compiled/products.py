@@ -11,6 +11,7 @@ from redco_new.compiled.instructions import Instruction, Program, shapes
 CONTRACTED = re.compile(r'"?lhs_contracting_dim(?:ension)?s"?[=:][{\[]"?([\d,"]+)"?[}\]]')
 SCORES = re.compile(r'"intermediate_tensor_shape":.*?"dimensions": ?\[([^\]]*)\]')
 TRITON = "__gpu$xla.gpu.triton"
+TEXTS = re.compile(r'"max_seg_per_batch": ?"?(\d+)')
 WINDOW = re.compile(r'"sliding_window_length": ?"?(\d+)')
 
 
@@ -114,18 +115,34 @@ def attention_flops(program: Program, computation: str, one: Instruction) -> int
     return (4 if "Backward" in one.rest else 2) * 2 * rows * heads * pairs * features
 
 
-def attention_workspace(program: Program) -> int:
+def attention_workspace(program: Program, texts: int = 0) -> int:
     """Return the most bytes that one of cuDNN's attention kernels works with, which no compiler sees.
 
-    Going backward it adds up the gradient of the queries in float32 (Dao 2023, algorithm 2).
+    Going backward it adds up the gradient of the queries in float32 (Dao 2023, algorithm 2). Of rows with
+    several texts it has, for each text that a row has room for, as much as for a row, the sums of its
+    softmax, and gradients of keys and values for each head of queries. An H100 said so within .1 %
+    (tests/benchmarks/device/RESULTS.md).
+    texts: that a row has room for; 0 for what the kernels say.
     """
     sizes = [
-        4 * prod(shapes(program.operands(computation, one)[0])[0])
+        _workspace(program, computation, one, texts)
         for computation, instructions in program.computations.items()
         for one in instructions
         if "__cudnn$fmha" in one.rest and "Backward" in one.rest
     ]
     return max(sizes, default=0)
+
+
+def _workspace(program: Program, computation: str, one: Instruction, texts: int) -> int:
+    """Return the bytes that one backward kernel works with; texts: as of `attention_workspace`."""
+    queries, keys = (shapes(type_)[0] for type_ in program.operands(computation, one)[:2])
+    said = TEXTS.search(one.rest)
+    texts = texts or (int(said[1]) if said else 1)
+    sums = 4 * prod(queries)
+    if texts == 1:
+        return sums
+    heads = 2 * 2 * prod(queries) if prod(keys) < prod(queries) else 0
+    return texts * (sums + sums // queries[-1] + heads)
 
 
 def seen(queries: int, window: int) -> int:

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import re
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from redco_new.fit.links import link_seconds
 from redco_new.fit.reading import Reading, Sent
 from redco_new.fit.step import Step
 from redco_new.fit.target import Target
+from redco_new.inspect.units import size_text
 
 # xla_gpu_memory_limit_slop_factor's default: XLA computes arrays again beyond this share of what the arguments leave.
 SLOP = 0.95
@@ -26,6 +28,9 @@ SLOP = 0.95
 USED = re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm")
 TEMPORARIES = re.compile(r"temporaries \(([\d.]+)([KMGT])\) exceeds[^(]*\(([\d.]+)([KMGT])\)")
 UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
+PACKED_FROM = (
+    9.0  # the capability from which its attention takes packed texts (redco_runtime/kernels.py)
+)
 LEAST = 1024  # bytes below which a collective is not listed: losses, norms and other scalars
 
 
@@ -64,9 +69,26 @@ def notes_of(step: Step, asked_for: Target, target: Target) -> tuple[str, ...]:
         )
     if target.hardware.platform == "gpu":
         notes.append("the memory of NCCL is not in the peak")
-        if attention_workspace(Program(step.text)):
-            notes.append("an allowance for that of cuDNN's attention is")
+        notes += workspace_notes(step, target.hardware)
     return tuple(notes)
+
+
+def workspace_notes(step: Step, hardware: Hardware) -> list[str]:
+    """Return what cuDNN's attention works with, and what it would where texts are packed in a row."""
+    program = Program(step.text)
+    size = attention_workspace(program)
+    if not size:
+        return []
+    notes = [f"{size_text(size)} of the peak are an allowance for the memory of cuDNN's attention"]
+    data = step.config.data
+    packs = getattr(data, "packing", "off") == "on" and "segments" not in step.batch
+    if packs and hardware.capability >= PACKED_FROM and find_spec("redco_runtime.packed"):
+        most = importlib.import_module("redco_runtime.packed").most_texts(data.sequence_length)
+        more = attention_workspace(program, most + 1) - size  # its padding is one more
+        notes.append(
+            f"rows of texts packed by --data take at least {size_text(more)} more for that"
+        )
+    return notes
 
 
 def refusal(step: Step) -> dict[str, Any]:

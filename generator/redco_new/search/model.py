@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AbstractMesh, AxisType
 
+from redco_new.errors import RedcoError
 from redco_new.models.program import Program
 from redco_new.request import Request
 from redco_new.sharding import Plan, shard_shape
@@ -74,7 +75,10 @@ class Planned:
         return jax.tree.map(resize, self.program.batch)
 
     def needs(self, rows: int) -> Any:
-        """Return what the runtime finds that a step of `rows` examples needs of memory (its needs.Needs)."""
+        """Return what the runtime finds that a step of `rows` examples needs of memory (its needs.Needs).
+
+        Raises RedcoError where the model does not take texts of that length.
+        """
         from redco_runtime.activations import layouts  # late: reading a model makes it importable
         from redco_runtime.needs import measure
         from redco_runtime.state import ModelState
@@ -89,4 +93,11 @@ class Planned:
         key = jax.eval_shape(jax.random.key, 0)
         state = ModelState(self.program.params, {})
         with jax.sharding.use_abstract_mesh(mesh), layouts(self.plan.activations):
-            return measure(loss, state, self.batch(rows), key, self.batch_parts)
+            try:
+                return measure(loss, state, self.batch(rows), key, self.batch_parts)
+            except ValueError as error:
+                if self.length == self.traced[1]:
+                    raise
+                raise RedcoError(
+                    f"--seq {self.length}", str(error).rstrip("."), "give fewer"
+                ) from None

@@ -15,7 +15,6 @@ from redco_new.merge.source import (
     comment_text,
     fingerprint_code,
     indent_of_line,
-    parse_code,
     plain_text,
     tokens_of,
     without_endings,
@@ -120,7 +119,7 @@ def _key_of(depth: int, lines: list[str], tokens: list[tokenize.TokenInfo]) -> H
     text = "\n".join(without_endings(lines[first:last])).lstrip()
     for completion in _COMPLETIONS:
         try:
-            return depth, fingerprint_code(parse_code(text + completion).body, tokens)
+            return depth, fingerprint_code(ast.parse(text + completion).body, tokens)
         except SyntaxError:
             pass
     return depth, tuple(token.string for token in tokens)
@@ -130,9 +129,9 @@ def _fingerprint_of_lines(lines: list[str]) -> Fingerprint:
     """Return the fingerprint of a symbol's lines, at whatever depth. Raises SyntaxError."""
     text = plain_text(lines)
     if text[:1] not in " \t\f":
-        nodes = parse_code(text).body
+        nodes = ast.parse(text).body
     else:
-        block = parse_code(f"if 1:\n{text}").body[0]
+        block = ast.parse(f"if 1:\n{text}").body[0]
         nodes = block.body if isinstance(block, ast.If) else []
     return fingerprint_code(nodes, tokens_of(text))
 

@@ -4,9 +4,10 @@ What neither side touched keeps its order, its blank lines and its grouping.
 """
 
 import re
+from collections.abc import Iterator
 
 from redco_new.merge.by_statements import merge_statements
-from redco_new.merge.line_merge import merge_like_git
+from redco_new.merge.line_merge import Overlap, merge_like_git
 from redco_new.merge.result import MergeResult
 from redco_new.merge.sides import warnings_of
 from redco_new.merge.source import Source, decode_source
@@ -14,6 +15,7 @@ from redco_new.merge.style import has_own_width
 from redco_new.merge.verify import line_merge_faults
 from redco_new.merge.wrapped import merge_wrapped
 
+Lines = list[str]
 _FIRST_INDENT = re.compile(r":[ \t]*(?:#.*)?\r?\n([ \t]+)(?=\S)")
 
 
@@ -28,20 +30,41 @@ def merge_by_lines(
     if _first_indent(o) != _first_indent(t) or has_own_width(o, b):
         return None
     sides = _in_newline(b, o.newline), o.lines, _in_newline(t, o.newline)
-    lines = _merge_lines(*sides)
-    if lines is None:
-        lines = merge_wrapped(*sides, _merge_lines)
-    if lines is None:
-        return None
-    if _code(lines) == _code(o.lines) and _code(b.lines) != _code(t.lines):
-        lines = o.lines  # the template's changes are there already, and blank lines are none
-    content = o.encode(lines)
-    if line_merge_faults(base, ours, theirs, content, owned):
-        return None
-    return MergeResult(content, [], warnings_of(b, o, t))
+    for lines in _candidates(*sides):
+        if _code(lines) == _code(o.lines) and _code(b.lines) != _code(t.lines):
+            lines = o.lines  # the template's changes are there already, and blank lines are none
+        content = o.encode(lines)
+        if not line_merge_faults(base, ours, theirs, content, owned):
+            return MergeResult(content, [], warnings_of(b, o, t))
+    return None
 
 
-def _merge_lines(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
+def _candidates(base: Lines, ours: Lines, theirs: Lines) -> Iterator[Lines]:
+    """Yield merges of all lines, the surest first; what git merges without a conflict has no other."""
+    plain = merge_like_git(base, ours, theirs, key=_without_ending)
+    if plain is not None:
+        yield plain
+        return
+    for merge in (merge_statements, _merge_places):
+        if (merged := merge(base, ours, theirs)) is not None:
+            yield merged
+    if (merged := merge_wrapped(base, ours, theirs, _merge_lines)) is not None:
+        yield merged
+
+
+def _merge_places(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
+    """Merge by line, and by statement where both sides changed one place; None where that is unclear."""
+    sides = base, ours, theirs
+
+    def resolve(overlap: Overlap) -> Lines | None:
+        return merge_statements(
+            *(side[slice(*at)] for side, at in zip(sides, overlap, strict=True))
+        )
+
+    return merge_like_git(base, ours, theirs, key=_without_ending, resolve=resolve)
+
+
+def _merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
     lines = merge_like_git(base, ours, theirs, key=_without_ending)
     return merge_statements(base, ours, theirs) if lines is None else lines
 

@@ -8,6 +8,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
+from redco_new.merge.limit import check_time
+
 Block = tuple[int, int, int]  # start in the first sequence, start in the second, size
 # Edits beyond which the shortest script is not looked for: it takes their square in steps, half a
 # second for a thousand.
@@ -60,6 +62,7 @@ def _common(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
     """Return the pairs (index, index) of a longest common subsequence."""
     reach, steps = {1: 0}, []
     for edits in range(min(len(a) + len(b), _MOST_EDITS) + 1):
+        check_time()
         steps.append(dict(reach))
         for k in range(-edits, edits + 1, 2):
             down = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])

@@ -2,11 +2,11 @@
 
 import ast
 import builtins
-import symtable
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import NamedTuple
+
+from redco_new.merge.trees import nodes_of, scopes_of, tree_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -32,17 +32,6 @@ class Binding(NamedTuple):
     def top(self) -> str:
         """The name that the file can use: `import a.b` gives it `a`."""
         return self.alias.partition(".")[0]
-
-
-# Each question about a file is of its whole tree; a merge asks of four files.
-@lru_cache(maxsize=8)
-def _tree(text: str) -> ast.Module:
-    return ast.parse(text)
-
-
-@lru_cache(maxsize=8)
-def _nodes(text: str) -> list[ast.AST]:
-    return list(ast.walk(_tree(text)))
 
 
 def import_bindings(node: ast.stmt) -> list[Binding]:
@@ -148,10 +137,10 @@ def _nameless_title(node: ast.stmt) -> str:
 def unbound_names(text: str) -> set[str]:
     """Return the names that a file uses or exports, and nothing in it binds. Raises SyntaxError."""
     used, bound = _exported_names(text), set(_PREDEFINED)
-    top = symtable.symtable(text, "<merge>", "exec")
-    for table in _tables(top):
+    tables = scopes_of(text)
+    for table in tables:
         for symbol in table.get_symbols():
-            if table is top or symbol.is_global():
+            if table is tables[0] or symbol.is_global():
                 if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
                     bound.add(symbol.get_name())
                 if symbol.is_referenced():
@@ -159,16 +148,10 @@ def unbound_names(text: str) -> set[str]:
     return set() if _has_star(text) else used - bound
 
 
-def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield table
-    for child in table.get_children():
-        yield from _tables(child)
-
-
 def _has_star(text: str) -> bool:
     """Return whether a file imports all of a module: its names cannot be told."""
     return any(
-        isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in _nodes(text)
+        isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes_of(text)
     )
 
 
@@ -176,7 +159,7 @@ def _exported_names(text: str) -> set[str]:
     """Return the names in `__all__`."""
     lists = [
         node.value
-        for node in _tree(text).body
+        for node in tree_of(text).body
         if isinstance(node, ast.Assign | ast.AugAssign) and "__all__" in bound_names([node])
     ]
     nodes = [node for value in lists for node in ast.walk(value)]
@@ -186,7 +169,7 @@ def _exported_names(text: str) -> set[str]:
 def used_before_defined(text: str) -> set[str]:
     """Return the names that a statement of a file needs when it runs, bound by a later one only."""
     early, bound = set(), set()
-    statements = _tree(text).body
+    statements = tree_of(text).body
     whole = bound_names(statements)
     for node in statements:
         bound |= bound_names([node])
@@ -197,7 +180,7 @@ def used_before_defined(text: str) -> set[str]:
 def attribute_uses(text: str) -> Counter[str]:
     """Return how often a file reads each attribute, or passes a keyword of that name."""
     uses: Counter[str] = Counter()
-    for node in _nodes(text):
+    for node in nodes_of(text):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             uses[node.attr] += 1
         elif isinstance(node, ast.keyword) and node.arg:
@@ -208,7 +191,7 @@ def attribute_uses(text: str) -> Counter[str]:
 def defined_attributes(text: str) -> set[str]:
     """Return the attributes that a file gives to its own classes: members, and what is assigned."""
     names = set()
-    for node in _nodes(text):
+    for node in nodes_of(text):
         if isinstance(node, ast.ClassDef):
             names |= bound_names(node.body)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):

@@ -16,6 +16,7 @@ from redco_new.merge.align import (
 )
 from redco_new.merge.body import merge_body, merge_lead
 from redco_new.merge.imports import ImportMerge
+from redco_new.merge.limit import check_time
 from redco_new.merge.names import FUNCTIONS
 from redco_new.merge.result import Session
 from redco_new.merge.source import comment_text
@@ -103,6 +104,7 @@ class Scope:
 
         item: ours as it is.
         """
+        check_time()
         if theirs is None:
             return self.remove_symbol(base, ours, item) if base else item
         if base is None:

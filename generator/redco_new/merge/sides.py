@@ -1,6 +1,5 @@
 """The three files of a merge and its result, each as a whole: what it binds, lacks and uses."""
 
-import ast
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from redco_new.merge.names import (
 from redco_new.merge.source import Source, plain_text
 from redco_new.merge.style import find_renames, style_of, with_new_names
 from redco_new.merge.symbols import Symbol, symbols_of
+from redco_new.merge.trees import tree_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Side:
     @cached_property
     def bound(self) -> set[str]:
         """The names that it binds at its top."""
-        return bound_names(ast.parse(self.text).body)
+        return bound_names(tree_of(self.text).body)
 
     @cached_property
     def early(self) -> set[str]:
@@ -167,7 +167,7 @@ def warnings_of(base: Source, ours: Source, theirs: Source) -> list[str]:
 
 def _names_at_top(source: Source) -> set[Hashable]:
     """Return the imports, and the names of the functions and classes."""
-    nodes = ast.parse(plain_text(source.lines)).body
+    nodes = tree_of(plain_text(source.lines)).body
     bindings = (binding for node in nodes for binding in import_bindings(node))
     return {*bindings, *(node.name for node in nodes if isinstance(node, DEFINITIONS))}
 

@@ -6,7 +6,7 @@ import io
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from tokenize import TokenInfo
@@ -84,17 +84,17 @@ def plain_text(lines: list[str]) -> str:
 class Fingerprint(NamedTuple):
     """What a piece of code says: equal for two that differ in layout only.
 
-    trees: the syntax trees of its statements.
+    trees: the syntax trees of its statements, without the layout of docstrings.
     comments: each with the number of words before it, which tells its place.
     numbers: as they are spelled (0x10 is not 16).
     """
 
-    trees: tuple[str, ...]
+    trees: tuple[Hashable, ...]
     comments: tuple[tuple[int, str], ...]
     numbers: tuple[str, ...]
 
 
-def fingerprint_code(nodes: Iterable[ast.AST], tokens: Iterable[TokenInfo]) -> Fingerprint:
+def fingerprint_code(nodes: Iterable[ast.stmt], tokens: Iterable[TokenInfo]) -> Fingerprint:
     """Return the fingerprint of statements, whose tokens are `tokens`."""
     comments, numbers, words = [], [], 0
     for token in tokens:
@@ -103,7 +103,7 @@ def fingerprint_code(nodes: Iterable[ast.AST], tokens: Iterable[TokenInfo]) -> F
             comments.append((words, comment_text(token.string)))
         elif token.type == tokenize.NUMBER:
             numbers.append(token.string.lower())
-    return Fingerprint(tuple(ast.dump(node) for node in nodes), tuple(comments), tuple(numbers))
+    return Fingerprint(tuple(map(_said, nodes)), tuple(comments), tuple(numbers))
 
 
 @lru_cache(maxsize=8)  # a merge asks for those of its four files again and again
@@ -112,14 +112,16 @@ def tokens_of(text: str) -> list[TokenInfo]:
     return list(tokenize.generate_tokens(io.StringIO(text).readline))
 
 
-def parse_code(text: str) -> ast.Module:
-    """Return the syntax tree of `text`, its docstrings without their layout. Raises SyntaxError."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and (literal := docstring_of(node.body[:1])):
+def _said(value: object) -> Hashable:
+    """Return what a node says, or a field of one; of a docstring, without its layout."""
+    if isinstance(value, ast.AST):
+        if isinstance(value, ast.Expr) and (literal := docstring_of([value])):
             lines = str(literal.value).strip().splitlines()
-            literal.value = "\n".join(line.strip() for line in lines)
-    return tree
+            return "\n".join(line.strip() for line in lines)
+        return (type(value), *[_said(getattr(value, name, None)) for name in value._fields])
+    if isinstance(value, list):
+        return tuple([_said(x) for x in value])
+    return repr(value)
 
 
 def docstring_of(nodes: list[ast.stmt]) -> ast.Constant | None:

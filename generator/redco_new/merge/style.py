@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from redco_new.merge.limit import check_time
 from redco_new.merge.names import DEFINITIONS
 from redco_new.merge.source import (
     DOCUMENTED,
@@ -17,6 +18,7 @@ from redco_new.merge.source import (
     without_endings,
 )
 from redco_new.merge.symbols import Symbol, symbols_of
+from redco_new.merge.trees import nodes_of
 
 _WIDTH = 100  # characters of a line in the template's files
 # The line lengths tried for a file that is laid out anew: narrow listings (60), the docstrings and
@@ -27,6 +29,7 @@ _MOST_LINES = 400
 # The share of words that two definitions have in common, for one to be the other renamed. Chosen,
 # not measured: lower takes an unrelated function for it, higher misses one that was edited too.
 _ALIKE = 0.6
+_MOST_WORDS = 3000  # of a definition that may be one renamed: to compare takes the square of that
 
 
 @dataclass(frozen=True)
@@ -128,11 +131,10 @@ def _with_indent(line: str, old: str, new: str) -> str:
 def _rows_in_strings(text: str) -> set[int]:
     """Return the lines that begin inside a string, other than a docstring."""
     rows: set[int] = set()
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
+    for node in nodes_of(text):
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             rows |= set(range(node.lineno, last_line(node)))
-    for node in ast.walk(tree):
+    for node in nodes_of(text):
         if isinstance(node, DOCUMENTED) and docstring_of(node.body[:1]):
             rows -= set(range(node.body[0].lineno, last_line(node.body[0])))
     return rows
@@ -170,17 +172,21 @@ def _definitions(lines: list[str]) -> dict[str, Symbol]:
 
 def _likeness(old: Symbol, new: Symbol, old_name: str, new_name: str) -> float:
     """Return, from 0 to 1, how much of `old`, renamed, is in `new`; 0 for different kinds."""
+    check_time()
     if type(old.nodes[0]) is not type(new.nodes[0]):
         return 0.0
     before = [new_name if word == old_name else word for word in plain_text(old.body).split()]
-    matcher = SequenceMatcher(None, before, plain_text(new.body).split(), autojunk=False)
+    after = plain_text(new.body).split()
+    if max(len(before), len(after)) > _MOST_WORDS:
+        return 0.0
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
     return matcher.ratio() if matcher.quick_ratio() >= _ALIKE else 0.0
 
 
 def _has_one_meaning(name: str, lines: list[str]) -> bool:
     """Return whether `name` means one thing: no argument, local, attribute or keyword has it."""
     meanings = 0
-    for node in ast.walk(ast.parse(plain_text(lines))):
+    for node in nodes_of(plain_text(lines)):
         match node:
             case ast.FunctionDef(name=x) | ast.AsyncFunctionDef(name=x) | ast.ClassDef(name=x):
                 meanings += x == name

@@ -14,11 +14,11 @@ from redco_new.merge.source import (
     docstring_of,
     fingerprint_code,
     last_line,
-    parse_code,
     plain_text,
     tokens_of,
     without_endings,
 )
+from redco_new.merge.trees import tree_of
 
 # The keys of what has no name: the comments at the top of a file, the header of a class,
 # the comments at the end of a scope, a docstring.
@@ -111,7 +111,7 @@ class _Reader:
 
     def __init__(self, lines: list[str]):
         text = plain_text(lines)
-        self.lines, self.tree = lines, parse_code(text)
+        self.lines, self.tree = lines, tree_of(text)
         self.tokens: list[list[tokenize.TokenInfo]] = [[] for _ in range(len(lines) + 2)]
         self.ends = list(range(len(lines) + 2))
         first = None

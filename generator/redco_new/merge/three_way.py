@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from redco_new.merge.by_lines import merge_by_lines
+from redco_new.merge.limit import limit_time, pause_collector
 from redco_new.merge.result import (
     WHOLE,
     Conflict,
@@ -27,8 +28,11 @@ from redco_new.merge.verify import merge_faults
 # wrongly, so once the user has edited one, the template's version lies beside it.
 OWNED = ("collate", "loss", "predict")
 
-# Of a file that is merged by symbol, which takes 1 ms a line.
+# Of a file that is merged by symbol, which takes half a millisecond a line.
 _MOST_LINES = 8000
+_MOST_SECONDS = (
+    30.0  # of one merge: ten times the longest of 1,000 that people made, for slow machines
+)
 
 
 def merge(
@@ -64,7 +68,7 @@ def merge_guarded(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...
     if ours == base:
         return MergeResult(theirs)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), limit_time(_MOST_SECONDS), pause_collector():
             warnings.simplefilter("ignore")  # of the parser, about the user's code
             merged = merge_by_lines(base, ours, theirs, owned)
             return merged or _merge_checked(base, ours, theirs, owned)

@@ -6,7 +6,6 @@ to move or to rename what the other side deleted brings it back, and is a fault.
 
 import ast
 import re
-import symtable
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,9 +14,9 @@ from functools import lru_cache
 from redco_new.merge.verify_pieces import (
     decode_code,
     exported_names,
-    nodes_of,
     predefined_names,
 )
+from redco_new.merge.trees import nodes_of, scopes_of
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -165,13 +164,10 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str
 def _unbound(text: str) -> set[str]:
     """Return the names that a file uses or exports and nothing in it binds."""
     used, bound = exported_names(text), predefined_names()
-    tables = [symtable.symtable(text, "<merge>", "exec")]
-    top = tables[0]
-    while tables:
-        table = tables.pop()
-        tables += table.get_children()
+    tables = scopes_of(text)
+    for table in tables:
         for symbol in table.get_symbols():
-            if table is top or symbol.is_global():
+            if table is tables[0] or symbol.is_global():
                 if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
                     bound.add(symbol.get_name())
                 if symbol.is_referenced():

@@ -3,14 +3,15 @@
 import ast
 import builtins
 import codecs
+import copy
 import io
 import re
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+
+from redco_new.merge.trees import nodes_of
 
 _LAYOUT = set("()[]{},;:'\"\\#")  # what a formatter may add, remove or replace
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -33,7 +34,7 @@ class Pieces:
     text: str
     words: dict[str, Words] = field(default_factory=lambda: defaultdict(Counter))
     rest: dict[str, Words] = field(default_factory=lambda: defaultdict(Counter))
-    trees: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    trees: dict[str, list[Hashable]] = field(default_factory=lambda: defaultdict(list))
     imports: set[tuple[str, str, str]] = field(default_factory=set)
     definitions: Counter[str] = field(default_factory=Counter)
     attributes: Counter[str] = field(default_factory=Counter)
@@ -51,18 +52,13 @@ def read_pieces(data: bytes, names: dict[str, str]) -> Pieces:
     """
     text = with_old_names(decode_code(data), names)
     pieces = Pieces(text)
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, *_DEFINITIONS)):
-            match node.body[:1]:
-                case [ast.Expr(value=ast.Constant(value=str(docstring)) as literal)]:
-                    literal.value = " ".join(docstring.split())
-        elif isinstance(node, ast.Attribute):
+    for node in nodes_of(text):
+        if isinstance(node, ast.Attribute):
             pieces.attributes[node.attr] += 1
         elif isinstance(node, ast.keyword) and node.arg:
             pieces.attributes[node.arg] += 1
     lines = text.split("\n")
-    _add_scope(pieces, "", tree.body, range(len(lines)), lines)
+    _add_scope(pieces, "", nodes_of(text)[0].body, range(len(lines)), lines)
     return pieces
 
 
@@ -134,9 +130,10 @@ def _add_scope(
         left -= set(own)
         if isinstance(node, ast.ClassDef):
             own = _add_class(pieces, name, node, lines)
+            node = copy.copy(node)
             node.body = []
         pieces.words[name] += count_words("\n".join(lines[row] for row in own))
-        pieces.trees[name].append(ast.dump(node))
+        pieces.trees[name].append(_tree_of(node))
     pieces.rest[path] += count_words("\n".join(lines[row] for row in sorted(left)))
 
 
@@ -150,6 +147,18 @@ def _add_class(pieces: Pieces, name: str, node: ast.ClassDef, lines: list[str]) 
     remarks = [lines[row] for row in header if row not in code]
     pieces.rest[f"{name}."] += count_words("\n".join(remarks))
     return code or list(rows)[:1]
+
+
+def _tree_of(value: object) -> Hashable:
+    """Return the syntax of a node as tuples; of a text that is a statement, its words."""
+    match value:
+        case ast.Expr(value=ast.Constant(value=str(docstring))):
+            return " ".join(docstring.split())
+        case ast.AST():
+            return (type(value), *[_tree_of(getattr(value, x, None)) for x in value._fields])
+        case list():
+            return tuple([_tree_of(x) for x in value])
+    return repr(value)
 
 
 def _rows_of(node: ast.stmt) -> range:
@@ -181,13 +190,6 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str
     module = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else ""
     for x in node.names:
         yield module, x.name, x.asname or x.name
-
-
-# Each question about a file is of its whole tree.
-@lru_cache(maxsize=8)
-def nodes_of(text: str) -> list[Any]:
-    """Return all nodes of a file. Raises SyntaxError."""
-    return list(ast.walk(ast.parse(text)))
 
 
 def defined_names(text: str) -> set[str]:

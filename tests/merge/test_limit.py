@@ -1,0 +1,72 @@
+"""A merge is linear in its file, ends in time, and leaves what it shares with its check as the parser made it."""
+
+import ast
+import gc
+import time
+
+import pytest
+
+from redco_new.merge import WHOLE, limit, merge, three_way, trees
+
+FUNCTION = '''def f{0}(x, y={0}):
+    """Return the sum.
+
+    x: of {0}.
+    """
+    total = x + {0}
+    for i in range(y):
+        total += g{0}(i)
+    return total
+
+
+'''
+
+
+def sides(functions: int) -> tuple[bytes, bytes, bytes]:
+    """A file of ten lines a function, of which both sides change the first function in one place."""
+    base = "".join(FUNCTION.format(i) for i in range(functions))
+    ours = base.replace("total = x + 0\n", "total = x - 0\n").replace("range(y)", "range(1, y)", 3)
+    theirs = base.replace("total = x + 0\n", "total = x * 0\n") + "print(f0)\n"
+    return base.encode(), ours.encode(), theirs.encode()
+
+
+def seconds(functions: int) -> float:
+    files = sides(functions)
+    start = time.process_time()
+    assert [x.symbol for x in merge(*files).conflicts] == ["f0"]
+    return time.process_time() - start
+
+
+@pytest.mark.slow
+def test_2000_lines_take_a_second_at_most():
+    """On a machine that takes half a second; 500 lines tell whether it is linear."""
+    small, large = (min(seconds(n) for _ in range(3)) for n in (50, 200))
+    assert large < 2.0
+    assert large < 8 * small
+
+
+def test_what_takes_too_long_is_a_conflict(monkeypatch):
+    monkeypatch.setattr(three_way, "_MOST_SECONDS", -1.0)
+    base, ours, theirs = sides(3)
+    merged = merge(base, ours, theirs)
+    assert merged.content == ours
+    assert [(x.symbol, "too long" in x.reason) for x in merged.conflicts] == [(WHOLE, True)]
+    limit.check_time()  # of no merge
+
+
+def test_trees_stay_as_the_parser_made_them():
+    files = sides(3)
+    merged = merge(*files)
+    for data in (*files, merged.content):
+        text = data.decode()
+        assert ast.dump(trees.tree_of(text)) == ast.dump(ast.parse(text))
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_collector_is_as_before(on):
+    (gc.enable if on else gc.disable)()
+    try:
+        merge(*sides(1))
+        assert gc.isenabled() == on
+    finally:
+        gc.enable()

@@ -2,6 +2,7 @@
 
     python tests/benchmarks/merge/replay.py run --cases 100 /path/to/flask.git /path/to/httpx.git
     python tests/benchmarks/merge/replay.py table > tests/benchmarks/merge/RESULTS.md
+    python tests/benchmarks/merge/replay.py conflicts /path/to/flask.git /path/to/httpx.git
 
 `run` takes bare repositories; a case is a Python file that both parents of a merge changed. It goes
 on where it was stopped: the results lie in .histories (--out), a line of JSON a case.
@@ -18,6 +19,7 @@ from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 
+from conflicts import conflicts
 from histories import Case, Objects, Skipped, cases
 from table import table
 from verdicts import tree_of, verdict, why
@@ -117,7 +119,7 @@ def run(repo: Path, args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["run", "table"])
+    parser.add_argument("what", choices=["run", "table", "conflicts"])
     parser.add_argument("repos", nargs="*", type=Path, help="bare repositories")
     parser.add_argument("--cases", type=int, default=100, help="of each project")
     parser.add_argument("--seed", type=int, default=0, help="of the order of the merges")
@@ -127,8 +129,11 @@ def main() -> None:
     args = parser.parse_intermixed_args()
     if args.what == "table":
         print(table(sorted(args.out.glob(f"*.{args.label}.jsonl"))))
-    for repo in args.repos:
-        run(repo, args)
+    elif args.what == "conflicts":
+        print(conflicts(args.repos, args.out, args.label))
+    else:
+        for repo in args.repos:
+            run(repo, args)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 @contextmanager
 def limit_time(seconds: float) -> Iterator[None]:
-    """Have `check_time` raise once the seconds are over."""
+    """Make `check_time` raise once the seconds are over."""
     token = _deadline.set(time.monotonic() + seconds)
     try:
         yield

@@ -7,8 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 from recipes.pipelines import pipeline
 
+from redco_new.generate.layout import plan_program
+from redco_new.generate.read import read_model
+from redco_new.render.template import open_template
+from redco_new.request import Request
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.pairs import pack_pairs, pair_examples, split_pair
 from redco_runtime.errors import UserError
@@ -114,3 +119,64 @@ def test_the_loss_is_the_formula():
         expected.append(np.log1p(np.exp(-0.1 * (gains[0] - gains[1]))))
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     assert weights.tolist() == [1.0, 1.0]
+
+
+class Adapted(nnx.Module):
+    """Bigrams whose table has an adapter beside it, or none."""
+
+    def __init__(self, table_VV, adapter):
+        self.table_VV = nnx.Param(table_VV)
+        self.adapter = nnx.List([nnx.LoRAParam(x) for x in adapter])
+
+    def hidden(self, ids_RS):
+        return jax.nn.one_hot(ids_RS, 384)
+
+    def logits(self, x_RSD):
+        x_RSV = x_RSD @ self.table_VV[...]
+        return (
+            x_RSV + x_RSD @ self.adapter[0][...] @ self.adapter[1][...] if self.adapter else x_RSV
+        )
+
+
+@pytest.mark.slow
+def test_the_reference_of_an_adapter_is_the_model_without_it():
+    """Equal to two models of equal weights, in the loss and in the gradient of the adapter."""
+    keys = jax.random.split(jax.random.key(2), 3)
+    shapes = (384, 384), (384, 4), (4, 384)
+    table, *pair = (jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True))
+    train, _ = pack_pairs(
+        [([ASK, GOOD], [ASK, BAD])], SimpleNamespace(sequence_length=48, held_out=0.0), encoder()
+    )
+    batch = jax.tree.map(jnp.asarray, dpo.collate([train[0]]))
+    alone = pipeline("dpo", adapted=True)
+    assert alone.starts(SimpleNamespace(model=1), "a") == {"policy": ("a", 1)}
+    settings = SimpleNamespace(model=None, train=SimpleNamespace(beta=0.1))
+
+    def one_model(pair):
+        models = alone.Models(lambda _, rngs: Adapted(table, pair), settings, rngs=nnx.Rngs(0))
+        return alone.loss(models, batch, None)[0][0]
+
+    def two_models(pair):
+        policy, reference = Adapted(table, pair), Adapted(table, [])
+        return dpo.loss(SimpleNamespace(policy=policy, reference=reference, beta=0.1), batch, None)[
+            0
+        ][0]
+
+    ours, theirs = jax.value_and_grad(one_model)(pair), jax.value_and_grad(two_models)(pair)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, theirs)
+    assert abs(ours[0] - np.log(2)) > 1e-3
+
+
+@pytest.mark.slow
+def test_an_adapter_takes_no_second_model():
+    """By the plan: the parameters are those of one model, and its adapter."""
+    counts = []
+    for lora in ({}, {"lora": "rank=2"}):
+        request = Request.from_flags("a", "gpt2", recipe="dpo", shards="1", **lora)
+        with open_template() as template:
+            design = read_model(request, template)
+        plan = plan_program(request, design.program())
+        counts.append({row["path"]: row["bytes"] for row in plan.rows()})
+    two, one = (sum(count.values()) for count in counts)
+    assert not any(path.startswith("reference/") for path in counts[1])
+    assert one < 0.51 * two

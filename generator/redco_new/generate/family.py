@@ -7,7 +7,6 @@ from typing import Any
 
 from flax import nnx
 
-from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
@@ -52,14 +51,12 @@ def read_family(request: Request, template: Template) -> Design:
     model = recall(recorded, *key) or find_model(*key, source=source)
     recipe = choose_recipe(model.family, request.recipe, request.model)
     length = _sequence_length(request, model)
-    if request.lora and (recipe.branches or recipe.head):
-        beside = "a head" if recipe.head else "beside a second model"
-        what = f"the recipe {recipe.name} trains {beside}, and no adapter"
-        raise RedcoError("--lora", what, "leave it out, or choose another --recipe")
+    if request.lora:
+        recipe = recipe.adapted()
     adapter = choose_adapter(model.projections, request.lora, request.model)
     texts = model.print_files(template, request.package, adapter, request.lora)
     facts = (request.package, model.tokenizer, length, model.family.routed)
-    texts |= recipe.print_files(template, *facts)
+    texts |= recipe.print_files(template, *facts, adapted=request.lora is not None)
     data_class, guide = texts.pop("data.py"), texts.pop("data.md", "")
     files = package_files(request, texts)
     return Design(

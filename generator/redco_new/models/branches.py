@@ -28,6 +28,7 @@ class Branch:
     frozen: whether it stays as it starts.
     optimizer: the section of config.py with its optimizer, where each model has its own.
     follows: the branch whose moving average it is.
+    base: whether it is what the first one starts as, and so, under --lora, that one without its adapter.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Branch:
     frozen: bool = False
     optimizer: str = ""
     follows: str = ""
+    base: bool = False
 
 
 def half_the_layers(sizes: Sizes) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from redco_new.errors import RedcoError
 from redco_new.models.branches import Branch
 from redco_new.render.template import Template
 
@@ -76,12 +77,14 @@ class RecipeContext:
     tokenizer: Hugging Face id or folder, or "bytes".
     sequence_length: tokens of an example by default.
     routed: whether the loss has a part of the routers of experts.
+    adapted: whether what is trained is an adapter.
     """
 
     package: str
     tokenizer: str
     sequence_length: int
     routed: bool
+    adapted: bool
 
 
 @dataclass(frozen=True)
@@ -148,12 +151,30 @@ class Recipe:
         model = ("--model", self.model) if isinstance(self.model, str) else ()
         return (f"my-{self.name}", "--recipe", self.name, *model)
 
+    def adapted(self) -> Recipe:
+        """Return it as it trains an adapter: beside no second model that is the first one without it.
+
+        Raises RedcoError where it trains none.
+        """
+        branches = tuple(branch for branch in self.branches if not branch.base)
+        if len(branches) > 1 or self.head:
+            beside = "a head" if self.head else "beside a second model"
+            what = f"the recipe {self.name} trains {beside}, and no adapter"
+            raise RedcoError("--lora", what, "leave it out, or choose another --recipe")
+        return replace(self, branches=branches)
+
     def print_files(
-        self, template: Template, package: str, tokenizer: str, sequence_length: int, routed: bool
+        self,
+        template: Template,
+        package: str,
+        tokenizer: str,
+        sequence_length: int,
+        routed: bool,
+        adapted: bool = False,
     ) -> dict[str, str]:
         """Return the texts of "pipeline.py" and other files of the package, by their names.
 
         "data.py" is the section `data` of config.py, "data.md" one of the README, where it has one. Raises RedcoError.
         """
-        context = RecipeContext(package, tokenizer, sequence_length, routed)
+        context = RecipeContext(package, tokenizer, sequence_length, routed, adapted)
         return template.print_folder(f"recipes/{self.name}", context)

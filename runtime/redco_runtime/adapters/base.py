@@ -14,5 +14,7 @@ def without_adapter(model: Model) -> Model:
 
     It has no parameters of its own, and those that are trained get no gradient through it.
     """
-    graph, adapter, rest = nnx.split(model, nnx.LoRAParam, ...)
-    return nnx.merge(graph, jax.tree.map(jnp.zeros_like, adapter), rest)
+    graph, *parts = nnx.split(model, nnx.LoRAParam, ...)
+    adapter, rest = parts
+    off: Model = nnx.merge(graph, jax.tree.map(jnp.zeros_like, adapter), rest)
+    return off

@@ -1,10 +1,12 @@
 """Four virtual CPU devices, and JAX at its strictest. Slow machine code, which is soon compiled.
 
 A program is compiled once a run of the tests, whichever of its processes asks for it first: they
-share a cache, which goes with the run.
+share a cache, which goes with the run. Cyclic garbage is searched for seldom, and once at the end,
+where pytest would search five times and Python once more: a seventh of the CPU time.
 """
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -18,9 +20,16 @@ if (
     # Seconds: below, reading the file takes as long as compiling.
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 
+gc.set_threshold(100_000, 20, 100)
+
 import jax  # noqa: E402
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_disable_most_optimizations", True)
+
+
+def pytest_unconfigure():
+    gc.collect()
+    gc.freeze()

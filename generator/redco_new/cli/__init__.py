@@ -14,7 +14,7 @@ from redco_new.errors import RedcoError
 
 INTERRUPTED = 130  # as shells count SIGINT
 # Containers between two searches for cyclic garbage: imports make a million that stay, and searching
-# them, as often as Python does by itself, is a tenth of the CPU time of redco-new.
+# them as often as Python does by itself, and once more at the end, is a quarter of the CPU time of redco-new.
 COLLECTED = 1_000_000
 
 redco_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -78,4 +78,6 @@ def _main(app: typer.Typer, program: str) -> NoReturn:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     # So that a killed process takes its staging folder with it, as an interrupted one does.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    sys.exit(run(app, program, sys.argv[1:]))
+    code = run(app, program, sys.argv[1:])
+    gc.freeze()  # the last search has nothing to look at
+    sys.exit(code)

@@ -44,6 +44,18 @@ CLEAR = {
         "x = 1\n\n\ndef mine():\n    y = 1\n    return y\n\n\ndef new():\n    y = 2\n    return y\n",
     ),
     "neighbours": ("a = 1\nb = 1\n", "a = 2\nb = 1\n", "a = 1\nb = 2\n", "a = 2\nb = 2\n"),
+    "callee-of-both-and-keywords": (
+        "y = a.f(x, 1)\n",
+        "y = b.f(x, 1, a=1)\n",
+        "y = b.f(z, 1)\n",
+        "y = b.f(z, 1, a=1)\n",
+    ),
+    "exclusive-cases": (
+        "def f(k):\n    raise k\n",
+        "def f(k):\n    if k.x == 'a':\n        return 1\n    raise k\n",
+        "def f(k):\n    if k.x == 'b':\n        k()\n        return 2\n    raise k\n",
+        "def f(k):\n    if k.x == 'a':\n        return 1\n    if k.x == 'b':\n        k()\n        return 2\n    raise k\n",
+    ),
     "layout": (
         "x = f(a, b)\ny = 1\n",
         "x = f(\n    a,\n    b,\n)\ny = 1\n",
@@ -68,6 +80,21 @@ UNCLEAR = {
         "def f(r):\n    assert r.old\n    return r.old()\n",
         "def f(r):\n    return r.new()\n",
     ),
+    "one-case": (
+        "def f(k):\n    raise k\n",
+        "def f(k):\n    if k == 'a':\n        return 1\n    raise k\n",
+        "def f(k):\n    if k == 'a':\n        return 2\n    raise k\n",
+    ),
+    "cases-that-go-on": (
+        "def f(k):\n    raise k\n",
+        "def f(k):\n    if k == 'a':\n        k = 'b'\n    raise k\n",
+        "def f(k):\n    if k == 'b':\n        k = 'a'\n    raise k\n",
+    ),
+    "cases-of-two-names": (
+        "def f(k, j):\n    raise k\n",
+        "def f(k, j):\n    if k == 'a':\n        return 1\n    raise k\n",
+        "def f(k, j):\n    if j == 'b':\n        return 2\n    raise k\n",
+    ),
     "new-statements": (
         "def f():\n    a()\n",
         "def f():\n    a()\n    b()\n",
@@ -89,3 +116,12 @@ def test_unclear(name):
     merged = merge(base, ours, theirs)
     assert merged.content == ours
     assert merged.conflicts
+
+
+def test_a_name_from_another_module_is_no_lost_import():
+    base = b"from a import x\n\n\ndef f():\n    return x\n\n\ndef g():\n    return 1\n"
+    ours = base.replace(b"return 1", b"return 2")
+    theirs = base.replace(b"return 1", b"return 3").replace(b"from a", b"from b")
+    merged = merge(base, ours, theirs)
+    assert merged.content == ours.replace(b"from a", b"from b")
+    assert [conflict.symbol for conflict in merged.conflicts] == ["g"]

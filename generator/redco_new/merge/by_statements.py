@@ -120,11 +120,30 @@ def _merge_one(base: Statement, ours: Statement, theirs: Statement) -> Statement
 
 
 def _both_new(ours: list[Statement], theirs: list[Statement]) -> list[Statement] | None:
-    """Return the definitions that both put in one place, ours first; None for anything else."""
+    """Return definitions, or cases that exclude each other, that both put in one place, ours first; else None."""
     names = _defined(ours), _defined(theirs)
+    cases = _case(ours), _case(theirs)
+    if not all(names) and (cases[0][:1] == cases[1][:1] != ()):
+        names = {cases[0][1]}, {cases[1][1]}
     if not all(names) or ours[0].indent != theirs[0].indent or names[0] & names[1]:
         return None
     return [*ours, *theirs]
+
+
+def _case(statements: Sequence[Statement]) -> tuple[str, ...]:
+    """Return the name and the literal of an `if name == literal:` whose block leaves; else nothing."""
+    code = [x for x in statements if x.words]
+    if len(code) < 2:
+        return ()
+    first, *block = code
+    name, signs = first.says[1:-4], (*first.says[:1], *first.says[-4:-2], *first.says[-1:])
+    if signs != ("if", "=", "=", ":") or not all(x.isidentifier() or x == "." for x in name):
+        return ()
+    depth = block[0].indent
+    inside = all(x.indent.startswith(depth) and depth > first.indent for x in block)
+    leaves = block[-1].indent == depth and block[-1].says[0] in ("return", "raise")
+    literal = first.says[-2]
+    return ("".join(name), literal) if inside and leaves and literal[0] in "'\"0123456789" else ()
 
 
 def _defined(statements: Sequence[Statement]) -> set[str]:

@@ -131,20 +131,21 @@ def _key(parts: Sequence[_Part]) -> tuple[str, ...]:
 def _merge_parts(
     base: Sequence[_Part], ours: Sequence[_Part], theirs: Sequence[_Part]
 ) -> Sequence[_Part]:
-    """Merge parts: what is outside of brackets is the same, or one side has changed all of it."""
+    """Merge parts: what is outside of brackets is the same on both sides, or one side has changed all of it."""
     b, o, t = _key(base), _key(ours), _key(theirs)
     if t in (b, o):
         return ours
     if o == b:
         return theirs
     frames = [_frame(side) for side in (base, ours, theirs)]
-    if not frames[0] == frames[1] == frames[2]:
+    brackets = [[x for x in frame if len(x) > 1] for frame in frames]
+    if frames[1] != frames[2] or brackets[0] != brackets[1]:
         raise Unclear
+    groups = iter([part for part in base if isinstance(part, _Group)])
     merged: list[_Part] = []
-    for parts in zip(base, ours, theirs, strict=True):
-        x, y, z = parts
-        if isinstance(x, _Group) and isinstance(y, _Group) and isinstance(z, _Group):
-            merged.append(_merge_groups(x, y, z))
+    for y, z in zip(ours, theirs, strict=True):
+        if isinstance(y, _Group) and isinstance(z, _Group):
+            merged.append(_merge_groups(next(groups), y, z))
         else:
             merged.append(y)
     return merged

@@ -172,8 +172,9 @@ class _Check:
         b, o, t, r = (x.imports for x in (self.b, self.o, self.t, self.r))
         star = any(name == "*" for _, name, _ in r)
         used = set() if star else used_names(self.r.text)
+        moved = {alias for _, _, alias in r & (t - b)}  # the template takes the name from elsewhere
         for binding in sorted(o - r):
-            if binding not in b - t or binding[2].partition(".")[0] in used:
+            if binding not in b - t or binding[2].partition(".")[0] in used - moved:
                 yield f"the user's import is lost: {binding}"
         for binding in sorted(r - o - t):
             yield f"nobody imports: {binding}"

@@ -8,7 +8,7 @@ from pathlib import Path
 HEAD = """\
 What our merge, and `git merge-file`, make of files that both parents of a merge changed; match: the syntax tree that people
 committed. verdicts.py has the rules, by which the last column of the second table says what differs. "git right, ours not" has the
-files that git merges to what people committed, and we do not. Times are of a machine that was busy with other work.
+files that git merges to what people committed, and we do not. Times are of one processor, on a machine that was busy with other work.
 
 | project | files | ours: match | conflict | differ | git: match | conflict | differ | git right, ours not | \
 git's conflicts: right | differ | wrong | ms: median | worst |

@@ -15,7 +15,6 @@ from redco_new.merge.result import WHOLE, MergeResult, keep_whole
 from redco_new.merge.shell import merge_patterns, merge_script
 from redco_new.merge.toml import merge_tables, toml_values, unite_lists
 from redco_new.merge.verify_text import markdown_faults, shell_faults, text_faults
-from redco_new.merge.yaml_blocks import merge_entries, yaml_values
 
 Texts = tuple[str, str, str]  # base, ours, theirs
 MergeLines = Callable[[list[str], list[str], list[str]], list[str] | None]
@@ -52,9 +51,21 @@ def _counted(faults: Callable[[str, str, str, str], Iterator[str]]) -> Callable[
     return line_faults
 
 
+def _merge_yaml(base: str, ours: str, theirs: str) -> str | None:
+    from redco_new.merge.yaml_blocks import merge_entries  # slow to import, and few files need it
+
+    return _by_lines(merge_entries)(base, ours, theirs)
+
+
+def _yaml_faults(texts: Texts, result: str) -> Iterator[str]:
+    from redco_new.merge.yaml_blocks import yaml_values
+
+    yield from key_faults(yaml_values, merge_in_order, texts, result)
+
+
 _MARKDOWN = _Kind(_by_lines(merge_sections), _counted(markdown_faults))
 _TOML = _Kind(merge_tables, partial(key_faults, toml_values, unite_lists))
-_YAML = _Kind(_by_lines(merge_entries), partial(key_faults, yaml_values, merge_in_order))
+_YAML = _Kind(_merge_yaml, _yaml_faults)
 _SHELL = _Kind(_by_lines(merge_script), _counted(shell_faults))
 _PATTERNS = _Kind(_by_lines(merge_patterns), _counted(lambda *texts: iter(())))
 _KINDS = {

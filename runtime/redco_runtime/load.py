@@ -14,7 +14,7 @@ from tqdm import tqdm
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.errors import MOST_LINES, UserError, first, listed
-from redco_runtime.state import TrainState
+from redco_runtime.state import TrainState, flatten
 from redco_runtime.stored import Stored, check_config, find, open_tensors
 from redco_runtime.weights import Shape, Tensor, stored_there, wholes
 
@@ -80,6 +80,10 @@ def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, li
     model = steps.state.model
     arrays, unused = Checkpoints(directory, shapes=steps.shapes).restore_common(model)
     absent = [path for path in model.arrays if path not in arrays]
+    if lost := [path for path in flatten(model.frozen) if path not in arrays]:
+        title = f"--init: {directory} does not have what is frozen in this model:"
+        todo = "Export that run (--merge, where it trained an adapter), and give the folder of it."
+        raise UserError(listed(title, lost, todo))
     state = steps.start(model.with_arrays({**arrays, **initial(steps, absent, config.train.seed)}))
     return state, [path for path in absent if path in steps.shapes], unused
 

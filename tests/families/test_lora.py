@@ -7,8 +7,9 @@ import pytest
 from families.parity import TOLERANCE, emitted
 from families.reference import reference
 from flax import nnx
+from redco_runtime.adapters.blocks import OF_CODES
 from redco_runtime.adapters.lora import Lora as Exported
-from redco_runtime.state import flatten
+from redco_runtime.state import flatten, rebuild
 
 from redco_new.errors import RedcoError
 from redco_new.models.adapter import choose_adapter
@@ -48,12 +49,25 @@ class Tuned:
         adapter = jax.tree.map(
             lambda x: jnp.asarray(draw.normal(0, 0.2, x.shape), "float32"), shapes
         )
-        base = jax.tree.map(jnp.asarray, self.pair.params)
-        assert jax.tree.structure(base) == jax.tree.structure(nnx.to_pure_dict(rest))
-        self.parameters = flatten(base) | flatten(adapter)
+        self.base = flatten(jax.tree.map(jnp.asarray, self.pair.params))
+        self.base |= self.in_blocks(flatten(nnx.to_pure_dict(rest)))
+        self.parameters = self.base | flatten(adapter)
+        base = rebuild(nnx.to_pure_dict(rest), self.base)
         self.inputs, self.theirs = INPUTS.get(name, ((IDS,), {"input_ids": IDS}))
         self.logits = np.asarray(nnx.merge(graph, adapter, base)(*self.inputs))
         self.exported = Exported(self.config.lora_rank, self.config.lora_alpha)
+
+    def in_blocks(self, shapes):
+        """Codes and scales of the matrices that model.py stores so, by path."""
+        stored = {}
+        for path in shapes:
+            layer = path.removesuffix("/codes")
+            if layer != path:
+                form, kernel = OF_CODES[shapes[path].dtype.name], self.base.pop(layer + "/kernel")
+                codes, scales = form.quantize(kernel, self.config.lora_block)
+                stored |= {layer + "/codes": codes, layer + "/scales": scales}
+        assert stored.keys() | self.base.keys() == shapes.keys()
+        return stored
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -87,6 +101,17 @@ def test_an_adapter_adds_what_its_merge_does(name):
     whole = np.asarray(tuned.pair.merge(params)(*tuned.inputs))
     np.testing.assert_allclose(tuned.logits, whole, rtol=1e-4, atol=1e-4 * np.abs(whole).max())
     assert np.abs(whole - np.asarray(tuned.pair.ours(*tuned.inputs))).max() > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, base", [("llama", "nf4"), ("t5", "int8"), ("bert", "nf4")])
+def test_a_base_in_few_bits_is_the_model_of_its_matrices(name, base):
+    tuned = Tuned(name, Lora(rank=2, alpha=3.0, base=base))
+    merged = tuned.exported.merge(tuned.parameters)
+    shapes = jax.eval_shape(tuned.exported.merge, tuned.parameters)
+    assert {path: x.shape for path, x in shapes.items()} == {p: x.shape for p, x in merged.items()}
+    whole = np.asarray(tuned.pair.merge(rebuild(tuned.pair.params, merged))(*tuned.inputs))
+    np.testing.assert_allclose(tuned.logits, whole, rtol=1e-4, atol=1e-4 * np.abs(whole).max())
 
 
 @pytest.mark.slow
@@ -150,6 +175,7 @@ def test_targets_by_any_name():
     "text, value",
     [
         ("rank=8", Lora(8)),
+        ("rank=8,base=nf4", Lora(8, base="nf4")),
         ("alpha=4,targets=q,v", Lora(16, 4.0, ("q", "v"))),
         ("targets=q,v,rank=2", Lora(2, 32.0, ("q", "v"))),
         ("off", None),
@@ -174,6 +200,7 @@ def test_what_is_asked_for(text, value):
         ("", "is not understood"),
         ("width=2", "unknown key 'width'"),
         ("targets=", "are no names of layers"),
+        ("base=int4", "--lora: base: 'int4' is none; choose int8 or nf4"),
         (4, "4 is no table"),
         ({"targets": "q"}, "are no names of layers"),
         ({"rank": True}, "True is no rank"),

@@ -26,7 +26,7 @@ from redco_new.models.recorded import recall, record
 from redco_new.render.execute import load_text
 from redco_new.render.python import print_call
 from redco_new.render.template import Template
-from redco_new.request import Request
+from redco_new.request import Lora, Request
 from redco_new.sharding import MODEL
 
 ADAPTERS = "adapters"  # the folder of the runtime that writes them
@@ -41,6 +41,7 @@ HEAD: dict[str, Any] = {
     "weights": "pipeline.head_weights(run.config, weights)",
     "inner_matrices": "path[-1].key == 'kernel' and 'score' not in [x.key for x in path]",
 }
+TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger matrices' do
 
 
 def read_family(request: Request, template: Template) -> Design:
@@ -53,6 +54,9 @@ def read_family(request: Request, template: Template) -> Design:
     length = _sequence_length(request, model)
     if request.lora:
         recipe = recipe.adapted()
+    if request.lora and request.lora.base and model.family.routed:
+        what = f"{request.model} has experts, whose matrices are stored in {request.dtype}"
+        raise RedcoError("--lora: base", what, "leave base out")
     adapter = choose_adapter(model.projections, request.lora, request.model)
     texts = model.print_files(template, request.package, adapter, request.lora)
     facts = (request.package, model.tokenizer, length, model.family.routed)
@@ -62,7 +66,7 @@ def read_family(request: Request, template: Template) -> Design:
     return Design(
         request,
         _model_context(request, model, recipe),
-        _recipe_context(recipe, model, data_class, guide),
+        _recipe_context(recipe, model, data_class, guide, request.lora),
         files,
         lambda: _program(request, model, recipe, files, length),
         record(model, *key),
@@ -109,13 +113,15 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
     )
 
 
-def _recipe_context(recipe: Recipe, model: Model, data_class: str, guide: str) -> ProjectRecipe:
+def _recipe_context(
+    recipe: Recipe, model: Model, data_class: str, guide: str, lora: Lora | None
+) -> ProjectRecipe:
     return ProjectRecipe(
         name=recipe.name,
         words=recipe.words,
         data_class=data_class,
         data_guide=guide and f"{guide}\n",
-        tiny=_tiny_preset(recipe, model),
+        tiny=_tiny_preset(recipe, model, TINY_BLOCKS if lora and lora.base else {}),
         train_lines=recipe.train,
         continues=recipe.name in ("lm", "distillation"),
         scored=recipe.scored,
@@ -127,11 +133,11 @@ def _recipe_context(recipe: Recipe, model: Model, data_class: str, guide: str) -
     )
 
 
-def _tiny_preset(recipe: Recipe, model: Model) -> dict[str, str]:
+def _tiny_preset(recipe: Recipe, model: Model, stored: Mapping[str, Any]) -> dict[str, str]:
     """Return section of config.py -> its value in the preset `tiny`, as Python."""
     assert model.tiny.quirks == model.full.quirks, "a tiny model must be of the same kind"
     sizes = {k: v for k, v in model.tiny.sizes.items() if v != model.full.sizes[k]}
-    settings = sizes | {"dtype": "float32", "remat": "everything_saveable"}
+    settings = sizes | {"dtype": "float32", "remat": "everything_saveable", **stored}
     changes = section_changes(recipe.branches, model.tiny.sizes)
     calls = {k: print_call(model.family.config_class, settings | v) for k, v in changes.items()}
     return calls | {k: print_call(k.capitalize(), fields) for k, fields in recipe.tiny.items()}

@@ -45,4 +45,4 @@ def choose_adapter(projections: Mapping[str, str], lora: Lora | None, model: str
             what = f"{model} has no linear layer {target!r}"
             raise RedcoError("--lora: targets", what, f"choose some of {', '.join(names)}")
         layers |= named
-    return Adapter("lora", frozenset(layers))
+    return Adapter(lora.base or "lora", frozenset(layers))

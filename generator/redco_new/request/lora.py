@@ -9,7 +9,8 @@ from typing import Any
 from redco_new.errors import RedcoError
 
 OFF = "off"  # what --lora takes to leave it out again
-KEYS = ("rank", "alpha", "targets")
+KEYS = ("rank", "alpha", "targets", "base")
+BASES = ("int8", "nf4")  # what the model can be stored in
 EXAMPLE = "rank=16,alpha=32,targets=q,v"
 
 
@@ -20,6 +21,7 @@ class Lora:
     rank: features between its two products.
     alpha: what it adds is times alpha / rank.
     targets: the linear layers that have one, by the names of the model or of its checkpoints; () for all.
+    base: of BASES, how the linear layers of the model are stored; "" for the dtype of the computation.
     """
 
     rank: int = (
@@ -27,10 +29,12 @@ class Lora:
     )
     alpha: float = 32.0
     targets: tuple[str, ...] = ()
+    base: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain data, for redco.toml."""
-        return {"rank": self.rank, "alpha": self.alpha, "targets": list(self.targets)}
+        base = {"base": self.base} if self.base else {}
+        return {"rank": self.rank, "alpha": self.alpha, "targets": list(self.targets), **base}
 
 
 def check_lora(where: str, value: Any) -> Lora | None:
@@ -52,7 +56,10 @@ def check_lora(where: str, value: Any) -> Lora | None:
     if not isinstance(targets, list | tuple) or not all(t and isinstance(t, str) for t in targets):
         what, todo = f"{targets!r} are no names of layers", "give some, such as q,v"
         raise RedcoError(f"{where}: targets", what, todo)
-    return Lora(rank, float(alpha), tuple(dict.fromkeys(targets)))
+    base = value.get("base", "")
+    if base not in ("", *BASES):
+        raise RedcoError(f"{where}: base", f"{base!r} is none", f"choose {' or '.join(BASES)}")
+    return Lora(rank, float(alpha), tuple(dict.fromkeys(targets)), base)
 
 
 def _parse(where: str, text: str) -> dict[str, Any]:

@@ -11,10 +11,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from redco_runtime.adapters.blocks import OF_CODES
 from redco_runtime.export import Tensors, new_folder, write
 from redco_runtime.weights import Tensor
 
-A, B, KERNEL = "/lora_a", "/lora_b", "/kernel"  # ends of the paths of parameters
+# Ends of the paths of parameters.
+A, B, KERNEL, CODES, SCALES = "/lora_a", "/lora_b", "/kernel", "/codes", "/scales"
 PREFIX = "base_model.model."  # of what PEFT calls a tensor, before the name in the model
 FILES = "adapter_model.safetensors", "adapter_config.json"
 
@@ -32,11 +34,14 @@ class Lora:
     alpha: float
 
     def merge(self, parameters: Arrays) -> dict[str, jax.Array]:
-        """Return the parameters of the model alone, with what the adapter adds; dtypes stay."""
-        merged = {path: leaf for path, leaf in parameters.items() if not path.endswith((A, B))}
+        """Return the parameters of the model alone, with what the adapter adds; dtypes stay.
+
+        A kernel that is stored in blocks is a matrix in the dtype of their scales.
+        """
+        merged = whole_kernels(parameters)
         for layer in _adapted(parameters):
-            kernel, a, b = (parameters[layer + end] for end in (KERNEL, A, B))
-            merged[layer + KERNEL] = jax.jit(self._add, out_shardings=kernel.sharding)(kernel, a, b)
+            a, b = (parameters[layer + end] for end in (A, B))
+            merged[layer + KERNEL] = jax.jit(self._add)(merged[layer + KERNEL], a, b)
         return merged
 
     def _add(self, kernel: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
@@ -66,6 +71,7 @@ class Lora:
         """
         for part, other in (modules or {}).items():
             table = {k: replace(t, name=t.name.replace(part, other)) for k, t in table.items()}
+        shapes = {**shapes, **jax.eval_shape(self.merge, dict(shapes))}
         counts: dict[str, int] = {}
         rows: dict[str, tuple[Tensor, jax.Array]] = {}
         for name, layers in _stored_layers(table).items():
@@ -134,6 +140,23 @@ class Lora:
             "bias": "none",
             "inference_mode": True,
         }
+
+
+def whole_kernels(parameters: Arrays) -> dict[str, jax.Array]:
+    """Return the parameters of the model alone, those that are stored in blocks as matrices."""
+    ends = (A, B, CODES, SCALES)
+    whole = {path: leaf for path, leaf in parameters.items() if not path.endswith(ends)}
+    for path in parameters:
+        layer = path.removesuffix(CODES)
+        if layer != path:
+            codes, scales = parameters[path], parameters[layer + SCALES]
+            whole[layer + KERNEL] = _restore(codes, scales)
+    return whole
+
+
+@jax.jit
+def _restore(codes: jax.Array, scales: jax.Array) -> jax.Array:
+    return OF_CODES[codes.dtype.name].restore(codes, scales, scales.dtype)
 
 
 def _adapted(paths: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,89 @@
+"""The frozen model of a new run: read from a checkpoint, and stored in blocks where model.py has it so."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from redco_runtime.adapters.blocks import OF_CODES, Blocks
+from redco_runtime.adapters.lora import CODES, KERNEL, SCALES, whole_kernels
+from redco_runtime.contracts import Config, Steps, Weights
+from redco_runtime.load import match, start_from
+from redco_runtime.state import TrainState
+from redco_runtime.stored import Stored, check_config, find, open_tensors
+from redco_runtime.weights import Tensor, stored_there, wholes
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """What a checkpoint calls the frozen parameters: `OwnWeights` of redco_runtime.contracts."""
+
+    weights: Weights
+
+    def load(self, source: str, steps: Steps, config: Config) -> tuple[TrainState, list[str]]:
+        """Return what redco_runtime.load's `load` does. Raises UserError."""
+        folder = find(source)
+        stored = Stored(folder, open_tensors(folder))
+        check_config(folder, self.weights.hf_config(config.model))
+        table = stored_there(self.weights.tensors(config.model), stored.shapes)
+        whole = {
+            p: leaf.shape for p, leaf in jax.eval_shape(whole_kernels, dict(steps.shapes)).items()
+        }
+        prefix, ignored = self.weights.PREFIX, self.weights.IGNORED
+        names = match(stored, table, whole, prefix, ignored)
+        in_blocks = InBlocks(stored, names, table, steps.shapes)
+        return start_from(in_blocks, in_blocks.table, steps, config, "", ())
+
+
+class InBlocks(Stored):
+    """A checkpoint, as if the matrices that model.py stores in blocks were stored so there.
+
+    names: of tensors here -> there.
+    table: path of a parameter of the model -> where it is; `self.table` is that of what is stored.
+    shapes: of the parameters as they are stored, by path.
+    """
+
+    def __init__(
+        self,
+        stored: Stored,
+        names: Mapping[str, str],
+        table: Mapping[str, Tensor],
+        shapes: Mapping[str, jax.ShapeDtypeStruct],
+    ) -> None:
+        self.path, self._stored, self._names, self._kernels = stored.path, stored, names, table
+        self._like = shapes
+        self.table: dict[str, Tensor] = {}
+        for path, tensor in table.items():
+            layer = path.removesuffix(KERNEL)
+            if path in shapes:
+                self.table[path] = tensor
+            else:
+                stack = "".join(" {}" * tensor.depth)
+                self.table |= {end: Tensor(end + stack) for end in (layer + CODES, layer + SCALES)}
+        sizes = {path: shapes[path].shape for path in self.table}
+        self.shapes = {name: whole.shape for name, whole in wholes(self.table, sizes).items()}
+
+    def read(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
+        """Return a slice of a tensor, of codes or scales where it is stored so. Raises UserError."""
+        if name in self._names:
+            return self._stored.read(self._names[name], index)
+        path, *stack = name.split(" ")
+        layer = path.removesuffix(CODES).removesuffix(SCALES)
+        codes, kernel = self._like[layer + CODES], self._kernels[layer + KERNEL]
+        form = OF_CODES[codes.dtype.name]
+        block = codes.shape[-2] * form.packed
+        rows = range(index[0].start * block, index[0].stop * block)
+        there = kernel.index([rows, range(index[2].start, index[2].stop)])
+        piece = self._stored.read(self._names[kernel.name.format(*stack)], there)
+        matrix = piece.transpose(kernel.order or (0, 1))
+        dtype = self._like[layer + SCALES].dtype
+        parts = _quantize(form, block, jnp.asarray(matrix, dtype))
+        return np.asarray(parts[path.endswith(SCALES)])[:, index[1]]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _quantize(form: Blocks, block: int, matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return form.quantize(matrix, block)

@@ -1,0 +1,21 @@
+"""Projects that train an adapter: their own tests, which hold devices against one, and resume."""
+
+import re
+import sys
+
+import pytest
+from generated import run
+
+from redco_new.project.create import create_project
+from redco_new.request import Request
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "model, lora", [("llama", "rank=4"), ("llama", "rank=4,base=nf4"), ("t5", "rank=4,base=int8")]
+)
+def test_the_tests_of_a_project_pass(model, lora, tmp_path):
+    request = Request.from_flags("my-project", model, mesh="fsdp=2,model=2", lora=lora)
+    folder = create_project(request, tmp_path)
+    code, out, err = run(f"{sys.executable} -m pytest -q -k 'not boot'", folder)
+    assert code == 0 and re.search(r"^[3-9] passed", out, re.MULTILINE), out + err

@@ -12,9 +12,12 @@ from redco_runtime.adapters.lora import Lora as Exported
 from redco_runtime.state import flatten, rebuild
 
 from redco_new.errors import RedcoError
+from redco_new.generate.read import read_model
 from redco_new.models.adapter import choose_adapter
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model
+from redco_new.render.template import open_template
+from redco_new.request import Request
 from redco_new.request.lora import Lora, check_lora
 
 IDS = np.arange(3, 15, dtype=np.int32).reshape(2, 6)
@@ -210,3 +213,9 @@ def test_what_is_no_adapter(text, what):
     with pytest.raises(RedcoError) as error:
         check_lora("--lora", text)
     assert what in str(error.value)
+
+
+def test_experts_in_few_bits_are_refused():
+    request = Request.from_flags("my-project", "mixtral", lora="base=nf4")
+    with open_template() as template, pytest.raises(RedcoError, match="mixtral has experts"):
+        read_model(request, template)

@@ -7,6 +7,7 @@ from typing import Any
 
 from flax import nnx
 
+from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows

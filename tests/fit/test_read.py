@@ -103,11 +103,12 @@ def test_a_mesh_must_make_up_the_devices():
 
 def test_a_batch_is_one_example_for_all_rows_and_must_divide():
     place = jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)), jax.sharding.PartitionSpec("x"))
+    steps = SimpleNamespace(batch=place)
     pipeline = SimpleNamespace(
         examples=lambda config: ([{"x": np.zeros(3)}], []),
         collate=lambda some: {"x": np.stack([one["x"] for one in some])},
     )
-    assert abstract_batch(pipeline, Config(), place)["x"].shape == (64, 3)
+    assert abstract_batch(pipeline, Config(), steps)["x"].shape == (64, 3)
     odd = Config(train=Train(batch_size=9, micro_batches=2))
     with pytest.raises(RedcoError, match="9 examples do not divide"):
-        abstract_batch(pipeline, odd, place)
+        abstract_batch(pipeline, odd, steps)

@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.actors import environments
 from redco_runtime.actors.history import History
 from redco_runtime.actors.playing import Playing, play
+from redco_runtime.actors.rollouts import imagine
 from redco_runtime.actors.rounds import Rounds
 from redco_runtime.errors import UserError
 from redco_runtime.mesh import make_mesh
@@ -189,3 +190,29 @@ def test_an_environment_that_is_not_there_is_named():
         UserError, match="--environment: Nowhere-v0 cannot be made: .*doesn't exist"
     ):
         environments.open_environment("Nowhere-v0")
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "choices"),
+    [("CartPole-v1", (6, 2), True), ("CartPole-v1", (4, 2), False), ("Pendulum-v1", (3, 1), True)],
+)
+def test_an_environment_must_fit_the_model(name, sizes, choices):
+    pytest.importorskip("gymnasium")
+    with pytest.raises(
+        UserError, match=f"--environment: {name} has observations .* give other --inputs"
+    ):
+        environments.check_environment(name, *sizes, choices)
+
+
+def test_environments_that_fit():
+    pytest.importorskip("gymnasium")
+    environments.check_environment("CartPole-v1", 4, 2, choices=True)
+    environments.check_environment("Pendulum-v1", 3, 1, choices=False)
+
+
+def test_what_a_rollout_would_give_is_imagined():
+    def shapes_of(batch):
+        return jax.ShapeDtypeStruct(batch["x"].shape, "float32")
+
+    rows = imagine(Pipeline(), None, range(ROWS), shapes_of)
+    assert rows == [0.0] * ROWS and rows[0].shape == ()

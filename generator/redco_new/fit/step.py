@@ -67,7 +67,7 @@ def compile_train_step(
         mesh = lay_mesh(modules["sharding"].AXES, devices, job.mesh, hardware)
         with jax.set_mesh(mesh):
             built = modules["steps"].build(config)
-            batch = abstract_batch(modules["pipeline"], config, built.batch)
+            batch = abstract_batch(modules["pipeline"], config, built)
             flops = importlib.import_module("redco_runtime.flops").training_flops(built, batch)
             step = Step(built, config, mesh, batch, flops)
             lowered = built.train.trace(built.state, batch).lower()
@@ -160,22 +160,41 @@ def _axis_sizes(sides: list[int]) -> str:
     return ", ".join(map(str, sorted({*map(math.prod, some)})))
 
 
-def abstract_batch(pipeline: Any, config: Any, sharding: Any) -> dict[str, jax.ShapeDtypeStruct]:
+def abstract_batch(pipeline: Any, config: Any, steps: Any) -> dict[str, jax.ShapeDtypeStruct]:
     """Return the shapes of a batch: those of one example of the project's own, collated, batch_size times.
 
     Raises RedcoError where the devices do not divide it.
     """
-    rows, parts = config.train.batch_size, config.train.micro_batches
+    rows, parts, sharding = config.train.batch_size, config.train.micro_batches, steps.batch
     count = sharding.num_devices // sharding.shard_shape((sharding.num_devices,))[0]
     if rows % (count * parts):
         split = f", in {parts} micro-batches" if parts > 1 else ""
         what = f"{rows} examples do not divide over {count} groups of devices{split}"
         raise RedcoError("--batch", what, f"give a multiple of {count * parts}")
-    arrays = pipeline.collate([pipeline.examples(config)[0][0]])
+    arrays = pipeline.collate(_first_examples(pipeline, config, steps))
     return {
         name: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype, sharding=sharding)
         for name, x in arrays.items()
     }
+
+
+def _first_examples(pipeline: Any, config: Any, steps: Any) -> list[Any]:
+    """Return an example, or those that a model that makes its own learns from, of the shapes that a run has."""
+    examples = pipeline.examples(config)[0]
+    if not hasattr(pipeline, "rollout"):
+        return [examples[0]]
+
+    def predict(arrays: Mapping[str, np.ndarray]) -> Any:
+        batch = {
+            name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=steps.batch)
+            for name, x in arrays.items()
+        }
+        return jax.eval_shape(steps.predict, steps.state.model, batch, jax.random.key(0))
+
+    some = [examples[i] for i in range(config.train.batch_size)]
+    imagine = importlib.import_module("redco_runtime.actors.rollouts").imagine
+    rows: list[Any] = imagine(pipeline, config, some, predict)
+    return rows
 
 
 @contextlib.contextmanager

@@ -79,12 +79,18 @@ def try_project(job: dict[str, Any]) -> None:
 def take_step(steps: Any, pipeline: Any, config: Any, job: dict[str, Any]) -> None:
     """Take one step from random parameters, of a batch with a row for each device of each part."""
     import jax
+    import numpy as np
     from redco_runtime.data import to_global
     from redco_runtime.mesh import count_parts
 
     state = steps.init(jax.random.key(config.train.seed))
     rows = count_parts(steps.batch) * config.train.micro_batches
     examples = find_examples(pipeline, config, rows, job)
+    if hasattr(pipeline, "rollout"):
+        from redco_runtime.actors.playing import play
+
+        rollout = play(pipeline, config, steps, state.model, examples, explore=True)
+        examples = next(pipeline.minibatches(config, [rollout], np.random.default_rng(0)))
     batch = to_global(steps.batch, rows, lambda at: pipeline.collate([examples[i] for i in at]))
     loss = float(steps.train(state, batch)[1]["loss"])
     if not math.isfinite(loss):

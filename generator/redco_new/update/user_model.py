@@ -148,7 +148,7 @@ def user_program(
     yours = replace(mine, loss=package.pipeline.loss)
     if (fault := _fault(yours)) is None:
         return yours, []
-    batch = _user_batch(package, program.batch, folder)
+    batch = _user_batch(package, make, program.batch, folder)
     if batch is not None and _fault(replace(yours, batch=batch)) is None:
         return replace(yours, batch=batch), []
     if _fault(mine):
@@ -196,7 +196,9 @@ def _fault(program: Program) -> Exception | None:
     return None
 
 
-def _user_batch(package: ProjectPackage, like: Any, folder: Path) -> Any:
+def _user_batch(
+    package: ProjectPackage, make: Callable[[], nnx.Module], like: Any, folder: Path
+) -> Any:
     """Return an abstract batch as the user's collate makes it of the user's examples; None if not.
 
     Of the tiny preset's data, so that it needs little; as many rows as `like` has.
@@ -206,10 +208,27 @@ def _user_batch(package: ProjectPackage, like: Any, folder: Path) -> Any:
         with _time_limit(EXAMPLES_SECONDS), chdir(folder):
             data = package.config.PRESETS["tiny"].data
             config = replace(package.full_config, data=data)
-            batch = package.pipeline.collate([*islice(package.pipeline.examples(config)[0], 1)])
+            some = [*islice(package.pipeline.examples(config)[0], 1)]
+            if hasattr(package.pipeline, "rollout"):
+                some = _imagined(package.pipeline, config, some, make)
+            batch = package.pipeline.collate(some)
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), batch)
     except (Exception, SystemExit):  # what is wrong with it, the trial of the merged project says
         return None
+
+
+def _imagined(
+    pipeline: ModuleType, config: Any, examples: list[Any], make: Callable[[], nnx.Module]
+) -> list[Any]:
+    """Return what a model that makes its own examples learns from, of the shapes that a run has."""
+    from redco_runtime.actors.rollouts import imagine
+
+    graph, state = nnx.split(nnx.eval_shape(make))
+
+    def predict(state: Any, batch: Any) -> Any:
+        return pipeline.predict(nnx.merge(graph, state), batch, nnx.Rngs(0))
+
+    return imagine(pipeline, config, examples, lambda batch: jax.eval_shape(predict, state, batch))
 
 
 @contextmanager

@@ -26,6 +26,23 @@ def open_environment(name: str) -> Any:
         raise UserError(f"--environment: {name} cannot be made: {what}") from None
 
 
+def check_environment(name: str, inputs: int, outputs: int, choices: bool) -> None:
+    """Raise UserError where an environment is not as the model is.
+
+    inputs: numbers of an observation. outputs: of an action, or with `choices` those that there are.
+    """
+    environment = open_environment(name)
+    seen, action = environment.observation_space, environment.action_space
+    environment.close()
+    size = int(action.n) if hasattr(action, "n") else action.shape
+    if (seen.shape, size) != ((inputs,), outputs if choices else (outputs,)):
+        kind = "choices" if choices else "numbers"
+        raise UserError(
+            f"--environment: {name} has observations of the shape {seen.shape} and actions {action}, and the model "
+            f"takes {inputs} numbers and gives {outputs} {kind}: give other --inputs and --outputs, or another one"
+        )
+
+
 def play_environments(name: str, seeds: Sequence[int], count: int, act: Act) -> list[Row]:
     """Return what came of `count` actions in each of some environments, one of each seed: arrays (count, ...).
 

@@ -9,6 +9,7 @@ from families.reference import reference
 from flax import nnx
 from redco_runtime.adapters.blocks import OF_CODES
 from redco_runtime.adapters.lora import Lora as Exported
+from redco_runtime.adapters.peft import read_adapter
 from redco_runtime.state import flatten, rebuild
 
 from redco_new.errors import RedcoError
@@ -153,6 +154,25 @@ def test_peft_loads_an_adapter(name, targets, tmp_path):
     with torch.no_grad():
         theirs = model(**{k: to_torch(v) for k, v in tuned.theirs.items()}).logits.numpy()
     assert np.abs(tuned.logits - theirs).max() < TOLERANCE * max(1, np.abs(theirs).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, targets", [("gpt2", ("q", "v", "down")), ("vit", ()), ("t5", ("q", "wo"))]
+)
+def test_an_exported_adapter_is_read_again(name, targets, tmp_path):
+    tuned = Tuned(name, Lora(rank=2, alpha=3.0, targets=targets))
+    table, names = tuned.weights.tensors(tuned.config), FAMILIES[name].modules
+    shapes = jax.eval_shape(lambda: tuned.parameters)
+    tuned.exported.export(
+        tuned.parameters, tmp_path / "a", table=table, shapes=shapes, modules=names
+    )
+    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    like = {p: x.update(sharding=place) for p, x in shapes.items()}
+    arrays = read_adapter(tmp_path / "a", tuned.exported, table, like, like, names)
+    assert arrays.keys() == {path for path in like if "lora_" in path}
+    for path, array in arrays.items():
+        np.testing.assert_array_equal(array, tuned.parameters[path])
 
 
 def to_torch(x):

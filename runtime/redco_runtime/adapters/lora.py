@@ -69,12 +69,11 @@ class Lora:
         task: what PEFT calls it; "" for one without a name.
         modules: parts of the names of tensors -> what PEFT has there, where that differs.
         """
-        for part, other in (modules or {}).items():
-            table = {k: replace(t, name=t.name.replace(part, other)) for k, t in table.items()}
+        table = renamed(table, modules or {})
         shapes = {**shapes, **jax.eval_shape(self.merge, dict(shapes))}
         counts: dict[str, int] = {}
         rows: dict[str, tuple[Tensor, jax.Array]] = {}
-        for name, layers in _stored_layers(table).items():
+        for name, layers in stored_layers(table).items():
             parts = [layer for layer in layers if layer + A in parameters]
             if parts:
                 counts[name] = len(parts)
@@ -82,7 +81,7 @@ class Lora:
         arrays = {path: array for path, (_, array) in rows.items()}
         tensors = Tensors(arrays, arrays, {path: tensor for path, (tensor, _) in rows.items()})
         transposed = any(not table[f"{layer}{KERNEL}"].order for layer in _adapted(parameters))
-        config = self._config(counts, [*_stored_layers(table)])
+        config = self._config(counts, [*stored_layers(table)])
         config |= {"fan_in_fan_out": transposed, "task_type": task or None}
         with new_folder(directory) as folder:
             file = folder / FILES[0] if folder else Path(os.devnull)
@@ -164,7 +163,14 @@ def _adapted(paths: Mapping[str, Any]) -> list[str]:
     return [path.removesuffix(A) for path in paths if path.endswith(A)]
 
 
-def _stored_layers(table: Mapping[str, Tensor]) -> dict[str, list[str]]:
+def renamed(table: Mapping[str, Tensor], modules: Mapping[str, str]) -> dict[str, Tensor]:
+    """Return a table in which the parts `modules` of the names of tensors are others."""
+    for part, other in modules.items():
+        table = {k: replace(t, name=t.name.replace(part, other)) for k, t in table.items()}
+    return dict(table)
+
+
+def stored_layers(table: Mapping[str, Tensor]) -> dict[str, list[str]]:
     """Return stored tensor -> the linear layers whose kernels are in it, in their order there."""
     layers: dict[str, list[str]] = {}
     for path, tensor in sorted(table.items(), key=lambda item: (item[1].part or (0, 0))[1]):

@@ -1,15 +1,17 @@
 """The frozen model of a new run: read from a checkpoint, and stored in blocks where model.py has it so."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from redco_runtime.adapters.blocks import OF_CODES, Blocks
-from redco_runtime.adapters.lora import CODES, KERNEL, SCALES, whole_kernels
+from redco_runtime.adapters.lora import CODES, KERNEL, SCALES, Lora, whole_kernels
+from redco_runtime.adapters.peft import base_of, read_adapter
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.load import match, start_from
 from redco_runtime.state import TrainState
@@ -19,13 +21,26 @@ from redco_runtime.weights import Tensor, stored_there, wholes
 
 @dataclass(frozen=True)
 class Frozen:
-    """What a checkpoint calls the frozen parameters: `OwnWeights` of redco_runtime.contracts."""
+    """What a checkpoint calls the frozen parameters: `OwnWeights` of redco_runtime.contracts.
+
+    modules: as `Lora.export` has them.
+    """
 
     weights: Weights
+    modules: Mapping[str, str] = field(default_factory=dict)
 
     def load(self, source: str, steps: Steps, config: Config) -> tuple[TrainState, list[str]]:
-        """Return what redco_runtime.load's `load` does. Raises UserError."""
-        folder = find(source)
+        """Return what redco_runtime.load's `load` does. Raises UserError.
+
+        source: a checkpoint, or the folder of an adapter, which is put on the checkpoint that it names.
+        """
+        like, adapter = steps.state.model.arrays, dict[str, jax.Array]()
+        base = base_of(source)
+        if base != source:
+            sizes = Lora(config.model.lora_rank, config.model.lora_alpha)
+            table = self.weights.tensors(config.model)
+            adapter = read_adapter(Path(source), sizes, table, steps.shapes, like, self.modules)
+        folder = find(base)
         stored = Stored(folder, open_tensors(folder))
         check_config(folder, self.weights.hf_config(config.model))
         table = stored_there(self.weights.tensors(config.model), stored.shapes)
@@ -35,7 +50,10 @@ class Frozen:
         prefix, ignored = self.weights.PREFIX, self.weights.IGNORED
         names = match(stored, table, whole, prefix, ignored)
         in_blocks = InBlocks(stored, names, table, steps.shapes)
-        return start_from(in_blocks, in_blocks.table, steps, config, "", ())
+        state, random = start_from(in_blocks, in_blocks.table, steps, config, "", ())
+        if adapter:
+            state = steps.start(state.model.with_arrays(state.model.arrays | adapter))
+        return state, [path for path in random if path not in adapter]
 
 
 class InBlocks(Stored):

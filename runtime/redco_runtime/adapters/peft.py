@@ -1,0 +1,108 @@
+"""An adapter that PEFT wrote, or `export`, as the start of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from redco_runtime.adapters.lora import FILES, KERNEL, PREFIX, A, B, Lora, renamed, stored_layers
+from redco_runtime.errors import UserError, listed
+from redco_runtime.stored import Stored, open_tensors, read_json
+from redco_runtime.weights import Tensor
+
+BASE = "base_model_name_or_path"
+
+
+def base_of(source: str | None) -> str:
+    """Return the checkpoint that a run's --init stands for: that of its base, where it is an adapter's.
+
+    Raises UserError where an adapter names none.
+    """
+    if not source or not (Path(source) / FILES[1]).exists():
+        return source or ""
+    base = read_json(Path(source) / FILES[1]).get(BASE)
+    if not base:
+        raise UserError(
+            f"--init: {source} is an adapter, and names no model that it is of: write the folder of "
+            f"that, or its id, as {BASE} into {FILES[1]}"
+        )
+    return str(base)
+
+
+def read_adapter(
+    folder: Path,
+    lora: Lora,
+    table: Mapping[str, Tensor],
+    shapes: Mapping[str, jax.ShapeDtypeStruct],
+    like: Mapping[str, jax.ShapeDtypeStruct],
+    modules: Mapping[str, str],
+) -> dict[str, jax.Array]:
+    """Return the parameters of an adapter, by path; those of layers that it has not are left out.
+
+    lora: the sizes of the model's. table, modules: as `Lora.export` has them.
+    shapes, like: the parameters of the model, by path: without padding, and as they lie on devices.
+    Raises UserError for other sizes, and for tensors that the model has no place for.
+    """
+    check_sizes(folder, lora)
+    stored = Stored(folder, open_tensors(folder / FILES[0]))
+    unused, arrays = {*stored.shapes}, dict[str, jax.Array]()
+    for name, layers in stored_layers(renamed(table, modules)).items():
+        adapted = [layer for layer in layers if layer + A in like]
+        for number, layer in enumerate(adapted):
+            stack = like[layer + A].shape[: name.count("{}")]
+            wholes = [PREFIX + name.removesuffix("weight").format(*at) for at in np.ndindex(*stack)]
+            names = {end: [f"{one}lora_{end}.weight" for one in wholes] for end in "AB"}
+            if not unused & {*names["A"]} and number == 0:
+                break
+            a, b = (np.stack([_tensor(stored, one) for one in names[end]]) for end in "AB")
+            unused -= {*names["A"], *names["B"]}
+            # Of several layers in one tensor each may have features of its own, or all the same.
+            at = slice(number * lora.rank, (number + 1) * lora.rank)
+            own = at if a.shape[1] == len(adapted) * lora.rank else slice(None)
+            part = table[layer + KERNEL].part
+            rows = slice(*part[1:]) if part else slice(None)
+            for end, x in ((A, a[:, own]), (B, b[:, rows, own])):
+                value = x.swapaxes(1, 2).reshape(*stack, x.shape[2], x.shape[1])
+                if value.shape != (here := shapes[layer + end].shape):
+                    what = f"{value.shape} there, {here} here, for {layer}{end}"
+                    raise UserError(f"--init: {folder}: {what}: choose an adapter of this model")
+                arrays[layer + end] = _place(value, like[layer + end])
+    if unused:
+        todo = "Choose an adapter of these layers, or a project whose --lora has its targets."
+        title = f"--init: the adapter {folder} has what this model has no place for:"
+        raise UserError(listed(title, sorted(unused), todo))
+    return arrays
+
+
+def check_sizes(folder: Path, lora: Lora) -> None:
+    """Raise UserError where an adapter is none of these sizes."""
+    config = read_json(folder / FILES[1])
+    if config.get("peft_type") != "LORA":
+        what = f"an adapter of kind {config.get('peft_type')}"
+        raise UserError(f"--init: {folder} is {what}, and not LORA: choose another")
+    rank, alpha = config.get("r"), config.get("lora_alpha")
+    if rank != lora.rank:
+        raise UserError(
+            f"--init: {folder} is an adapter of rank {rank}, and the model's is {lora.rank}: "
+            f"give --lora-rank {rank}"
+        )
+    alpha = alpha * rank**0.5 if config.get("use_rslora") else alpha  # times alpha / sqrt(rank)
+    if alpha != lora.alpha:
+        raise UserError(
+            f"--init: {folder} is an adapter of alpha {alpha}, and the model's is {lora.alpha}: "
+            f"give --lora-alpha {alpha}"
+        )
+
+
+def _tensor(stored: Stored, name: str) -> np.ndarray:
+    if name not in stored.shapes:
+        raise UserError(f"--init: {stored.path} lacks {name}: an adapter must have all layers")
+    return stored.read(name, ())
+
+
+def _place(value: np.ndarray, like: jax.ShapeDtypeStruct) -> jax.Array:
+    """Return an array as `like`, which zeros fill up."""
+    rows = [(0, m - n) for n, m in zip(value.shape, like.shape, strict=True)]
+    whole = np.pad(value, rows).astype(like.dtype)
+    return jax.make_array_from_callback(like.shape, like.sharding, lambda index: whole[index])

@@ -1,0 +1,82 @@
+"""An adapter of PEFT as a start: its base, and what does not fit the model, each a message of its own."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from redco_runtime.adapters.lora import Lora
+from redco_runtime.adapters.peft import base_of, read_adapter
+from redco_runtime.errors import UserError
+from redco_runtime.weights import Tensor
+from safetensors.numpy import save_file
+
+LORA = Lora(2, 4.0)
+CONFIG = {"peft_type": "LORA", "r": 2, "lora_alpha": 4.0, "base_model_name_or_path": "base"}
+# q and k are the rows of one tensor, 4 and 2 of them; of 3 features that come in.
+TABLE = {
+    "h/q/kernel": Tensor("h.{}.qk.weight", (1, 0), (0, 0, 4)),
+    "h/k/kernel": Tensor("h.{}.qk.weight", (1, 0), (0, 4, 6)),
+}
+SIZES = {"h/q/lora_a": (2, 3, 2), "h/q/lora_b": (2, 2, 4), "h/k/lora_a": (2, 3, 2)}
+SIZES |= {"h/k/lora_b": (2, 2, 2)}
+MODULE = "base_model.model.h.{}.qk.lora_{}.weight"
+
+
+def draw(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+TENSORS = {
+    MODULE.format(i, end): draw(*shape)
+    for i in range(2)
+    for end, shape in (("A", (2, 3)), ("B", (6, 2)))
+}
+
+
+def write(folder, tensors=TENSORS, **changes):
+    save_file(tensors, folder / "adapter_model.safetensors")
+    (folder / "adapter_config.json").write_text(json.dumps(CONFIG | changes))
+    return folder
+
+
+def read(folder, lora=LORA):
+    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    like = {p: jax.ShapeDtypeStruct(x, np.float32, sharding=place) for p, x in SIZES.items()}
+    return read_adapter(folder, lora, TABLE, like, like, {})
+
+
+def test_layers_that_peft_has_as_one_share_its_features(tmp_path):
+    arrays = read(write(tmp_path))
+    for layer, rows in (("q", slice(0, 4)), ("k", slice(4, 6))):
+        for i in range(2):
+            a, b = (TENSORS[MODULE.format(i, end)] for end in "AB")
+            np.testing.assert_array_equal(arrays[f"h/{layer}/lora_a"][i], a.T)
+            np.testing.assert_array_equal(arrays[f"h/{layer}/lora_b"][i], b[rows].T)
+    assert base_of(str(tmp_path)) == "base"
+    assert base_of("some/model") == "some/model" and base_of(None) == ""
+
+
+@pytest.mark.parametrize(
+    "changes, what",
+    [
+        ({"r": 8}, "of rank 8, and the model's is 2: give --lora-rank 8"),
+        ({"lora_alpha": 16}, "of alpha 16, and the model's is 4.0: give --lora-alpha 16"),
+        ({"peft_type": "IA3"}, "of kind IA3, and not LORA"),
+        (
+            {"tensors": {**TENSORS, "base_model.model.head.lora_A.weight": draw(2, 3)}},
+            "head.lora_A",
+        ),
+        ({"tensors": dict([*TENSORS.items()][:2])}, "lacks .*h.1.qk.lora_A.weight"),
+        ({"tensors": {k: x[:, :1] for k, x in TENSORS.items()}}, "there, .* here"),
+    ],
+)
+def test_what_does_not_fit_is_named(changes, what, tmp_path):
+    with pytest.raises(UserError, match=what):
+        read(write(tmp_path, **changes))
+
+
+def test_an_adapter_without_a_base_is_named(tmp_path):
+    folder = write(tmp_path, base_model_name_or_path=None)
+    with pytest.raises(UserError, match="names no model that it is of"):
+        base_of(str(folder))

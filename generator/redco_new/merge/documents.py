@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
 
 from redco_new.merge.by_keys import key_faults, merge_in_order
 from redco_new.merge.lines import merge_text
@@ -62,19 +61,6 @@ def _yaml_faults(texts: Texts, result: str) -> Iterator[str]:
     from redco_new.merge.yaml_blocks import yaml_values
 
     yield from key_faults(yaml_values, merge_in_order, texts, result)
-
-
-# Late, both: PyYAML would be a fifth of what `redco --help` takes.
-def _yaml_values(text: str) -> Any:
-    from redco_new.merge.yaml_blocks import yaml_values
-
-    return yaml_values(text)
-
-
-def _merge_entries(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
-    from redco_new.merge.yaml_blocks import merge_entries
-
-    return merge_entries(base, ours, theirs)
 
 
 _MARKDOWN = _Kind(_by_lines(merge_sections), _counted(markdown_faults))

@@ -1,0 +1,71 @@
+"""Group relative policy optimization: a policy learns from the rewards of its own answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from redco_new.models.branches import Branch
+from redco_new.models.family import CAUSAL
+from redco_new.models.recipes.defaults import scored
+from redco_new.models.recipes.recipe import Figure, Recipe, Words
+
+GROUP = 8  # answers to a question, as in the recipe's config
+
+
+def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    numbers = dict.fromkeys(("log_prob", "reference"), np.zeros((GROUP, length), np.float32))
+    ids, answered = np.zeros((GROUP, length), np.int32), np.ones((GROUP, length), bool)
+    advantage = np.zeros(GROUP, np.float32)
+    return numbers | {"input_ids": ids, "answered": answered, "advantage": advantage}
+
+
+RECIPE = Recipe(
+    name="grpo",
+    title="reinforcement learning: a policy learns from rewards of its own answers (GRPO)",
+    source="sums of two numbers below 5, and a function of the reward",
+    model="gpt2",
+    figure=Figure("reward", least=0.85, baseline="at the start: 0.00; always 4: 0.28"),
+    needs=CAUSAL,
+    words=Words(
+        learns="to answer sums by trial: it starts from nothing, and a right answer has the reward 1",
+        loss="the loss, which has no meaning of its own, and the mean reward, which rises from about 0",
+        sample="the answer to a question",
+        prompt='"3+4="',
+        predicts="draws an answer to a question",
+        data="change `examples` and `reward` in `pipeline.py`",
+    ),
+    example=_example,
+    tiny={
+        "data": {"tokenizer": "bytes", "sequence_length": 8},
+        "optimizer": {
+            "learning_rate": 2e-3,
+            "learning_rate_decay": "linear",
+            "warmup_steps": 10,
+            "weight_decay": 0.0,
+        },
+        "train": {
+            "steps": 200,
+            "batch_size": 16,
+            "guided": True,
+            "new_tokens": 2,
+            "kl": 0.001,
+            "log_every": 10,
+            "eval_every": 100,
+            "save_every": 200,
+        },
+    },
+    train=(
+        f"group: int = {GROUP}  # G: answers to a question, which are compared with each other",
+        "new_tokens: int = 256  # T: of an answer, at most",
+        "round_steps: int = 2  # optimizer steps on the answers of a round",
+        "kl: float = 0.04  # weight of the divergence from the reference; 0: the policy may go anywhere",
+        "guided: bool = False  # the first answer to a question is the right one, and no answer of the policy",
+        *scored("reward", examples=25),
+    ),
+    packages=("jinja2>=3.1",),
+    runtime=("text", "chats", "several", "actors", "completions"),
+    branches=(Branch("policy"), Branch("reference", frozen=True, base=True)),
+    actors=True,
+    order=28,
+)

@@ -13,7 +13,13 @@ from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
-from redco_new.models.branches import MAIN, default_config, trained_filter, trained_parameters
+from redco_new.models.branches import (
+    MAIN,
+    default_config,
+    trained_filter,
+    trained_parameters,
+    update_rule,
+)
 from redco_new.models.program import Program
 from redco_new.models.recipes import RECIPES, OwnModel, Recipe, pipeline_and_batch
 from redco_new.own.weights import WeightsSource
@@ -45,8 +51,7 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             make=_make(recipe, model, "config.model", "nnx.Rngs(key)"),
             own_class=model.name,
             settings="config" if recipe.branches else "config.model",
-            optimizers={one.name: one.optimizer for one in recipe.branches if one.optimizer},
-            targets={one.name: one.follows for one in recipe.branches if one.follows},
+            **_optimizers(recipe),
             trained=trained_filter(recipe.branches),
         ),
         ProjectRecipe(
@@ -95,6 +100,14 @@ def find_model(request: Request) -> tuple[Recipe, OwnModel]:
     return brought[name], model
 
 
+def _optimizers(recipe: Recipe) -> dict[str, Any]:
+    """Return what a ProjectModel says of optimizers, where the models of a recipe have their own."""
+    first, *others = [one.optimizer for one in recipe.branches if one.optimizer] or [""]
+    if not first:
+        return {}
+    return {"update_rule": update_rule(recipe.branches), "further_optimizers": tuple(others)}
+
+
 def _make(recipe: Recipe, model: OwnModel, settings: str, rngs: str) -> str:
     """Return Python that makes the model, of its settings, or all of them, of `config`."""
     arguments = f"{model.name}, config" if recipe.branches else settings
@@ -105,7 +118,6 @@ def weights_source(package: str, recipe: Recipe, model: OwnModel) -> WeightsSour
     """Return what weights.py prints: names in files are the paths of model.py."""
     several = bool(recipe.branches)
     imports = {
-        "config": "Config" if several else "",
         "formats": "open_arrays",
         "model": model.name if several else f"{model.config_class}, {model.name}",
         "sharding": "APART",
@@ -113,7 +125,7 @@ def weights_source(package: str, recipe: Recipe, model: OwnModel) -> WeightsSour
     return WeightsSource(
         imports=(
             *([f"from {package} import pipeline"] if several else []),
-            *(f"from {package}.{name} import {x}" for name, x in imports.items() if x),
+            *(f"from {package}.{name} import {x}" for name, x in imports.items()),
         ),
         name="Models" if several else model.name,
         config_class="Config" if several else model.config_class,

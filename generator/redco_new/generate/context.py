@@ -19,8 +19,8 @@ class ProjectModel:
     make: Python that makes it in steps.py, of `config` and `key`.
     weights: Python of what files call its parameters, of `run` and the module `weights`.
     settings: Python for what its table of weights is made by, of a run's config.
-    optimizers: the models that are trained, where there are several -> the sections of config.py with their optimizers.
-    targets: models -> those whose moving averages they are.
+    update_rule: Python that makes the rule by which parameters follow their gradients.
+    further_optimizers: sections of config.py with one each, of models that have their own.
     sections: further sections of config.py that hold sizes -> Python that makes their defaults.
     branch: of the model that is exported, where there are several; "" for one.
     own_class: the name of the user's class, or of the recipe's; "" for a family.
@@ -39,8 +39,8 @@ class ProjectModel:
     make: str
     weights: str = "weights"
     settings: str = "config.model"
-    optimizers: Mapping[str, str] = field(default_factory=dict)
-    targets: Mapping[str, str] = field(default_factory=dict)
+    update_rule: str = "config.optimizer.transform(config.train.steps)"
+    further_optimizers: tuple[str, ...] = ()
     sections: Mapping[str, str] = field(default_factory=dict)
     branch: str = ""
     own_class: str = ""
@@ -50,23 +50,6 @@ class ProjectModel:
     modules: Mapping[str, str] = field(default_factory=dict)
     matrices: tuple[str, ...] = ("kernel", "embedding")
     inner_matrices: str = "path[-1].key == 'kernel' and 'head' not in [x.key for x in path]"
-
-    @property
-    def update_rule(self) -> str:
-        """Python that makes the rule by which parameters follow their gradients."""
-        if not self.optimizers:
-            return "config.optimizer.transform(config.train.steps)"
-        rules = (
-            f'"{model}": config.{section}.transform(config.train.steps)'
-            for model, section in self.optimizers.items()
-        )
-        targets = f", {dict(self.targets)!r}, config.train.target_rate" if self.targets else ""
-        return f"by_branch({{{', '.join(rules)}}}{targets})"
-
-    @property
-    def further_optimizers(self) -> tuple[str, ...]:
-        """The sections of config.py with optimizers, but the first."""
-        return tuple(self.optimizers.values())[1:]
 
 
 @dataclass(frozen=True)

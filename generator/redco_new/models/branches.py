@@ -65,6 +65,18 @@ def trained_filter(branches: Sequence[Branch]) -> str:
     return f"nnx.All(nnx.Param, nnx.Not(nnx.Any({', '.join(frozen)})))" if frozen else "nnx.Param"
 
 
+def update_rule(branches: Sequence[Branch]) -> str:
+    """Return Python that makes the rule by which the parameters of several optimizers follow their gradients."""
+    rules = (
+        f'"{one.name}": config.{one.optimizer}.transform(config.train.steps)'
+        for one in branches
+        if one.optimizer
+    )
+    targets = {one.name: one.follows for one in branches if one.follows}
+    following = f", {targets!r}, config.train.target_rate" if targets else ""
+    return f"by_branch({{{', '.join(rules)}}}{following})"
+
+
 def default_config(sections: Mapping[str, Any], lines: Sequence[str]) -> SimpleNamespace:
     """Return what `Models` reads of a Config as it is by default.
 

@@ -19,6 +19,7 @@ from redco_new.models.branches import (
     trained_filter,
     trained_parameters,
 )
+from redco_new.models.family import CAUSAL
 from redco_new.models.find import Model, find_model
 from redco_new.models.hf_config import TRANSFORMERS
 from redco_new.models.program import Program
@@ -60,8 +61,9 @@ def read_family(request: Request, template: Template) -> Design:
         raise RedcoError("--lora: base", what, "leave base out")
     adapter = choose_adapter(model.projections, request.lora, request.model)
     texts = model.print_files(template, request.package, adapter, request.lora)
+    causal = model.family.provides >= CAUSAL
     facts = (request.package, model.tokenizer, length, model.family.routed)
-    texts |= recipe.print_files(template, *facts, adapted=request.lora is not None)
+    texts |= recipe.print_files(template, *facts, adapted=request.lora is not None, causal=causal)
     data_class, guide = texts.pop("data.py"), texts.pop("data.md", "")
     files = package_files(request, texts)
     return Design(

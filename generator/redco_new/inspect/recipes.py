@@ -58,7 +58,8 @@ def list_recipes(template: Template) -> Iterator[RecipeRow]:
 def describe_models(recipe: Recipe) -> str:
     """Return which models --model may name for a recipe."""
     if isinstance(recipe.model, str):
-        return f"{MODELS[recipe.needs]}: {recipe.model}"
+        kinds = [MODELS[needs] for needs in (recipe.needs, recipe.also) if needs]
+        return f"{' or '.join(kinds)}: {recipe.model}"
     return f"brings its own: {recipe.model.title}"
 
 

@@ -45,11 +45,12 @@ def score_last(model: Any, input_ids_BS: jax.Array, mask_BS: jax.Array) -> jax.A
 class ScoreWeights:
     """What files call the parameters of such a model: a Weights.
 
-    body: the same of the model with its head for words. labels: K.
+    body: the same of the model with its head for words. labels: K. names: of these, where they have any.
     """
 
     body: Weights
     labels: int
+    names: Sequence[str] = ()
 
     @property
     def PREFIX(self) -> str:
@@ -73,4 +74,12 @@ class ScoreWeights:
         (name,) = document["architectures"]
         for end in ("LMHeadModel", "ForCausalLM"):
             name = name.replace(end, "ForSequenceClassification")
-        return document | {"architectures": [name], "num_labels": self.labels}
+        own = {"architectures": [name], "num_labels": self.labels}
+        return document | own | (name_labels(self.names) if self.names else {})
+
+
+def name_labels(names: Sequence[str]) -> dict[str, Any]:
+    """Return what config.json says of labels."""
+    numbers = {name: number for number, name in enumerate(names)}
+    named = {str(number): name for name, number in numbers.items()}
+    return {"num_labels": len(named), "id2label": named, "label2id": numbers}

@@ -19,7 +19,7 @@ def possible_recipes(family: Family) -> list[str]:
         name
         for name, recipe in RECIPES.items()
         if isinstance(recipe.model, str)
-        and recipe.needs <= family.provides
+        and recipe.takes(family.provides)
         and name not in family.recipes
     ]
     return [*family.recipes, *others]

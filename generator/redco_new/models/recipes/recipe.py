@@ -78,6 +78,7 @@ class RecipeContext:
     sequence_length: tokens of an example by default.
     routed: whether the loss has a part of the routers of experts.
     adapted: whether what is trained is an adapter.
+    causal: whether a token of its model sees only those before it.
     """
 
     package: str
@@ -85,6 +86,7 @@ class RecipeContext:
     sequence_length: int
     routed: bool
     adapted: bool
+    causal: bool
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class Recipe:
     model: a family that it is tried with, or the model that it brings.
     figure: what its preset tiny reaches.
     needs: signatures of the model that its pipeline calls.
+    also: those of another kind of model, for which its pipeline is printed otherwise; none for one kind.
     words: for the README.
     example: (sizes of the model, sequence length) -> one example of its collate.
     tiny: section of config.py -> its fields that the tiny preset sets.
@@ -121,6 +124,7 @@ class Recipe:
     words: Words
     example: Callable[[Mapping[str, Any], int], dict[str, Any]]
     tiny: Mapping[str, Mapping[str, Any]]
+    also: frozenset[str] = frozenset()
     train: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     runtime: tuple[str, ...] = ()
@@ -132,6 +136,10 @@ class Recipe:
     actors: bool = False
     terms: bool = False
     order: int = 1000
+
+    def takes(self, provides: frozenset[str]) -> bool:
+        """Return whether it can train a model with these signatures."""
+        return any(needs <= provides for needs in (self.needs, self.also or self.needs))
 
     @property
     def scored(self) -> bool:
@@ -171,10 +179,11 @@ class Recipe:
         sequence_length: int,
         routed: bool,
         adapted: bool = False,
+        causal: bool = False,
     ) -> dict[str, str]:
         """Return the texts of "pipeline.py" and other files of the package, by their names.
 
         "data.py" is the section `data` of config.py, "data.md" one of the README, where it has one. Raises RedcoError.
         """
-        context = RecipeContext(package, tokenizer, sequence_length, routed, adapted)
+        context = RecipeContext(package, tokenizer, sequence_length, routed, adapted, causal)
         return template.print_folder(f"recipes/{self.name}", context)

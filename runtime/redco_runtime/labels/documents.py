@@ -1,0 +1,122 @@
+"""Rows with labels to documents: their tokens, some of them marked with the number of a label."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from redco_runtime.contracts import Arrays
+from redco_runtime.errors import UserError
+from redco_runtime.labels.reading import Fields, read_text, read_words
+from redco_runtime.text.documents import Bad, Tokens
+from redco_runtime.text.encoder import Encoder, id_dtype, make_encoder
+from redco_runtime.text.examples import pack_examples, read_examples
+from redco_runtime.text.formats import parse_rows
+from redco_runtime.text.mixture import Mixture
+from redco_runtime.text.parts import Part
+from redco_runtime.text.sources import one_a_row
+
+# Of a token: 1 + the number of its label, 0 where it has none, negative where another one of its word says it.
+MARK = "label"
+
+
+@dataclass
+class LabelMaker:
+    """What makers of labelled documents share. fields: as `Fields` says. length: S, of a row."""
+
+    tokenizer: Any
+    labels: Sequence[str]
+    fields: Fields
+    length: int
+    noun: ClassVar[str] = "text"
+    marks: ClassVar[Mapping[str, str]] = {MARK: "int16"}
+    shard: ClassVar[int] = 2**24  # some seconds, as of pairs
+
+    @property
+    def dtype(self) -> str:
+        return id_dtype(self.tokenizer)
+
+    @property
+    def portable(self) -> bool:
+        return bool(self.tokenizer.is_fast)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What makes ids of words."""
+        return make_encoder(self.tokenizer)
+
+    def parse(self, row: Any) -> Tokens:
+        """Return a row as a document. Raises ValueError, which says why it is none."""
+        raise NotImplementedError
+
+    def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
+        """Return the texts of parts, and the rows that are none. Raises UserError."""
+        return parse_rows(parts, self.parse)
+
+    def key(self) -> list[object]:
+        """Return what decides the tokens and their marks."""
+        return [type(self).__name__, self.encoder.dump(), [*self.labels], [*self.fields]]
+
+
+@dataclass
+class TextLabels(LabelMaker):
+    """A Maker of texts, which are cut to `length` tokens; the first has the label."""
+
+    def parse(self, row: Any) -> Tokens:
+        """Return a row as a document. Raises ValueError, which says why it is none."""
+        text, labels = read_text(row, self.fields, self.labels)
+        ids = self.tokenizer(text, truncation=True, max_length=self.length)["input_ids"]
+        marks = np.zeros(len(ids), np.int16)
+        marks[0] = labels[0] + 1
+        return Tokens(np.array(ids, self.dtype), marks, True)
+
+
+@dataclass
+class WordLabels(LabelMaker):
+    """A Maker of words with a label each, which all of its tokens learn, and the last one says."""
+
+    def parse(self, row: Any) -> Tokens:
+        """Return a row as a document. Raises ValueError, for too many tokens too."""
+        words, labels = read_words(row, self.fields, self.labels)
+        own = self.encoder
+        # A space begins a word: a token of its own, where tokens are bytes, which keeps words apart.
+        pieces = [np.array(own.begin, self.dtype), *own([f" {word}" for word in words])]
+        ids = np.concatenate([*pieces, np.array(own.end, self.dtype)])
+        if len(ids) > self.length:
+            raise ValueError(f"has {len(ids)} tokens, more than --sequence-length {self.length}")
+        sizes, numbers = [len(piece) for piece in pieces], np.array([-1, *labels])
+        marks = np.zeros(len(ids), np.int16)
+        marks[: sum(sizes)] = -np.repeat(numbers + 1, sizes)
+        marks[np.cumsum(sizes)[1:] - 1] *= -1
+        return Tokens(ids.astype(self.dtype), marks, True)
+
+
+def labelled_examples(
+    settings: Any, maker: LabelMaker, vocabulary: int, rows: Callable[[], Iterable[Any]]
+) -> tuple[Mixture, Mixture]:
+    """Return the training rows of `--data` and the held-out ones, as `read_examples`, with MARK of each token.
+
+    rows: gives those to take in the place of files, where none are named. Raises UserError.
+    """
+    alone = one_a_row(settings, settings.sequence_length)
+    if settings.data:
+        return read_examples(alone, maker, vocabulary)
+    try:
+        documents = [maker.parse(row) for row in rows()]
+    except ValueError as error:
+        raise UserError(f"--data names none, and a row of pipeline.py {error}") from None
+    return pack_examples(documents, maker, alone)
+
+
+def row_to_label(maker: LabelMaker, row: Any) -> Arrays:
+    """Return the row of a prompt, as of `labelled_examples`, whose labels mean nothing. Raises UserError."""
+    try:
+        ids, marks, _ = maker.parse(row)
+    except ValueError as error:
+        raise UserError(f"--prompt: {error}") from None
+    padding = (0, maker.length - len(ids))
+    mask = np.arange(maker.length) < len(ids)
+    padded = np.pad(ids.astype(np.int32), padding)
+    return {"input_ids": padded, "mask": mask, MARK: np.pad(marks, padding)}

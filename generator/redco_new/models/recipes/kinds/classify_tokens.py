@@ -33,7 +33,7 @@ RECIPE = Recipe(
     tiny={
         "data": {"tokenizer": "bytes", "sequence_length": 64},
         "optimizer": {"learning_rate": 2e-3, "warmup_steps": 20},
-        "train": TINY_TEXT["train"] | {"steps": 200, "batch_size": 32},
+        "train": TINY_TEXT["train"] | {"steps": 150, "batch_size": 32, "eval_every": 50},
     },
     train=(
         'labels: tuple[str, ...] = ("O", "B-module", "I-module", "B-function", "B-class", "B-call", "I-call")'

@@ -116,6 +116,7 @@ def row_to_label(maker: LabelMaker, row: Any) -> Arrays:
         ids, marks, _ = maker.parse(row)
     except ValueError as error:
         raise UserError(f"--prompt: {error}") from None
+    assert marks is not None  # as those of both makers have them
     padding = (0, maker.length - len(ids))
     mask = np.arange(maker.length) < len(ids)
     padded = np.pad(ids.astype(np.int32), padding)

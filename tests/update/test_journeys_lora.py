@@ -1,0 +1,47 @@
+"""A project that its user edits and trains, that then trains an adapter, and then the whole model again."""
+
+import re
+
+import pytest
+from update.journeys import Life
+
+from redco_new.project.create import create_project
+from redco_new.request import Request
+
+# What its user changes: an MLP whose units are halved.
+EDIT = {
+    'u_BSF = lay_out(self.up(h_BSD), "u_BSF")': 'u_BSF = lay_out(0.5 * self.up(h_BSD), "u_BSF")'
+}
+
+
+def held_out(out: str) -> list[str]:
+    """The held-out losses that a run printed."""
+    return re.findall(r"held-out loss ([\d.]+)", out)
+
+
+@pytest.mark.long
+def test_a_model_is_trained_then_an_adapter_of_it_then_the_model(tmp_path):
+    life = Life(create_project(Request.from_flags("my-project", "gpt2"), tmp_path), "my_project", 1)
+    life.edit("my_project/model.py", EDIT)
+    edited = life.tree()
+    whole, _ = life.run(f"{life.train} --steps 2 --workdir runs/a")
+
+    life.run("redco update --lora rank=2,alpha=4")
+    assert "0.5 * self.up" in life.read("my_project/model.py")
+    assert "class Adapted" in life.read("my_project/model.py")
+    adapter, _ = life.run(f"{life.train} --steps 2 --init runs/a --workdir runs/b")
+    assert "starting from the weights of runs/a" in adapter
+    assert held_out(adapter)[0] == held_out(whole)[-1] != held_out(adapter)[-1]
+    more, _ = life.run(f"{life.train} --steps 3 --workdir runs/b")
+    assert "resuming from step 2 " in more and held_out(more)[0] != held_out(whole)[-1]
+
+    err = life.run("redco update --lora rank=2,alpha=4,base=int8")[1]
+    assert "Traceback" not in err
+    _, err = life.run(f"{life.train} --steps 1 --init runs/a --workdir runs/c", code=2)
+    assert "does not have what is frozen in this model" in err and "--merge" in err
+
+    life.run("redco update --lora off")
+    assert life.tree()["my_project/model.py"] == edited["my_project/model.py"]
+    back, _ = life.run(f"{life.train} --steps 1 --init runs/b --workdir runs/d")
+    assert "left out, since the model does not have them: layers/attn/k/lora_a" in back
+    assert held_out(back)[0] == held_out(whole)[-1]

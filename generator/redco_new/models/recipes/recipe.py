@@ -105,7 +105,7 @@ class Recipe:
     train: further lines of the section `train`.
     packages: further ones that a project needs.
     runtime: folders of the runtime that its pipeline imports, and only projects like it have.
-    whole_batch: whether the loss of a row depends on the other rows of its batch.
+    whole_batch: whether the loss of a row depends on the other rows of its batch, or on what is drawn for them all.
     draws: whether its pipeline draws predictions: `draw`.
     branches: its models, where `Models` in its pipeline.py has several; the one that is exported first.
     head: whether its pipeline.py puts a head of its own on the model, and says what files call that.

@@ -1,0 +1,14 @@
+"""Pixels as models compute with them: from -1 to 1, and back."""
+
+import jax
+import jax.numpy as jnp
+
+
+def scale_pixels(pixels_BHWC: jax.Array) -> jax.Array:
+    """Scale 0 to 255 to float32 from -1 to 1."""
+    return pixels_BHWC.astype(jnp.float32) / 127.5 - 1
+
+
+def round_pixels(x_BHWC: jax.Array) -> jax.Array:
+    """Return uint8 of numbers from -1 to 1; those beyond are cut."""
+    return jnp.round((x_BHWC.clip(-1, 1) + 1) * 127.5).astype(jnp.uint8)

@@ -19,7 +19,9 @@ RECIPE = Recipe(
     title="pictures of what a text says: diffusion, with classifier-free guidance",
     source="drawn shapes of four colors in four places",
     model=OwnModel("a diffusion transformer", "DiT"),
-    figure=Figure("read_right", least=0.7, baseline="whatever is painted for one caption of 64: 0.016"),
+    figure=Figure(
+        "read_right", least=0.7, baseline="whatever is painted for one caption of 64: 0.016"
+    ),
     needs=frozenset(),
     words=Words(
         learns="to paint shapes of a color in a place, as their captions say",
@@ -28,7 +30,7 @@ RECIPE = Recipe(
         sample="what two painted pictures are read as",
         prompt='"a red circle, top left"',
         predicts="paints what a caption says, into `--picture FILE`",
-        data="a folder with pictures and a `metadata.jsonl`, a line `{\"file_name\": ..., \"text\": ...}` for each, by "
+        data='a folder with pictures and a `metadata.jsonl`, a line `{"file_name": ..., "text": ...}` for each, by '
         "`--image-folder DIR`, or change `examples` in `pipeline.py`",
     ),
     example=_example,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 
 def scale_pixels(pixels_BHWC: jax.Array) -> jax.Array:
-    """Scale 0 to 255 to float32 from -1 to 1."""
+    """Return float32 from -1 to 1 of numbers from 0 to 255."""
     return pixels_BHWC.astype(jnp.float32) / 127.5 - 1
 
 

@@ -6,16 +6,15 @@ B batch, S sequence, T new tokens. A name carries its shape: ids_BS is an array 
 
 import functools
 import pydoc_data.topics
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from redco_runtime.errors import UserError
 from redco_runtime.generate import generate
 from redco_runtime.losses import cross_entropy
+from redco_runtime.text.blocks import rows_to_continue
 from redco_runtime.text.examples import text_examples
 from redco_runtime.tokenizer import load_tokenizer
 
@@ -75,47 +74,15 @@ def decode(config, outputs, examples):
 
 
 def examples(config):
-    """Return training examples and held-out ones: rows of S tokens of --data, or blocks of the text files."""
-    if config.data.data:
-        own = tokenizer(config.data.tokenizer)
-        return text_examples(config.data, own, config.model.vocab_size)
-    length = config.data.sequence_length
-    ids = tokenizer(config.data.tokenizer)(text(config), add_special_tokens=False)["input_ids"]
-    blocks = np.array(ids[: len(ids) // length * length], np.int32).reshape(-1, length)
-    if len(blocks) < 2:
-        raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")
-    rows = [{"input_ids": row, "mask": np.ones(length, bool)} for row in blocks]
-    held_out = max(1, round(len(rows) * config.data.held_out))
-    return rows[:-held_out], rows[-held_out:]
+    """Return training examples and held-out ones: rows of --data, of --text-files, or of Python's own manual."""
+    own, texts = tokenizer(config.data.tokenizer), pydoc_data.topics.topics.values()
+    return text_examples(config.data, own, config.model.vocab_size, texts)
 
 
 def prompts(config, texts):
-    """Return an example for each text to continue, padded on the right and cut on the left."""
+    """Return an example for each text to continue."""
     length = config.data.sequence_length - NEW_TOKENS
-    if length < 1:
-        raise UserError(
-            f"--sequence-length: give more than {NEW_TOKENS}, NEW_TOKENS in pipeline.py"
-        )
-    rows = []
-    for prompt in texts:
-        ids = tokenizer(config.data.tokenizer)(prompt, add_special_tokens=False)["input_ids"]
-        if not ids:
-            raise UserError("--prompt: an empty prompt cannot be continued: give a word at least")
-        ids = np.array(ids[-length:], np.int32)
-        padded = np.pad(ids, (0, length - len(ids)))
-        rows.append({"input_ids": padded, "mask": np.arange(length) < len(ids)})
-    return rows
-
-
-def text(config):
-    """Return the text to learn: the files, or the language reference that ships with Python."""
-    texts = []
-    for name in config.data.text_files:
-        try:
-            texts.append(Path(name).read_text(encoding="utf-8"))
-        except (OSError, UnicodeError) as error:
-            raise UserError(f"--text-files: cannot read {name}: {error}") from None
-    return "\n".join(texts or pydoc_data.topics.topics.values())
+    return rows_to_continue(tokenizer(config.data.tokenizer), texts, length)
 
 
 @functools.cache

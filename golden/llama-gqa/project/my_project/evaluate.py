@@ -42,7 +42,8 @@ def main() -> None:
         check_same_examples(examples)
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)
         step, model = checkpoints.restore_model(steps.state.model)
-        loss = Inference(steps, pipeline, config).mean_loss(model, examples)
+        inference = Inference(steps, pipeline, config)
+        loss = inference.mean_loss(model, examples)
         print_once(
             f"step {step}: loss {loss:.4f}, perplexity {math.exp(loss):.2f}, of {len(examples):,} rows"
         )

@@ -255,7 +255,8 @@ def _remat(config):
 
 def _linear(config, size_in, size_out, rngs, std=None):
     init = nnx.initializers.normal(std or size_in**-0.5)
-    kwargs = {"use_bias": False, "dtype": jnp.dtype(config.dtype), "kernel_init": init}
+    dtype = jnp.dtype(config.dtype)
+    kwargs = {"use_bias": False, "dtype": dtype, "kernel_init": init}
     return nnx.Linear(size_in, size_out, rngs=rngs, **kwargs)
 
 

@@ -17,6 +17,7 @@ from flax import nnx
 from redco_runtime.beam import beam_search
 from redco_runtime.losses import cross_entropy
 from redco_runtime.pairs.examples import pair_examples
+from redco_runtime.text.blocks import pad_row
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
@@ -74,17 +75,9 @@ def evaluate(config, outputs, examples):
 
 def examples(config):
     """Return training examples and held-out ones: pairs of --data, or of Python's own library."""
-    if config.data.data:
-        own = tokenizer(config.data.tokenizer)
-        both = pair_examples(config.data, own, config.model.vocab_size)
-        return tuple(pairs.map(lambda pair, _: example(config, *pair)) for pairs in both)
-    texts = docstrings()
-    order = np.argsort(
-        np.random.Philox(key=0).random_raw(len(texts))
-    )  # so that both parts are alike
-    rows = [example(config, *ids_of(config, *texts[i])) for i in order]
-    held_out = max(1, round(len(rows) * config.data.held_out))
-    return rows[:-held_out], rows[-held_out:]
+    own, pairs = tokenizer(config.data.tokenizer), [] if config.data.data else docstrings()
+    both = pair_examples(config.data, own, config.model.vocab_size, pairs)
+    return tuple(rows.map(lambda pair, _: example(config, *pair)) for rows in both)
 
 
 def prompts(config, texts):
@@ -95,8 +88,8 @@ def prompts(config, texts):
 def example(config, source, target):
     """Return one pair of ids. The decoder sees the target one place later, behind start_id."""
     data, model = config.data, config.model
-    ids_S, mask_S = padded(source, data.sequence_length, model.pad_id)
-    labels_T, label_mask_T = padded(target, data.target_length, model.pad_id)
+    ids_S, mask_S = pad_row(source, data.sequence_length, model.pad_id).values()
+    labels_T, label_mask_T = pad_row(target, data.target_length, model.pad_id).values()
     decoder_ids_T = np.concatenate([[model.start_id], labels_T[:-1]]).astype(np.int32)
     return {
         "input_ids": ids_S,
@@ -112,12 +105,6 @@ def ids_of(config, source, target):
     data, own = config.data, tokenizer(config.data.tokenizer)
     both = ((data.prefix + source, data.sequence_length), (target, data.target_length))
     return [own(text, truncation=True, max_length=most)["input_ids"] for text, most in both]
-
-
-def padded(ids, length, pad_id):
-    """Return (ids, mask), filled up to `length`."""
-    whole = np.pad(ids, (0, length - len(ids)), constant_values=pad_id)
-    return whole.astype(np.int32), np.arange(length) < len(ids)
 
 
 def docstrings():

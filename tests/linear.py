@@ -28,10 +28,10 @@ PROJECT = Path(__file__).parents[1] / "templates" / "project"
 def train_source():
     """The emitted train.py of a class of the user's own."""
     text = (PROJECT / "{{ package }}" / "train.py.jinja").read_text()
-    request, model = SimpleNamespace(devices=4), SimpleNamespace(
-        title="Net", own_class="Net", branch=""
+    request, model = SimpleNamespace(devices=4, lora=None), SimpleNamespace(
+        title="Net", own_class="Net", branch="", modules={}
     )
-    recipe = SimpleNamespace(teacher=False)
+    recipe = SimpleNamespace(teacher=False, actors=False)
     facts = {"package": "net", "request": request, "model": model, "recipe": recipe}
     return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(facts)
 

@@ -130,7 +130,8 @@ def test_a_recipe_is_one_whose_needs_the_model_meets(monkeypatch):
     gpt2, bert = FAMILIES["gpt2"], FAMILIES["bert"]
     causal = possible_recipes(gpt2)
     assert {"lm", "sft"} < {*causal} and causal[0] == "lm" and "mlm" not in causal
-    assert possible_recipes(bert) == ["mlm"]
+    masked = possible_recipes(bert)
+    assert masked == ["mlm", "classify-text", "classify-tokens"]
     assert choose_recipe(bert, "", "bert") is choose_recipe(bert, "mlm", "bert") is RECIPES["mlm"]
     with pytest.raises(
         RedcoError,
@@ -138,7 +139,7 @@ def test_a_recipe_is_one_whose_needs_the_model_meets(monkeypatch):
     ):
         choose_recipe(gpt2, "mlm", "gpt2")
     monkeypatch.setitem(RECIPES, "distil", replace(RECIPES["lm"], name="distil"))
-    assert possible_recipes(gpt2) == [*causal, "distil"] and possible_recipes(bert) == ["mlm"]
+    assert possible_recipes(gpt2) == [*causal, "distil"] and possible_recipes(bert) == masked
     assert choose_recipe(gpt2, "", "gpt2").name == "lm"
     assert choose_recipe(gpt2, "distil", "gpt2").name == "distil"
     with pytest.raises(RedcoError, match=", distil; leave it out, or choose lm or "):

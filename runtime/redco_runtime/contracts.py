@@ -103,7 +103,7 @@ class Scored(Protocol):
 class Drawn(Protocol):
     """A pipeline that draws its predictions, into a .png."""
 
-    def draw(
+    def draw_predictions(
         self, config: Any, outputs: PyTree, examples: Sequence[Example], path: Path, /
     ) -> None: ...
 

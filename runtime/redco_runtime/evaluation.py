@@ -55,7 +55,7 @@ class Evaluation:
             if isinstance(pipeline, Drawn) and jax.process_index() == 0:
                 folder = self.run.workdir / PICTURES
                 folder.mkdir(parents=True, exist_ok=True)
-                pipeline.draw(config, outputs, some, folder / f"{step}.png")
+                pipeline.draw_predictions(config, outputs, some, folder / f"{step}.png")
         self.metrics.evaluated(step, loss, scores, list(zip(samples, texts, strict=True)))
         if settings and scores and step:
             for name in keep_best(best, settings.best, scores, step, state, self.steps.shapes):

@@ -120,10 +120,10 @@ def test_scores_are_of_the_first_examples_and_logged(parts, capsys):
 
 
 def test_a_pipeline_that_draws_has_a_picture_of_each_evaluation(parts):
-    def draw(config, outputs, examples, path):
+    def draw_predictions(config, outputs, examples, path):
         path.write_text(f"{len(examples)} {outputs[0]}")
 
-    parts[1].draw = draw
+    parts[1].draw_predictions = draw_predictions
     report_all(parts, [(0, 3.0), (2, 1.0)])
     pictures = {path.name: path.read_text() for path in (parts[2].workdir / "pictures").iterdir()}
     assert pictures == {"0.png": "7 3.0", "2.png": "7 1.0"}

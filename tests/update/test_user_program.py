@@ -83,7 +83,10 @@ def test_a_parameter_that_is_gone(project, program):
 
 
 def test_the_users_own_batch(project, program):
-    edits = [('"mask": np', '"counts": np'), ('["mask"]', '["counts"]')]
+    edits = [
+        ("return {name: np", 'return {name.replace("mask", "counts"): np'),
+        ('["mask"]', '["counts"]'),
+    ]
     _, batch, notes = read(project(pipeline=edits), program)
     assert (batch, notes) == ({"input_ids", "counts"}, [])
 

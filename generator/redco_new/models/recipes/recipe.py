@@ -106,7 +106,7 @@ class Recipe:
     packages: further ones that a project needs.
     runtime: folders of the runtime that its pipeline imports, and only projects like it have.
     whole_batch: whether the loss of a row depends on the other rows of its batch, or on what is drawn for them all.
-    draws: whether its pipeline draws predictions: `draw`.
+    draws: whether its pipeline has `draw_predictions`.
     branches: its models, where `Models` in its pipeline.py has several; the one that is exported first.
     head: whether its pipeline.py puts a head of its own on the model, and says what files call that.
     teacher: whether one of them can be trained before the others, by train.py.

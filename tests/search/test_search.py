@@ -5,14 +5,17 @@ from dataclasses import replace
 
 import pytest
 from bad_input import complaint
+from fit.readings import FITS
 
+from redco_new.cli import search as cli_search
 from redco_new.errors import RedcoError
 from redco_new.fit.target import parse_target
 from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_new.search.best import COMPUTING, search
+from redco_new.search.best import COMPUTING, Search, search
+from redco_new.search.candidates import Trial
 from redco_new.search.estimate import estimate_step, first_group
 from redco_new.search.meshes import meshes_of, on_sides
 from redco_new.search.model import Planned
@@ -105,3 +108,28 @@ def test_an_own_class_is_refused():
 def test_what_hardware_chooses_is_not_given_too():
     error = complaint("redco-new my-project --model gpt2 --hardware h100:8 --shards 4")
     assert "--shards: is chosen by --hardware h100:8" in error
+
+
+def test_what_is_near_is_compiled_where_nothing_fits_by_the_estimate(monkeypatch):
+    target = parse_target("h100:4")
+    limit = target.hardware.usable
+    shares = {"data": 2.0, "fsdp": 1.3, "model": 1.5}
+    trials = tuple(
+        Trial({axis: 4}, 0, False, 8, seconds=1.0, peak=int(share * limit), reason="does not fit")
+        for axis, share in shares.items()
+    )
+    result = Search(target, trials, None, None, 1.0)
+    asked, answers = [], {"fsdp=4": replace(FITS, peak_bytes=2 * limit), "model=4": FITS}
+
+    def compile_trial(request, result, trial, length, progress):
+        asked.append(trial.name)
+        return answers[trial.name]
+
+    monkeypatch.setattr(cli_search, "_compile", compile_trial)
+    monkeypatch.setattr("redco_new.fit.compilers.environment", lambda platform: {})
+    best, reading, note = cli_search.compile_best(None, result, None, print)
+    assert asked == ["fsdp=4", "model=4"] and reading is FITS
+    assert best == replace(trials[2], reason="")
+    assert note.startswith(
+        "nothing fits: fsdp=4 needs 83 of 64 GB a device, by the estimate; fsdp=4 is refused"
+    )

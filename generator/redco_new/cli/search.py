@@ -70,7 +70,7 @@ def compile_best(
 ) -> "tuple[Trial | None, Reading | None, str]":
     """Return the fastest that its compiler takes, what that says, and a note of what it refused.
 
-    Without a compiler at hand it is the fastest by the estimate.
+    Without a compiler at hand it is the fastest by the estimate. Where nothing fits by that, what is near is compiled.
     """
     from redco_new.fit.compilers import environment
 
@@ -79,15 +79,15 @@ def compile_best(
     except RedcoError as error:
         note = f"not compiled, by the estimate alone: {error.what}: {error.todo}"
         return result.best, None, note
-    refused: list[str] = []
-    for trial in result.fitting[:COMPILED]:
+    refused = [] if result.fitting else [does_not_fit(result) + ", by the estimate"]
+    for trial in (result.fitting or result.near)[:COMPILED]:
         try:
             reading = _compile(request, result, trial, length, progress)
         except RedcoError as error:  # such as a mesh that a TPU's torus has no sides for
             refused.append(f"{trial.name} cannot be compiled: {error.what}")
             continue
         if reading.fits:
-            return trial, reading, "; ".join(refused)
+            return replace(trial, reason=""), reading, "; ".join(refused)
         needs = (
             f"needs {reading.peak_bytes / 1e9:.1f} GB" if reading.peak_bytes else reading.refused
         )

@@ -20,6 +20,8 @@ Progress = Callable[[str], None]
 ROWS = 2
 # Without a batch that is given, larger ones are tried, up to so many times that, while an example takes less by this share.
 MOST_GROWN, WORTH = 8, 0.01
+# What the estimate of the memory was above the compiler's at most: tests/compiled/estimates.md.
+CAREFUL = 1.6
 COMPUTING = ("products", "attention", "memory", "exposed")  # parts that add up to a step
 MOST_MICRO = 64  # micro-batches: each sends and gathers all parameters anew
 
@@ -50,6 +52,13 @@ class Search:
         """All that fit by the estimate, the fastest first."""
         limit = self.target.hardware.usable
         return sorted((t for t in self.trials if 0 < t.peak <= limit), key=lambda t: t.seconds)
+
+    @property
+    def near(self) -> list[Trial]:
+        """All that do not, and that their compiler may still take, the smallest first."""
+        limit = self.target.hardware.usable
+        near = (t for t in self.trials if limit < t.peak <= CAREFUL * limit)
+        return sorted(near, key=lambda t: t.peak)
 
 
 def search(

@@ -1,5 +1,7 @@
 """Ours against the hand-written plan, in the programs that the compilers of H100 and v5e make."""
 
+from functools import cache
+
 import pytest
 from compiled.report import TABLE, run_workers
 from compiled.table import cell, read
@@ -30,11 +32,17 @@ LAYERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def records(request):
-    flags, targets = ("--layouts", "ours", "hand"), MODELS[request.param]
+@cache
+def compiled(group):
+    """{(target, model, layout): what the worker says of it}."""
+    flags, targets = ("--layouts", "ours", "hand"), MODELS[group]
     found = run_workers({target: (*models, *flags) for target, models in targets.items()})
     return {(r["target"], r["model"], r["layout"]): r for r in found}
+
+
+@pytest.fixture
+def records(request):
+    return compiled(request.param)
 
 
 @pytest.mark.parametrize(("records", "target", "model"), CASES, indirect=["records"])

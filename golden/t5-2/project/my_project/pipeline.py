@@ -88,16 +88,10 @@ def prompts(config, texts):
 def example(config, source, target):
     """Return one pair of ids. The decoder sees the target one place later, behind start_id."""
     data, model = config.data, config.model
-    ids_S, mask_S = pad_row(source, data.sequence_length, model.pad_id).values()
+    row = pad_row(source, data.sequence_length, model.pad_id)
     labels_T, label_mask_T = pad_row(target, data.target_length, model.pad_id).values()
     decoder_ids_T = np.concatenate([[model.start_id], labels_T[:-1]]).astype(np.int32)
-    return {
-        "input_ids": ids_S,
-        "mask": mask_S,
-        "decoder_ids": decoder_ids_T,
-        "labels": labels_T,
-        "label_mask": label_mask_T,
-    }
+    return row | {"decoder_ids": decoder_ids_T, "labels": labels_T, "label_mask": label_mask_T}
 
 
 def ids_of(config, source, target):

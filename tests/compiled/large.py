@@ -34,7 +34,8 @@ mesh, options and micro-batches are those that the estimate finds fastest; the c
 examples of S tokens over all devices; of a GPU's memory JAX takes three quarters by default. Estimated ms and MFU are, of GPUs, at
 the share of the roofline's speed that steps on an H100 reach ([RESULTS.md](../benchmarks/device/RESULTS.md)); of TPUs, on which none
 was timed, at all of it, which no program reaches. Seconds: on two busy cores. Meta's AutoParallel plans Llama-3-8B in 46.8 s and 2.8
-GiB (meta-pytorch/autoparallel #521); a search of Llama-3.1-70B on 64 devices takes 0.33 GB, and the seconds below.
+GiB (meta-pytorch/autoparallel #521); a search of Llama-3.1-70B on 64 devices takes 0.33 GB, and the seconds below. Where nothing fits by
+the estimate, the smallest few are compiled: of experts, it is too small by a third.
 
 """
 

@@ -12,11 +12,9 @@ from redco_runtime.chats.reading import Messages, read_chat
 from redco_runtime.contracts import Arrays, Example
 from redco_runtime.errors import UserError, few
 from redco_runtime.text.documents import Bad, Tokens
-from redco_runtime.text.examples import read_examples
+from redco_runtime.text.examples import pack_examples, read_examples
 from redco_runtime.text.formats import parse_rows
-from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.parts import Part
-from redco_runtime.text.rows import pack
 from redco_runtime.text.sources import one_a_row
 
 SIDES = ("chosen", "rejected")
@@ -100,8 +98,7 @@ def pack_pairs(
 ) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the same of pairs in memory. Raises ValueError for one that is none."""
     maker = PairMaker(encoder, settings.sequence_length)
-    train = pack(map(maker.encode, pairs), maker, _rows_of(settings), settings.held_out)
-    return Mixture([train]), Mixture([train.held_out()])
+    return pack_examples(map(maker.encode, pairs), maker, _rows_of(settings))
 
 
 def _rows_of(settings: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError
 from redco_runtime.labels.reading import Fields, read_text, read_words
+from redco_runtime.text.blocks import pad_row
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.encoder import Encoder, id_dtype, make_encoder
 from redco_runtime.text.examples import pack_examples, read_examples
@@ -117,7 +118,4 @@ def row_to_label(maker: LabelMaker, row: Any) -> Arrays:
     except ValueError as error:
         raise UserError(f"--prompt: {error}") from None
     assert marks is not None  # as those of both makers have them
-    padding = (0, maker.length - len(ids))
-    mask = np.arange(maker.length) < len(ids)
-    padded = np.pad(ids.astype(np.int32), padding)
-    return {"input_ids": padded, "mask": mask, MARK: np.pad(marks, padding)}
+    return pad_row(ids, maker.length) | {MARK: np.pad(marks, (0, maker.length - len(ids)))}

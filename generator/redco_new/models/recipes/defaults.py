@@ -33,3 +33,9 @@ def pair_example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
 def text_example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
     """Return an example of one text: input_ids and mask, each (length,)."""
     return {"input_ids": np.zeros(length, np.int32), "mask": np.ones(length, bool)}
+
+
+def captioned_example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    """Return an example of a picture, (image_size, image_size, 3), and its caption, (caption_length,)."""
+    size, bytes_ = sizes["image_size"], sizes["caption_length"]
+    return {"pixels": np.zeros((size, size, 3), np.uint8), "caption": np.zeros(bytes_, np.int32)}

@@ -10,6 +10,7 @@ from redco_new.models.recipes.defaults import scored
 from redco_new.models.recipes.recipe import Figure, OwnModel, Recipe, Words
 
 LENGTH = 64  # moments of a row, as in the recipe's config
+FALLING = {"learning_rate_decay": "linear", "warmup_steps": 0, "weight_decay": 0.0}
 
 
 def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
@@ -36,18 +37,8 @@ RECIPE = Recipe(
     example=_example,
     tiny={
         "model": {},
-        "optimizer": {
-            "learning_rate": 1e-3,
-            "learning_rate_decay": "linear",
-            "warmup_steps": 0,
-            "weight_decay": 0.0,
-        },
-        "critic_optimizer": {
-            "learning_rate": 2e-3,
-            "learning_rate_decay": "linear",
-            "warmup_steps": 0,
-            "weight_decay": 0.0,
-        },
+        "optimizer": {"learning_rate": 1e-3} | FALLING,
+        "critic_optimizer": {"learning_rate": 2e-3} | FALLING,
         "train": {"steps": 768, "batch_size": 8, "eval_every": 384, "save_every": 384},
     },
     train=(

@@ -1,18 +1,7 @@
 """Pictures of what a text says, by diffusion."""
 
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-
-from redco_new.models.recipes.defaults import scored
+from redco_new.models.recipes.defaults import captioned_example, scored
 from redco_new.models.recipes.recipe import Figure, OwnModel, Recipe, Words
-
-
-def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
-    size, bytes_ = sizes["image_size"], sizes["caption_length"]
-    return {"pixels": np.zeros((size, size, 3), np.uint8), "caption": np.zeros(bytes_, np.int32)}
-
 
 RECIPE = Recipe(
     name="text-to-image",
@@ -33,7 +22,7 @@ RECIPE = Recipe(
         data='a folder with pictures and a `metadata.jsonl`, a line `{"file_name": ..., "text": ...}` for each, by '
         "`--image-folder DIR`, or change `examples` in `pipeline.py`",
     ),
-    example=_example,
+    example=captioned_example,
     tiny={
         "model": {
             "image_size": 16,

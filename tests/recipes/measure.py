@@ -1,6 +1,6 @@
 """Train the preset tiny of recipes with three seeds, and write docs/recipes.md: `make recipes`.
 
-python tests/recipes/measure.py [NAME ...]   those alone; the rows of others stay
+python tests/recipes/measure.py [NAME[:SEED] ...]   those alone; what others have stays
 """
 
 import json
@@ -22,30 +22,27 @@ SEEDS = (0, 1, 2)
 HEAD = """# What the recipes reach
 
 `make recipes` creates each as `redco recipes --json` says, trains its preset `tiny` as it is with the seeds 0, 1 and 2, on one
-device, and writes this page. Figures are the last ones of `eval.jsonl`, of examples that are held out; seconds are those of the
-whole command, on two cores of a busy machine. Instead: what the figure is without learning.
+device, and writes this page. Figures are the last ones of `eval.jsonl`, of examples that are held out. Seconds are those of the
+whole command on two cores, of the seed that other work on the machine disturbed least. Instead: what the figure is without learning.
 
 | recipe | figure | mean | smallest | largest | instead | seconds |
 |---|---|---|---|---|---|---|
 """
 
 
-def measure(name: str) -> dict:
-    """Return the figures of a recipe, by seed, and the seconds that a run took."""
-    recipe, figures, seconds = RECIPES[name], [], []
+def measure(name: str, seed: int) -> dict:
+    """Return the figure of a recipe with a seed, and the seconds that the run took."""
+    recipe = RECIPES[name]
     with tempfile.TemporaryDirectory() as folder:
         run("redco-new", *recipe.create, cwd=folder)
         project = Path(folder, recipe.create[0])
         package = project.name.replace("-", "_")
-        for seed in SEEDS:
-            start = time.monotonic()
-            workdir = f"runs/{seed}"
-            options = f"--preset tiny --virtual-devices 1 --seed {seed} --workdir {workdir}".split()
-            run("python", "-m", f"{package}.train", *options, cwd=project)
-            seconds.append(time.monotonic() - start)
-            last = (project / workdir / "eval.jsonl").read_text().splitlines()[-1]
-            figures.append(json.loads(last)[recipe.figure.name])
-    return {"figures": figures, "seconds": max(seconds)}
+        start = time.monotonic()
+        options = f"--preset tiny --virtual-devices 1 --seed {seed} --workdir run".split()
+        run("python", "-m", f"{package}.train", *options, cwd=project)
+        seconds = time.monotonic() - start
+        last = (project / "run" / "eval.jsonl").read_text().splitlines()[-1]
+    return {"figure": json.loads(last)[recipe.figure.name], "seconds": seconds}
 
 
 def run(program: str, *args: str, cwd: str | Path) -> None:
@@ -54,26 +51,32 @@ def run(program: str, *args: str, cwd: str | Path) -> None:
     subprocess.run([BIN / program, *args], cwd=cwd, env=env, check=True, stdout=subprocess.DEVNULL)
 
 
-def line(name: str, result: dict) -> str:
-    """Return the row of a recipe. Raises ValueError where a seed does not reach its figure."""
-    figures, figure = result["figures"], RECIPES[name].figure
+def line(name: str, seeds: dict[str, dict]) -> str:
+    """Return the row of a recipe, of the seeds that it has. Raises ValueError where one does not reach its figure."""
+    figure = RECIPES[name].figure
+    values = [seed["figure"] for seed in seeds.values()]
     least, most = figure.least, figure.most
-    for value in figures:
+    for value in values:
         if (least is not None and value < least) or (most is not None and value > most):
             raise ValueError(f"{name}: {value} is not {bound(name)}")
-    numbers = (statistics.mean(figures), min(figures), max(figures))
+    numbers = (statistics.mean(values), min(values), max(values))
     cells = [f"`{name}`", bound(name), *(f"{x:.3f}" for x in numbers), figure.baseline]
-    return f"| {' | '.join(cells)} | {result['seconds']:.0f} |\n"
+    seconds = min(seed["seconds"] for seed in seeds.values())
+    return f"| {' | '.join(cells)} | {seconds:.0f} |\n"
 
 
 def main(names: list[str]) -> None:
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in names or RECIPES:
-        results[name] = measure(name)
-        print(name, results[name], flush=True)
-        here = {name: results[name] for name in RECIPES if name in results}
-        RESULTS.write_text(json.dumps(here, indent=1) + "\n")
-        PAGE.write_text(HEAD + "".join(line(*item) for item in here.items()))
+        name, _, only = name.partition(":")
+        for seed in [int(only)] if only else SEEDS:
+            result = measure(name, seed)
+            print(name, seed, result, flush=True)
+            results.setdefault(name, {})[str(seed)] = result
+            here = {name: results[name] for name in RECIPES if name in results}
+            RESULTS.write_text(json.dumps(here, indent=1) + "\n")
+    whole = {name: seeds for name, seeds in results.items() if len(seeds) == len(SEEDS)}
+    PAGE.write_text(HEAD + "".join(line(*item) for item in whole.items()))
 
 
 if __name__ == "__main__":

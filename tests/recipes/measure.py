@@ -75,8 +75,8 @@ def main(names: list[str]) -> None:
             results.setdefault(name, {})[str(seed)] = result
             here = {name: results[name] for name in RECIPES if name in results}
             RESULTS.write_text(json.dumps(here, indent=1) + "\n")
-    whole = {name: seeds for name, seeds in results.items() if len(seeds) == len(SEEDS)}
-    PAGE.write_text(HEAD + "".join(line(*item) for item in whole.items()))
+    whole = (item for item in here.items() if len(item[1]) == len(SEEDS))
+    PAGE.write_text(HEAD + "".join(line(*item) for item in whole))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,13 @@ from redco_new.render.execute import load_text
 from redco_new.render.template import open_template
 
 
-def pipeline(recipe: str, routed: bool = False, adapted: bool = False) -> ModuleType:
+def pipeline(
+    recipe: str, routed: bool = False, adapted: bool = False, causal: bool = False
+) -> ModuleType:
     """A recipe's pipeline.py, imported."""
     with open_template() as template:
-        texts = RECIPES[recipe].print_files(template, "project", "bytes", 128, routed, adapted)
+        facts = ("project", "bytes", 128, routed, adapted, causal)
+        texts = RECIPES[recipe].print_files(template, *facts)
     return load_text(f"{recipe}/pipeline.py", texts["pipeline.py"])
 
 

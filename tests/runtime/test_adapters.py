@@ -76,6 +76,18 @@ def test_what_does_not_fit_is_named(changes, what, tmp_path):
         read(write(tmp_path, **changes))
 
 
+def test_what_is_trained_in_full_beside_it_is_read(tmp_path, monkeypatch):
+    """PEFT's modules_to_save; where an adapter has none, the head stays as the model begins."""
+    monkeypatch.setitem(TABLE, "score/kernel", Tensor("score.weight", (1, 0)))
+    monkeypatch.setitem(SIZES, "score/kernel", (3, 1))
+    score = draw(1, 3)
+    arrays = read(write(tmp_path, TENSORS | {"base_model.model.score.weight": score}))
+    np.testing.assert_array_equal(arrays["score/kernel"], score.T)
+    assert read(write(tmp_path)).keys() == SIZES.keys() - {"score/kernel"}
+    with pytest.raises(UserError, match=r"\(3, 2\) there, \(3, 1\) here, for score/kernel"):
+        read(write(tmp_path, {"base_model.model.score.weight": draw(2, 3)}))
+
+
 def test_an_adapter_without_a_base_is_named(tmp_path):
     folder = write(tmp_path, base_model_name_or_path=None)
     with pytest.raises(UserError, match="names no model that it is of"):

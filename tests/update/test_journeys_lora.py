@@ -1,5 +1,6 @@
 """A project that its user edits and trains, that then trains an adapter, and then the whole model again."""
 
+import json
 import re
 
 import pytest
@@ -45,3 +46,26 @@ def test_a_model_is_trained_then_an_adapter_of_it_then_the_model(tmp_path):
     back, _ = life.run(f"{life.train} --steps 1 --init runs/b --workdir runs/d")
     assert "left out, since the model does not have them: layers/attn/k/lora_a" in back
     assert held_out(back)[0] == held_out(whole)[-1]
+
+
+@pytest.mark.long
+def test_a_head_is_trained_beside_an_adapter_and_goes_along(tmp_path):
+    request = Request.from_flags("my-project", "gpt2", recipe="reward")
+    life = Life(create_project(request, tmp_path), "my_project", 1)
+    life.run(f"{life.train} --steps 2 --workdir runs/a")
+    life.run("python -m my_project.export --workdir runs/a --out base")
+
+    life.run("redco update --lora rank=2,alpha=4")
+    first, _ = life.run(f"{life.train} --steps 2 --init base --workdir runs/b")
+    more, _ = life.run(f"{life.train} --steps 4 --workdir runs/b")
+    assert "resuming from step 2 " in more and held_out(more)[-1] != held_out(first)[0]
+    life.run("python -m my_project.export --workdir runs/b --out adapter")
+    life.run("python -m my_project.export --workdir runs/b --out whole --merge")
+    config = json.loads(life.read("adapter/adapter_config.json"))
+    assert config["modules_to_save"] == ["score"] and config["task_type"] == "SEQ_CLS"
+    again, _ = life.run(f"{life.train} --steps 1 --init adapter --workdir runs/c")
+    assert held_out(again)[0] == held_out(more)[-1]
+
+    life.run("redco update --lora off")
+    back, _ = life.run(f"{life.train} --steps 1 --init whole --workdir runs/d")
+    assert float(held_out(back)[0]) == pytest.approx(float(held_out(more)[-1]), abs=2e-4)

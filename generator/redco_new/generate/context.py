@@ -27,6 +27,7 @@ class ProjectModel:
     imported: whether model.py imports that class, from where the user has it.
     matrices: names of parameters that decay.
     inner_matrices: expression of whether the parameter at `path` is a matrix inside the model.
+    head: the layers that pipeline.py puts on it.
     task: what PEFT calls that of an adapter; "" where it has no name for it.
     modules: parts of names in checkpoints -> in PEFT, where it has others.
     trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
@@ -46,10 +47,22 @@ class ProjectModel:
     own_class: str = ""
     imported: bool = False
     trained: str = "nnx.Param"
+    head: tuple[str, ...] = ()
     task: str = ""
     modules: Mapping[str, str] = field(default_factory=dict)
     matrices: tuple[str, ...] = ("kernel", "embedding")
     inner_matrices: str = "path[-1].key == 'kernel' and 'head' not in [x.key for x in path]"
+
+    @property
+    def tuned(self) -> str:
+        """What is trained beside a frozen model, for people."""
+        names = " and ".join(f"`{name}`" for name in self.head)
+        return f"an adapter, and all of {names}," if self.head else "an adapter"
+
+    @property
+    def tuned_files(self) -> str:
+        """What files of an adapter have of that head, for people; "" where there is none."""
+        return ", the head among its `modules_to_save`" if self.head else ""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
-from redco_new.models.adapter import choose_adapter
+from redco_new.models.adapter import adapter_filter, adapter_parameters, choose_adapter
 from redco_new.models.branches import (
     MAIN,
     default_config,
@@ -32,9 +32,8 @@ from redco_new.request import Lora, Request
 from redco_new.sharding import MODEL
 
 ADAPTERS = "adapters"  # the folder of the runtime that writes them
-# Of a project that trains an adapter: which parameters are trained, and which of them are matrices.
+# Of a project that trains an adapter: which parameters are matrices.
 LORA: dict[str, Any] = {
-    "trained": "nnx.LoRAParam",
     "matrices": ("lora_a", "lora_b"),
     "inner_matrices": "path[-1].key in ('lora_a', 'lora_b')",
 }
@@ -107,13 +106,21 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         config_class=config_class,
         config_default=defaults.pop(MAIN),
         make=f"{make}, rngs=nnx.Rngs(key))",
-        **(HEAD if recipe.head else {}),
         sections=defaults,
         branch=several[0].name if several else "",
-        task=model.family.task,
+        task=recipe.task or model.family.task,
         modules=model.family.modules,
-        **(LORA if request.lora else {"trained": trained_filter(recipe.branches)}),
+        **_trained(recipe, recipe.head_of(model.family.provides), request.lora),
     )
+
+
+def _trained(recipe: Recipe, head: tuple[str, ...], lora: Lora | None) -> dict[str, Any]:
+    """Return fields of ProjectModel: what is trained, with the layers `head` of pipeline.py, and which are matrices."""
+    facts = {"head": head, **HEAD} if head else {}
+    if lora is None:
+        return facts | {"trained": trained_filter(recipe.branches)}
+    facts |= LORA | {"trained": adapter_filter(head)}
+    return facts | ({"matrices": (*LORA["matrices"], "kernel")} if head else {})
 
 
 def _recipe_context(
@@ -166,5 +173,6 @@ def _program(
             return models
         return build(sections[MAIN], rngs=nnx.Rngs(0))
 
-    trained = nnx.LoRAParam if request.lora else trained_parameters(recipe.branches)
+    head = recipe.head_of(model.family.provides)
+    trained = adapter_parameters(head) if request.lora else trained_parameters(recipe.branches)
     return Program(make, pipeline.loss, batch, model.family.routed, trained)

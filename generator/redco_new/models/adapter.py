@@ -1,9 +1,10 @@
-"""Which linear layers of a family have an adapter, as --lora asks for it."""
+"""Which linear layers of a family have an adapter, as --lora asks for it, and what is trained then."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.request import Lora
@@ -46,3 +47,16 @@ def choose_adapter(projections: Mapping[str, str], lora: Lora | None, model: str
             raise RedcoError("--lora: targets", what, f"choose some of {', '.join(names)}")
         layers |= named
     return Adapter(lora.base or "lora", frozenset(layers))
+
+
+def adapter_parameters(head: Sequence[str]) -> Any:
+    """Return the filter of Flax of the parameters that are trained: an adapter, and the layers `head` in full."""
+    from flax import nnx  # late: recipes are listed without it
+
+    return nnx.Any(nnx.LoRAParam, *map(nnx.PathContains, head)) if head else nnx.LoRAParam
+
+
+def adapter_filter(head: Sequence[str]) -> str:
+    """Return the same as Python."""
+    layers = [f'nnx.PathContains("{name}")' for name in head]
+    return f"nnx.Any({', '.join(['nnx.LoRAParam', *layers])})" if head else "nnx.LoRAParam"

@@ -57,6 +57,7 @@ class Lora:
         shapes: Mapping[str, jax.ShapeDtypeStruct],
         base: str = "",
         task: str = "",
+        saved: Sequence[str] = (),
         modules: Mapping[str, str] | None = None,
         tokenizer: Any = None,  # of transformers, which is not typed
     ) -> None:
@@ -67,6 +68,7 @@ class Lora:
         table: path of a parameter of the model -> its tensor in a checkpoint.
         base: that checkpoint, a folder or an id of the hub; "" where there is none.
         task: what PEFT calls it; "" for one without a name.
+        saved: the layers of the model that are trained in full beside it: PEFT's modules_to_save.
         modules: parts of the names of tensors -> what PEFT has there, where that differs.
         """
         table = renamed(table, modules or {})
@@ -78,11 +80,18 @@ class Lora:
             if parts:
                 counts[name] = len(parts)
                 rows |= self._rows(name, layers, parts, parameters, shapes, table)
+        whole = {p: x for p, x in parameters.items() if p.partition("/")[0] in saved}
+        for path, x in whole.items():
+            tensor = replace(table[path], name=PREFIX + table[path].name)
+            rows[path] = tensor, _cut(x, shapes[path].shape)
         arrays = {path: array for path, (_, array) in rows.items()}
         tensors = Tensors(arrays, arrays, {path: tensor for path, (tensor, _) in rows.items()})
         transposed = any(not table[f"{layer}{KERNEL}"].order for layer in _adapted(parameters))
         config = self._config(counts, [*stored_layers(table)])
         config |= {"fan_in_fan_out": transposed, "task_type": task or None}
+        if whole:
+            modules_to_save = {table[path].name.rpartition(".")[0] for path in whole}
+            config["modules_to_save"] = sorted(modules_to_save)
         with new_folder(directory) as folder:
             file = folder / FILES[0] if folder else Path(os.devnull)
             write(file, [*tensors.heads], tensors)

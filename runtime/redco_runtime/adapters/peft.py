@@ -40,14 +40,28 @@ def read_adapter(
 ) -> dict[str, jax.Array]:
     """Return the parameters of an adapter, by path; those of layers that it has not are left out.
 
+    Layers that are trained in full beside it, PEFT's modules_to_save, are read where it has them.
     lora: the sizes of the model's. table, modules: as `Lora.export` has them.
-    shapes, like: the parameters of the model, by path: without padding, and as they lie on devices.
+    shapes: those of the model's parameters, by path, without padding.
+    like: the parameters that are trained, as they lie on devices.
     Raises UserError for other sizes, and for tensors that the model has no place for.
     """
     check_sizes(folder, lora)
     stored = Stored(folder, open_tensors(folder / FILES[0]))
     unused, arrays = {*stored.shapes}, dict[str, jax.Array]()
-    for name, layers in stored_layers(renamed(table, modules)).items():
+
+    def keep(path: str, value: np.ndarray) -> None:
+        if value.shape != (here := shapes[path].shape):
+            what = f"{value.shape} there, {here} here, for {path}"
+            raise UserError(f"--init: {folder}: {what}: choose an adapter of this model")
+        arrays[path] = _place(value, like[path])
+
+    table = renamed(table, modules)
+    for path in like:
+        if path in table and (name := PREFIX + table[path].name) in unused:
+            keep(path, stored.read(name, ()).transpose(table[path].order or None))
+            unused.remove(name)
+    for name, layers in stored_layers(table).items():
         adapted = [layer for layer in layers if layer + A in like]
         for number, layer in enumerate(adapted):
             stack = like[layer + A].shape[: name.count("{}")]
@@ -63,11 +77,7 @@ def read_adapter(
             part = table[layer + KERNEL].part
             rows = slice(*part[1:]) if part else slice(None)
             for end, x in ((A, a[:, own]), (B, b[:, rows, own])):
-                value = x.swapaxes(1, 2).reshape(*stack, x.shape[2], x.shape[1])
-                if value.shape != (here := shapes[layer + end].shape):
-                    what = f"{value.shape} there, {here} here, for {layer}{end}"
-                    raise UserError(f"--init: {folder}: {what}: choose an adapter of this model")
-                arrays[layer + end] = _place(value, like[layer + end])
+                keep(layer + end, x.swapaxes(1, 2).reshape(*stack, x.shape[2], x.shape[1]))
     if unused:
         todo = "Choose an adapter of these layers, or a project whose --lora has its targets."
         title = f"--init: the adapter {folder} has what this model has no place for:"

@@ -14,7 +14,7 @@ from redco_runtime.adapters.lora import CODES, KERNEL, SCALES, Lora, whole_kerne
 from redco_runtime.adapters.peft import base_of, read_adapter
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.load import match, start_from
-from redco_runtime.state import TrainState
+from redco_runtime.state import TrainState, flatten
 from redco_runtime.stored import Stored, check_config, find, open_tensors
 from redco_runtime.weights import Tensor, stored_there, wholes
 
@@ -34,11 +34,11 @@ class Frozen:
 
         source: a checkpoint, or the folder of an adapter, which is put on the checkpoint that it names.
         """
-        like, adapter = steps.state.model.arrays, dict[str, jax.Array]()
+        adapter = dict[str, jax.Array]()
         base = base_of(source)
         if base != source:
             sizes = Lora(config.model.lora_rank, config.model.lora_alpha)
-            table = self.weights.tensors(config.model)
+            table, like = self.weights.tensors(config.model), flatten(steps.state.params)
             adapter = read_adapter(Path(source), sizes, table, steps.shapes, like, self.modules)
         folder = find(base)
         stored = Stored(folder, open_tensors(folder))

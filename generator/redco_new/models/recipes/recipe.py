@@ -108,7 +108,10 @@ class Recipe:
     whole_batch: whether the loss of a row depends on the other rows of its batch, or on what is drawn for them all.
     draws: whether its pipeline has `draw_predictions`.
     branches: its models, where `Models` in its pipeline.py has several; the one that is exported first.
-    head: whether its pipeline.py puts a head of its own on the model, and says what files call that.
+    head: the layers that its pipeline.py puts on the model, in the place of the one for words, and says what files
+        call; () for none.
+    also_head: those that it puts on the other kind of model.
+    task: what PEFT calls that of an adapter, where it is not that of the model's family.
     teacher: whether one of them can be trained before the others, by train.py.
     actors: whether the model makes its examples, by a rollout before each round of steps.
     terms: whether its loss has terms besides the first one, in a dict.
@@ -131,7 +134,9 @@ class Recipe:
     whole_batch: bool = False
     draws: bool = False
     branches: tuple[Branch, ...] = ()
-    head: bool = False
+    head: tuple[str, ...] = ()
+    also_head: tuple[str, ...] = ()
+    task: str = ""
     teacher: bool = False
     actors: bool = False
     terms: bool = False
@@ -140,6 +145,10 @@ class Recipe:
     def takes(self, provides: frozenset[str]) -> bool:
         """Return whether it can train a model with these signatures."""
         return any(needs <= provides for needs in (self.needs, self.also or self.needs))
+
+    def head_of(self, provides: frozenset[str]) -> tuple[str, ...]:
+        """Return the layers that it puts on a model with these signatures."""
+        return self.head if self.needs <= provides else self.also_head
 
     @property
     def scored(self) -> bool:
@@ -165,9 +174,8 @@ class Recipe:
         Raises RedcoError where it trains none.
         """
         branches = tuple(branch for branch in self.branches if not branch.base)
-        if len(branches) > 1 or self.head:
-            beside = "a head" if self.head else "beside a second model"
-            what = f"the recipe {self.name} trains {beside}, and no adapter"
+        if len(branches) > 1:
+            what = f"the recipe {self.name} trains beside a second model, and no adapter"
             raise RedcoError("--lora", what, "leave it out, or choose another --recipe")
         return replace(self, branches=branches)
 

@@ -41,6 +41,8 @@ RECIPE = Recipe(
         *scored("accuracy", examples=256),
     ),
     runtime=("text", "labels", "heads"),
-    head=True,
+    head=("pooler", "score"),
+    also_head=("score",),
+    task="SEQ_CLS",
     order=42,
 )

@@ -41,6 +41,7 @@ RECIPE = Recipe(
         *scored("f1", examples=256),
     ),
     runtime=("text", "labels", "heads"),
-    head=True,
+    head=("score",),
+    task="TOKEN_CLS",
     order=44,
 )

@@ -30,6 +30,7 @@ RECIPE = Recipe(
     train=scored("accuracy", examples=128),
     packages=("jinja2>=3.1",),
     runtime=("text", "chats", "heads"),
-    head=True,
+    head=("score",),
+    task="SEQ_CLS",
     order=27,
 )

@@ -154,6 +154,17 @@ def test_initialize_bypasses_the_proxy(boot, environ, monkeypatch):
     }
 
 
+@pytest.mark.parametrize("connect", [False, True])
+def test_arrays_before_boot_are_refused(connect, boot, environ, monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    jax.devices()  # as an array at the top of pipeline.py does
+    with pytest.raises(boot.BootError, match="inside of a function, or with numpy"):
+        if connect:
+            boot._connect(boot.Process(1, 2, "localhost:1", "explicit"))
+        else:
+            boot.boot(virtual_devices=jax.config.jax_num_cpu_devices + 1)
+
+
 PROGRAM = """
 import time
 from my_project.boot import boot

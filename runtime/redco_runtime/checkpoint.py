@@ -5,40 +5,30 @@ when it is whole; by then checksums.json, the sha256 of its files, is in it. Par
 frozen are the same in all: they are written once, before the first, to <directory>/frozen/<step>.
 """
 
-import hashlib
-import json
-import logging
 import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.experimental import multihost_utils
 
+from redco_runtime.checkpoint_tensors import FROZEN, Flat, divide, heads, orbax, read
+from redco_runtime.checksums import damage_of, least, write_checksums
 from redco_runtime.differences import describe, differences
 from redco_runtime.errors import UserError, listed, writing
 from redco_runtime.progress import PROGRESS
 from redco_runtime.state import ModelState, PyTree, flatten, rebuild
 
-CHECKSUMS = "checksums.json"
-REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums
 # Seconds that processes wait for the slowest one to write: three times what Orbax gives, for slow disks.
 SAVE_TIMEOUT = 3600
-ITEM = "default"  # what Orbax calls the only item of a checkpoint
-FROZEN = "frozen/"  # how the names of frozen parameters begin, and the folder that has them
 MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the model
 AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average
 LATER = ("grad_norm",)  # scalars that checkpoints of earlier versions lack; they begin at 0
 POSITION = "position"  # beside the shapes of parameters, which have a path
 
 State = TypeVar("State")  # a pytree, such as a TrainState
-Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
 
 
 class Checkpoints(AbstractContextManager):
@@ -81,11 +71,11 @@ class Checkpoints(AbstractContextManager):
                 raise FileExistsError(f"step {latest} is there, which is later than step {step}")
             if latest != step:
                 self._saving = step
-                frozen, leaves = _divide(flatten(state))
+                frozen, leaves = divide(flatten(state))
                 if frozen and not self._frozen_is_there:
                     self._save_frozen(frozen, anew=latest is None)
                 about = self._shapes | ({POSITION: position} if position else {})
-                arguments = _orbax().args.PyTreeSave(leaves, custom_metadata=about)
+                arguments = orbax().args.PyTreeSave(leaves, custom_metadata=about)
                 self._manager.save(step, args=arguments, force=True)
 
     def _save_frozen(self, leaves: Flat, anew: bool) -> None:
@@ -109,7 +99,7 @@ class Checkpoints(AbstractContextManager):
 
     def _fill(self, folder: Path, abstract: State, parts: tuple[str, ...]) -> State:
         folders = self._folders(folder)
-        wanted, (stored, shapes) = flatten(abstract), _heads(folders, parts)
+        wanted, (stored, shapes) = flatten(abstract), heads(folders, parts)
         self.position = shapes.get(POSITION)
         absent = {
             path: jnp.zeros((), wanted[path].dtype, device=wanted.pop(path).sharding)
@@ -117,7 +107,7 @@ class Checkpoints(AbstractContextManager):
             if path in wanted and path not in stored
         }
         self._check_fit(folder, wanted, stored, shapes, self._shapes)
-        return rebuild(abstract, {**_read(folders, wanted), **absent})
+        return rebuild(abstract, {**read(folders, wanted), **absent})
 
     def restore_common(self, model: ModelState) -> tuple[Flat, list[str]]:
         """Return (what it has of an abstract model, by path; paths of what that model has not).
@@ -129,7 +119,7 @@ class Checkpoints(AbstractContextManager):
         if (folder := self._newest()) is None:
             raise self._absent()
         folders = self._folders(folder)
-        stored, shapes = _heads(folders, MODEL)
+        stored, shapes = heads(folders, MODEL)
         trained_last = sorted(stored, key=lambda name: name.startswith(MODEL[0]))
         names = {name.partition("/")[2]: name for name in trained_last}
         if names.keys().isdisjoint(model.arrays):
@@ -138,7 +128,7 @@ class Checkpoints(AbstractContextManager):
         same = {name: leaf.update(shape=stored[name].shape) for name, leaf in wanted.items()}
         ours = {names[p].partition("/")[2]: x for p, x in self._shapes.items() if p in names}
         self._check_fit(folder, wanted, same, shapes, ours)
-        arrays = _read(folders, wanted)
+        arrays = read(folders, wanted)
         common = {path: arrays[name] for path, name in names.items() if name in arrays}
         return common, sorted(names.keys() - common.keys())
 
@@ -149,7 +139,7 @@ class Checkpoints(AbstractContextManager):
         """
         if (folder := self._newest()) is None:
             raise self._absent()
-        if not _heads([folder], AVERAGE[:1])[0]:
+        if not heads([folder], AVERAGE[:1])[0]:
             return int(folder.name), self._fill(folder, abstract, MODEL)
         named = {"ema": abstract.params, "variables": abstract.variables, "frozen": abstract.frozen}
         average = self._fill(folder, named, AVERAGE)
@@ -178,9 +168,9 @@ class Checkpoints(AbstractContextManager):
     def _newest(self) -> Path | None:
         self.wait()
         steps, self._damaged = self._steps(), []
-        while (step := _least(max(steps, default=-1))) >= 0:
+        while (step := least(max(steps, default=-1))) >= 0:
             folder = self.directory / str(step)
-            damage = _damage(folder)
+            damage = damage_of(folder)
             if damage is None:
                 return folder
             self._damaged.append(step)
@@ -218,102 +208,17 @@ class Checkpoints(AbstractContextManager):
 
     def _open(self) -> Any:
         """Return the writer. It tidies up, so a program that only reads must not make one."""
-        asynchronous = _orbax().options.AsyncOptions(
+        asynchronous = orbax().options.AsyncOptions(
             timeout_secs=SAVE_TIMEOUT, post_finalization_callback=self._add_checksums
         )
-        options = _orbax().CheckpointManagerOptions(
+        options = orbax().CheckpointManagerOptions(
             max_to_keep=self.keep, cleanup_tmp_directories=True, async_options=asynchronous
         )
-        return _orbax().CheckpointManager(self.directory, options=options)
+        return orbax().CheckpointManager(self.directory, options=options)
 
     def _add_checksums(self) -> None:
         """Write checksums.json: Orbax calls it on process 0 just before the rename."""
-        folder = self.directory / f"{self._saving}.orbax-checkpoint-tmp"
-        files = [path for path in folder.rglob("*") if path.is_file() and path.name != REWRITTEN]
-        names = sorted(str(path.relative_to(folder)) for path in files)
-        (folder / CHECKSUMS).write_text(json.dumps(_digests(folder, names), indent=1))
+        write_checksums(self.directory / f"{self._saving}.orbax-checkpoint-tmp")
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(f"a checkpoint to {self.directory}", Exception)
-
-
-def _divide(leaves: Flat) -> tuple[Flat, Flat]:
-    """Return (those that are frozen, by path, the others by name)."""
-    frozen = {k.removeprefix(FROZEN): v for k, v in leaves.items() if k.startswith(FROZEN)}
-    return frozen, {k: v for k, v in leaves.items() if not k.startswith(FROZEN)}
-
-
-def _heads(folders: Sequence[Path], parts: tuple[str, ...]) -> tuple[Flat, Flat]:
-    """Return (tensors whose names begin so, path of a parameter -> shape without padding)."""
-    stored, shapes = dict[str, Any](), dict[str, Any]()
-    for folder, prefix in zip(folders, ("", FROZEN), strict=False):
-        with _orbax().PyTreeCheckpointer() as reader:
-            metadata = reader.metadata(folder / ITEM).item_metadata
-        stored |= {prefix + path: leaf for path, leaf in metadata.tree.items()}
-        shapes |= metadata.custom_metadata or {}
-    return {name: leaf for name, leaf in stored.items() if name.startswith(parts)}, shapes
-
-
-def _read(folders: Sequence[Path], wanted: Flat) -> Flat:
-    """Read the tensors that are `wanted`; of a dim that is longer there or here, what differs is padding."""
-    frozen, others = _divide(wanted)
-    leaves = {**_read_one(folders[0], others)} if others else {}
-    if frozen:
-        leaves |= {FROZEN + path: leaf for path, leaf in _read_one(folders[1], frozen).items()}
-    return leaves
-
-
-def _read_one(folder: Path, wanted: Flat) -> Flat:
-    arguments = _orbax().args.PyTreeRestore(
-        item=wanted,
-        restore_args=_orbax().checkpoint_utils.construct_restore_args(wanted, strict=False),
-        partial_restore=True,
-    )
-    with _orbax().PyTreeCheckpointer() as reader:
-        return reader.restore(folder / ITEM, args=arguments)
-
-
-def _digests(folder: Path, names: list[str]) -> dict[str, str]:
-    """Return the sha256 of each file; empty where it is missing."""
-
-    def digest(name: str) -> str:
-        if not (folder / name).is_file():
-            return ""
-        with open(folder / name, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-    with ThreadPoolExecutor() as pool:
-        return dict(zip(names, pool.map(digest, names), strict=True))
-
-
-def _damage(folder: Path) -> str | None:
-    """Return what is wrong with a checkpoint. The processes share the files out, and all learn of it."""
-    try:
-        sums = json.loads((folder / CHECKSUMS).read_text())
-    except (OSError, ValueError):
-        sums = {}
-    names = [CHECKSUMS, *sums]
-    digests = _digests(folder, names[1 + jax.process_index() :: jax.process_count()])
-    bad = [names.index(name) for name, digest in digests.items() if digest != sums[name]]
-    first = _least(min(bad, default=len(names)) if sums else 0)
-    return None if first == len(names) else f"{folder / names[first]} is missing or has changed"
-
-
-def _least(value: int) -> int:
-    """Return the least of what the processes say: they may see a shared directory at different ages."""
-    return int(np.min(multihost_utils.process_allgather(np.int32(value))))
-
-
-@cache
-def _orbax() -> Any:
-    """Import the package: late, since it takes 0.6 s, and without its log. What goes wrong is raised."""
-    import orbax.checkpoint
-
-    logging.getLogger("absl").addFilter(lambda record: "/orbax/checkpoint/" not in record.pathname)
-    # Of a write that fails, these tell the same once a tensor: asyncio, and TensorStore of its loop.
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    before = sys.unraisablehook
-    sys.unraisablehook = lambda fault: (
-        None if str(fault.exc_value) == "Event loop is closed" else before(fault)
-    )
-    return orbax.checkpoint

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 
 from redco_runtime.agreement import check_same_code, check_shared
-from redco_runtime.checkpoint import CHECKSUMS, Checkpoints
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.checksums import CHECKSUMS
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import (
     OwnWeights,

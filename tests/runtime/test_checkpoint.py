@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from redco_runtime import checkpoint
+from redco_runtime import checksums
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.errors import UserError
 from redco_runtime.state import ModelState
@@ -103,7 +103,7 @@ def test_a_failed_save_is_told_and_leaves_the_others(tmp_path, mesh, monkeypatch
     checkpoints.save(1, make_state(mesh, 1))
     checkpoints.wait()
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "_digests", full)
+        patch.setattr(checksums, "_digests", full)
         checkpoints.save(2, make_state(mesh, 2))
         with pytest.raises(UserError, match=r"cannot write .*: No space left on device\. Mend"):
             checkpoints.wait()

@@ -20,11 +20,11 @@ from states import abstract, assert_same, flip_byte, make_state, save_steps
 
 KILLED = """
 import os, signal, sys, pathlib, jax, jax.numpy as jnp
-from redco_runtime import checkpoint
+from redco_runtime import checkpoint, checksums
 checkpoints = checkpoint.Checkpoints(pathlib.Path(sys.argv[1]), keep=2)
 checkpoints.save(1, {"x": jnp.arange(8.0)})
 checkpoints.wait()
-checkpoint._digests = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+checksums._digests = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 checkpoints.save(2, {"x": jnp.arange(8.0)})
 checkpoints.wait()
 """

@@ -1,0 +1,64 @@
+"""The tensors of a checkpoint's folder, by name, as Orbax has them; what is frozen lies in a folder apart."""
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ITEM = "default"  # what Orbax calls the only item of a checkpoint
+FROZEN = "frozen/"  # how the names of frozen parameters begin, and the folder that has them
+
+Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
+
+
+def divide(leaves: Flat) -> tuple[Flat, Flat]:
+    """Return (those that are frozen, by path, the others by name)."""
+    frozen = {k.removeprefix(FROZEN): v for k, v in leaves.items() if k.startswith(FROZEN)}
+    return frozen, {k: v for k, v in leaves.items() if not k.startswith(FROZEN)}
+
+
+def heads(folders: Sequence[Path], parts: tuple[str, ...]) -> tuple[Flat, Flat]:
+    """Return (tensors whose names begin so, path of a parameter -> shape without padding)."""
+    stored, shapes = dict[str, Any](), dict[str, Any]()
+    for folder, prefix in zip(folders, ("", FROZEN), strict=False):
+        with orbax().PyTreeCheckpointer() as reader:
+            metadata = reader.metadata(folder / ITEM).item_metadata
+        stored |= {prefix + path: leaf for path, leaf in metadata.tree.items()}
+        shapes |= metadata.custom_metadata or {}
+    return {name: leaf for name, leaf in stored.items() if name.startswith(parts)}, shapes
+
+
+def read(folders: Sequence[Path], wanted: Flat) -> Flat:
+    """Read the tensors that are `wanted`; of a dim that is longer there or here, what differs is padding."""
+    frozen, others = divide(wanted)
+    leaves = {**_read_one(folders[0], others)} if others else {}
+    if frozen:
+        leaves |= {FROZEN + path: leaf for path, leaf in _read_one(folders[1], frozen).items()}
+    return leaves
+
+
+def _read_one(folder: Path, wanted: Flat) -> Flat:
+    arguments = orbax().args.PyTreeRestore(
+        item=wanted,
+        restore_args=orbax().checkpoint_utils.construct_restore_args(wanted, strict=False),
+        partial_restore=True,
+    )
+    with orbax().PyTreeCheckpointer() as reader:
+        return reader.restore(folder / ITEM, args=arguments)
+
+
+@cache
+def orbax() -> Any:
+    """Import the package: late, since it takes 0.6 s, and without its log. What goes wrong is raised."""
+    import orbax.checkpoint
+
+    logging.getLogger("absl").addFilter(lambda record: "/orbax/checkpoint/" not in record.pathname)
+    # Of a write that fails, these tell the same once a tensor: asyncio, and TensorStore of its loop.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda fault: (
+        None if str(fault.exc_value) == "Event loop is closed" else before(fault)
+    )
+    return orbax.checkpoint

@@ -54,6 +54,11 @@ class ProjectModel:
     inner_matrices: str = "path[-1].key == 'kernel' and 'head' not in [x.key for x in path]"
 
     @property
+    def frozen(self) -> str:
+        """Its table of weights where these are frozen beside an adapter, as Python."""
+        return f"Frozen({self.weights}{f', {dict(self.modules)!r}' if self.modules else ''})"
+
+    @property
     def tuned(self) -> str:
         """What is trained beside a frozen model, for people."""
         names = " and ".join(f"`{name}`" for name in self.head)

@@ -30,7 +30,8 @@ def align_sides(base: list[Symbol], ours: list[Symbol], theirs: list[Symbol]) ->
     in_ours, in_theirs = match_symbols(base, ours), match_symbols(base, theirs)
     in_base = {o: b for b, o in in_ours.items()}
     new_ours = [i for i in range(len(ours)) if i not in in_base]
-    new_theirs = [i for i in range(len(theirs)) if i not in in_theirs.values()]
+    of_base = {t: b for b, t in in_theirs.items()}
+    new_theirs = [i for i in range(len(theirs)) if i not in of_base]
     both_new = match_symbols([ours[i] for i in new_ours], [theirs[i] for i in new_theirs])
     twins = {new_ours[a]: new_theirs[b] for a, b in both_new.items()}
 
@@ -46,7 +47,6 @@ def align_sides(base: list[Symbol], ours: list[Symbol], theirs: list[Symbol]) ->
     for o in range(len(ours)):
         in_b = in_base.get(o)
         triples.append(triple(in_b, o, twins.get(o) if in_b is None else in_theirs.get(in_b)))
-    of_base = {t: b for b, t in in_theirs.items()}
     seen = {x.theirs_at for x in triples}
     triples += [triple(of_base.get(t), None, t) for t in range(len(theirs)) if t not in seen]
     gone = [b for b in range(len(base)) if b not in in_ours and b not in in_theirs]

@@ -1,6 +1,7 @@
 """Three-way merge of sequences, and of text files line by line."""
 
 import codecs
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -138,17 +139,17 @@ def _common_stretches(
     base: Sequence[T], ours: Sequence[T], theirs: Sequence[T], key: Key[T]
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield (start in base, in ours, in theirs, size) of what is in all three; then of the ends."""
-    left, right = matching_blocks(base, ours, key), matching_blocks(base, theirs, key)
+    left, right = (deque(matching_blocks(base, side, key)) for side in (ours, theirs))
     while left and right:
         (a, in_ours, a_size), (b, in_theirs, b_size) = left[0], right[0]
         start, end = max(a, b), min(a + a_size, b + b_size)
         if start < end:
             yield start, in_ours + start - a, in_theirs + start - b, end - start
-        (left if a + a_size <= b + b_size else right).pop(0)
+        (left if a + a_size <= b + b_size else right).popleft()
     yield len(base), len(ours), len(theirs), 0
 
 
-def matching_blocks(base: Sequence[T], side: Sequence[T], key: Key[T]) -> list[Block]:
+def matching_blocks(base: Sequence[T], side: Sequence[T], key: Key[T]) -> tuple[Block, ...]:
     """Return each stretch that the two share, in order, and their ends."""
     return shared_stretches([key(x) for x in base], [key(x) for x in side])
 

@@ -7,17 +7,24 @@ that each side has once.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 
 from redco_new.merge.limit import check_time
 
 Block = tuple[int, int, int]  # start in the first sequence, start in the second, size
-# Edits beyond which the shortest script is not looked for: it takes their square in steps, half a
-# second for a thousand.
+# Edits beyond which the shortest script is not looked for: it takes half their square in steps, a
+# tenth of a second for a thousand.
 _MOST_EDITS = 1000
 
 
-def shared_stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Block]:
+def shared_stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[Block, ...]:
     """Return each stretch that the two share, in order; a last one of size 0 is at their ends."""
+    return _shared_stretches(tuple(a), tuple(b))
+
+
+# Each way to merge two files begins with what they share.
+@lru_cache(maxsize=16)
+def _shared_stretches(a: tuple[Hashable, ...], b: tuple[Hashable, ...]) -> tuple[Block, ...]:
     in_a, in_b = _unmatched(a, b)
     _slide(a, in_a, in_b)
     _slide(b, in_b, in_a)
@@ -33,7 +40,7 @@ def shared_stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Block
             while i < len(a) and j < len(b) and not in_a[i] and not in_b[j]:
                 i, j = i + 1, j + 1
             blocks.append((*start, i - start[0]))
-    return [*blocks, (len(a), len(b), 0)]
+    return (*blocks, (len(a), len(b), 0))
 
 
 def _unmatched(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[bool], list[bool]]:
@@ -60,30 +67,41 @@ def common_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]
 
 def _common(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
     """Return the pairs (index, index) of a longest common subsequence."""
-    reach, steps = {1: 0}, []
-    for edits in range(min(len(a) + len(b), _MOST_EDITS) + 1):
+    most = min(len(a) + len(b), _MOST_EDITS)
+    number = {x: i for i, x in enumerate(dict.fromkeys([*a, *b]))}
+    # Behind each end there is what nothing equals, so that no run of equal elements leaves a side.
+    mine = [number[x] for x in a] + [-1] * (most + 1)
+    other = [number[x] for x in b] + [-2] * (most + 1)
+    reach = [-1] * (2 * most + 3)  # how far each diagonal has come in a; that of 0 is at `zero`
+    zero = most + 1
+    reach[zero + 1] = 0
+    steps: list[list[int]] = []
+    for edits in range(most + 1):
         check_time()
-        steps.append(dict(reach))
-        for k in range(-edits, edits + 1, 2):
-            down = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])
-            x = reach[k + 1] if down else reach[k - 1] + 1
-            while x < len(a) and x - k < len(b) and a[x] == b[x - k]:
-                x += 1
-            reach[k] = x
-            if x >= len(a) and x - k >= len(b):
+        steps.append(reach[zero - edits - 1 : zero + edits + 2])
+        for at in range(zero - edits, zero + edits + 1, 2):
+            left, right = reach[at - 1], reach[at + 1]
+            x = right if left < right else left + 1
+            y = x - at + zero
+            while mine[x] == other[y]:
+                x, y = x + 1, y + 1
+            reach[at] = x
+            if x >= len(a) and y >= len(b):
                 return _walk_back(len(a), len(b), steps)
     return _common_once(a, b)
 
 
-def _walk_back(x: int, y: int, steps: list[dict[int, int]]) -> list[tuple[int, int]]:
-    """Return the pairs on the way to (x, y). steps: how far each diagonal had come, edit by edit."""
+def _walk_back(x: int, y: int, steps: list[list[int]]) -> list[tuple[int, int]]:
+    """Return the pairs on the way to (x, y).
+
+    steps: how far each diagonal had come, edit by edit; that of 0 is in the middle.
+    """
     pairs: list[tuple[int, int]] = []
     for edits in range(len(steps) - 1, -1, -1):
-        reach, k = steps[edits], x - y
-        down = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])
-        before = k + 1 if down else k - 1
-        x0 = reach[before] if edits else 0
-        y0 = x0 - before if edits else 0
+        reach, at = steps[edits], x - y + edits + 1
+        left, right = reach[at - 1], reach[at + 1]
+        x0, y0 = (right, right - (x - y) - 1) if left < right else (left, left - (x - y) + 1)
+        x0, y0 = (x0, y0) if edits else (0, 0)
         while x > x0 and y > y0:
             x, y = x - 1, y - 1
             pairs.append((x, y))

@@ -3,14 +3,15 @@
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from redco_new.merge.trees import nodes_of, scopes_of, tree_of
+from redco_new.merge.trees import children_of, nodes_of, scopes_of, tree_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+_SCOPES = (*DEFINITIONS, ast.Lambda)
 
 # What Python itself defines in any module.
 _PREDEFINED = {*dir(builtins), "__file__", "__name__", "__doc__", "__path__", "__annotations__"}
@@ -65,12 +66,13 @@ def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
     return names
 
 
-def _scope_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield all nodes below `nodes` but the insides of definitions and lambdas."""
-    for node in nodes:
-        yield node
-        if not isinstance(node, (*DEFINITIONS, ast.Lambda)):
-            yield from _scope_nodes(ast.iter_child_nodes(node))
+def _scope_nodes(nodes: Iterable[ast.AST]) -> list[ast.AST]:
+    """Return all nodes below `nodes` but the insides of definitions and lambdas."""
+    inside = list(nodes)
+    for node in inside:  # which grows
+        if not isinstance(node, _SCOPES):
+            inside += children_of(node)
+    return inside
 
 
 def eager_names(nodes: Iterable[ast.AST]) -> set[str]:
@@ -80,11 +82,12 @@ def eager_names(nodes: Iterable[ast.AST]) -> set[str]:
         if isinstance(node, (*FUNCTIONS, ast.Lambda)):
             names |= eager_names(_run_at_definition(node))
         elif isinstance(node, ast.ClassDef):
-            names |= eager_names(ast.iter_child_nodes(node)) - bound_names(node.body)
-        else:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            names |= eager_names(children_of(node)) - bound_names(node.body)
+        elif isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
                 names.add(node.id)
-            names |= eager_names(ast.iter_child_nodes(node))
+        elif children := children_of(node):
+            names |= eager_names(children)
     return names
 
 

@@ -151,12 +151,13 @@ def find_renames(base: list[str], ours: list[str], theirs: list[str]) -> dict[st
         token.string for side in (base, theirs) for token in tokens_of(plain_text(side))
     }  # names that the template has a meaning for
     renames: dict[str, str] = {}
+    of_template = [_meanings(side) for side in (base, theirs)] if gone and new else []
     for old, symbol in gone.items():
         scores = {n: _likeness(symbol, s, old, n) for n, s in new.items() if n not in foreign}
         best = max(scores, key=scores.__getitem__, default=None)
         if best is None or scores[best] < _ALIKE or best in renames.values():
             continue
-        if old not in used and _has_one_meaning(old, base) and _has_one_meaning(old, theirs):
+        if old not in used and all(meanings[old] <= 1 for meanings in of_template):
             renames[old] = best
     return renames
 
@@ -175,28 +176,40 @@ def _likeness(old: Symbol, new: Symbol, old_name: str, new_name: str) -> float:
     check_time()
     if type(old.nodes[0]) is not type(new.nodes[0]):
         return 0.0
-    before = [new_name if word == old_name else word for word in plain_text(old.body).split()]
-    after = plain_text(new.body).split()
-    if max(len(before), len(after)) > _MOST_WORDS:
+    before, after = _words(old), _words(new)
+    total = len(before) + len(after)
+    if (
+        max(len(before), len(after)) > _MOST_WORDS
+        or min(len(before), len(after)) < _ALIKE / 2 * total
+    ):
         return 0.0
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    return matcher.ratio() if matcher.quick_ratio() >= _ALIKE else 0.0
+    before = [new_name if word == old_name else word for word in before]
+    if 2 * (Counter(before) & Counter(after)).total() < _ALIKE * total:
+        return 0.0
+    return SequenceMatcher(None, before, after, autojunk=False).ratio()
 
 
-def _has_one_meaning(name: str, lines: list[str]) -> bool:
-    """Return whether `name` means one thing: no argument, local, attribute or keyword has it."""
-    meanings = 0
+def _words(symbol: Symbol) -> list[str]:
+    return plain_text(symbol.body).split()
+
+
+def _meanings(lines: list[str]) -> Counter[str]:
+    """Return how many things each name means.
+
+    A definition is one; an argument, a local, an attribute or a keyword is two, for it may be any.
+    """
+    meanings: Counter[str] = Counter()
     for node in nodes_of(plain_text(lines)):
         match node:
             case ast.FunctionDef(name=x) | ast.AsyncFunctionDef(name=x) | ast.ClassDef(name=x):
-                meanings += x == name
-            case ast.arg(arg=x) | ast.keyword(arg=x) | ast.Attribute(attr=x):
-                meanings += 2 * (x == name)
+                meanings[x] += 1
+            case ast.arg(arg=x) | ast.keyword(arg=str(x)) | ast.Attribute(attr=x):
+                meanings[x] += 2
             case ast.alias(name=x, asname=y):
-                meanings += 2 * (name in (x, y))
+                meanings.update({x: 2, y or x: 2})
             case ast.Name(id=x, ctx=ast.Store() | ast.Del()):
-                meanings += 2 * (x == name)
-    return meanings <= 1
+                meanings[x] += 2
+    return meanings
 
 
 def with_new_names(lines: list[str], renames: dict[str, str]) -> list[str]:

@@ -11,10 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from redco_new.merge.trees import nodes_of
+from redco_new.merge.trees import children_of, nodes_of
 
 _LAYOUT = set("()[]{},;:'\"\\#")  # what a formatter may add, remove or replace
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 Words = Counter[str]
 
 
@@ -64,9 +65,9 @@ def read_pieces(data: bytes, names: dict[str, str]) -> Pieces:
 
 def with_old_names(text: str, names: dict[str, str]) -> str:
     """Return `text` with the old names. names: old -> new."""
-    for old, new in names.items():
-        text = re.sub(rf"\b{re.escape(new)}\b", old, text)
-    return text
+    old_names = {new: old for old, new in names.items()}
+    any_new = "|".join(map(re.escape, old_names))
+    return re.sub(rf"\b(?:{any_new})\b", lambda x: old_names[x[0]], text) if names else text
 
 
 def path_with_old_name(symbol: str, names: dict[str, str]) -> str:
@@ -113,9 +114,7 @@ def _add_scope(
         name = path + _own_name(node, node is body[0])
         if name != path:
             pieces.definitions[name] += 1
-        for x in _outside_functions(node):
-            if not isinstance(x, ast.Import | ast.ImportFrom):
-                continue
+        for x in _imports_outside_functions(node):
             bindings = set(_bindings(x))
             pieces.imports |= bindings
             left -= set(_rows_of(x))
@@ -177,12 +176,14 @@ def _own_name(node: ast.stmt, first: bool) -> str:
     return node.name if isinstance(node, _DEFINITIONS) else ""
 
 
-def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all below it but the insides of definitions."""
-    yield node
-    if not isinstance(node, _DEFINITIONS):
-        for child in ast.iter_child_nodes(node):
-            yield from _outside_functions(child)
+def _imports_outside_functions(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports in a statement, but for those inside definitions."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield node
+    elif not isinstance(node, _DEFINITIONS):
+        for child in children_of(node):
+            if isinstance(child, _WITH_STATEMENTS):
+                yield from _imports_outside_functions(child)
 
 
 def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:

@@ -3,6 +3,7 @@
 import pytest
 
 from redco_new.merge import MergeResult, merge
+from redco_new.merge.verify import line_merge_faults
 
 CLEAR = {
     "exports": (
@@ -62,8 +63,51 @@ CLEAR = {
         "x = f(a, c)\ny = 1\n",
         "x = f(a, c)\ny = 1\n",
     ),
+    "version": (
+        '__version__ = "2.1.1"\nx = 1\n',
+        '__version__ = "2.2.0.dev0"\nx = 1\n',
+        '__version__ = "2.1.2"\nx = 1\n',
+        '__version__ = "2.2.0.dev0"\nx = 1\n',
+    ),
+    "version-of-theirs-among-comments": (
+        "setup(\n    version='1.9',\n    # eggs\n    zip=False,\n)\n",
+        "setup(\n    version='1.9.1',\n    # eggs\n    zip=False,\n)\n",
+        "setup(\n    version='1.10rc1',\n    # eggs\n    zip=False,\n)\n",
+        "setup(\n    version='1.10rc1',\n    # eggs\n    zip=False,\n)\n",
+    ),
+    "sorted-import-that-loses-its-remark": (
+        "from m import (  # noqa\n    d, b, x\n)\n",
+        "from m import (  # noqa\n    a, b, d\n)\n",
+        "from m import (\n    d, b\n)\n",
+        "from m import (\n    a, b, d\n)\n",
+    ),
+    "both-wrote-it-and-one-wrote-more": (
+        "def f():\n    return 1\n",
+        "def f():\n    x = g(1)\n    return x\n",
+        "def f():\n    y = 2\n    x = g(1)\n    return x\n",
+        "def f():\n    y = 2\n    x = g(1)\n    return x\n",
+    ),
+    "both-wrote-a-call-and-one-passes-more": (
+        "x = 1\n",
+        "x = 1\ny = g(x, a[1])\nz = 2\n",
+        "x = 1\ny = g(x)\nz = 2\n",
+        "x = 1\ny = g(x, a[1])\nz = 2\n",
+    ),
 }
 UNCLEAR = {
+    "version-lowered": ("version = '2.0'\n", "version = '1.9'\n", "version = '2.1'\n"),
+    "no-version": ("version = '2.0'\n", "version = 'trunk'\n", "version = '2.1'\n"),
+    "no-version-by-name": ("size = '2.0'\n", "size = '2.2'\n", "size = '2.1'\n"),
+    "each-wrote-more": (
+        "def f():\n    return 1\n",
+        "def f():\n    x = g(1)\n    h(x)\n    return x\n",
+        "def f():\n    x = g(1, 2)\n    return x\n",
+    ),
+    "remark-dropped-and-edited": (
+        "from m import a  # noqa\n",
+        "from m import a, b  # noqa: F401\n",
+        "from m import a, c\n",
+    ),
     "positional": ("f(x)\n", "f(x, 1)\n", "f(x, 2)\n"),
     "one-keyword": ("f(x)\n", "f(x, a=1)\n", "f(x, a=2)\n"),
     "one-entry": ("x = {'a': 1}\n", "x = {'a': 2}\n", "x = {'a': 3}\n"),
@@ -125,3 +169,18 @@ def test_a_name_from_another_module_is_no_lost_import():
     merged = merge(base, ours, theirs)
     assert merged.content == ours.replace(b"from a", b"from b")
     assert [conflict.symbol for conflict in merged.conflicts] == ["g"]
+
+
+def test_a_name_that_one_side_imports_and_the_other_defines_is_a_conflict():
+    base = b"def f():\n    pass\n\n\nx = 1\n"
+    ours = base + b"\n\ndef mask():\n    pass\n"
+    merged = merge(base, ours, b"from m import mask\n\n\n" + base)
+    assert merged.content == ours
+    assert [conflict.symbol for conflict in merged.conflicts] == ["mask"]
+
+
+@pytest.mark.parametrize("wrong", ["2.1.2", "2.2.2", "2.1.1"])
+def test_the_check_refuses_any_but_the_higher_version(wrong):
+    texts = [f"__version__ = '{x}'\n".encode() for x in ("2.1.1", "2.2.0.dev0", "2.1.2", wrong)]
+    assert line_merge_faults(*texts, ())
+    assert not line_merge_faults(*texts[:3], texts[1], ())

@@ -14,6 +14,7 @@ from redco_new.merge import (
     verify_balance,
     verify_pieces,
     verify_text,
+    verify_versions,
 )
 from redco_new.merge.verify import merge_faults
 
@@ -151,9 +152,17 @@ def test_owned():
 def test_the_verifier_shares_no_code_with_the_merge():
     """All that it gets from the package is the type of a result, what Python's parser says, and its own reading."""
     names = set()
-    for module in (verify, verify_balance, verify_pieces, verify_text, result, trees):
+    for module in (
+        verify,
+        verify_balance,
+        verify_pieces,
+        verify_text,
+        verify_versions,
+        result,
+        trees,
+    ):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             names |= {node.module} if isinstance(node, ast.ImportFrom) else set()
     ours = {name for name in names if name.startswith("redco_new")}
-    own = ("result", "trees", "verify_balance", "verify_pieces")
+    own = ("result", "trees", "verify_balance", "verify_pieces", "verify_versions")
     assert ours == {f"redco_new.merge.{name}" for name in own}

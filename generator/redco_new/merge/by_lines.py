@@ -27,7 +27,7 @@ def merge_by_lines(
     Raises Unmergeable or SyntaxError where a side cannot be read.
     """
     b, o, t = (decode_source(side) for side in (base, ours, theirs))
-    if _first_indent(o) != _first_indent(t) or has_own_width(o, b):
+    if len({_first_indent(o), _first_indent(t)} - {""}) > 1 or has_own_width(o, b):
         return None
     sides = _in_newline(b, o.newline), o.lines, _in_newline(t, o.newline)
     for lines in _candidates(*sides):

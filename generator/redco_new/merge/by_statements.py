@@ -5,7 +5,9 @@ merged by the elements of their brackets, and definitions that both put in one p
 """
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 
+from redco_new.merge.both_new import merge_both_new
 from redco_new.merge.elements import merge_statement_words
 from redco_new.merge.import_block import merge_import_block
 from redco_new.merge.line_merge import Overlap, merge_like_git
@@ -23,7 +25,7 @@ def merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
     All lines have one ending.
     """
     sides = base, ours, theirs
-    cut = [cut_statements(side) for side in sides]
+    cut = [_cut(tuple(side), i) for i, side in enumerate(sides)]
     text = {
         id(x): side[x.start : x.stop] for side, own in zip(sides, cut, strict=True) for x in own
     }
@@ -32,6 +34,8 @@ def merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
         b, o, t = (side[slice(*at)] for side, at in zip(cut, overlap, strict=True))
         if (imports := merge_import_block(b, o, t)) is not None:
             return imports
+        if (both := merge_both_new(b, o, t)) is not None:
+            return list(both)
         words = ([text for x in side for text in x.says] for side in (b, o, t))
         return None if collide(*words) else _merge_by_heads(b, o, t)
 
@@ -39,6 +43,13 @@ def merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
     if merged is None:
         return None
     return [line for x in merged for line in (text[id(x)] if isinstance(x, Statement) else x)]
+
+
+# A side is cut for each way to merge it. Two sides that are equal share no statement, for a merge
+# knows its statements by their identity.
+@lru_cache(maxsize=8)
+def _cut(lines: tuple[str, ...], side: int) -> list[Statement]:
+    return cut_statements(list(lines))
 
 
 def _key_of(statement: Statement) -> Hashable:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from redco_new.merge.line_merge import Overlap, merge_like_git
 from redco_new.merge.statements import CLOSE, OPEN, Word
+from redco_new.merge.versions import higher_version
 
 Words = Sequence[Word]
 _PROSE = re.compile(r"\s*\S+")
@@ -53,14 +54,17 @@ class Unclear(Exception):
 def merge_statement_words(base: Words, ours: Words, theirs: Words) -> list[Word] | None:
     """Return the words of a statement with the changes of both sides; None where these overlap."""
     sides = [list(side) for side in (base, ours, theirs)]
-    if any("#" in word.space for side in sides for word in side[1:]):
-        return None  # a comment between elements would change its place
     try:
         if all(len(side) == 1 for side in sides):
             return [_merge_prose(*(side[0] for side in sides))]
-        return _flat(_merge_parts(*(_group(side) for side in sides)))
+        merged = _flat(_merge_parts(*(_group(side) for side in sides)))
     except Unclear:
         return None
+    if not any("#" in word.space for side in sides for word in side[1:]):
+        return merged
+    if len({len(words) for words in (*sides, merged)}) > 1:
+        return None  # a comment between elements would change its place
+    return [word._replace(space=mine.space) for word, mine in zip(merged, ours, strict=True)]
 
 
 def _merge_prose(base: Word, ours: Word, theirs: Word) -> Word:
@@ -137,6 +141,8 @@ def _merge_parts(
         return ours
     if o == b:
         return theirs
+    if (higher := higher_version(_flat(base), _flat(ours), _flat(theirs))) is not None:
+        return higher
     frames = [_frame(side) for side in (base, ours, theirs)]
     brackets = [[x for x in frame if len(x) > 1] for frame in frames]
     if frames[1] != frames[2] or brackets[0] != brackets[1]:
@@ -149,6 +155,22 @@ def _merge_parts(
         else:
             merged.append(y)
     return merged
+
+
+def holds_all(more: Words, less: Words) -> bool:
+    """Return whether a statement is another with elements added to its brackets. Raises Unclear."""
+    return _holds(_group(list(more)), _group(list(less)))
+
+
+def _holds(more: Sequence[_Part], less: Sequence[_Part]) -> bool:
+    if _frame(more) != _frame(less):
+        return False
+    for big, small in zip(more, less, strict=True):
+        if isinstance(big, _Group) and isinstance(small, _Group):
+            left = iter(big.elements)
+            if not all(any(_holds(x.parts, y.parts) for x in left) for y in small.elements):
+                return False
+    return True
 
 
 def _frame(parts: Sequence[_Part]) -> list[tuple[str, ...]]:

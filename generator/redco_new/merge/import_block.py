@@ -1,11 +1,13 @@
 """Three-way merge of the imports of one place, as sets of statements and of the names of each."""
 
 import re
+from dataclasses import replace
 
 from redco_new.merge.elements import merge_statement_words
 from redco_new.merge.statements import Statement, Word
 
 Text = list[str]
+_REMARK = re.compile(r"[ \t]*#[^\r\n]*")
 
 
 def merge_import_block(
@@ -75,7 +77,9 @@ def _rank(key: str) -> tuple[int, str]:
 
 
 def _is_import(statement: Statement) -> bool:
-    return statement.says[:1] in (("import",), ("from",)) and not statement.remarks
+    """Return whether a statement is an import, without remarks above it."""
+    above = statement.words and "#" in statement.words[0].space
+    return statement.says[:1] in (("import",), ("from",)) and not above
 
 
 def _subject(statement: Statement) -> str:
@@ -90,15 +94,77 @@ def _merged(
     base: Statement | None, ours: Statement, theirs: Statement | None
 ) -> Statement | Text | None:
     """Merge one import by its names, or None."""
-    if theirs is None or theirs.says == ours.says or (base and theirs.says == base.says):
+    if theirs is None or theirs.key == ours.key or (base and theirs.key == base.key):
         return ours
-    if base and ours.says == base.says:
+    if base and ours.key == base.key:
         return theirs
-    sides = [_in_brackets(x) for x in (base or _none_of(ours), ours, theirs)]
-    words = merge_statement_words(*sides)
-    if words is None:
-        return None
-    return _written(words, ours if len(ours.words) >= len(theirs.words) else theirs)
+    sides = [base or _none_of(ours), ours, theirs]
+    if any(side.remarks for side in sides):
+        if not base or not _drops_remarks(base, ours, theirs):
+            return None
+        sides = [_without_remarks(side) for side in sides]
+    before, mine, other = sides
+    if other.says in (before.says, mine.says):
+        return mine.lines
+    if mine.says == before.says:
+        return other.lines
+    like = mine if len(mine.words) >= len(other.words) else other
+    bracketed = [_in_brackets(side) for side in sides]
+    reordered = next(
+        (x for x in bracketed[1:] if _in_order_of(bracketed[0], x) != bracketed[0]), None
+    )
+    if reordered:
+        like = mine if reordered is bracketed[1] else other
+        bracketed = [_in_order_of(side, reordered) for side in bracketed]
+    words = merge_statement_words(*bracketed)
+    return None if words is None else _written(words, like)
+
+
+def _drops_remarks(base: Statement, ours: Statement, theirs: Statement) -> bool:
+    """Return whether one side drops the remarks that the other leaves, such as a `# noqa`."""
+    others = {side.remarks for side in (ours, theirs)} - {()}
+    return others == {base.remarks} and not all(side.remarks for side in (ours, theirs))
+
+
+def _without_remarks(statement: Statement) -> Statement:
+    words = tuple(word._replace(space=_REMARK.sub("", word.space)) for word in statement.words)
+    tail = _REMARK.sub("", statement.tail)
+    return replace(statement, words=words, tail=tail, remarks=())
+
+
+def _in_order_of(side: list[Word], like: list[Word]) -> list[Word]:
+    """Return the words of an import, its names in the order of another's; what that lacks stays behind the same name."""
+    at = next(i for i, word in enumerate(side) if word.text == "(") + 1
+    names = _names(side)
+    order = {key: i for i, key in enumerate(_names(like))}
+    place = -1
+    places = {}
+    for key in names:
+        place = order.get(key, place)
+        places[key] = place
+    if list(names) == sorted(names, key=places.__getitem__):
+        return side
+    in_order = [names[key] for key in sorted(names, key=places.__getitem__)]
+    spaces = [words[0].space for words in names.values()]
+    listed = [
+        [words[0]._replace(space=space), *words[1:], Word("", ",")]
+        for words, space in zip(in_order, spaces, strict=True)
+    ]
+    comma = side[-2].text == ","
+    flat = [word for words in listed for word in words]
+    return [*side[:at], *(flat if comma else flat[:-1]), side[-1]]
+
+
+def _names(side: list[Word]) -> dict[tuple[str, ...], list[Word]]:
+    """Return the words of each name in the brackets of an import, by what they say."""
+    at = next(i for i, word in enumerate(side) if word.text == "(") + 1
+    names: list[list[Word]] = [[]]
+    for word in side[at:-1]:
+        if word.text == ",":
+            names.append([])
+        else:
+            names[-1].append(word)
+    return {tuple(word.text for word in words): words for words in names if words}
 
 
 def _none_of(ours: Statement) -> Statement:

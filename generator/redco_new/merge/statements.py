@@ -63,6 +63,12 @@ class Statement:
         return tuple(said)
 
     @property
+    def lines(self) -> list[str]:
+        """Its lines, as its words have them."""
+        text = "".join(word.space + word.text for word in self.words) + self.tail
+        return text.splitlines(keepends=True)
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What makes two statements equal: all but their layout."""
         return self.indent, self.says, self.remarks

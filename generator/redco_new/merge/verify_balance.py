@@ -17,6 +17,7 @@ from redco_new.merge.verify_pieces import (
     predefined_names,
 )
 from redco_new.merge.trees import nodes_of, scopes_of
+from redco_new.merge.verify_versions import Versions, version_faults
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -37,6 +38,8 @@ class Ledger:
     paths: how often each dotted path is defined, conditions and overloads aside.
     sources: what each definition says, by its dotted path.
     imports: (module, name, alias), anywhere.
+    imported: the names that imports outside of functions and classes bind.
+    versions: the texts that a variable or a keyword of such a name has, by that name.
     unbound: the names that it uses and nothing in it binds.
     dangling: the attributes that it reads and gives to nothing.
     own: the attributes that it gives to its classes and objects.
@@ -48,6 +51,8 @@ class Ledger:
     paths: Counter[str] = field(default_factory=Counter)
     sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     imports: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    imported: set[str] = field(default_factory=set)
+    versions: Versions = field(default_factory=lambda: defaultdict(list))
     uses: set[str] = field(default_factory=set)
     unbound: set[str] = field(default_factory=set)
     dangling: set[str] = field(default_factory=set)
@@ -74,6 +79,10 @@ def read_ledger(data: bytes) -> Ledger:
                 ledger.uses.add(name)
             case ast.Import() | ast.ImportFrom():
                 ledger.imports.update(_bindings(node))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(literal))) | (
+                ast.keyword(arg=str(name), value=ast.Constant(value=str(literal)))
+            ) if ("version" in name.lower()):
+                ledger.versions[name].append(literal)
     ledger.own |= {path.rpartition(".")[2] for path in ledger.sources if "." in path}
     ledger.dangling = reads - ledger.own
     ledger.unbound = _unbound(text)
@@ -89,7 +98,10 @@ def _enter(
         if not isinstance(node, _IMPORTS):
             ledger.says[_own_text(node, blocks, lines)] += 1
         path, inner, function = "", scope, inside_function
-        if not inside_function and not isinstance(node, _IMPORTS):
+        if isinstance(node, _IMPORTS):
+            if not inside_function and not scope:
+                ledger.imported |= {alias.partition(".")[0] for _, _, alias in _bindings(node)}
+        elif not inside_function:
             ledger.outside[scope + _own_text(node, blocks, lines)] += 1
             for name in _names(node):
                 ledger.defines[name] += 1
@@ -256,6 +268,10 @@ def line_faults(
     for path, sources in r.sources.items():
         if len(sources) > max(1, *(len(side.sources.get(path, ())) for side in (o, t))):
             yield f"{path}: defined {len(sources)} times"
+    for name in r.imported & r.sources.keys():
+        if not any(name in side.imported and name in side.sources for side in (o, t)):
+            yield f"{name}: one side imports it, the other defines it"
+    yield from version_faults(*(side.versions for side in (b, o, t, r)))
     yield from _residue_faults(b.says, o.says, t.says, r.says)
     for binding in b.imports.keys() | o.imports.keys() | t.imports.keys() | r.imports.keys():
         bounds = _bounds(b.imports[binding], o.imports[binding], t.imports[binding])

@@ -3,6 +3,7 @@
 A merge that loses nothing and writes nothing of its own can be theirs in these alone. In each place
 that git has in conflict the words are counted, without layout: what one side left alone is to be there as often as the
 other has it, what both changed as often as either or both make it. A file is what its worst place is.
+A version that both sides raised can be theirs as well: the higher one.
 """
 
 import json
@@ -19,11 +20,13 @@ from histories import Objects
 
 KINDS = {
     "all": "all that both sides changed is there",
+    "version": "so it is, but for a version that both raised: the higher",
     "one": "one side as it is, and a change of the other's is lost",
     "some": "a change of one side is lost, or what it deleted is back",
     "new": "words that neither side has there",
 }
-WORST = ("new", "some", "one", "all")
+WORST = ("new", "some", "one", "version", "all")
+VERSION = re.compile(r"""^\s*(?:__)?version(?:__)?\s*=\s*['"]v?(\d[^'"]*)['"],?\s*$""")
 
 
 class Place(NamedTuple):
@@ -83,6 +86,33 @@ def kinds(sides: tuple[bytes, bytes, bytes], people: bytes) -> Iterator[str]:
 
 
 def kind(place: Place, people: list[str]) -> str:
+    higher = with_higher_version(place, people)
+    if higher != place:
+        return "version" if kind_of_words(higher, people) == "all" else kind_of_words(place, people)
+    return kind_of_words(place, people)
+
+
+def with_higher_version(place: Place, people: list[str]) -> Place:
+    """The place with the same line of a version on both sides, where both raised it and people took the higher."""
+    mine, other = ([x for x in side if VERSION.match(x)] for side in (place.ours, place.theirs))
+    if len(mine) != 1 or len(other) != 1 or mine == other or {*mine, *other} & {*place.base}:
+        return place
+    higher = max(*mine, *other, key=release)
+    if higher.strip() not in [x.strip() for x in people]:
+        return place
+    ours, theirs = (
+        [higher if VERSION.match(x) else x for x in side] for side in (place.ours, place.theirs)
+    )
+    return place._replace(ours=ours, theirs=theirs)
+
+
+def release(line: str) -> list[int]:
+    """The numbers of a version before its first letter."""
+    version = VERSION.match(line)[1]
+    return [int(x) for x in re.findall(r"\d+", re.split(r"[a-z-]", version)[0])]
+
+
+def kind_of_words(place: Place, people: list[str]) -> str:
     b, o, t, p = (words(x) for x in (place.base, place.ours, place.theirs, people))
     if Counter(p).keys() - {*b, *o, *t}:
         return "new"

@@ -6,7 +6,7 @@ frozen are the same in all: they are written once, before the first, to <directo
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,9 +109,13 @@ class Checkpoints(AbstractContextManager):
         self._check_fit(folder, wanted, stored, shapes, self._shapes)
         return rebuild(abstract, {**read(folders, wanted), **absent})
 
-    def restore_common(self, model: ModelState) -> tuple[Flat, list[str]]:
-        """Return (what it has of an abstract model, by path; paths of what that model has not).
+    def restore_common(
+        self, arrays: Flat, further: Callable[[Flat, Flat], Flat] = lambda *_: {}
+    ) -> tuple[Flat, list[str]]:
+        """Return (what it has of these and of `further`, by path; paths of what else it has).
 
+        arrays: those of an abstract model. further: (all that it has, without padding; arrays) -> what else
+        of it to read, and where it is to lie, by path.
         As `restore`, where there is a checkpoint. A dtype becomes that of the model, a shape must be.
         What is frozen in one of the two may be trained in the other. Where it is of several models,
         and none of its paths is here, it is the model that it trained that is read.
@@ -122,14 +126,16 @@ class Checkpoints(AbstractContextManager):
         stored, shapes = heads(folders, MODEL)
         trained_last = sorted(stored, key=lambda name: name.startswith(MODEL[0]))
         names = {name.partition("/")[2]: name for name in trained_last}
-        if names.keys().isdisjoint(model.arrays):
+        if names.keys().isdisjoint(arrays):
             names = {path.partition("/")[2]: name for path, name in names.items()}
-        wanted = {names[path]: leaf for path, leaf in model.arrays.items() if path in names}
+        also = further(_bare(stored, names, shapes), arrays)
+        wanted = {names[path]: leaf for path, leaf in {**arrays, **also}.items() if path in names}
         same = {name: leaf.update(shape=stored[name].shape) for name, leaf in wanted.items()}
-        ours = {names[p].partition("/")[2]: x for p, x in self._shapes.items() if p in names}
+        own = self._shapes | {path: leaf.shape for path, leaf in also.items()}
+        ours = {names[p].partition("/")[2]: x for p, x in own.items() if p in names}
         self._check_fit(folder, wanted, same, shapes, ours)
-        arrays = read(folders, wanted)
-        common = {path: arrays[name] for path, name in names.items() if name in arrays}
+        leaves = read(folders, wanted)
+        common = {path: leaves[name] for path, name in names.items() if name in leaves}
         return common, sorted(names.keys() - common.keys())
 
     def restore_model(self, abstract: ModelState) -> tuple[int, ModelState]:
@@ -222,3 +228,13 @@ class Checkpoints(AbstractContextManager):
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(f"a checkpoint to {self.directory}", Exception)
+
+
+def _bare(stored: Flat, names: Mapping[str, str], shapes: Flat) -> Flat:
+    """Return path -> what is stored by its name, without padding where that is known."""
+    return {
+        path: jax.ShapeDtypeStruct(
+            tuple(shapes.get(name.partition("/")[2], stored[name].shape)), stored[name].dtype
+        )
+        for path, name in names.items()
+    }

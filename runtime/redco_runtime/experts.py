@@ -19,9 +19,11 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import lay_out, spec_of
 from redco_runtime.groups import BLOCKS, multiply_groups
+from redco_runtime.matrices import Stored, multiply_stored
 from redco_runtime.mesh import axes_of, free_axes
 
 Axes = tuple[str, ...]
+Kernel = jax.Array | Stored  # (E, in, out), of each expert; or as it is stored in few bits
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,18 @@ def experts(
     h_BSD: jax.Array,
     shares_BSE: jax.Array,
     expert_BSX: jax.Array,
-    gate_EDF: jax.Array,
-    up_EDF: jax.Array,
-    down_EFD: jax.Array,
+    gate_EDF: Kernel,
+    up_EDF: Kernel,
+    down_EFD: Kernel,
 ) -> jax.Array:
     """Return x_BSD, for each token the sum of what its experts make of it, each times its share.
 
     shares_BSE: of all experts. expert_BSX: those that were chosen. The kernels are of the dtype that
-    is computed in. The layout is that of the model's "h_BSD", "x_BSD" and, between two kernels, "u_BSEF".
+    is computed in, or stored in few bits, and restored where they multiply. The layout is that of the model's "h_BSD", "x_BSD" and, between two kernels, "u_BSEF".
     """
     kernels = (gate_EDF, up_EDF, down_EFD)
     mesh = jax.sharding.get_abstract_mesh()
-    (B, S, _), (E, _, F) = h_BSD.shape, gate_EDF.shape
+    (B, S, _), (E, *_, F) = h_BSD.shape, jax.tree.leaves(gate_EDF)[0].shape
     if mesh.abstract_device is None and not mesh.empty:  # FLOPs are counted, those of the rows
         share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
         h_TD, share_TX, expert_TX = (x.reshape(B * S, -1) for x in (h_BSD, share_BSX, expert_BSX))
@@ -87,20 +89,26 @@ def experts(
         h_TD, share_TX, expert_TX = (
             _gather(x, here, rows).reshape(-1, x.shape[2]) for x in (h_BSD, share_BSX, expert_BSX)
         )
-        gate_EDF, up_EDF, down_EFD = (_vary(kernel, rows) for kernel in kernels)
-        first = jax.lax.axis_index(of_experts) * gate_EDF.shape[0] if of_experts else 0
+        kernels = jax.tree.map(lambda leaf: _vary(leaf, rows), kernels)
+        first = jax.lax.axis_index(of_experts) * _count(kernels) if of_experts else 0
         block = _block(product, expert_TX.size // E)
         multiply = functools.partial(product.multiply, block=block)
-        x_TD = _grouped(
-            multiply, block, h_TD, share_TX, expert_TX - first, gate_EDF, up_EDF, down_EFD
-        )
+        x_TD = _grouped(multiply, block, h_TD, share_TX, expert_TX - first, *kernels)
         return _add_up(x_TD.reshape(-1, S, h_BSD.shape[2]), within, there)
 
-    columns, down = P(of_experts, None, of_mlp), P(of_experts, of_mlp, None)
-    specs = (here, here, here, columns, columns, down)
-    # Else the partitioner sends kernels before they are cast, in float32.
-    anywhere = P(*(P.UNCONSTRAINED for _ in columns))
-    kernels = tuple(jax.lax.with_sharding_constraint(kernel, anywhere) for kernel in kernels)
+    def of_columns(leaf):
+        return P(of_experts, *(None,) * (leaf.ndim - 2), of_mlp)
+
+    def of_rows(leaf):
+        return P(of_experts, of_mlp, *(None,) * (leaf.ndim - 2))
+
+    def anywhere(leaf):
+        # Else the partitioner sends kernels before they are cast, in float32.
+        return jax.lax.with_sharding_constraint(leaf, P(*(P.UNCONSTRAINED for _ in leaf.shape)))
+
+    kernels = jax.tree.map(anywhere, kernels)
+    columns = jax.tree.map(of_columns, (gate_EDF, up_EDF))
+    specs = (here, here, here, *columns, jax.tree.map(of_rows, down_EFD))
     run = jax.shard_map(split, axis_names={*free_axes()}, in_specs=specs, out_specs=there)
     return run(h_BSD, shares_BSE, expert_BSX, *kernels)
 
@@ -132,13 +140,34 @@ def router_loss(load_LB2E: jax.Array, mask_BS: jax.Array) -> jax.Array:
 
 def _formula(h_BSD, shares_BSE, expert_BSX, gate_EDF, up_EDF, down_EFD) -> jax.Array:
     """Return x_BSD: every expert computes every token, and those that were not chosen have no share."""
-    chosen_BSE = jax.nn.one_hot(expert_BSX, gate_EDF.shape[0], dtype=shares_BSE.dtype).sum(axis=2)
+    chosen_BSE = jax.nn.one_hot(expert_BSX, shares_BSE.shape[2], dtype=shares_BSE.dtype).sum(axis=2)
     gate_BSEF, up_BSEF = (
-        lay_out(jnp.einsum("bsd,edf->bsef", h_BSD, w), "u_BSEF") for w in (gate_EDF, up_EDF)
+        lay_out(_product(_to_experts, h_BSD, w), "u_BSEF") for w in (gate_EDF, up_EDF)
     )
     a_BSEF = lay_out(jax.nn.silu(gate_BSEF) * up_BSEF, "a_BSEF")
     share_BSE = shares_BSE * chosen_BSE
-    return jnp.einsum("bsef,efd->bsd", a_BSEF * share_BSE[..., None], down_EFD)
+    return _product(_from_experts, a_BSEF * share_BSE[..., None], down_EFD)
+
+
+def _to_experts(h_BSD, kernels_EDF):
+    return jnp.einsum("bsd,edf->bsef", h_BSD, kernels_EDF)
+
+
+def _from_experts(a_BSEF, kernels_EFD):
+    return jnp.einsum("bsef,efd->bsd", a_BSEF, kernels_EFD)
+
+
+def _product(multiply, x, kernel: Kernel, *others) -> jax.Array:
+    """Return multiply(x, kernel, *others), of a kernel as it is or as it is stored."""
+    multiply = (
+        functools.partial(multiply_stored, multiply) if isinstance(kernel, tuple) else multiply
+    )
+    return multiply(x, kernel, *others)
+
+
+def _count(kernels) -> int:
+    """Return E of kernels, those of the experts that are here."""
+    return jax.tree.leaves(kernels)[0].shape[0]
 
 
 def _block(product: Product, even: int) -> int:
@@ -149,7 +178,7 @@ def _block(product: Product, even: int) -> int:
 
 def _grouped(multiply, block, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_EFD) -> jax.Array:
     """Return x_TD, the sum over the experts that are here: of numbers 0 to E."""
-    E, D = gate_EDF.shape[:2]
+    E, D = _count(gate_EDF), h_TD.shape[1]
     expert_N = expert_TX.reshape(-1)
     here_N = (expert_N >= 0) & (expert_N < E)
     expert_N = jnp.where(here_N, expert_N, E)  # those of others come last
@@ -164,12 +193,12 @@ def _grouped(multiply, block, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_
     token_R = jnp.full(R, T).at[place_N].set(jnp.arange(T * X) // X, mode="drop")
     x_RD = h_TD.at[token_R].get(mode="fill", fill_value=0)
     gate_RF, up_RF = (
-        checkpoint_name(multiply(x_RD, w, room_E), "u_BSEF") for w in (gate_EDF, up_EDF)
+        checkpoint_name(_product(multiply, x_RD, w, room_E), "u_BSEF") for w in (gate_EDF, up_EDF)
     )
     a_RF = checkpoint_name(jax.nn.silu(gate_RF) * up_RF, "a_BSEF")
     # Weighed here, and not last, so that the gradient of a share needs no y again.
     share_R = jnp.zeros(R, share_TX.dtype).at[place_N].set(share_TX.reshape(-1), mode="drop")
-    y_RD = multiply(a_RF * share_R[:, None], down_EFD, room_E)
+    y_RD = _product(multiply, a_RF * share_R[:, None], down_EFD, room_E)
     y_ND = y_RD.at[place_N].get(mode="fill", fill_value=0)
     return y_ND.reshape(T, X, D).sum(axis=1)
 

@@ -12,8 +12,10 @@ import numpy as np
 from tqdm import tqdm
 
 from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.cli import print_once
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.errors import MOST_LINES, UserError, first, listed
+from redco_runtime.merge import merge_parts, parts_of_matrices
 from redco_runtime.state import TrainState, flatten
 from redco_runtime.stored import Stored, check_config, find, open_tensors
 from redco_runtime.weights import Shape, Tensor, stored_there, wholes
@@ -74,11 +76,15 @@ def start_from(
 def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, list[str], list[str]]:
     """Return the state of a new run, with what the newest checkpoint of another one has of its model.
 
-    Returns (state, paths of parameters that `init` makes, names that the model has not). Raises
-    UserError, as `restore_common`.
+    Returns (state, paths of parameters that `init` makes, names that the model has not). An adapter that
+    the model has not is added to its matrices. Raises UserError, as `restore_common`.
     """
     model = steps.state.model
-    arrays, unused = Checkpoints(directory, shapes=steps.shapes).restore_common(model)
+    checkpoints = Checkpoints(directory, shapes=steps.shapes)
+    stored, unused = checkpoints.restore_common(model.arrays, parts_of_matrices)
+    arrays, adapted = merge_parts(stored, model.arrays, directory)
+    if adapted:
+        print_once(f"the adapter of {directory} is added to the matrices that it is of")
     absent = [path for path in model.arrays if path not in arrays]
     if lost := [path for path in flatten(model.frozen) if path not in arrays]:
         title = f"--init: {directory} does not have what is frozen in this model:"

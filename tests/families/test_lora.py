@@ -13,12 +13,9 @@ from redco_runtime.adapters.peft import read_adapter
 from redco_runtime.state import flatten, rebuild
 
 from redco_new.errors import RedcoError
-from redco_new.generate.read import read_model
 from redco_new.models.adapter import choose_adapter
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model
-from redco_new.render.template import open_template
-from redco_new.request import Request
 from redco_new.request.lora import Lora, check_lora
 
 IDS = np.arange(3, 15, dtype=np.int32).reshape(2, 6)
@@ -43,7 +40,7 @@ class Tuned:
     def __init__(self, name, lora):
         self.pair = reference(name).pair(name)
         model, family = self.pair.model, FAMILIES[name]
-        module, self.weights = emitted(model, choose_adapter(model.projections, lora, name), lora)
+        module, self.weights = emitted(model, choose_adapter(model.projections, lora, name))
         self.config = getattr(module, family.config_class)(dtype="float32")
         build = getattr(module, family.model_class)
         abstract = nnx.eval_shape(lambda: build(self.config, rngs=nnx.Rngs(0)))
@@ -108,7 +105,10 @@ def test_an_adapter_adds_what_its_merge_does(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, base", [("llama", "nf4"), ("t5", "int8"), ("bert", "nf4")])
+@pytest.mark.parametrize(
+    "name, base",
+    [("llama", "nf4"), ("t5", "int8"), ("bert", "nf4"), ("mixtral", "nf4"), ("qwen3-moe", "int8")],
+)
 def test_a_base_in_few_bits_is_the_model_of_its_matrices(name, base):
     tuned = Tuned(name, Lora(rank=2, alpha=3.0, base=base))
     merged = tuned.exported.merge(tuned.parameters)
@@ -233,9 +233,3 @@ def test_what_is_no_adapter(text, what):
     with pytest.raises(RedcoError) as error:
         check_lora("--lora", text)
     assert what in str(error.value)
-
-
-def test_experts_in_few_bits_are_refused():
-    request = Request.from_flags("my-project", "mixtral", lora="base=nf4")
-    with open_template() as template, pytest.raises(RedcoError, match="mixtral has experts"):
-        read_model(request, template)

@@ -57,7 +57,7 @@ class Tuned:
         self.torch = random_torch(getattr(transformers, architecture), config, seed=1)
         lora = Lora(rank=2, alpha=3.0)
         adapter = choose_adapter(pair.model.projections, lora, name)
-        module, weights = emitted(pair.model, adapter, lora)
+        module, weights = emitted(pair.model, adapter)
         causal = family.provides >= CAUSAL
         steps = pipeline(recipe, adapted=True, causal=causal)
         self.config = getattr(module, family.config_class)(dtype="float32")

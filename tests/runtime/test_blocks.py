@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from redco_runtime.adapters.blocks import INT8, NF4, NORMAL
+from redco_runtime.adapters.blocks import INT8, NF4
 from redco_runtime.adapters.lora import whole_kernels
 from redco_runtime.adapters.start import InBlocks
+from redco_runtime.matrices import NORMAL, restore
 from redco_runtime.stored import Stored
 from redco_runtime.weights import Tensor
 
@@ -25,7 +26,7 @@ def test_a_matrix_is_nearly_what_is_stored(name, bytes_of_64, error):
     form, matrix = FORMS[name], normal(2, 128, 16)
     codes, scales = form.quantize(jnp.asarray(matrix), 64)
     assert codes.nbytes + scales.nbytes == bytes_of_64 * matrix.size // 64
-    restored = np.asarray(form.restore(codes, scales, jnp.float32))
+    restored = np.asarray(restore(codes, scales, jnp.float32))
     assert np.sqrt(np.mean((restored - matrix) ** 2)) < error
     again, _ = form.quantize(jnp.asarray(restored), 64)
     assert (again == codes).all()
@@ -35,7 +36,7 @@ def test_a_matrix_is_nearly_what_is_stored(name, bytes_of_64, error):
 def test_levels_are_the_nearest():
     values = np.linspace(-1, 1, 100).astype(np.float32)
     column = np.concatenate([values, [1.0, -1.0]]).astype(np.float32)[:, None]
-    restored = NF4.restore(*NF4.quantize(jnp.asarray(column), 102), jnp.float32)[:100, 0]
+    restored = restore(*NF4.quantize(jnp.asarray(column), 102), jnp.float32)[:100, 0]
     levels = np.asarray(NORMAL, np.float32)
     nearest = levels[np.abs(values[:, None] - levels).argmin(axis=1)]
     np.testing.assert_allclose(restored, nearest, rtol=1e-6)
@@ -44,7 +45,7 @@ def test_levels_are_the_nearest():
 def test_zeros_stay_and_odd_rows_are_refused():
     for form in FORMS.values():
         zeros = form.quantize(jnp.zeros((4, 2)), 4)
-        assert (form.restore(*zeros, jnp.float32) == 0).all()
+        assert (restore(*zeros, jnp.float32) == 0).all()
     with pytest.raises(ValueError, match="give an even number"):
         NF4.quantize(jnp.zeros((3, 2)), 64)
 
@@ -53,7 +54,7 @@ def test_zeros_stay_and_odd_rows_are_refused():
 def test_a_product_has_its_gradient_and_keeps_no_matrix(name):
     form, x = FORMS[name], jnp.asarray(normal(3, 5, 64))
     stored = form.quantize(jnp.asarray(normal(64, 24)), 16)
-    matrix = form.restore(*stored, jnp.float32)
+    matrix = restore(*stored, jnp.float32)
     y, back = jax.vjp(lambda x: form.product(x, *stored), x)
     np.testing.assert_allclose(y, x @ matrix, rtol=1e-6)
     np.testing.assert_allclose(back(y)[0], y @ matrix.T, rtol=1e-5)

@@ -10,10 +10,12 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime import experts as module
 from redco_runtime.activations import layouts
+from redco_runtime.adapters.blocks import INT8, NF4
 from redco_runtime.experts import PRODUCTS, Product, expert_load, experts, router_loss
 from redco_runtime.flops import count_flops
 from redco_runtime.gradients import mean_and_gradients
 from redco_runtime.groups import multiply_groups
+from redco_runtime.matrices import restore
 from redco_runtime.mesh import make_mesh
 from redco_runtime.state import ModelState
 
@@ -78,6 +80,22 @@ def test_groups_with_room_between(monkeypatch):
 
 def test_the_formula():
     check(MESHES["both"])
+
+
+@pytest.mark.parametrize("product", [None, RAGGED], ids=["formula", "groups"])
+@pytest.mark.parametrize("form", [INT8, NF4], ids=["int8", "nf4"])
+def test_kernels_that_are_stored_in_few_bits(form, product, monkeypatch):
+    """They are the matrices that they stand for, and what the rest has gradients of is the same."""
+    monkeypatch.setitem(module.PRODUCTS, "cpu", product)
+    h, shares, *kernels, weights = arrays()
+    stored = [form.quantize(kernel, 4) for kernel in kernels]
+    table = {"h_BSD": WHOLE, "u_BSEF": WITHIN, "a_BSEF": WITHIN, "x_BSD": WHOLE}
+    value = jax.value_and_grad(loss, (0, 1))
+    wanted = value(h, shares, *(restore(*one, jnp.float32) for one in stored), weights)
+    with jax.set_mesh(make_mesh(dict.fromkeys(ROWS, 1) | MESHES["both"])), layouts(table):
+        found = jax.jit(value)(h, shares, *stored, weights)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_a_split_sequence_and_a_row_that_no_axis_divides(monkeypatch):

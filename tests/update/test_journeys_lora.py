@@ -26,6 +26,7 @@ def test_a_model_is_trained_then_an_adapter_of_it_then_the_model(tmp_path):
     life.edit("my_project/model.py", EDIT)
     edited = life.tree()
     whole, _ = life.run(f"{life.train} --steps 2 --workdir runs/a")
+    life.run("python -m my_project.export --workdir runs/a --out base")
 
     life.run("redco update --lora rank=2,alpha=4")
     assert "0.5 * self.up" in life.read("my_project/model.py")
@@ -40,12 +41,15 @@ def test_a_model_is_trained_then_an_adapter_of_it_then_the_model(tmp_path):
     assert "Traceback" not in err
     _, err = life.run(f"{life.train} --steps 1 --init runs/a --workdir runs/c", code=2)
     assert "does not have what is frozen in this model" in err and "--merge" in err
+    blocks, _ = life.run(f"{life.train} --steps 2 --init base --workdir runs/q")
 
     life.run("redco update --lora off")
     assert life.tree()["my_project/model.py"] == edited["my_project/model.py"]
-    back, _ = life.run(f"{life.train} --steps 1 --init runs/b --workdir runs/d")
-    assert "left out, since the model does not have them: layers/attn/k/lora_a" in back
-    assert held_out(back)[0] == held_out(whole)[-1]
+    for start, before, workdir in (("runs/b", more, "runs/d"), ("runs/q", blocks, "runs/e")):
+        back, _ = life.run(f"{life.train} --steps 1 --init {start} --workdir {workdir}")
+        assert f"the adapter of {start}/checkpoints is added" in back and "left out" not in back
+        assert "as in a new model" not in back
+        assert float(held_out(back)[0]) == pytest.approx(float(held_out(before)[-1]), abs=2e-4)
 
 
 @pytest.mark.long
@@ -67,5 +71,6 @@ def test_a_head_is_trained_beside_an_adapter_and_goes_along(tmp_path):
     assert held_out(again)[0] == held_out(more)[-1]
 
     life.run("redco update --lora off")
-    back, _ = life.run(f"{life.train} --steps 1 --init whole --workdir runs/d")
-    assert float(held_out(back)[0]) == pytest.approx(float(held_out(more)[-1]), abs=2e-4)
+    for start, workdir in (("whole", "runs/d"), ("runs/b", "runs/e")):
+        back, _ = life.run(f"{life.train} --steps 1 --init {start} --workdir {workdir}")
+        assert float(held_out(back)[0]) == pytest.approx(float(held_out(more)[-1]), abs=2e-4)

@@ -7,7 +7,6 @@ from typing import Any
 
 from flax import nnx
 
-from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
@@ -55,11 +54,8 @@ def read_family(request: Request, template: Template) -> Design:
     length = _sequence_length(request, model)
     if request.lora:
         recipe = recipe.adapted()
-    if request.lora and request.lora.base and model.family.routed:
-        what = f"{request.model} has experts, whose matrices are stored in {request.dtype}"
-        raise RedcoError("--lora: base", what, "leave base out")
     adapter = choose_adapter(model.projections, request.lora, request.model)
-    texts = model.print_files(template, request.package, adapter, request.lora)
+    texts = model.print_files(template, request.package, adapter)
     causal = model.family.provides >= CAUSAL
     facts = (request.package, model.tokenizer, length, model.family.routed)
     texts |= recipe.print_files(template, *facts, adapted=request.lora is not None, causal=causal)

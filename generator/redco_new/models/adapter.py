@@ -10,22 +10,115 @@ from redco_new.errors import RedcoError
 from redco_new.request import Lora
 
 PLAIN, ADAPTED = "_linear", "_adapted"  # functions of model.py that make a linear layer
+# How the kernels of frozen layers are stored: (name in redco_runtime.adapters.blocks, in short, in words).
+FORMS = {
+    "int8": ("INT8", "in 8 bits", "in 8 bits an element, 64 to a scale"),
+    "nf4": ("NF4", "in 4 bits", "in 4 bits (NF4), 64 elements to a scale"),
+}
+FROZEN = """
+
+What is trained is an adapter beside linear layers; the rest is frozen: tables %s"""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """What templates print of an adapter.
+    """What templates print of an adapter, and of the frozen layers that it is beside.
 
-    kind: the file of templates/models/shared/adapter.
+    lora: its sizes; None where all parameters are trained.
     layers: the linear layers that have one, by their names in model.py.
     """
 
-    kind: str = "none"
+    lora: Lora | None = None
     layers: frozenset[str] = field(default_factory=frozenset)
 
     def functions(self, projections: Iterable[str]) -> dict[str, str]:
         """Return linear layer -> the function of model.py that makes it."""
         return {name: ADAPTED if name in self.layers else PLAIN for name in projections}
+
+    def _choose(self, trained: str, frozen: str, blocks: str) -> str:
+        """Return the text for a model that is trained, frozen, or frozen in few bits."""
+        return {"none": trained, "lora": frozen, "blocks": blocks}[self.kind]
+
+    @property
+    def kind(self) -> str:
+        """The file of templates/models/shared/adapter."""
+        if self.lora is None:
+            return "none"
+        return "blocks" if self.lora.base else "lora"
+
+    @property
+    def form(self) -> str:
+        """How kernels are stored in few bits, by its name in redco_runtime.adapters.blocks."""
+        return FORMS[self.lora.base][0] if self.lora and self.lora.base else ""
+
+    @property
+    def words(self) -> str:
+        """The same for people."""
+        return FORMS[self.lora.base][2] if self.lora and self.lora.base else ""
+
+    @property
+    def frozen(self) -> str:
+        """The end of the docstring of model.py."""
+        short = FORMS[self.lora.base][1] if self.lora and self.lora.base else ""
+        blocks = f"in `config.dtype`, and\nkernels {short}."
+        return self._choose("", FROZEN % "and kernels, and in\n`config.dtype`.", FROZEN % blocks)
+
+    @property
+    def imports(self) -> str:
+        """What model.py imports of Python's library."""
+        return "\nfrom functools import partial" if self.lora else ""
+
+    @property
+    def modules(self) -> str:
+        """What model.py imports of the runtime."""
+        return f"\nfrom redco_runtime.adapters.blocks import {self.form}" if self.form else ""
+
+    @property
+    def table(self) -> str:
+        """The comment on tables of rows."""
+        trained = "# In float32: rows are looked up, then cast, so that their gradients add up in float32."
+        frozen = "# Frozen, so of the dtype of the computation: no gradients add up in it."
+        return self._choose(trained, frozen, frozen)
+
+    @property
+    def table_dtype(self) -> str:
+        """A further argument of nnx.Embed."""
+        return ", param_dtype=config.dtype" if self.lora else ""
+
+    @property
+    def parameter(self) -> str:
+        """A further parameter of `_linear`: the class of the layer."""
+        return self._choose("", ", kind=nnx.Linear", ", kind=None")
+
+    @property
+    def make(self) -> str:
+        """What `_linear` calls."""
+        return self._choose("nnx.Linear", "kind", "(kind or partial(Stored, config))")
+
+    @property
+    def stored(self) -> str:
+        """A further argument of that."""
+        return self._choose("", ", param_dtype=dtype", "")
+
+    @property
+    def entry(self) -> str:
+        """The same as an entry of a dict."""
+        return self._choose("", ', "param_dtype": dtype', "")
+
+    @property
+    def projection(self) -> str:
+        """As such an entry, where the config alone has the dtype."""
+        return ', "param_dtype": jnp.dtype(config.dtype)' if self.lora else ""
+
+    @property
+    def exact(self) -> str:
+        """A further argument of `_linear` for a layer that is not stored in few bits."""
+        return self._choose("", "", ", kind=partial(nnx.Linear, param_dtype=config.dtype)")
+
+    @property
+    def kernels(self) -> str:
+        """A further argument of the constructor of Kernels."""
+        return self._choose("", ", config.dtype", ", config")
 
 
 NO_ADAPTER = Adapter()
@@ -46,7 +139,7 @@ def choose_adapter(projections: Mapping[str, str], lora: Lora | None, model: str
             what = f"{model} has no linear layer {target!r}"
             raise RedcoError("--lora: targets", what, f"choose some of {', '.join(names)}")
         layers |= named
-    return Adapter(lora.base or "lora", frozenset(layers))
+    return Adapter(lora, frozenset(layers))
 
 
 def adapter_parameters(head: Sequence[str]) -> Any:

@@ -22,7 +22,7 @@ from redco_new.models.hf_config import (
     read_transformers,
 )
 from redco_new.render.template import Template
-from redco_new.request import Lora, is_folder
+from redco_new.request import is_folder
 from redco_new.request.lookup import look_up
 
 
@@ -38,8 +38,7 @@ class ModelContext:
     keys: field of the config class -> key of config.json, where one is the other.
     hf: what config.json says besides the sizes.
     projection: linear layer -> the function that makes it.
-    adapter_kind: the file of templates/models/shared/adapter.
-    lora: the sizes of the adapter, if there is one.
+    adapter: what is trained beside frozen layers, if anything is.
     """
 
     package: str
@@ -51,8 +50,7 @@ class ModelContext:
     keys: Mapping[str, str]
     hf: Mapping[str, Any]
     projection: Mapping[str, str]
-    adapter_kind: str
-    lora: Lora | None
+    adapter: Adapter
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Model:
         """The linear layers that --lora can adapt, by their names in model.py -> in checkpoints."""
         return {**self.family.projections, **self.full.quirks.projections}
 
-    def context(self, package: str, adapter: Adapter, lora: Lora | None) -> ModelContext:
+    def context(self, package: str, adapter: Adapter) -> ModelContext:
         """Return what the templates of its family print."""
         return ModelContext(
             package=package,
@@ -94,22 +92,14 @@ class Model:
             keys=self.family.keys,
             hf=self.hf,
             projection=adapter.functions(self.projections),
-            adapter_kind=adapter.kind,
-            lora=lora,
+            adapter=adapter,
         )
 
     def print_files(
-        self,
-        template: Template,
-        package: str,
-        adapter: Adapter = NO_ADAPTER,
-        lora: Lora | None = None,
+        self, template: Template, package: str, adapter: Adapter = NO_ADAPTER
     ) -> dict[str, str]:
-        """Return the texts of "model.py" and "weights.py" in a project. Raises RedcoError.
-
-        adapter, lora: the layers that have an adapter, and its sizes.
-        """
-        context = self.context(package, adapter, lora)
+        """Return the texts of "model.py" and "weights.py" in a project. Raises RedcoError."""
+        context = self.context(package, adapter)
         return template.print_folder(f"models/{self.family.template}", context)
 
 

@@ -11,16 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from redco_runtime.adapters.blocks import OF_CODES
 from redco_runtime.export import Tensors, new_folder, write
+from redco_runtime.matrices import restore
+from redco_runtime.merge import CODES, KERNEL, SCALES, A, Arrays, B
 from redco_runtime.weights import Tensor
 
-# Ends of the paths of parameters.
-A, B, KERNEL, CODES, SCALES = "/lora_a", "/lora_b", "/kernel", "/codes", "/scales"
 PREFIX = "base_model.model."  # of what PEFT calls a tensor, before the name in the model
 FILES = "adapter_model.safetensors", "adapter_config.json"
-
-Arrays = Mapping[str, jax.Array]  # by path
 
 
 @dataclass(frozen=True)
@@ -164,7 +161,7 @@ def whole_kernels(parameters: Arrays) -> dict[str, jax.Array]:
 
 @jax.jit
 def _restore(codes: jax.Array, scales: jax.Array) -> jax.Array:
-    return OF_CODES[codes.dtype.name].restore(codes, scales, scales.dtype)
+    return restore(codes, scales, scales.dtype)
 
 
 def _adapted(paths: Mapping[str, Any]) -> list[str]:

@@ -6,8 +6,9 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from redco_runtime.adapters.lora import FILES, KERNEL, PREFIX, A, B, Lora, renamed, stored_layers
+from redco_runtime.adapters.lora import FILES, PREFIX, Lora, renamed, stored_layers
 from redco_runtime.errors import UserError, listed
+from redco_runtime.merge import KERNEL, A, B
 from redco_runtime.stored import Stored, open_tensors, read_json
 from redco_runtime.weights import Tensor
 

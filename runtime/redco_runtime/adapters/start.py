@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from redco_runtime.adapters.blocks import OF_CODES, Blocks
-from redco_runtime.adapters.lora import CODES, KERNEL, SCALES, Lora, whole_kernels
+from redco_runtime.adapters.lora import Lora, whole_kernels
 from redco_runtime.adapters.peft import base_of, read_adapter
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.load import match, start_from
+from redco_runtime.merge import CODES, KERNEL, SCALES
 from redco_runtime.state import TrainState, flatten
 from redco_runtime.stored import Stored, check_config, find, open_tensors
 from redco_runtime.weights import Tensor, stored_there, wholes

@@ -1,0 +1,101 @@
+"""A run that trained an adapter, as the start of a model that has whole matrices.
+
+A matrix (..., in, out) may be stored in blocks, as of redco_runtime/matrices.py. An adapter of it is two,
+(..., in, rank) and (..., rank, out).
+"""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime.errors import UserError
+from redco_runtime.matrices import restore
+from redco_runtime.mesh import axes_of
+from redco_runtime.run import FILE, read
+
+# Ends of the paths of parameters.
+A, B, KERNEL, CODES, SCALES = "/lora_a", "/lora_b", "/kernel", "/codes", "/scales"
+
+Heads = Mapping[str, jax.ShapeDtypeStruct]  # by path
+Arrays = Mapping[str, jax.Array]  # by path
+
+
+def parts_of_matrices(there: Heads, like: Heads) -> dict[str, jax.ShapeDtypeStruct]:
+    """Return what a run has of matrices that a model has whole, split as these are, where that divides.
+
+    there: the parameters of the run, without padding. like: those of the model, with shardings.
+    """
+    parts: dict[str, jax.ShapeDtypeStruct] = {}
+    for path, head in there.items():
+        layer, _, end = path.rpartition("/")
+        whole = like.get(layer + KERNEL)
+        if path in like or whole is None or f"/{end}" not in (A, B, CODES, SCALES):
+            continue
+        *stack, rows, columns = whole.sharding.spec
+        dims = {A: (rows, None), B: (None, columns)}.get(f"/{end}", (rows, None, columns))
+        mesh, entries = whole.sharding.mesh, zip(head.shape, (*stack, *dims), strict=True)
+        fits = (
+            entry if size % math.prod(mesh.shape[axis] for axis in axes_of(entry)) == 0 else None
+            for size, entry in entries
+        )
+        place = NamedSharding(mesh, P(*fits))
+        parts[path] = jax.ShapeDtypeStruct(head.shape, head.dtype, sharding=place)
+    return parts
+
+
+def merge_parts(arrays: Arrays, like: Heads, directory: Path) -> tuple[dict[str, jax.Array], bool]:
+    """Return (arrays of a model: what `arrays` has of it, parts merged, whether an adapter is in them).
+
+    arrays: of a run, by path, with its parts of matrices. directory: its checkpoints.
+    Raises UserError where nothing beside these says the alpha of its adapter.
+    """
+    merged = {path: array for path, array in arrays.items() if path in like}
+    layers = dict.fromkeys(path.rpartition("/")[0] for path in arrays.keys() - merged.keys())
+    adapted = [layer for layer in layers if layer + A in arrays and layer + A not in like]
+    alpha = _alpha(directory) if adapted else 0.0
+    for layer in sorted(layers):
+        path = layer + KERNEL
+        ends = (CODES, SCALES) if layer + CODES in arrays else (KERNEL,)
+        stored = [arrays[layer + end] for end in ends]
+        added = [arrays[layer + end] for end in (A, B)] if layer in adapted else []
+        make = partial(_whole, shape=like[path].shape, dtype=like[path].dtype, alpha=alpha)
+        merged[path] = jax.jit(make, out_shardings=like[path].sharding)(stored, added)
+    return merged, bool(adapted)
+
+
+def _whole(
+    stored: list[jax.Array],
+    added: list[jax.Array],
+    shape: tuple[int, ...],
+    dtype: jax.typing.DTypeLike,
+    alpha: float,
+) -> jax.Array:
+    """Return a matrix, with alpha / rank times what its adapter adds, in a shape that zeros fill up."""
+    first, *scales = stored
+    whole = restore(first, scales[0], scales[0].dtype) if scales else first
+    whole = _fill(whole.astype(jnp.float32), shape)
+    if added:
+        a, b = added
+        whole += _fill(alpha / a.shape[-1] * (a @ b), shape)
+    return whole.astype(dtype)
+
+
+def _fill(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    return jnp.pad(x, [(0, more - size) for size, more in zip(x.shape, shape, strict=True)])
+
+
+def _alpha(directory: Path) -> float:
+    """Return the alpha of the adapter of a run, from the run.json of its work folder."""
+    for folder in (directory.parent, directory.parent.parent):
+        if (folder / FILE).exists():
+            return float(read(folder / FILE)["config"]["model"]["lora_alpha"])
+    raise UserError(
+        f"--init: {directory} holds an adapter, and there is no {FILE} beside it, which has its alpha: "
+        "give the work folder of that run"
+    )

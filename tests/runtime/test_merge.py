@@ -1,0 +1,127 @@
+"""A run that trained an adapter, as the start of a model without one."""
+
+import json
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime.adapters.blocks import INT8, NF4
+from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.errors import UserError
+from redco_runtime.load import adopt
+from redco_runtime.matrices import restore
+from redco_runtime.mesh import make_mesh
+from redco_runtime.state import ModelState, flatten, new_state
+
+CONFIG = SimpleNamespace(train=SimpleNamespace(seed=0))
+L, IN, OUT, RANK, ALPHA = 2, 8, 3, 2, 5.0
+
+
+def draw(*shape):
+    return jnp.asarray(np.random.default_rng(sum(shape)).normal(size=shape), jnp.float32)
+
+
+ADAPTER = {"lora_a": draw(L, IN, RANK), "lora_b": draw(L, RANK, OUT)}
+KERNEL = draw(L, IN, OUT)
+
+
+def save(folder, frozen, adapter=True):
+    """A run whose layer q is frozen, and stored so."""
+    model = ModelState({"q": ADAPTER if adapter else {}, "ln": jnp.ones(4)}, {}, {"q": frozen})
+    state = jax.device_put(new_state(model, optax.identity()), jax.devices()[0])
+    with Checkpoints(
+        folder / "checkpoints", shapes=jax.eval_shape(lambda: model).parameters
+    ) as one:
+        one.save(1, state)
+    (folder / "run.json").write_text(
+        json.dumps(
+            {
+                "config": {"model": {"lora_alpha": ALPHA}},
+                "mesh": {},
+                "virtual_devices": None,
+                "init": None,
+            }
+        )
+    )
+
+
+def steps(spec, model, padded=0):
+    """Those of a model whose kernel of q lies so, with more columns than it needs."""
+    place = NamedSharding(jax.sharding.get_mesh(), spec)
+
+    def init(key):
+        return new_state(model(padded), optax.identity())
+
+    abstract = jax.eval_shape(init, 0)
+    places = jax.tree.map(
+        lambda x: place if x.ndim == 3 else NamedSharding(place.mesh, P()), abstract
+    )
+    return SimpleNamespace(
+        state=jax.tree.map(lambda leaf, at: leaf.update(sharding=at), abstract, places),
+        shapes=flatten(jax.eval_shape(lambda: model(0).params)),
+        init=jax.jit(init, out_shardings=places),
+        start=jax.jit(lambda model: new_state(model, optax.identity()), out_shardings=places),
+    )
+
+
+def whole(padded):
+    return ModelState({"q": {"kernel": jnp.zeros((L, IN, OUT + padded))}, "ln": jnp.zeros(4)}, {})
+
+
+def stored(form):
+    codes, scales = form.quantize(KERNEL, 4)
+    return {"codes": codes, "scales": scales}, restore(codes, scales, jnp.float32)
+
+
+STORED = {
+    "float32": ({"kernel": KERNEL}, KERNEL),
+    "int8": stored(INT8),
+    "nf4": stored(NF4),
+}
+
+
+@pytest.mark.parametrize("spec, padded", [(P(None, "model", None), 0), (P(None, None, "model"), 1)])
+@pytest.mark.parametrize("base", STORED)
+def test_a_matrix_is_what_it_was_and_what_its_adapter_added(base, spec, padded, tmp_path, capsys):
+    frozen, kernel = STORED[base]
+    save(tmp_path, frozen)
+    with jax.set_mesh(make_mesh({"model": 4})):
+        made = steps(spec, whole, padded)
+        state, random, unused = adopt(tmp_path / "checkpoints", made, CONFIG)
+        assert state.params["q"]["kernel"].sharding == made.state.params["q"]["kernel"].sharding
+    assert (random, unused) == ([], []) and state.params["ln"].tolist() == [1] * 4
+    found = np.asarray(state.params["q"]["kernel"])
+    added = ALPHA / RANK * (ADAPTER["lora_a"] @ ADAPTER["lora_b"])
+    np.testing.assert_allclose(found[..., :OUT], kernel + added, rtol=1e-5, atol=1e-6)
+    assert not found[..., OUT:].any()
+    assert "the adapter of " in capsys.readouterr().out
+
+
+def test_an_adapter_stays_one_on_a_base_that_is_stored_otherwise(tmp_path):
+    frozen, kernel = STORED["nf4"]
+    save(tmp_path, frozen)
+
+    def model(padded):
+        zeros = jax.tree.map(jnp.zeros_like, ADAPTER)
+        return ModelState({"q": zeros, "ln": jnp.zeros(4)}, {}, {"q": {"kernel": KERNEL * 0}})
+
+    with jax.set_mesh(make_mesh({"model": 4})):
+        state, random, unused = adopt(
+            tmp_path / "checkpoints", steps(P(None, None, None), model), CONFIG
+        )
+    assert (random, unused) == ([], [])
+    np.testing.assert_allclose(state.frozen["q"]["kernel"], kernel, rtol=1e-6)
+    np.testing.assert_array_equal(state.params["q"]["lora_a"], ADAPTER["lora_a"])
+
+
+def test_an_adapter_whose_alpha_nothing_says_is_refused(tmp_path):
+    save(tmp_path, STORED["nf4"][0])
+    (tmp_path / "run.json").unlink()
+    with jax.set_mesh(make_mesh({"model": 4})), pytest.raises(UserError, match="has its alpha"):
+        adopt(tmp_path / "checkpoints", steps(P(None, "model", None), whole), CONFIG)

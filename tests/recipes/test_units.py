@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from recipes.pipelines import pipeline
 
+from redco_new.models.recipes import RECIPES
+from redco_new.render.template import open_template
 from redco_runtime.contracts import Counted, Pipeline, Scored
 
 MASK = np.array([[True, True, False], [True, False, False]])
@@ -24,6 +26,16 @@ def test_tokens_are_counted_without_padding(name):
 
 def test_images_are_examples():
     assert not isinstance(pipeline("image"), Counted)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("lm", "token"), ("sft", "token"), ("dpo", "pair"), ("reward", "")]
+)
+def test_losses_of_tokens_alone_have_a_perplexity(name, unit):
+    with open_template() as template:
+        text = RECIPES[name].print_files(template, "a", "bytes", 128, False)["evaluate.py"]
+    assert ("perplexity" in text) == ("math.exp" in text) == (unit == "token")
+    assert (f"in nats a {unit}" in text) == bool(unit)
 
 
 @pytest.mark.parametrize("name", ["lm", "sft", "mlm", "seq2seq", "image"])

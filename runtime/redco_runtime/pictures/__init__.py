@@ -1,1 +1,1 @@
-"""Pictures with captions: drawn ones, a folder of one's own, and grids of them as PNG."""
+"""Pictures with captions or classes: drawn ones, a folder of one's own, and grids of them as PNG."""

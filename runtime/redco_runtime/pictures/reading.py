@@ -54,25 +54,49 @@ def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Caption
     return Captioned(train[0], train[1], size), Captioned(rest[0], rest[1], size)
 
 
-def read_picture(path: Path, size: int) -> np.ndarray:
-    """Return the pixels of a file: uint8 (size, size, 3). Raises UserError.
+def read_picture(path: Path, size: int, channels: int = COLORS) -> np.ndarray:
+    """Return the pixels of a file: uint8 (size, size, channels), 3 or 1. Raises UserError.
 
     An array, .npy, has them as they are; a picture is resized.
     """
-    if path.suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         pixels = np.load(path)
     else:
         from PIL import Image, UnidentifiedImageError  # late: few read files
 
         try:
             with Image.open(path) as image:
-                pixels = np.asarray(image.convert("RGB").resize((size, size)))
+                pixels = _fit(image, size, channels)
         except UnidentifiedImageError:
             raise UserError(f"{path}: no picture: give .npy, or what pillow reads") from None
-    if pixels.shape != (size, size, COLORS) or pixels.dtype != np.uint8:
-        actual, wanted = f"{pixels.dtype} {pixels.shape}", f"uint8 {(size, size, COLORS)}"
+    if pixels.shape != (size, size, channels) or pixels.dtype != np.uint8:
+        actual, wanted = f"{pixels.dtype} {pixels.shape}", f"uint8 {(size, size, channels)}"
         raise UserError(f"{path}: {actual}, and the model takes {wanted}, of 0 to 255")
     return pixels
+
+
+def fit_picture(pixels_HW: np.ndarray, size: int, channels: int = COLORS) -> np.ndarray:
+    """Return a gray picture, uint8 (H, W), as one of uint8 (size, size, channels)."""
+    from PIL import Image
+
+    return _fit(Image.fromarray(pixels_HW), size, channels)
+
+
+def _fit(image: Any, size: int, channels: int) -> np.ndarray:
+    """Return the pixels of an image of pillow, resized."""
+    mode = "RGB" if channels == COLORS else "L"
+    return np.asarray(image.convert(mode).resize((size, size))).reshape(size, size, -1)
+
+
+def prompted_picture(
+    text: str, held_out: Sequence[Any], size: int, channels: int = COLORS
+) -> dict[str, np.ndarray]:
+    """Return the held-out example of a number, or {"pixels": ...} of the file at a path. Raises UserError."""
+    if text.isdecimal():
+        return dict(held_out[int(text) % len(held_out)])
+    if not Path(text).is_file():
+        raise UserError(f"--prompt: {text} is neither a file nor the number of a held-out picture")
+    return {"pixels": read_picture(Path(text), size, channels)}
 
 
 def _read_table(folder: Path, length: int) -> list[tuple[Path | np.ndarray, np.ndarray]]:

@@ -41,11 +41,11 @@ def _read(config: Any) -> Settings:
 def _shrink(config: Any, shards: int) -> dict[str, Any]:
     heads, _ = tiny_heads(config.num_attention_heads, config.num_attention_heads, shards)
     return {
-        "image_size": 32,
-        "patch_size": 8,
-        "num_labels": shards * -(-8 // shards) + bool(config.num_labels % shards),
-        "hidden_size": 16 * heads,
-        "intermediate_size": 64 * heads,
+        "image_size": 16,
+        "patch_size": 4,
+        "num_labels": shards * -(-10 // shards) + bool(config.num_labels % shards),
+        "hidden_size": 8 * heads,
+        "intermediate_size": 32 * heads,
         "num_hidden_layers": 2,
         "num_attention_heads": heads,
     }

@@ -90,6 +90,18 @@ def test_inspect_asks_for_the_plan(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        ([], "command line: Missing argument 'MODEL'; see redco --help"),
+        (["ddpg"], "MODEL: ddpg is a recipe; see redco inspect --recipe ddpg"),
+    ],
+)
+def test_inspect_takes_a_model_or_a_recipe_that_brings_one(args, message, capsys):
+    assert redco("inspect", *args) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
         ([], "Missing argument 'NAME'"),
         (["a"], "Missing option '--model'"),
         (["a", "--model"], "Option '--model' requires an argument"),

@@ -7,9 +7,13 @@ import jax
 import pytest
 import samples
 
+from redco_new.generate.read import plan_request
 from redco_new.inspect import units
 from redco_new.inspect.document import plan_document, whole_parameters
+from redco_new.inspect.elements import count_elements
 from redco_new.inspect.report import report_plan
+from redco_new.render.template import open_template
+from redco_new.request import Request
 from redco_new.sharding import plan_sharding
 
 BIG = {
@@ -65,12 +69,33 @@ def test_memory_counts_what_a_device_holds(doc):
     held = (2 * 1600 * 512 + 2 * 512 * 2048) // 8 + 1
     assert doc["memory"] == {
         "elements": 2 * 1600 * 512 + 2 * 512 * 2048 + 1,
+        "trained": 2 * 1600 * 512 + 2 * 512 * 2048 + 1,
         "all_parameters": 4 * (2 * 1600 * 512 + 2 * 512 * 2048 + 1),
         "parameters": 4 * held,
         "gradients": 4 * held,
         "moments": 8 * held,
         "together": 16 * held,
     }
+
+
+def test_a_matrix_in_few_bits_counts_as_it_is_whole():
+    array = {"path": "up/lora_a", "dtype": "float32", "shape": [8, 2]}
+    for dtype, rows in (("int8", 4), ("uint8", 2)):
+        codes = {"path": "up/codes", "dtype": dtype, "shape": [2, rows, 6]}
+        scales = {"path": "up/scales", "dtype": "bfloat16", "shape": [2, 1, 6]}
+        assert count_elements([codes, array, scales]) == 8 * 6 + 8 * 2
+        assert count_elements([array, scales | {"path": "down/scales"}]) == 8 * 2 + 2 * 6
+
+
+def test_targets_of_a_recipes_own_model_are_not_trained():
+    with open_template() as template:
+        plan = plan_request(Request.from_flags("a", None, recipe="ddpg", shards="2"), template)
+    memory = plan_document("ddpg", plan)["memory"]
+    assert memory["trained"] == memory["elements"] / 2
+    assert (memory["gradients"], memory["moments"]) == (
+        memory["parameters"] / 2,
+        memory["parameters"],
+    )
 
 
 def test_collectives_have_the_line_that_causes_them(doc):

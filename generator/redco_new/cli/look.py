@@ -7,12 +7,15 @@ import typer
 
 from redco_new.cli import options
 from redco_new.cli.progress import status
+from redco_new.errors import RedcoError
 from redco_new.inspect import page
 from redco_new.request import Request
 
 
 def inspect_model(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A family, such as gpt-j.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A family, such as gpt-j.")
+    ] = None,
     shards: options.Shards = None,
     mesh: options.Mesh = None,
     size: options.Size = None,
@@ -30,14 +33,17 @@ def inspect_model(
 ) -> None:
     """Show how each parameter of MODEL is split, and why, and what devices send to each other.
 
-    Writes nothing but FILE, if it is given.
+    Without MODEL, that of a recipe which brings its own. Writes nothing but FILE, if it is given.
 
     \b
     Examples:
       redco inspect gpt-j --shards 4
       redco inspect gpt-j --mesh fsdp=2,model=4 --json
       redco inspect gpt-j --shards 4 --html plan.html
+      redco inspect --recipe ddpg --shards 4
     """
+    if model is None and recipe is None:
+        raise RedcoError("command line", "Missing argument 'MODEL'", "see redco --help")
     target = None if html is None else Path(html)
     if target:
         page.check_page_target(target)
@@ -56,17 +62,20 @@ def inspect_model(
     )
     notes: list[str] = []
     with status() as progress:
-        progress(f"reading the model {model}")
+        progress(f"reading the model {model or f'of {recipe}'}")
         # Here: they import jax and copier, which takes seconds.
         from redco_new.generate.read import plan_request
         from redco_new.inspect.report import report_plan
+        from redco_new.models.recipes import RECIPES
         from redco_new.render.template import open_template
 
+        if model in RECIPES and recipe is None:
+            raise RedcoError("MODEL", f"{model} is a recipe", f"see redco inspect --recipe {model}")
         with open_template() as template:
             plan = plan_request(request, template, notes.append)
     for text in notes:
         typer.echo(f"note: {text}", err=True)  # beside the JSON
-    report_plan(model, plan, as_json=as_json, html=target)
+    report_plan(model or f"the model of {recipe}", plan, as_json=as_json, html=target)
 
 
 def list_models(

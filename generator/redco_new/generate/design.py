@@ -26,6 +26,7 @@ class Design:
     runtime: folders of the runtime that its code imports, and other projects do not have.
     notes: what its user should know.
     branches: the names of its models, where there are several.
+    targets: those of them that follow others, and have no gradients.
     tiny: makes the loss of the preset tiny of an own class, if its sizes are others.
     """
 
@@ -40,6 +41,7 @@ class Design:
     runtime: Sequence[str] = ()
     notes: Sequence[str] = ()
     branches: Sequence[str] = ()
+    targets: Sequence[str] = ()
     tiny: Callable[[], Program] | None = None
 
 

@@ -14,6 +14,7 @@ from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectLayout, SpecTable
 from redco_new.generate.remat import saved_sizes
 from redco_new.generate.shards import check_shards
+from redco_new.inspect.elements import count_elements
 from redco_new.models.program import Program
 from redco_new.request import Request
 from redco_new.request.mesh import REST
@@ -166,10 +167,8 @@ def layout_context(
         saved=saved_sizes(plan, traced_rows(request)) if request.is_family else {},
         padded=_padded(plan),
         divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
-        total=_in_words(sum(math.prod(row["shape"]) for row in rows)),
-        trained=_in_words(
-            sum(math.prod(row["shape"]) for row in rows if row["path"] not in plan.frozen)
-        ),
+        total=_in_words(count_elements(rows)),
+        trained=_in_words(count_elements([r for r in rows if r["path"] not in plan.frozen])),
         total_per_device=_in_words(sum(math.prod(row["shard_shape"]) for row in rows)),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
@@ -43,4 +44,7 @@ def plan_request(
     model = read_model(request, template)
     for text in model.notes:
         note(text)
-    return plan_program(request, model.program())
+    plan = plan_program(request, model.program())
+    paths = (row["path"] for row in plan.rows())
+    following = {path for path in paths if path.partition("/")[0] in model.targets}
+    return replace(plan, frozen=plan.frozen | following)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from redco_new.inspect import units
 from redco_new.inspect.classes import describe_classes
+from redco_new.inspect.elements import count_elements
 from redco_new.inspect.schema import (
     CollectiveRow,
     Document,
@@ -68,7 +69,8 @@ def _device_memory(plan: Plan, rows: list[ParameterRow]) -> Memory:
     )
     moments = sum(2 * MOMENT * math.prod(shape) for shape in shards)
     return {
-        "elements": sum(math.prod(row["shape"]) for row in rows),
+        "elements": count_elements(rows),
+        "trained": count_elements([*compress(rows, trained)]),
         "all_parameters": sum(row["bytes"] for row in rows),
         "parameters": parameters,
         "gradients": gradients,

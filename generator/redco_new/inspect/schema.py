@@ -62,7 +62,8 @@ class ClassRow(TypedDict):
 class Memory(TypedDict):
     """Bytes of a device, without activations.
 
-    elements: of all parameters together
+    elements: of all parameters together; of a matrix in few bits, those that it stands for
+    trained: of those that have gradients
     all_parameters: bytes of the whole model
     parameters: of one device's parts
     gradients: of one device's parts
@@ -71,6 +72,7 @@ class Memory(TypedDict):
     """
 
     elements: int
+    trained: int
     all_parameters: int
     parameters: int
     gradients: int

@@ -91,9 +91,11 @@ def _memory_lines(doc: Document) -> Iterator[str]:
     """Yield the size of the model, and what a device needs."""
     memory, arrays = doc["memory"], len(doc["parameters"])
     size = units.size_text
+    some = memory["trained"] < memory["elements"]
     yield (
         f"parameters  {memory['elements']:,} in {arrays} arrays,"
         f" {size(memory['all_parameters'])} in all"
+        + (f"; {memory['trained']:,} are trained" if some else "")
     )
     yield (
         f"memory      on each device: parameters {size(memory['parameters'])}, gradients"

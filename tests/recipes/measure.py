@@ -65,6 +65,12 @@ def line(name: str, seeds: dict[str, dict]) -> str:
     return f"| {' | '.join(cells)} | {seconds:.0f} |\n"
 
 
+def page(results: dict[str, dict]) -> str:
+    """Return docs/recipes.md: a row for each recipe that has all seeds. Raises ValueError."""
+    rows = ((name, results[name]) for name in RECIPES if name in results)
+    return HEAD + "".join(line(*row) for row in rows if len(row[1]) == len(SEEDS))
+
+
 def main(names: list[str]) -> None:
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in names or RECIPES:
@@ -75,8 +81,7 @@ def main(names: list[str]) -> None:
             results.setdefault(name, {})[str(seed)] = result
             here = {name: results[name] for name in RECIPES if name in results}
             RESULTS.write_text(json.dumps(here, indent=1) + "\n")
-    whole = (item for item in here.items() if len(item[1]) == len(SEEDS))
-    PAGE.write_text(HEAD + "".join(line(*item) for item in whole))
+    PAGE.write_text(page(results))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from redco_runtime.contracts import (
 )
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
+from redco_runtime.hooks import check_hooks
 from redco_runtime.load import adopt, load
 from redco_runtime.loggers import check_loggers
 from redco_runtime.mesh import count_parts
@@ -36,6 +37,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
 
     Where there are several processes, the work folder is made by it, and must be one that they share.
     """
+    check_hooks(pipeline)
     check_settings(steps, pipeline, run.config.train)
     check_shared(run.workdir)
     check_same_code()

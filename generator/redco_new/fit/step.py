@@ -181,7 +181,7 @@ def abstract_batch(pipeline: Any, config: Any, steps: Any) -> dict[str, jax.Shap
 def _first_examples(pipeline: Any, config: Any, steps: Any) -> list[Any]:
     """Return an example, or those that a model that makes its own learns from, of the shapes that a run has."""
     examples = pipeline.examples(config)[0]
-    if not hasattr(pipeline, "rollout"):
+    if not (hasattr(pipeline, "rollout") and hasattr(pipeline, "minibatches")):
         return [examples[0]]
 
     def predict(arrays: Mapping[str, np.ndarray]) -> Any:

@@ -86,7 +86,7 @@ def take_step(steps: Any, pipeline: Any, config: Any, job: dict[str, Any]) -> No
     state = steps.init(jax.random.key(config.train.seed))
     rows = count_parts(steps.batch) * config.train.micro_batches
     examples = find_examples(pipeline, config, rows, job)
-    if hasattr(pipeline, "rollout"):
+    if hasattr(pipeline, "rollout") and hasattr(pipeline, "minibatches"):
         from redco_runtime.actors.playing import play
 
         rollout = play(pipeline, config, steps, state.model, examples, explore=True)

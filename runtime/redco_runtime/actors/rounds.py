@@ -14,6 +14,7 @@ from redco_runtime.collating import collate_examples
 from redco_runtime.contracts import Arrays, Batch, Counted, Example, Steps, TrainSettings
 from redco_runtime.data import example_indices, to_global
 from redco_runtime.errors import UserError
+from redco_runtime.hooks import check_hooks
 from redco_runtime.progress import PROGRESS
 from redco_runtime.run import Run
 from redco_runtime.state import TrainState
@@ -47,6 +48,7 @@ class Rounds(Iterator[Batch]):
     def __init__(
         self, examples: Sequence[Example], actor: Actor, steps: Steps, run: Run, state: TrainState
     ) -> None:
+        check_hooks(actor, (Actor,))
         settings: ActorSettings = run.config.train  # type: ignore[assignment]
         if settings.round_steps < 1:
             raise UserError("--round-steps: give a number above 0")

@@ -1,0 +1,43 @@
+"""The functions of pipeline.py that are called by their names, held to the arguments that they get."""
+
+import inspect
+from collections.abc import Iterable
+
+from redco_runtime.contracts import Counted, Drawn, Pipeline, Scored
+from redco_runtime.errors import UserError
+
+CONTRACTS = (Pipeline, Scored, Drawn, Counted)
+
+
+def check_hooks(pipeline: object, contracts: Iterable[type] = CONTRACTS) -> None:
+    """Refuse a function that has the name of a hook and not its arguments. Raises UserError.
+
+    contracts: protocols; what the module lacks of one it need not have, and the rest is no hook then.
+    """
+    for contract in contracts:
+        hooks = {name: x for name, x in vars(contract).items() if inspect.isfunction(x)}
+        wanted = {*hooks, *contract.__dict__.get("__annotations__", ())}
+        if not all(hasattr(pipeline, name) for name in wanted if not name.startswith("_")):
+            continue
+        for name, hook in hooks.items():
+            if not name.startswith("_"):
+                _check(name, getattr(pipeline, name), list(inspect.signature(hook).parameters)[1:])
+
+
+def _check(name: str, function: object, arguments: list[str]) -> None:
+    call = f"{name}({', '.join(arguments)})"
+    todo = "give it these arguments, or another name if it is a helper of yours"
+    if not callable(function):
+        raise UserError(
+            f"{name} in pipeline.py: training calls {call}, and it is no function: {todo}"
+        )
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # compiled code: it takes what it takes
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        raise UserError(
+            f"{name}{signature} in pipeline.py: training calls {call} by its name: {todo}"
+        ) from None

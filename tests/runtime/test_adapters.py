@@ -92,3 +92,8 @@ def test_an_adapter_without_a_base_is_named(tmp_path):
     folder = write(tmp_path, base_model_name_or_path=None)
     with pytest.raises(UserError, match="names no model that it is of"):
         base_of(str(folder))
+
+
+def test_an_adapter_without_features_is_refused():
+    with pytest.raises(UserError, match="--lora-rank: 0 is no rank: give a number above 0"):
+        Lora(0, 4.0)

@@ -7,6 +7,7 @@ import pytest
 from redco_runtime.adapters.blocks import INT8, NF4
 from redco_runtime.adapters.lora import whole_kernels
 from redco_runtime.adapters.start import InBlocks
+from redco_runtime.errors import UserError
 from redco_runtime.matrices import NORMAL, restore
 from redco_runtime.stored import Stored
 from redco_runtime.weights import Tensor
@@ -46,7 +47,7 @@ def test_zeros_stay_and_odd_rows_are_refused():
     for form in FORMS.values():
         zeros = form.quantize(jnp.zeros((4, 2)), 4)
         assert (restore(*zeros, jnp.float32) == 0).all()
-    with pytest.raises(ValueError, match="give an even number"):
+    with pytest.raises(UserError, match="--lora-block: 1 of 3 rows .* give an even number"):
         NF4.quantize(jnp.zeros((3, 2)), 64)
 
 

@@ -71,7 +71,8 @@ class Adapter:
     @property
     def modules(self) -> str:
         """What model.py imports of the runtime."""
-        return f"\nfrom redco_runtime.adapters.blocks import {self.form}" if self.form else ""
+        blocks = f"\nfrom redco_runtime.adapters.blocks import {self.form}" if self.form else ""
+        return f"{blocks}\nfrom redco_runtime.adapters.lora import Lora" if self.lora else ""
 
     @property
     def table(self) -> str:

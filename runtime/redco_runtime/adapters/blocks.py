@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from redco_runtime.errors import UserError
 from redco_runtime.matrices import NORMAL, multiply_stored
 
 
@@ -24,7 +25,7 @@ class Blocks:
     encode: Callable[[jax.Array], jax.Array]
 
     def quantize(self, matrix: jax.Array, block: int) -> tuple[jax.Array, jax.Array]:
-        """Return (codes, scales) of a matrix; scales are of its dtype. Raises ValueError.
+        """Return (codes, scales) of a matrix; scales are of its dtype. Raises UserError.
 
         block: elements of a column that share a scale; where it does not divide the rows, as many of
         them as do.
@@ -32,8 +33,9 @@ class Blocks:
         *stack, size, columns = matrix.shape
         block = math.gcd(size, block)
         if block % self.packed:
-            raise ValueError(
-                f"{size} rows: {self.packed} codes lie in a byte, so give an even number"
+            raise UserError(
+                f"--lora-block: {block} of {size} rows share a scale, and {self.packed} codes lie in a "
+                "byte: give an even number, such as 64"
             )
         blocks = matrix.reshape(*stack, size // block, block, columns).astype(jnp.float32)
         largest = jnp.abs(blocks).max(axis=-2, keepdims=True)

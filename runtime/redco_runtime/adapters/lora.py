@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from redco_runtime.errors import UserError
 from redco_runtime.export import Tensors, new_folder, write
 from redco_runtime.matrices import restore
 from redco_runtime.merge import CODES, KERNEL, SCALES, A, Arrays, B
@@ -22,13 +23,22 @@ FILES = "adapter_model.safetensors", "adapter_config.json"
 
 @dataclass(frozen=True)
 class Lora:
-    """The sizes of an adapter.
+    """The sizes of an adapter. Raises UserError.
 
     rank: features between its two products. alpha: what it adds is times alpha / rank.
     """
 
     rank: int
     alpha: float
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise UserError(f"--lora-rank: {self.rank} is no rank: give a number above 0")
+
+    @property
+    def scale(self) -> float:
+        """What the adapter adds is times this."""
+        return self.alpha / self.rank
 
     def merge(self, parameters: Arrays) -> dict[str, jax.Array]:
         """Return the parameters of the model alone, with what the adapter adds; dtypes stay.
@@ -42,7 +52,7 @@ class Lora:
         return merged
 
     def _add(self, kernel: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
-        whole = kernel.astype(jnp.float32) + self.alpha / self.rank * (a @ b)
+        whole = kernel.astype(jnp.float32) + self.scale * (a @ b)
         return whole.astype(kernel.dtype)
 
     def export(

@@ -137,6 +137,18 @@ def test_held_out_examples_are_played(run):
     assert [row["x"].tolist() for row in rows] == [[6, 12]]
 
 
+def test_an_evaluation_plays_the_same_once(run):
+    inference, model = Playing(steps(), Pipeline(), run.config), jnp.float32(2)
+    Pipeline.calls = 0
+    once, again = (inference.outputs(model, [3, 4]) for _ in range(2))
+    assert Pipeline.calls == 1
+    np.testing.assert_array_equal(once["x"], again["x"])
+    other = inference.outputs(model + 1, [3, 4])["x"]
+    assert Pipeline.calls == 2 and (other != once["x"]).all()
+    inference.outputs(model, [3, 5])
+    assert Pipeline.calls == 3
+
+
 def test_rounds_that_are_no_longer_learned_from_are_deleted(tmp_path):
     history = History(tmp_path, [0, 2], rounds=1)
     for turn in range(3):

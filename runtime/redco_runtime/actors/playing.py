@@ -1,7 +1,7 @@
 """What a model makes of held-out examples, where that takes a rollout: the loss, scores, samples."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -34,7 +34,13 @@ def play(
 
 @dataclass(frozen=True)
 class Playing(Inference):
-    """Inference by rollouts: outputs of the model are the rows of one, stacked."""
+    """Inference by rollouts: outputs of the model are the rows of one, stacked.
+
+    The loss and the scores of the same model and examples are of one rollout.
+    """
+
+    # By what it is of, which is kept with it: no other object gets an id of these meanwhile.
+    rollouts: dict[tuple[int, ...], tuple[list[Any], list[Row]]] = field(default_factory=dict)
 
     def mean_loss(
         self,
@@ -62,5 +68,10 @@ class Playing(Inference):
         ]
 
     def _play(self, model: ModelState, examples: Sequence[Example]) -> list[Row]:
-        PROGRESS.at("a prediction")
-        return play(self.pipeline, self.config, self.steps, model, examples)
+        inputs = [*jax.tree.leaves(model), *examples]
+        key = tuple(map(id, inputs))
+        if key not in self.rollouts:
+            PROGRESS.at("a prediction")
+            rows = play(self.pipeline, self.config, self.steps, model, examples)
+            self.rollouts[key] = inputs, rows
+        return self.rollouts[key][1]

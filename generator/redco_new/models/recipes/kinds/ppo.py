@@ -39,7 +39,7 @@ RECIPE = Recipe(
         "model": {},
         "optimizer": {"learning_rate": 1e-3} | FALLING,
         "critic_optimizer": {"learning_rate": 2e-3} | FALLING,
-        "train": {"steps": 768, "batch_size": 8, "eval_every": 384, "save_every": 384},
+        "train": {"steps": 1024, "batch_size": 8, "eval_every": 512, "save_every": 512},
     },
     train=(
         "round_steps: int = 64  # optimizer steps on what is played in a round",

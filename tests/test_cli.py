@@ -99,6 +99,14 @@ def test_inspect_takes_a_model_or_a_recipe_that_brings_one(args, message, capsys
     assert message in capsys.readouterr().err
 
 
+def test_inspect_of_a_project_says_where_its_layout_is(tmp_path, capsys):
+    (tmp_path / "redco.toml").touch()
+    assert redco("inspect", str(tmp_path)) == 2
+    assert (
+        "is a project, whose layout is in its sharding.py; give a model" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

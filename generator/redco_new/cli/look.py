@@ -44,6 +44,9 @@ def inspect_model(
     """
     if model is None and recipe is None:
         raise RedcoError("command line", "Missing argument 'MODEL'", "see redco --help")
+    if model and Path(model, "redco.toml").is_file():
+        what = f"{model} is a project, whose layout is in its sharding.py"
+        raise RedcoError("MODEL", what, "give a model, or the --recipe that brings one")
     target = None if html is None else Path(html)
     if target:
         page.check_page_target(target)

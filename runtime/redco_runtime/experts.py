@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import lay_out, spec_of
@@ -24,6 +25,7 @@ from redco_runtime.mesh import axes_of, free_axes
 
 Axes = tuple[str, ...]
 Kernel = jax.Array | Stored  # (E, in, out), of each expert; or as it is stored in few bits
+FSDP = "fsdp"  # the axis that splits a dim of each parameter: of kernels D, where it divides that
 
 
 @dataclass(frozen=True)
@@ -65,22 +67,46 @@ def experts(
     """
     kernels = (gate_EDF, up_EDF, down_EFD)
     mesh = jax.sharding.get_abstract_mesh()
-    (B, S, _), (E, *_, F) = h_BSD.shape, jax.tree.leaves(gate_EDF)[0].shape
-    if mesh.abstract_device is None and not mesh.empty:  # FLOPs are counted, those of the rows
+    (B, S, D), (E, *_, F) = h_BSD.shape, jax.tree.leaves(gate_EDF)[0].shape
+    entries = spec_of((B, S, E, F), "u_BSEF")
+    rows, _, of_experts, of_mlp = (axes_of(entry) for entry in entries)
+
+    def specs_of(kernels, parts=()):
+        """Return the specs of kernels, D split over `parts` but where they are stored in few bits."""
+
+        def spec(leaf, last, own):
+            dims = (own, *(None,) * (leaf.ndim - 3), of_mlp)
+            return P(of_experts, *(dims[::-1] if last else dims))
+
+        def specs_of_one(kernel, last):
+            own = None if isinstance(kernel, tuple) else parts
+            return jax.tree.map(lambda leaf: spec(leaf, last, own), kernel)
+
+        return tuple(map(specs_of_one, kernels, (False, False, True)))
+
+    if mesh.abstract_device is None and not mesh.empty:  # FLOPs and bytes are counted
         share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
         h_TD, share_TX, expert_TX = (x.reshape(B * S, -1) for x in (h_BSD, share_BSX, expert_BSX))
-        x_TD = _grouped(jax.lax.ragged_dot, 1, h_TD, share_TX, expert_TX, *kernels)
+        kernels = jax.tree.map(_lay, kernels, specs_of(kernels))
+        tokens = (h_TD, share_TX, expert_TX)
+        layouts = {"wide": P(rows, None), "inner": P(rows, of_mlp)}
+        x_TD = _grouped(jax.lax.ragged_dot, 1, *tokens, *kernels, **layouts)
         return x_TD.reshape(h_BSD.shape)
     product = None if mesh.empty else PRODUCTS.get(mesh.abstract_device.platform)
     if product is None:
         return _formula(h_BSD, shares_BSE, expert_BSX, *kernels)
-    entries = spec_of((B, S, E, F), "u_BSEF")
-    rows, _, of_experts, of_mlp = (axes_of(entry) for entry in entries)
     here = _with_rows(spec_of(h_BSD.shape, "h_BSD"), rows)
     there = _with_rows(spec_of(h_BSD.shape, "x_BSD"), rows)
 
     own = {axis for entry in here for axis in axes_of(entry)}
     within = of_experts + of_mlp
+    parts = tuple(axis for axis in rows if axis == FSDP and D % free_axes()[axis] == 0)
+    others = tuple(axis for axis in rows if axis not in parts)
+
+    def whole(kernel, dim):
+        if isinstance(kernel, tuple):
+            return jax.tree.map(lambda leaf: _vary(leaf, rows), kernel)
+        return _gather_kernel(_vary(kernel, others), parts, dim)
 
     def split(h_BSD, shares_BSE, expert_BSX, *kernels):
         # Gradients are summed over the devices that have a part of the work on the same numbers.
@@ -89,26 +115,19 @@ def experts(
         h_TD, share_TX, expert_TX = (
             _gather(x, here, rows).reshape(-1, x.shape[2]) for x in (h_BSD, share_BSX, expert_BSX)
         )
-        kernels = jax.tree.map(lambda leaf: _vary(leaf, rows), kernels)
+        kernels = tuple(map(whole, kernels, (1, 1, 2)))
         first = jax.lax.axis_index(of_experts) * _count(kernels) if of_experts else 0
         block = _block(product, expert_TX.size // E)
         multiply = functools.partial(product.multiply, block=block)
         x_TD = _grouped(multiply, block, h_TD, share_TX, expert_TX - first, *kernels)
         return _add_up(x_TD.reshape(-1, S, h_BSD.shape[2]), within, there)
 
-    def of_columns(leaf):
-        return P(of_experts, *(None,) * (leaf.ndim - 2), of_mlp)
-
-    def of_rows(leaf):
-        return P(of_experts, of_mlp, *(None,) * (leaf.ndim - 2))
-
     def anywhere(leaf):
         # Else the partitioner sends kernels before they are cast, in float32.
         return jax.lax.with_sharding_constraint(leaf, P(*(P.UNCONSTRAINED for _ in leaf.shape)))
 
     kernels = jax.tree.map(anywhere, kernels)
-    columns = jax.tree.map(of_columns, (gate_EDF, up_EDF))
-    specs = (here, here, here, *columns, jax.tree.map(of_rows, down_EFD))
+    specs = (here, here, here, *specs_of(kernels, parts))
     run = jax.shard_map(split, axis_names={*free_axes()}, in_specs=specs, out_specs=there)
     return run(h_BSD, shares_BSE, expert_BSX, *kernels)
 
@@ -170,14 +189,24 @@ def _count(kernels) -> int:
     return jax.tree.leaves(kernels)[0].shape[0]
 
 
+def room(rows: int, count: int) -> int:
+    """Return how many rows fill up the blocks of `count` experts at most, where they have `rows` together."""
+    return count * (max(_block(product, rows // count) for product in PRODUCTS.values()) - 1)
+
+
 def _block(product: Product, even: int) -> int:
     """Return the rows of a block where an expert has `even` rows if all have as many."""
     least, *others = product.blocks
     return max([least, *(block for block in others if block * SHARE <= even)])
 
 
-def _grouped(multiply, block, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_EFD) -> jax.Array:
-    """Return x_TD, the sum over the experts that are here: of numbers 0 to E."""
+def _grouped(
+    multiply, block, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_EFD, wide=None, inner=None
+) -> jax.Array:
+    """Return x_TD, the sum over the experts that are here: of numbers 0 to E.
+
+    wide, inner: specs of arrays (R, D) and (R, F), where several devices are traced at once.
+    """
     E, D = _count(gate_EDF), h_TD.shape[1]
     expert_N = expert_TX.reshape(-1)
     here_N = (expert_N >= 0) & (expert_N < E)
@@ -191,16 +220,21 @@ def _grouped(multiply, block, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_
 
     T, X = share_TX.shape
     token_R = jnp.full(R, T).at[place_N].set(jnp.arange(T * X) // X, mode="drop")
-    x_RD = h_TD.at[token_R].get(mode="fill", fill_value=0)
+    x_RD = _lay(h_TD.at[token_R].get(mode="fill", fill_value=0), wide)
     gate_RF, up_RF = (
-        checkpoint_name(_product(multiply, x_RD, w, room_E), "u_BSEF") for w in (gate_EDF, up_EDF)
+        _lay(checkpoint_name(_product(multiply, x_RD, w, room_E), "u_BSEF"), inner)
+        for w in (gate_EDF, up_EDF)
     )
-    a_RF = checkpoint_name(jax.nn.silu(gate_RF) * up_RF, "a_BSEF")
+    a_RF = _lay(checkpoint_name(jax.nn.silu(gate_RF) * up_RF, "a_BSEF"), inner)
     # Weighed here, and not last, so that the gradient of a share needs no y again.
     share_R = jnp.zeros(R, share_TX.dtype).at[place_N].set(share_TX.reshape(-1), mode="drop")
-    y_RD = _product(multiply, a_RF * share_R[:, None], down_EFD, room_E)
+    y_RD = _lay(_product(multiply, a_RF * share_R[:, None], down_EFD, room_E), wide)
     y_ND = y_RD.at[place_N].get(mode="fill", fill_value=0)
     return y_ND.reshape(T, X, D).sum(axis=1)
+
+
+def _lay(x: jax.Array, spec: P | None) -> jax.Array:
+    return x if spec is None else jax.lax.with_sharding_constraint(x, spec)
 
 
 def _with_rows(spec: P, rows: Axes) -> P:
@@ -221,6 +255,18 @@ def _gather(x: jax.Array, spec: P, rows: Axes) -> jax.Array:
         if axes:
             x = jax.lax.all_gather(x, axes, axis=dim, tiled=True)
     return x
+
+
+def _gather_kernel(x: jax.Array, axes: Axes, dim: int) -> jax.Array:
+    """Return a kernel with the dim whole that `axes` split.
+
+    Sent dim first, XLA for GPUs would have it so in each layer, and copy the kernels of all of them, in
+    float32, before the loop over them. So what is sent has the order that it is stored in.
+    """
+    if not axes:
+        return x
+    stored = with_layout_constraint(x, Layout(tuple(range(x.ndim))))
+    return jax.lax.all_gather(stored, axes, axis=dim, tiled=True)
 
 
 def _add_up(x: jax.Array, over: Axes, spec: P) -> jax.Array:

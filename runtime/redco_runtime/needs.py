@@ -102,9 +102,11 @@ def _stacks(eqn: Any, rows: int) -> Iterator[tuple[str, int, int]]:
     (body,) = jaxprs_in_params(eqn.params)
     makers = {var: maker for maker in body.eqns for var in maker.outvars}
     layouts = _layouts(eqn, body, makers)
+    rooms = _rooms(body, layouts)
     for inner, outer in _by_step(body.outvars, eqn.outvars):
         inner = _unrounded(inner, makers)
         size = _size(outer) // layouts.get(inner, rows)
+        size += int(size * rooms.get(inner.aval.shape[:1], 0))
         maker = makers.get(inner)
         if maker is not None and maker.primitive.name == "name":
             yield maker.params["name"], size, eqn.params["length"] * _flops(maker, makers)
@@ -129,6 +131,49 @@ def _layouts(eqn: Any, body: Jaxpr, makers: dict[Any, Any]) -> dict[Any, int]:
         if (last := _unrounded(last, makers)) in parts:
             parts[first] = parts[last]
     return parts
+
+
+def _grouped(body: Jaxpr) -> list[Any]:
+    """Return the products of groups of rows, each with a kernel of its own: those of experts."""
+    return [eqn for eqn in body.eqns if eqn.primitive.name == "ragged_dot_general"]
+
+
+def _rooms(body: Jaxpr, layouts: dict[Any, int]) -> dict[tuple[int, ...], float]:
+    """Return {(rows of experts,): those that fill up the blocks of rows, as a share of them}."""
+    rooms = {}
+    for one in _grouped(body):
+        from redco_runtime.experts import room  # late: only models with experts have its kernels
+
+        if (x_RD := one.invars[0]) in layouts:
+            rows = x_RD.aval.shape[0] // layouts[x_RD]
+            rooms[x_RD.aval.shape[:1]] = room(rows, one.invars[1].aval.shape[0]) / rows
+    return rooms
+
+
+def _experts_size(eqn: Any) -> tuple[int, int]:
+    """Return what a layer's experts work with besides what it names, and the bytes of their parameters.
+
+    On a device: of each kernel two, as it is sent and as it is multiplied, in the dtype that is computed
+    in, whose places its gradient takes later; the rows that go to experts and come back, with gradients.
+    """
+    (body,) = jaxprs_in_params(eqn.params)
+    makers = {var: maker for maker in body.eqns for var in maker.outvars}
+    layouts = _layouts(eqn, body, makers)
+    stored = {inner for inner, _ in _by_step(body.invars, eqn.invars)}
+    size, parameters, rows = 0, 0, set()
+    for one in _grouped(body):
+        x, kernels, y = one.invars[0], one.invars[1], one.outvars[0]
+        rows |= {x, y} & {*layouts}
+        if kernels not in layouts:  # stored in few bits: what they take is the least of it
+            continue
+        size += 2 * _size(kernels) // layouts[kernels]
+        while kernels in makers and kernels not in stored:
+            kernels = makers[kernels].invars[0]
+        parameters += _size(kernels) if kernels in stored else 0
+    rooms = _rooms(body, layouts)
+    for var in rows:
+        size += int(2 * _size(var) * (1 + rooms[var.aval.shape[:1]])) // layouts[var]
+    return size, parameters
 
 
 def _whole(inside: Iterable[Any], outside: Iterable[Any]) -> list[Any]:
@@ -167,15 +212,16 @@ def _working_size(jaxpr: Jaxpr, params: PyTree, rows: int, inner: int) -> int:
     """Return about how many bytes of a device a step works with at once, besides what it saves.
 
     inner: parts of the dims inside a layer. Counted high, by programs that XLA compiled for H100 and
-    TPU: the arrays of a layer with their gradients; its parameters and the next one's, gathered; those
-    outside of layers whole, with their gradients; logits in three copies.
+    TPU: the arrays of a layer with their gradients; its parameters and the next one's, gathered, and its
+    experts; those outside of layers whole, with their gradients; logits in three copies.
     """
     layer = stacked = 0
     for eqn in _layer_loops(jaxpr):
         (body,), length = jaxprs_in_params(eqn.params), eqn.params["length"]
         activations = sum(size for _, size, _ in _stacks(eqn, rows)) // length
         parameters = sum(_size(outer) for _, outer in _by_step(body.invars, eqn.invars))
-        layer = max(layer, 2 * activations + 2 * parameters // length // inner)
+        experts, own = _experts_size(eqn)
+        layer = max(layer, 2 * activations + 2 * (parameters // length - own) // inner + experts)
         stacked += parameters
     others = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)) - stacked
     return layer + 2 * others // inner + 3 * _largest(jaxpr) // (rows * inner)

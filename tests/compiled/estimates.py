@@ -37,7 +37,8 @@ Written by `make estimates`: train steps (preset `full`, AdamW, bfloat16) of pro
 S tokens over all devices. Both ms are rooflines, with the collectives that nothing is computed beside: the estimate's of the plan,
 the compiler's kernel by kernel (`redco fit`). They are bounds, not measurements: of either, `redco fit` and its `--search` make
 the seconds of a step by the same division (`step_seconds` of [hardware.py](../../generator/redco_new/fit/hardware.py)). A peak
-that is estimated is an upper bound: none may be below the compiled one.
+that is estimated is an upper bound: none may be below the compiled one. On the axis `expert` the compiled program has room for the
+case that all rows go to the experts of one device, and its seconds are those of all of it; the estimate's are of even shares.
 
 """
 
@@ -126,11 +127,20 @@ LARGE = (
         )
     ),
     Point("llama", "3.1-70b", "fsdp=8,model=8", rows=128, sequence_parallel=True),
+)
+EXPERTS = (
     Point("mixtral", "8x7b", "fsdp=32", NOTHING, rows=64),
     Point("mixtral", "8x7b", "fsdp=32", rows=64),
     Point("mixtral", "8x7b", "fsdp=8,model=4", rows=64),
+    Point("mixtral", "8x7b", "fsdp=4,expert=8", NOTHING, rows=64),
+    Point("mixtral", "8x7b", "fsdp=8,expert=4", rows=64),
+    Point("mixtral", "8x22b", "fsdp=32", NOTHING, rows=64, length=4096),
+    Point("mixtral", "8x22b", "fsdp=4,model=8", NOTHING, rows=32, length=4096),
+    Point("qwen3-moe", "30b-a3b", "fsdp=16", NOTHING, rows=32, length=4096),
+    Point("qwen3-moe", "30b-a3b", "fsdp=16", rows=32, length=4096),
+    Point("qwen3-moe", "30b-a3b", "fsdp=4,expert=4", NOTHING, rows=32),
 )
-POINTS = (*DENSE, *SMALL, *LARGE)
+POINTS = (*DENSE, *SMALL, *LARGE, *EXPERTS)
 
 
 def estimate(point: Point, template: Template) -> Estimate:
@@ -189,7 +199,9 @@ def written(cells: dict[str, list[str]]) -> str:
     ratios = sorted(estimated / compiled for estimated, compiled in every)
     slack = [float(own[3]) / float(own[4]) for own in cells.values()]
     each = ", ".join(
-        f"{name} {agreement(pairs):.2f} ({len(pairs)})" for name, pairs in models.items()
+        f"{name} {agreement(pairs):.2f} ({len(pairs)})"
+        for name, pairs in models.items()
+        if len(pairs) > 1
     )
     lines = [
         f"Kendall's tau of {len(every)} points: {agreement(every):.2f}. Of the points of one model alone: {each}.",

@@ -35,7 +35,7 @@ examples of S tokens over all devices; of a GPU's memory JAX takes three quarter
 the share of the roofline's speed that steps on an H100 reach ([RESULTS.md](../benchmarks/device/RESULTS.md)); of TPUs, on which none
 was timed, at all of it, which no program reaches. Seconds: on two busy cores. Meta's AutoParallel plans Llama-3-8B in 46.8 s and 2.8
 GiB (meta-pytorch/autoparallel #521); a search of Llama-3.1-70B on 64 devices takes 0.33 GB, and the seconds below. Where nothing fits by
-the estimate, the smallest few are compiled: of experts, it is too small by a third.
+the estimate, the smallest few are compiled, but not those whose state and gradients alone, which are exact, are more than a device has.
 
 """
 
@@ -59,12 +59,12 @@ class Row:
 
 
 # Two examples of 4,096 tokens a device: 1 to 8 million tokens a step, as models of these sizes are trained with; on
-# 32 devices a quarter of that. v5p-128 and v5p-1024 are Google's names, by cores: 64 and 512 chips.
+# 32 devices a quarter of that, and half of this where more does not fit. v5p-128 and v5p-1024 are Google's names, by cores: 64 and 512 chips.
 ROWS = (
     Row("llama", "3.1-70b", "h100:8x8", 128),
     Row("llama", "3.1-70b", "v5p:4x4x4", 128),
     Row("mixtral", "8x22b", "h100:4x8", 64),
-    Row("mixtral", "8x22b", "h100:4x8", 64, share=0.95),
+    Row("mixtral", "8x22b", "h100:4x8", 32, share=0.95),
     Row("llama", "3.1-405b", "h100:64x8", 1024),
     Row("llama", "3.1-405b", "v5p:8x8x8", 1024),
 )
@@ -86,18 +86,21 @@ def cells_of(
     row: Row, result: Search, best: Trial | None, reading: Reading | None, note: str
 ) -> list[str]:
     """Return the cells of a row, by COLUMNS."""
-    one = best or result.best or min(result.trials, key=lambda trial: trial.peak or 2**60)
+    one = best or result.best or result.nearest
+    assert one is not None, "some mesh divides the batch"
     limit = result.target.hardware.usable
     compiled = [f"{reading.peak_bytes / 1e9:.1f}"] if reading else [""]
     reason = note or ("" if best else does_not_fit(result))
-    verdict = "; ".join(filter(None, ["fits" if reading else "no", reason]))
+    verdict = (", though " if reading else "; ").join(
+        filter(None, ["fits" if reading else "no", reason])
+    )
     return [
         one.name,
         f"{row.rows} x {row.length}",
         str(one.micro_batches),
         f"{1e3 * one.seconds:.0f}",
         f"{one.mfu:.2f}",
-        f"{one.peak / 1e9:.1f}",
+        f"{'over ' * (one.state > limit)}{one.peak / 1e9:.1f}",
         *compiled,
         f"{limit / 1e9:.1f}",
         verdict,

@@ -118,6 +118,8 @@ def test_what_is_near_is_compiled_where_nothing_fits_by_the_estimate(monkeypatch
         Trial({axis: 4}, 0, False, 8, seconds=1.0, peak=int(share * limit), reason="does not fit")
         for axis, share in shares.items()
     )
+    # Of this one that is the state alone, which no compiler makes smaller.
+    trials += (replace(trials[1], mesh={"expert": 4}, peak=limit + 1, state=limit + 1),)
     result = Search(target, trials, None, None, 1.0)
     asked, answers = [], {"fsdp=4": replace(FITS, peak_bytes=2 * limit), "model=4": FITS}
 

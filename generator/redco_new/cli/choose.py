@@ -73,10 +73,11 @@ def with_trial(request: Request, trial: "Trial") -> Request:
 
 def does_not_fit(result: "Search") -> str:
     """Return that nothing fits, and what comes nearest."""
-    nearest = min(
-        (one for one in result.trials if one.peak), key=lambda one: one.peak, default=None
-    )
+    nearest, limit = result.nearest, result.target.hardware.usable
     if nearest is None:
         return "no mesh of its devices divides the batch"
-    limit = result.target.hardware.usable
-    return f"nothing fits: {nearest.name} needs {nearest.peak / 1e9:.0f} of {limit / 1e9:.0f} GB a device"
+    alone = ", for its state and gradients alone" if nearest.state > limit else ""
+    return (
+        f"nothing fits: {nearest.name} needs {nearest.peak / 1e9:.0f} of {limit / 1e9:.0f} GB"
+        f" a device{alone}"
+    )

@@ -79,7 +79,8 @@ def compile_best(
     except RedcoError as error:
         note = f"not compiled, by the estimate alone: {error.what}: {error.todo}"
         return result.best, None, note
-    refused = [] if result.fitting else [does_not_fit(result) + ", by the estimate"]
+    estimated = ", by the estimate" if result.near else ""
+    refused = [] if result.fitting else [does_not_fit(result) + estimated]
     for trial in (result.fitting or result.near)[:COMPILED]:
         try:
             reading = _compile(request, result, trial, length, progress)

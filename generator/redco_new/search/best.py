@@ -57,8 +57,15 @@ class Search:
     def near(self) -> list[Trial]:
         """All that do not, and that their compiler may still take, the smallest first."""
         limit = self.target.hardware.usable
-        near = (t for t in self.trials if limit < t.peak <= CAREFUL * limit)
+        near = (t for t in self.trials if t.state <= limit < t.peak <= CAREFUL * limit)
         return sorted(near, key=lambda t: t.peak)
+
+    @property
+    def nearest(self) -> Trial | None:
+        """The smallest of those whose memory was of interest."""
+        limit = self.target.hardware.usable
+        weighed = (t for t in self.trials if t.peak)
+        return min(weighed, key=lambda t: (t.state > limit, t.peak), default=None)
 
 
 def search(
@@ -154,7 +161,8 @@ def _with_reason(trial: Trial, best: Trial | None, limit: int) -> Trial:
     if trial.reason:
         return trial
     if trial.peak > limit:
-        what = f"does not fit: {trial.peak / 1e9:.1f} of {limit / 1e9:.1f} GB"
+        alone = "state and gradients alone are " if trial.state > limit else ""
+        what = f"does not fit: {alone}{trial.peak / 1e9:.1f} of {limit / 1e9:.1f} GB"
         return replace(trial, reason=what)
     assert best is not None, "a trial that fits is the best, or slower than it"
     return replace(trial, reason=f"slower: {_slower(trial, best)}")

@@ -23,7 +23,9 @@ class Trial:
     """A mesh with its options, and what came of it.
 
     micro_batches: into how many a batch goes.  seconds: of a step; the least that it can be, where `peak` is 0.
-    peak: bytes of a device at most; 0 where the mesh lost before that was of interest.
+    state: bytes of a device for state and gradients alone, exactly.
+    peak: bytes of a device at most; where `state` is too much already, that. 0 where the mesh lost before that
+    was of interest.
     saved: names of the arrays that a layer saves, where remat is fit.  parts: seconds by part, and by axis.
     reason: why it lost; "" for the one that is chosen.
     """
@@ -34,6 +36,7 @@ class Trial:
     batch: int
     micro_batches: int = 1
     seconds: float = 0.0
+    state: int = 0
     peak: int = 0
     mfu: float = 0.0
     saved: tuple[str, ...] = ()
@@ -102,13 +105,14 @@ def price(planner: Planner, target: Target, trial: Trial, exact: bool = True) ->
     if (
         exact and state > target.hardware.usable
     ):  # nothing else needs to be known, which takes a trace
-        return replace(trial, seconds=trial.seconds or math.inf, peak=state)
+        return replace(trial, seconds=trial.seconds or math.inf, state=state, peak=state)
     memory = None if exact else LEAST
     one = estimate_step(model, target, trial.batch, trial.micro_batches, memory=memory)
     seconds = target.hardware.step_seconds(one.bound_seconds)
     return replace(
         trial,
         seconds=seconds,
+        state=state,
         peak=one.memory.peak,
         mfu=one.model_flops / target.hardware.flops[planner.request.dtype] / seconds,
         saved=one.memory.names,

@@ -1,4 +1,4 @@
-"""What a compiled step sends once, whatever the number of chunks, and of micro-batches."""
+"""What a compiled step sends once, whatever the number of chunks, and of micro-batches; and in bfloat16."""
 
 import json
 import subprocess
@@ -12,7 +12,8 @@ from redco_new.request import Request
 
 pytestmark = pytest.mark.slow  # the compiler of H100
 
-# Two layers, so that what each of them sends runs twice. 4 chunks; 4 micro-batches.
+# Two layers, so that what each of them sends runs twice. 4 chunks; 4 micro-batches; fewer tokens than
+# an all-reduce sends rows of the table.
 PROGRAM = """
 import importlib, json, sys
 from pathlib import Path
@@ -27,8 +28,9 @@ sys.path.insert(0, str(folder))
 ROWS, S = 16, 256
 losses = importlib.import_module("redco_runtime.losses")
 losses.CHUNK_BYTES = ROWS * S * SIZES["vocab_size"] * 4 // DEVICES // 4
-for axes, micro_batches in (({"fsdp": 4}, 1), ({"data": 4}, 4)):
-    step = compile_train(folder, target_of("h100"), axes, ROWS, S, SIZES, micro_batches)
+data = {"data": 4}
+for axes, micro_batches, rows in (({"fsdp": 4}, 1, ROWS), (data, 4, ROWS), (data, 1, 4)):
+    step = compile_train(folder, target_of("h100"), axes, rows, S, SIZES, micro_batches)
     sent = [one for one in collectives(step.text, DEVICES) if one.bytes >= LEAST]
     print(json.dumps([[one.kind, one.runs, one.bytes] for one in sent]), flush=True)
 """
@@ -36,10 +38,13 @@ for axes, micro_batches in (({"fsdp": 4}, 1), ({"data": 4}, 4)):
 HEAD = 2 * 640 * 512
 LAYERS = 2 * 2 * (512 * (512 + 256 + 256 + 512) + 3 * 512 * 768)
 
+# Of the gradients of 4 rows of 256 tokens.
+LOOKED_UP = 2 * 4 * 256 * 512
+
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory):
-    """[kind, runs, bytes] of each collective: under fsdp, in 4 chunks; of data, in 4 micro-batches."""
+    """[kind, runs, bytes] of each collective: under fsdp, in 4 chunks; of data, in 4 micro-batches, and in one of few rows."""
     request = Request.from_flags("my-project", "llama", size="3.2-1b")
     folder = create_project(request, tmp_path_factory.mktemp("compiled"))
     command = [sys.executable, "-c", PROGRAM, str(folder)]
@@ -48,14 +53,21 @@ def sent(tmp_path_factory):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_the_head_is_gathered_and_its_gradient_scattered_once(sent):
-    def size(kind):
-        return sum(runs * size for name, runs, size in sent[0] if name == kind)
+def total(collectives, kind):
+    """Bytes that are sent in all by collectives of a kind."""
+    return sum(runs * size for name, runs, size in collectives if name == kind)
 
+
+def test_the_head_is_gathered_and_its_gradient_scattered_once(sent):
     # The compiler joins what is sent, and adds a few small arrays.
-    assert HEAD <= size("all-gather") - 2 * LAYERS < 1.5 * HEAD  # forward and backward
-    assert HEAD <= size("reduce-scatter") - LAYERS < 1.5 * HEAD
+    assert HEAD <= total(sent[0], "all-gather") - 2 * LAYERS < 1.5 * HEAD  # forward and backward
+    assert HEAD <= total(sent[0], "reduce-scatter") - LAYERS < 1.5 * HEAD
 
 
 def test_micro_batches_reduce_gradients_once(sent):
     assert {(kind, runs) for kind, runs, _ in sent[1]} == {("all-reduce", 1)}
+
+
+def test_the_gradients_of_rows_that_were_looked_up_are_gathered(sent):
+    assert HEAD <= total(sent[2], "all-reduce") - LAYERS < 1.1 * HEAD  # of the head, which is tied
+    assert LOOKED_UP <= total(sent[2], "all-gather") < 1.1 * LOOKED_UP

@@ -3,6 +3,7 @@
 import jax
 import pytest
 from jax.ad_checkpoint import checkpoint_name
+from redco_runtime.embedding import look_up
 from sharding.models import ZOO
 from sharding.zoo import X, D, F, H, V, shapes
 
@@ -144,10 +145,15 @@ def test_fsdp_gathers_parameters_and_scatters_gradients():
     ]
 
 
+def index(table, ids, dtype):
+    return table[ids].astype(dtype)
+
+
+@pytest.mark.parametrize("rows_of", [index, look_up])
 @pytest.mark.parametrize("tied", [False, True])
-def test_rows_of_a_table_travel_and_the_table_only_where_it_is_multiplied(tied):
+def test_rows_of_a_table_travel_and_the_table_only_where_it_is_multiplied(tied, rows_of):
     def forward(p, batch):
-        x = checkpoint_name(p["table"][batch["ids"]].astype(jax.numpy.bfloat16), "rows_BSD")
+        x = checkpoint_name(rows_of(p["table"], batch["ids"], "bfloat16"), "rows_BSD")
         x = jax.nn.relu(x @ p["up"]) @ p["down"]
         return x @ p["table"].T if tied else x
 

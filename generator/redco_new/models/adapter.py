@@ -77,7 +77,7 @@ class Adapter:
     @property
     def table(self) -> str:
         """The comment on tables of rows."""
-        trained = "# In float32: rows are looked up, then cast, so that their gradients add up in float32."
+        trained = "# In float32, in which the gradients of its rows add up."
         frozen = "# Frozen, so of the dtype of the computation: no gradients add up in it."
         return self._choose(trained, frozen, frozen)
 

@@ -124,7 +124,7 @@ class Layouts:
         readers = {
             eqn.primitive.name
             for body, eqn, inner in self.classes.graph.bodies[0].equations()
-            if not inner
+            if not inner and eqn.primitive.name not in VIEWS
             for atom in eqn.invars
             if (value := body.value(atom)) is not None and value.parameter == index
         }

@@ -128,7 +128,8 @@ def _of_parameters(plan: Plan) -> Iterator[Collective]:
     ZeRO's third stage (Rajbhandari et al. 2020, section 5.3): a parameter that fsdp splits is
     gathered in each pass, and its gradient is scattered. What is not split over an axis of the
     batch has its gradient reduced over it. `data` is counted whatever its size. A table of which
-    nothing but rows is read stays, and so does its gradient. What is frozen has none.
+    nothing but rows is read stays, and so does its gradient. What is frozen has none. That of a table
+    counts as reduced: where rows are fewer, the runtime's `look_up` sends theirs instead, which is less.
     """
     tables = {i for rows in _tables(plan) for i in rows.tables if plan.layouts.only_looked_up(i)}
     gathered = scattered = 0

@@ -1,0 +1,53 @@
+"""Rows of a table, and the gradient of the table, for which devices send as little as they can.
+
+Shape letters: B batch, S sequence, D embed, V vocab.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime.mesh import free_axes
+
+
+def look_up(table_VD: jax.Array, ids_BS: jax.Array, dtype: str | None = None) -> jax.Array:
+    """Return rows_BSD of a table, in `dtype`; None for that of the table.
+
+    In it devices send rows, and their gradients, which add up in float32.
+    """
+    table, stored = jax.ShapeDtypeStruct(table_VD.shape, jnp.float32), table_VD.dtype
+
+    def rows(table_VD: jax.Array, ids_BS: jax.Array) -> jax.Array:
+        return table_VD.astype(dtype or stored)[ids_BS]
+
+    def forward(table_VD: jax.Array, ids_BS: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return rows(table_VD, ids_BS), ids_BS
+
+    def pull(ids_BS: jax.Array, grads_BSD: jax.Array) -> tuple[jax.Array, None]:
+        return _gradient(table, ids_BS, grads_BSD).astype(stored), None
+
+    run = jax.custom_vjp(rows)
+    run.defvjp(forward, pull)
+    return run(table_VD, ids_BS)
+
+
+def _gradient(table: jax.ShapeDtypeStruct, ids_BS: jax.Array, grads_BSD: jax.Array) -> jax.Array:
+    """Return the gradients of rows, added up in the shape and the dtype of `table`.
+
+    Each device adds up those of all rows, where they are fewer than what an all-reduce would send of
+    the sums; otherwise those of its own, and the sums are reduced.
+    """
+    sizes = free_axes()
+    parts = math.prod(size for axis, size in sizes.items() if axis.startswith("model"))
+    # An all-reduce sends twice what a device has of the table (Patarasuk and Yuan 2009), in float32.
+    if sizes and ids_BS.size * parts <= 2 * table.shape[0]:
+        ids_BS, grads_BSD = _gather(ids_BS), _gather(grads_BSD)
+    pull = jax.linear_transpose(lambda table_VD: table_VD[ids_BS], table)
+    return pull(grads_BSD.astype(table.dtype))[0]
+
+
+def _gather(x: jax.Array) -> jax.Array:
+    """Return an array whose rows of the batch all devices have; how its other dims lie stays open."""
+    return jax.lax.with_sharding_constraint(x, P(None, *(P.UNCONSTRAINED,) * (x.ndim - 1)))

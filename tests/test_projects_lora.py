@@ -12,10 +12,18 @@ from redco_new.request import Request
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "model, lora", [("llama", "rank=4"), ("llama", "rank=4,base=nf4"), ("t5", "rank=4,base=int8")]
+    "model, lora, further",
+    [
+        ("llama", "rank=4", {}),
+        ("llama", "rank=4,base=nf4", {}),
+        ("t5", "rank=4,base=int8", {}),
+        ("mixtral", "rank=4,base=nf4", {"mesh": "expert=2,model=2"}),
+        ("bert", "rank=4,base=int8", {"recipe": "classify-text"}),
+    ],
 )
-def test_the_tests_of_a_project_pass(model, lora, tmp_path):
-    request = Request.from_flags("my-project", model, mesh="fsdp=2,model=2", lora=lora)
+def test_the_tests_of_a_project_pass(model, lora, further, tmp_path):
+    further = {"mesh": "fsdp=2,model=2"} | further
+    request = Request.from_flags("my-project", model, lora=lora, **further)
     folder = create_project(request, tmp_path)
     code, out, err = run(f"{sys.executable} -m pytest -q -k 'not boot'", folder)
     assert code == 0 and re.search(r"^[3-9] passed", out, re.MULTILINE), out + err

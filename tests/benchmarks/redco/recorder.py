@@ -72,6 +72,7 @@ class Recorder:
             "step_seconds": statistics.median(steady),
             "step_seconds_least": min(steady),
             "step_cpu_seconds": self._step_cpu_seconds(),
+            "step_cpu_seconds_least": min(self._cpu_seconds[-self._sizes.steps :]),
             "setup_seconds": self._setup_seconds,
             "first_calls_seconds": sum(self._seconds[:COMPILING]),
             **self._compile_times(),

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of one benchmark, in elements; both sides train in fp32 with AdamW and no remat."""
+    """Sizes of one benchmark, in elements; both sides train in fp32 with AdamW."""
 
     V: int = 8192  # vocab
     S: int = 256  # tokens of a sequence

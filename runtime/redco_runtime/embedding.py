@@ -20,7 +20,9 @@ def look_up(table_VD: jax.Array, ids_BS: jax.Array, dtype: str | None = None) ->
     table, stored = jax.ShapeDtypeStruct(table_VD.shape, jnp.float32), table_VD.dtype
 
     def rows(table_VD: jax.Array, ids_BS: jax.Array) -> jax.Array:
-        return table_VD.astype(dtype or stored)[ids_BS]
+        if _parts() > 1:  # a sum over devices, which each have a part of the rows of the table
+            return table_VD.astype(dtype or stored)[ids_BS]
+        return table_VD[ids_BS].astype(dtype or stored)
 
     def forward(table_VD: jax.Array, ids_BS: jax.Array) -> tuple[jax.Array, jax.Array]:
         return rows(table_VD, ids_BS), ids_BS
@@ -39,10 +41,8 @@ def _gradient(table: jax.ShapeDtypeStruct, ids_BS: jax.Array, grads_BSD: jax.Arr
     Each device adds up those of all rows, where they are fewer than what an all-reduce would send of
     the sums; otherwise those of its own, and the sums are reduced.
     """
-    sizes = free_axes()
-    parts = math.prod(size for axis, size in sizes.items() if axis.startswith("model"))
     # An all-reduce sends twice what a device has of the table (Patarasuk and Yuan 2009), in float32.
-    if sizes and ids_BS.size * parts <= 2 * table.shape[0]:
+    if free_axes() and ids_BS.size * _parts() <= 2 * table.shape[0]:
         ids_BS, grads_BSD = _gather(ids_BS), _gather(grads_BSD)
     pull = jax.linear_transpose(lambda table_VD: table_VD[ids_BS], table)
     return pull(grads_BSD.astype(table.dtype))[0]
@@ -51,3 +51,8 @@ def _gradient(table: jax.ShapeDtypeStruct, ids_BS: jax.Array, grads_BSD: jax.Arr
 def _gather(x: jax.Array) -> jax.Array:
     """Return an array whose rows of the batch all devices have; how its other dims lie stays open."""
     return jax.lax.with_sharding_constraint(x, P(None, *(P.UNCONSTRAINED,) * (x.ndim - 1)))
+
+
+def _parts() -> int:
+    """Return in how many parts the devices that share rows of the batch may have a table."""
+    return math.prod(size for axis, size in free_axes().items() if axis.startswith("model"))

@@ -149,7 +149,11 @@ def index(table, ids, dtype):
     return table[ids].astype(dtype)
 
 
-@pytest.mark.parametrize("rows_of", [index, look_up])
+def index_cast(table, ids, dtype):
+    return table.astype(dtype)[ids]
+
+
+@pytest.mark.parametrize("rows_of", [index, index_cast, look_up])
 @pytest.mark.parametrize("tied", [False, True])
 def test_rows_of_a_table_travel_and_the_table_only_where_it_is_multiplied(tied, rows_of):
     def forward(p, batch):

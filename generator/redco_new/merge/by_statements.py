@@ -7,7 +7,6 @@ merged by the elements of their brackets, and definitions that both put in one p
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
-from redco_new.merge.both_new import merge_both_new
 from redco_new.merge.elements import merge_statement_words
 from redco_new.merge.import_block import merge_import_block
 from redco_new.merge.line_merge import Overlap, merge_like_git
@@ -34,8 +33,6 @@ def merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
         b, o, t = (side[slice(*at)] for side, at in zip(cut, overlap, strict=True))
         if (imports := merge_import_block(b, o, t)) is not None:
             return imports
-        if (both := merge_both_new(b, o, t)) is not None:
-            return list(both)
         words = ([text for x in side for text in x.says] for side in (b, o, t))
         return None if collide(*words) else _merge_by_heads(b, o, t)
 

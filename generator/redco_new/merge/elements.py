@@ -157,22 +157,6 @@ def _merge_parts(
     return merged
 
 
-def holds_all(more: Words, less: Words) -> bool:
-    """Return whether a statement is another with elements added to its brackets. Raises Unclear."""
-    return _holds(_group(list(more)), _group(list(less)))
-
-
-def _holds(more: Sequence[_Part], less: Sequence[_Part]) -> bool:
-    if _frame(more) != _frame(less):
-        return False
-    for big, small in zip(more, less, strict=True):
-        if isinstance(big, _Group) and isinstance(small, _Group):
-            left = iter(big.elements)
-            if not all(any(_holds(x.parts, y.parts) for x in left) for y in small.elements):
-                return False
-    return True
-
-
 def _frame(parts: Sequence[_Part]) -> list[tuple[str, ...]]:
     """Return what is outside of brackets, and where these are."""
     return [(x.text,) if isinstance(x, Word) else (x.opens.text, x.closes.text, "") for x in parts]

@@ -17,7 +17,7 @@ from redco_new.merge.verify_pieces import (
     predefined_names,
 )
 from redco_new.merge.trees import nodes_of, scopes_of
-from redco_new.merge.verify_versions import Versions, version_faults
+from redco_new.merge.verify_versions import Versions, read_versions, version_faults
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -52,7 +52,7 @@ class Ledger:
     sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     imports: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     imported: set[str] = field(default_factory=set)
-    versions: Versions = field(default_factory=lambda: defaultdict(list))
+    versions: Versions = field(default_factory=dict)
     uses: set[str] = field(default_factory=set)
     unbound: set[str] = field(default_factory=set)
     dangling: set[str] = field(default_factory=set)
@@ -79,13 +79,10 @@ def read_ledger(data: bytes) -> Ledger:
                 ledger.uses.add(name)
             case ast.Import() | ast.ImportFrom():
                 ledger.imports.update(_bindings(node))
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(literal))) | (
-                ast.keyword(arg=str(name), value=ast.Constant(value=str(literal)))
-            ) if ("version" in name.lower()):
-                ledger.versions[name].append(literal)
     ledger.own |= {path.rpartition(".")[2] for path in ledger.sources if "." in path}
     ledger.dangling = reads - ledger.own
     ledger.unbound = _unbound(text)
+    ledger.versions = read_versions(nodes) if "version" in text.lower() else {}
     return ledger
 
 

@@ -1,9 +1,29 @@
 """The check of a version that both sides raised; it shares no code with the merge."""
 
+import ast
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 
 Versions = dict[str, list[str]]  # by the name of their variable or keyword
+
+
+def read_versions(nodes: Iterable[ast.AST]) -> Versions:
+    """Return the texts of variables and keywords whose name speaks of a version."""
+    versions: Versions = defaultdict(list)
+    for node in nodes:
+        if not isinstance(node, ast.Assign | ast.keyword):
+            continue
+        name = node.arg if isinstance(node, ast.keyword) else _name(node)
+        if name and "version" in name.lower() and isinstance(node.value, ast.Constant):
+            if isinstance(node.value.value, str):
+                versions[name].append(node.value.value)
+    return versions
+
+
+def _name(node: ast.Assign) -> str:
+    target = node.targets[0]
+    return target.id if isinstance(target, ast.Name) and len(node.targets) == 1 else ""
 
 
 def version_faults(b: Versions, o: Versions, t: Versions, r: Versions) -> Iterator[str]:

@@ -29,6 +29,10 @@ CHANNEL = re.compile(r"\bchannel_id=(\d+)")
 GROUPS = re.compile(r"\b(?:replica_groups|source_target_pairs)=\{\{([\d,]+)\}")
 # [groups,devices of each]<=[shape of all of them]T(its dims in another order)
 ORDERED = re.compile(r"\breplica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+# mesh['axis'=its devices, ...], device_ids=([shape]T(its dims in another order)) {axes of a group}
+MESH = re.compile(
+    r"\breplica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}"
+)
 SOURCE = re.compile(r'op_name="([^"]*)"')
 # libtpu's name for a reduce-scatter that it has fused; the text inside says all-reduce.
 SCATTER = "all-reduce-scatter"
@@ -126,12 +130,29 @@ def made_by(
 def first_group(rest: str) -> tuple[int, ...]:
     """Return the devices of the first group of a collective; () where it does not say."""
     if match := GROUPS.search(rest):
-        return tuple(map(int, match[1].split(",")))
-    if not (match := ORDERED.search(rest)):
-        return ()
-    shape, order = ([int(x) for x in (part or "").split(",") if x] for part in match.groups()[2:])
-    devices = np.arange(prod(shape)).reshape(shape)
-    return tuple(devices.transpose(order or None).reshape(-1, int(match[2]))[0].tolist())
+        return tuple(_numbers(match[1]))
+    if match := ORDERED.search(rest):
+        return tuple(_devices(match[3], match[4]).reshape(-1, int(match[2]))[0].tolist())
+    if match := MESH.search(rest):
+        mesh = dict(re.findall(r"('\w+')=(\d+)", match[1]))
+        shape, axes = [int(count) for count in mesh.values()], match[4].split(",")
+        if not mesh.keys() >= {*axes}:  # a part of one
+            return ()
+        devices = _devices(match[2] or str(prod(shape)), match[3]).reshape(shape)
+        return tuple(
+            devices[*(slice(None if axis in axes else 1) for axis in mesh)].ravel().tolist()
+        )
+    return ()
+
+
+def _devices(shape: str, order: str | None) -> np.ndarray:
+    """Return the devices in an order: those by number in this shape, with its dims transposed so."""
+    sizes = _numbers(shape)
+    return np.arange(prod(sizes)).reshape(sizes).transpose(_numbers(order) if order else None)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
 
 
 def called(

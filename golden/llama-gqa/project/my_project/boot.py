@@ -13,7 +13,8 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -65,8 +66,9 @@ def boot(
     """
     process = who_am_i(os.environ)
     if virtual_devices is not None:
-        jax.config.update("jax_platforms", "cpu")
-        jax.config.update("jax_num_cpu_devices", virtual_devices)
+        with _before_arrays():
+            jax.config.update("jax_platforms", "cpu")
+            jax.config.update("jax_num_cpu_devices", virtual_devices)
     if cache is not None:
         keep_programs(cache)
     me, door = _agree(process, facts or {}) if process.count > 1 else (Member.alone(), None)
@@ -185,13 +187,29 @@ def _connect(process: Process) -> None:
         host = process.coordinator.rpartition(":")[0].strip("[]")
         os.environ[name] = f"{os.environ.get(name, '')},{host}".lstrip(",")
     sys.excepthook = partial(_end, process, sys.excepthook)
-    jax.distributed.initialize(
-        *(process.coordinator, process.count, process.index),
-        cluster_detection_method="deactivate",  # it would show each process only one GPU
-        initialization_timeout=60,
-        heartbeat_timeout_seconds=120,  # the lifeline is faster, and says who it was
-        shutdown_timeout_seconds=60,
-    )
+    with _before_arrays():
+        jax.distributed.initialize(
+            *(process.coordinator, process.count, process.index),
+            cluster_detection_method="deactivate",  # it would show each process only one GPU
+            initialization_timeout=60,
+            heartbeat_timeout_seconds=120,  # the lifeline is faster, and says who it was
+            shutdown_timeout_seconds=60,
+        )
+
+
+@contextmanager
+def _before_arrays() -> Iterator[None]:
+    """Name the cause where JAX has computed something before it was set up. Raises BootError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "before" not in str(error):
+            raise
+        raise BootError(
+            "JAX had computed something already, so it does not see the devices of this run. A module "
+            "makes an array as it is imported, such as SCALE = jnp.ones(3) at the top of pipeline.py: "
+            "make it inside of a function, or with numpy."
+        ) from error
 
 
 def _end(process: Process, show: Callable[..., None], *error: Any) -> None:

@@ -15,6 +15,7 @@ from flax import nnx
 
 from redco_runtime.activations import lay_out
 from redco_runtime.attention import attention, text_positions
+from redco_runtime.embedding import look_up
 from redco_runtime.remat import saved
 
 
@@ -50,7 +51,7 @@ class Llama(nnx.Module):
     def __init__(self, config: LlamaConfig, *, rngs: nnx.Rngs):
         V, D = config.vocab_size, config.embed_dim
         self.config = config
-        # In float32: rows are looked up, then cast, so that their gradients add up in float32.
+        # In float32, in which the gradients of its rows add up.
         self.embed = nnx.Embed(V, D, embedding_init=_NORMAL, rngs=rngs)
         create = nnx.vmap(lambda rngs: Layer(config, rngs))  # one Layer, its parameters L-stacked
         self.layers = nnx.split_rngs(splits=config.num_layers)(create)(rngs)
@@ -118,7 +119,7 @@ class Llama(nnx.Module):
         return _normed(self.ln, x_BSD), cache
 
     def _embed(self, input_ids_BS):
-        rows_BSD = self.embed.embedding[...][input_ids_BS].astype(self.config.dtype)
+        rows_BSD = look_up(self.embed.embedding[...], input_ids_BS, self.config.dtype)
         return lay_out(lay_out(rows_BSD, "rows_BSD"), "x_BSD")
 
     def _check_length(self, length):

@@ -16,6 +16,7 @@ from redco_runtime.activations import layouts
 from redco_runtime.contracts import Steps
 from redco_runtime.gradients import mean_and_gradients, weighted_sum
 from redco_runtime.guard import take_step
+from redco_runtime.linear import with_products
 from redco_runtime.mesh import check_divides, count_parts
 from redco_runtime.optimizers import average_parameters
 from redco_runtime.remat import fit, state_size
@@ -53,7 +54,7 @@ def build(config: Config) -> Steps:
     def init(key):
         return start(pad(arrays(make(key)), PADDED))
 
-    graph, _, random, _ = parts_of(lambda: make(0))
+    graph, _, random, _ = parts_of(lambda: with_products(make(0)))
     shapes = jax.eval_shape(lambda: arrays(make(0)))
     state = jax.eval_shape(init, jax.eval_shape(jax.random.key, 0))
     specs = state_specs(state, PARAMS, MOMENTS)

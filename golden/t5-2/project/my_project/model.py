@@ -16,6 +16,7 @@ from flax import nnx
 
 from redco_runtime.activations import lay_out
 from redco_runtime.attention import attention
+from redco_runtime.embedding import look_up
 from redco_runtime.remat import saved
 
 
@@ -58,7 +59,7 @@ class T5(nnx.Module):
     def __init__(self, config: T5Config, *, rngs: nnx.Rngs):
         V, D = config.vocab_size, config.embed_dim
         self.config = config
-        # In float32: rows are looked up, then cast, so that their gradients add up in float32.
+        # In float32, in which the gradients of its rows add up.
         self.embed = nnx.Embed(V, D, embedding_init=nnx.initializers.normal(1.0), rngs=rngs)
         self.encoder_distance = _distance(config, rngs)
         self.encoder = _stack(EncoderLayer, config.encoder_layers, config, rngs)
@@ -146,7 +147,7 @@ class T5(nnx.Module):
         return self.head(y_BTD)
 
     def _embed(self, ids, name):
-        rows_BTD = self.embed.embedding[...][ids].astype(self.config.dtype)
+        rows_BTD = look_up(self.embed.embedding[...], ids, self.config.dtype)
         return lay_out(lay_out(rows_BTD, "rows_BTD"), name)
 
     def _source_bias(self, S):

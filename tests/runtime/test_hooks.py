@@ -22,10 +22,9 @@ def test_hooks_with_their_arguments_and_helpers_without_a_hook_pass():
     check_hooks(SimpleNamespace(**HOOKS))
     check_hooks(SimpleNamespace(**HOOKS, evaluate=lambda config, outputs, examples: {}))
     check_hooks(SimpleNamespace(**HOOKS | {"decode": lambda *args, sep=" ": []}))
-    check_hooks(
-        SimpleNamespace(**HOOKS, count=lambda words, word: 0)
-    )  # no UNIT: it is never called
-    check_hooks(SimpleNamespace(**HOOKS, rollout=lambda: 0), (Actor,))  # no minibatches
+    # Without a UNIT, or minibatches, these are never called.
+    check_hooks(SimpleNamespace(**HOOKS, count=lambda words, word: 0))
+    check_hooks(SimpleNamespace(**HOOKS, rollout=lambda: 0), (Actor,))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,6 @@ def test_hooks_with_their_arguments_and_helpers_without_a_hook_pass():
         ({"draw_predictions": "no"}, ["draw_predictions", "no function"]),
         ({"loss": lambda model, batch, rngs, *, scale: 0}, ["loss(model, batch, rngs, *, scale)"]),
     ],
-    ids=str,
 )
 def test_another_signature_is_named_with_the_expected_one(own, words):
     with pytest.raises(UserError) as error:

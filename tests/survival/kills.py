@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from survival.project import HERE, environment, make_project
-from redco_runtime.checkpoint import _damage
+from redco_runtime.checksums import damage_of
 from redco_runtime.goodput import add_up_events
 from redco_runtime.lines import read_lines
 
@@ -181,7 +181,7 @@ def kill(run: Run, chance: random.Random) -> Kill | None:
         time.sleep(0.05)
     folder = run.workdir / "checkpoints"
     steps = run.steps()
-    torn = tuple(step for step in steps if _damage(folder / str(step)))
+    torn = tuple(step for step in steps if damage_of(folder / str(step)))
     sound = [step for step in steps if step not in torn]
     tidy = {path.name for path in folder.glob("*")} == {*map(str, sound)}
     return Kill(victims, when, tidy, torn, max(sound, default=-1))

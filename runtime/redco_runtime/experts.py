@@ -63,7 +63,8 @@ def experts(
     """Return x_BSD, for each token the sum of what its experts make of it, each times its share.
 
     shares_BSE: of all experts. expert_BSX: those that were chosen. The kernels are of the dtype that
-    is computed in, or stored in few bits, and restored where they multiply. The layout is that of the model's "h_BSD", "x_BSD" and, between two kernels, "u_BSEF".
+    is computed in, or stored in few bits, and restored where they multiply. The layout is that of the
+    model's "h_BSD", "x_BSD" and, between two kernels, "u_BSEF".
     """
     kernels = (gate_EDF, up_EDF, down_EFD)
     mesh = jax.sharding.get_abstract_mesh()
@@ -71,23 +72,10 @@ def experts(
     entries = spec_of((B, S, E, F), "u_BSEF")
     rows, _, of_experts, of_mlp = (axes_of(entry) for entry in entries)
 
-    def specs_of(kernels, parts=()):
-        """Return the specs of kernels, D split over `parts` but where they are stored in few bits."""
-
-        def spec(leaf, last, own):
-            dims = (own, *(None,) * (leaf.ndim - 3), of_mlp)
-            return P(of_experts, *(dims[::-1] if last else dims))
-
-        def specs_of_one(kernel, last):
-            own = None if isinstance(kernel, tuple) else parts
-            return jax.tree.map(lambda leaf: spec(leaf, last, own), kernel)
-
-        return tuple(map(specs_of_one, kernels, (False, False, True)))
-
     if mesh.abstract_device is None and not mesh.empty:  # FLOPs and bytes are counted
         share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
         h_TD, share_TX, expert_TX = (x.reshape(B * S, -1) for x in (h_BSD, share_BSX, expert_BSX))
-        kernels = jax.tree.map(_lay, kernels, specs_of(kernels))
+        kernels = jax.tree.map(_lay, kernels, _kernel_specs(kernels, of_experts, of_mlp))
         tokens = (h_TD, share_TX, expert_TX)
         layouts = {"wide": P(rows, None), "inner": P(rows, of_mlp)}
         x_TD = _grouped(jax.lax.ragged_dot, 1, *tokens, *kernels, **layouts)
@@ -127,7 +115,7 @@ def experts(
         return jax.lax.with_sharding_constraint(leaf, P(*(P.UNCONSTRAINED for _ in leaf.shape)))
 
     kernels = jax.tree.map(anywhere, kernels)
-    specs = (here, here, here, *specs_of(kernels, parts))
+    specs = (here, here, here, *_kernel_specs(kernels, of_experts, of_mlp, parts))
     run = jax.shard_map(split, axis_names={*free_axes()}, in_specs=specs, out_specs=there)
     return run(h_BSD, shares_BSE, expert_BSX, *kernels)
 
@@ -231,6 +219,23 @@ def _grouped(
     y_RD = _lay(_product(multiply, a_RF * share_R[:, None], down_EFD, room_E), wide)
     y_ND = y_RD.at[place_N].get(mode="fill", fill_value=0)
     return y_ND.reshape(T, X, D).sum(axis=1)
+
+
+def _kernel_specs(kernels, of_experts: Axes, of_mlp: Axes, parts: Axes = ()) -> tuple:
+    """Return the specs of gate, up and down, D split over `parts` but where they are stored in few bits.
+
+    of_experts, of_mlp: the axes that split E and F.
+    """
+
+    def spec(leaf, last, own):
+        dims = (own, *(None,) * (leaf.ndim - 3), of_mlp)
+        return P(of_experts, *(dims[::-1] if last else dims))
+
+    def specs(kernel, last):
+        own = None if isinstance(kernel, tuple) else parts
+        return jax.tree.map(functools.partial(spec, last=last, own=own), kernel)
+
+    return tuple(map(specs, kernels, (False, False, True)))
 
 
 def _lay(x: jax.Array, spec: P | None) -> jax.Array:

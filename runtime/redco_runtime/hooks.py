@@ -15,12 +15,10 @@ def check_hooks(pipeline: object, contracts: Iterable[type] = CONTRACTS) -> None
     contracts: protocols; what the module lacks of one it need not have, and the rest is no hook then.
     """
     for contract in contracts:
-        hooks = {name: x for name, x in vars(contract).items() if inspect.isfunction(x)}
-        wanted = {*hooks, *contract.__dict__.get("__annotations__", ())}
-        if not all(hasattr(pipeline, name) for name in wanted if not name.startswith("_")):
-            continue
-        for name, hook in hooks.items():
-            if not name.startswith("_"):
+        public = {name: x for name, x in vars(contract).items() if not name.startswith("_")}
+        hooks = {name: x for name, x in public.items() if inspect.isfunction(x)}
+        if all(hasattr(pipeline, name) for name in (*hooks, *inspect.get_annotations(contract))):
+            for name, hook in hooks.items():
                 _check(name, getattr(pipeline, name), list(inspect.signature(hook).parameters)[1:])
 
 

@@ -138,10 +138,9 @@ def first_group(rest: str) -> tuple[int, ...]:
         shape, axes = [int(count) for count in mesh.values()], match[4].split(",")
         if not mesh.keys() >= {*axes}:  # a part of one
             return ()
-        devices = _devices(match[2] or str(prod(shape)), match[3]).reshape(shape)
-        return tuple(
-            devices[*(slice(None if axis in axes else 1) for axis in mesh)].ravel().tolist()
-        )
+        devices = _devices(match[2], match[3]) if match[2] else np.arange(prod(shape))
+        within = (slice(None if axis in axes else 1) for axis in mesh)
+        return tuple(devices.reshape(shape)[*within].ravel().tolist())
     return ()
 
 

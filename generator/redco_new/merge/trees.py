@@ -18,15 +18,8 @@ def tree_of(text: str) -> ast.Module:
 def nodes_of(text: str) -> list[Any]:
     """Return all nodes of a text. Raises SyntaxError."""
     nodes: list[ast.AST] = [tree_of(text)]
-    for (
-        node
-    ) in nodes:  # which grows; as in children_of, whose call for each would take a third of this
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                nodes.append(value)
-            elif isinstance(value, list):
-                nodes += [x for x in value if isinstance(x, ast.AST)]
+    for node in nodes:  # which grows
+        nodes += children_of(node)
     return nodes
 
 

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from redco_new.errors import RedcoError
 from redco_new.request import Lora
 
 PLAIN, ADAPTED = "_linear", "_adapted"  # functions of model.py that make a linear layer
-# How the kernels of frozen layers are stored: (name in redco_runtime.adapters.blocks, in short, in words).
+
+
+class Form(NamedTuple):
+    """How the kernels of frozen layers are stored in few bits.
+
+    name: in redco_runtime.adapters.blocks. short, words: for people.
+    """
+
+    name: str = ""
+    short: str = ""
+    words: str = ""
+
+
 FORMS = {
-    "int8": ("INT8", "in 8 bits", "in 8 bits an element, 64 to a scale"),
-    "nf4": ("NF4", "in 4 bits", "in 4 bits (NF4), 64 elements to a scale"),
+    "int8": Form("INT8", "in 8 bits", "in 8 bits an element, 64 to a scale"),
+    "nf4": Form("NF4", "in 4 bits", "in 4 bits (NF4), 64 elements to a scale"),
 }
 FROZEN = """
 
@@ -47,20 +59,14 @@ class Adapter:
         return "blocks" if self.lora.base else "lora"
 
     @property
-    def form(self) -> str:
-        """How kernels are stored in few bits, by its name in redco_runtime.adapters.blocks."""
-        return FORMS[self.lora.base][0] if self.lora and self.lora.base else ""
-
-    @property
-    def words(self) -> str:
-        """The same for people."""
-        return FORMS[self.lora.base][2] if self.lora and self.lora.base else ""
+    def form(self) -> Form:
+        """How kernels are stored in few bits; that of no name where they are not."""
+        return FORMS[self.lora.base] if self.lora and self.lora.base else Form()
 
     @property
     def frozen(self) -> str:
         """The end of the docstring of model.py."""
-        short = FORMS[self.lora.base][1] if self.lora and self.lora.base else ""
-        blocks = f"in `config.dtype`, and\nkernels {short}."
+        blocks = f"in `config.dtype`, and\nkernels {self.form.short}."
         return self._choose("", FROZEN % "and kernels, and in\n`config.dtype`.", FROZEN % blocks)
 
     @property
@@ -71,7 +77,8 @@ class Adapter:
     @property
     def modules(self) -> str:
         """What model.py imports of the runtime."""
-        blocks = f"\nfrom redco_runtime.adapters.blocks import {self.form}" if self.form else ""
+        name = self.form.name
+        blocks = f"\nfrom redco_runtime.adapters.blocks import {name}" if name else ""
         return f"{blocks}\nfrom redco_runtime.adapters.lora import Lora" if self.lora else ""
 
     @property

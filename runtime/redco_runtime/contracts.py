@@ -52,6 +52,14 @@ class TrainSettings(Protocol):
 
 
 @runtime_checkable
+class BoundedSettings(Protocol):
+    """What that section has besides where an evaluation need not read all held-out examples."""
+
+    @property
+    def eval_rows(self) -> int: ...
+
+
+@runtime_checkable
 class ScoredSettings(Protocol):
     """What that section has besides where the pipeline is Scored."""
 

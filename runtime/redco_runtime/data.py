@@ -26,6 +26,7 @@ from redco_runtime.contracts import (
 from redco_runtime.errors import UserError
 from redco_runtime.order import shuffled
 from redco_runtime.progress import PROGRESS
+from redco_runtime.spread import Spread
 from redco_runtime.streams import Stream, is_stream
 
 EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
@@ -147,15 +148,20 @@ def eval_batches(
 ) -> EvalBatches:
     """Return every example once and in order: (batch, valid_B, indices), made ahead as in training.
 
+    Raises UserError as `TrainBatches`; of a Spread it names an example by its number in the whole.
+
     The last batch is filled up with copies of its row 0, where valid_B is False. `indices` has the
     examples alone: row i of the batch is examples[indices[i]] for i < len(indices).
     """
 
+    spread = examples if isinstance(examples, Spread) else Spread(examples, 0)
+
     def make(first: int) -> tuple[Batch, jax.Array, np.ndarray]:
         indices = np.arange(first, min(first + batch_size, len(examples)))
         padded = np.pad(indices, (0, batch_size - len(indices)), constant_values=first)
+        numbers = spread.numbers[padded]
         arrays = to_global(
-            sharding, batch_size, lambda at: collate_examples(examples, collate, padded[at])
+            sharding, batch_size, lambda at: collate_examples(spread.whole, collate, numbers[at])
         )
         valid = to_global(sharding, batch_size, lambda at: {"valid": at < len(indices)})
         return arrays, valid["valid"], indices

@@ -3,14 +3,25 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 
 from redco_runtime.best import keep_best
-from redco_runtime.contracts import Drawn, Example, Pipeline, Scored, ScoredSettings, Steps
+from redco_runtime.cli import print_once
+from redco_runtime.contracts import (
+    BoundedSettings,
+    Drawn,
+    Example,
+    Pipeline,
+    Scored,
+    ScoredSettings,
+    Steps,
+)
 from redco_runtime.inference import Inference
 from redco_runtime.metrics import Metrics
 from redco_runtime.run import Run
+from redco_runtime.spread import Spread
 from redco_runtime.state import TrainState
 from redco_runtime.streams import check_held_out
 
@@ -19,7 +30,7 @@ PICTURES = "pictures"  # folder of the work folder, of what a pipeline draws at 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The evaluation of a run on its held-out examples: call it with (step, state)."""
+    """The evaluation of a run on its held-out examples, `eval_rows` of them at most: call it with (step, state)."""
 
     steps: Steps
     pipeline: Pipeline
@@ -31,6 +42,19 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         check_held_out(self.examples)
+        size, count = len(self.examples), len(self.rows)
+        if count < size:
+            print_once(
+                f"an evaluation reads {count:,} of {size:,} held-out examples, from all over them: --eval-rows 0 "
+                "reads all"
+            )
+
+    @cached_property
+    def rows(self) -> Spread:
+        """Those that are read."""
+        settings = self.run.config.train
+        most = settings.eval_rows if isinstance(settings, BoundedSettings) else 0
+        return Spread(self.examples, most)
 
     def __call__(self, step: int, state: TrainState) -> dict[str, float]:
         """Show and log the loss, the scores and what becomes of the sample prompts.
@@ -40,7 +64,7 @@ class Evaluation:
         """
         config, pipeline, best = self.run.config, self.pipeline, self.run.best
         inference = self.inference(self.steps, pipeline, config)
-        loss = inference.mean_loss(state.predictor, self.examples, self.stop)
+        loss = inference.mean_loss(state.predictor, self.rows, self.stop)
         if self.stop():
             return {"loss": math.nan}
         scores = dict[str, float]()

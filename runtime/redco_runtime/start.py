@@ -11,6 +11,7 @@ from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.checksums import CHECKSUMS
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import (
+    BoundedSettings,
     OwnWeights,
     Pipeline,
     Scored,
@@ -52,6 +53,8 @@ def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) ->
     for name in ("batch_size", "micro_batches", "log_every", "eval_every", "save_every", "keep"):
         if getattr(settings, name) < 1:
             raise UserError(f"--{name.replace('_', '-')}: give a number above 0")
+    if isinstance(settings, BoundedSettings) and settings.eval_rows < 0:
+        raise UserError("--eval-rows: give a number above 0, or 0 for all held-out examples")
     parts = settings.micro_batches * count_parts(steps.batch)
     if settings.batch_size % parts:
         raise UserError(

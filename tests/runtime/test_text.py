@@ -89,8 +89,19 @@ def test_a_source_is_tokenized_once_and_again_where_it_changes(tmp_path, monkeyp
     assert texts_of(*read(tmp_path, path)) == one and calls == [1]
     write(tmp_path / "a.jsonl", *WORDS, "new")
     assert texts_of(*read(tmp_path, path)) != one and calls == [1, 1]
-    read(tmp_path, path, sequence_length=8)
-    assert calls == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "change", [{"held_out": 0.3}, {"held_out": 0.0}, {"packing": "off"}, {"sequence_length": 8}]
+)
+def test_other_rows_are_of_the_same_tokens(tmp_path, monkeypatch, change):
+    path = write(tmp_path / "a.jsonl", *WORDS)
+    fresh = [[*map(str, rows)] for rows in read(tmp_path / "fresh", path, **change)]
+    before = read(tmp_path, path)
+    monkeypatch.setattr(texts.TextMaker, "__call__", None)
+    assert [[*map(str, rows)] for rows in read(tmp_path, path, **change)] == fresh
+    for rows, again in zip(before, read(tmp_path, path), strict=True):
+        assert [*map(str, rows)] == [*map(str, again)]
 
 
 def test_a_build_goes_on_where_it_was_killed(tmp_path, monkeypatch):
@@ -173,7 +184,7 @@ def test_a_disk_that_is_full_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(np, "save", full)
     with pytest.raises(
-        UserError, match="cannot write .*00000.pieces.npy: No space left.*another --token-folder"
+        UserError, match="cannot write .*00000.lengths.npy: No space left.*another --token-folder"
     ):
         read(tmp_path, path)
 

@@ -31,8 +31,8 @@ class ChatMaker:
         return self.encoder.portable
 
     def key(self) -> list[object]:
-        """Return what decides the tokens."""
-        return [self.encoder.key()]
+        """Return what decides the tokens, and which chats are too long."""
+        return [self.encoder.key(), self.length]
 
     def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
         """Return the chats of parts, and the rows that are none. Raises UserError."""

@@ -43,8 +43,8 @@ class PairMaker:
         return self.encoder.portable
 
     def key(self) -> list[object]:
-        """Return what decides the tokens."""
-        return [self.noun, self.encoder.key()]
+        """Return what decides the tokens, and which pairs are too long."""
+        return [self.noun, self.encoder.key(), self.length]
 
     def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
         """Return the pairs of parts, and the rows that are none. Raises UserError."""

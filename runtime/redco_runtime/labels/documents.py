@@ -58,7 +58,8 @@ class LabelMaker:
 
     def key(self) -> list[object]:
         """Return what decides the tokens and their marks."""
-        return [type(self).__name__, self.encoder.dump(), [*self.labels], [*self.fields]]
+        own = [type(self).__name__, self.length, [*self.labels], [*self.fields]]
+        return [*own, self.encoder.dump()]
 
 
 @dataclass

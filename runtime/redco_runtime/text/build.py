@@ -11,16 +11,19 @@ from pathlib import Path
 from redco_runtime.errors import UserError, writing
 from redco_runtime.progress import PROGRESS
 from redco_runtime.text.documents import Maker
-from redco_runtime.text.shard import Contents, Job, read_contents
+from redco_runtime.text.shard import Contents, Job, layout_name, read_contents
 from redco_runtime.text.sources import RowSettings, Source, check_bad, check_ids
 from redco_runtime.text.worker import make_shards
 
-VERSION = 3  # of what lies in a folder
+VERSION = 4  # of what lies in a folder
 LOOK = 0.5  # seconds between two looks at what another process makes
 
 
 class Builder:
-    """Makes the shards of sources. share: of a source that is held out; vocabulary: ids that a model has."""
+    """Makes the shards of sources: tokens once, and their rows for each layout.
+
+    share: of a source that is held out. vocabulary: ids that a model has.
+    """
 
     def __init__(self, settings: RowSettings, maker: Maker, vocabulary: int, share: float) -> None:
         self._settings, self._maker = settings, maker
@@ -28,31 +31,35 @@ class Builder:
         self._root = Path(settings.token_folder).expanduser()
 
     def build(self, source: Source) -> Path:
-        """Return the folder of a source's shards, which may have been made before. Raises UserError."""
+        """Return the index of a source's rows, which may have been made before. Raises UserError."""
+        s = self._settings
+        layout = layout_name(s.sequence_length, s.packing, self._share)
         with writing(self._root, option="--token-folder"):
             folder = self._root / self._key(source)
-            if not (folder / "index.json").exists():
+            path = folder / f"index-{layout}.json"
+            if not path.exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 with _alone(folder, source.name):
-                    if not (folder / "index.json").exists():
-                        self._make(source, folder)
-        index = json.loads((folder / "index.json").read_text())
+                    if not path.exists():
+                        self._make(source, path, layout)
+        index = json.loads(path.read_text())
         check_ids(source.name, index["highest"], self._vocabulary)
-        check_bad(source, index["bad"], self._settings.skip_bad_rows)
-        return folder
+        check_bad(source, index["bad"], s.skip_bad_rows)
+        return path
 
     def _key(self, source: Source) -> str:
-        """Return the name of a source's folder: a digest of all that decides what is in it."""
-        s = self._settings
-        own = [VERSION, self._maker.noun, s.sequence_length, s.packing, self._share]
+        """Return the name of a source's folder: a digest of all that decides its tokens."""
+        own = [VERSION, self._maker.noun]
         content = [own, source.digest(self._root / "files"), self._maker.key()]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
-    def _make(self, source: Source, folder: Path) -> None:
+    def _make(self, source: Source, path: Path, layout: str) -> None:
         from tqdm import tqdm  # late: redco-new, which has no need of it, imports pipelines
 
+        folder = path.parent
         jobs = self._jobs(source, folder)
-        contents = {job.number: before for job in jobs if (before := read_contents(job))}
+        before = {job.number: read_contents(job.path(f"{layout}.json")) for job in jobs}
+        contents = {number: one for number, one in before.items() if one}
         left = [job for job in jobs if job.number not in contents]
         sizes = {job.number: sum(part.size for part in job.parts) for job in jobs}
         bar = {"unit": "B", "unit_scale": True, "dynamic_ncols": True, "disable": None}
@@ -72,6 +79,7 @@ class Builder:
                 "than is held out"
             )
         index = {
+            "layout": layout,
             "noun": self._maker.noun,
             "dtype": self._maker.dtype,
             "marks": self._maker.marks,
@@ -86,9 +94,9 @@ class Builder:
             "rows": [one.rows for one in in_order],
             "held_out": [one.held_out for one in in_order],
         }
-        temporary = folder / "index.tmp"
+        temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(index))
-        temporary.replace(folder / "index.json")
+        temporary.replace(path)
         for leftover in folder.glob("*.tmp"):  # of a build that was killed
             leftover.unlink(missing_ok=True)
 

@@ -99,15 +99,16 @@ class Rows(Sequence[Arrays]):
         )
 
 
-def open_rows(folder: Path) -> Rows:
-    """Return the rows to train on of a folder that Builder made."""
-    index = json.loads((folder / "index.json").read_text())
+def open_rows(file: Path) -> Rows:
+    """Return the rows to train on of an index that Builder made."""
+    index = json.loads(file.read_text())
 
     @lru_cache(OPEN)
     def load(number: int) -> Shard:
-        path = folder / f"{number:05d}"
+        path = file.parent / f"{number:05d}"
         tokens = np.memmap(f"{path}.tokens", index["dtype"], "r")
-        pieces, rows = (np.load(f"{path}.{k}.npy", mmap_mode="r") for k in ("pieces", "rows"))
+        laid_out = (f"{path}.{index['layout']}.{kind}.npy" for kind in ("pieces", "rows"))
+        pieces, rows = (np.load(name, mmap_mode="r") for name in laid_out)
         marks = {
             name: np.memmap(f"{path}.marks", kind, "r") for name, kind in index["marks"].items()
         }
@@ -123,7 +124,7 @@ def pack(
 
     share, number: what is held out, as of `hold_out` and a shard's number.
     """
-    contents, tokens, marks = Contents(0, 0, 0, 0, 0, 0, []), io.BytesIO(), io.BytesIO()
+    contents, tokens, marks = Contents(), io.BytesIO(), io.BytesIO()
     lengths = [*write_documents(documents, contents, tokens, marks)]
     size, packed = settings.sequence_length, settings.packing == "on"
     layout = lay_out(np.array(lengths, np.int64), size, packed, share, number)

@@ -1,15 +1,16 @@
-"""A shard: the tokens of some parts of a source, and the rows that lie in them.
+"""A shard: the tokens of some parts of a source, and the rows that lie in them, in each layout that a run asks for.
 
-NUMBER.tokens has ids, end to end; NUMBER.marks their marks, where they have any; NUMBER.pieces.npy (P, 2)
-the first token and the length of each piece, by rows; NUMBER.rows.npy where each row ends in them,
-held-out rows after the others. What NUMBER.json says is written last: where it is, all is.
+NUMBER.tokens has ids, end to end; NUMBER.marks their marks, where they have any; NUMBER.lengths.npy how many each
+document has. Of a layout, NUMBER.LAYOUT.pieces.npy (P, 2) has the first token and the length of each piece, by rows;
+NUMBER.LAYOUT.rows.npy where each row ends in them, held-out rows after the others. What NUMBER.json and
+NUMBER.LAYOUT.json say is written last: where it is, all is.
 """
 
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,6 +44,11 @@ class Job:
         """Return it as JSON."""
         return json.dumps(asdict(self))
 
+    @property
+    def layout(self) -> str:
+        """What decides its rows, beside the tokens: a part of the names of files."""
+        return layout_name(self.sequence_length, self.packing, self.held_out)
+
     def path(self, kind: str) -> Path:
         """Return the path of one of its files."""
         return Path(self.folder, f"{self.number:05d}.{kind}")
@@ -52,50 +58,69 @@ class Job:
 class Contents:
     """What a shard has.
 
-    rows: those to train on.
-    held_out: the others.
     documents: how many of them end in it.
     tokens: of all of them.
     marked: tokens whose mark is not 0.
     highest: of its ids.
     bad: "FILE, line N WHY" of each row that is none.
+    rows: of a layout, those to train on.
+    held_out: the others.
     """
 
-    rows: int
-    held_out: int
-    documents: int
-    tokens: int
-    marked: int
-    highest: int
-    bad: list[str]
+    documents: int = 0
+    tokens: int = 0
+    marked: int = 0
+    highest: int = 0
+    bad: list[str] = field(default_factory=list)
+    rows: int = 0
+    held_out: int = 0
 
 
-def read_contents(job: Job) -> Contents | None:
-    """Return what a shard has that was made before; None where it was not."""
+def layout_name(sequence_length: int, packing: str, held_out: float) -> str:
+    """Return what the files of a layout are called, after their number: 1024-on-0.05."""
+    return f"{sequence_length}-{packing}-{held_out}"
+
+
+def read_contents(path: Path) -> Contents | None:
+    """Return what a shard has that was made before, by its .json; None where it was not."""
     try:
-        return Contents(**json.loads(job.path("json").read_text()))
+        return Contents(**json.loads(path.read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
 
 
 def make_shard(job: Job, maker: Maker) -> Contents:
-    """Write a shard. Where more rows than it may are bad, only say which. Raises UserError."""
-    contents = Contents(0, 0, 0, 0, 0, 0, [])
+    """Write a shard and its layout. Where more rows than it may are bad, only say which. Raises UserError."""
+    contents = read_contents(job.path("json")) or _tokenize(job, maker)
+    return contents if len(contents.bad) > job.skip_bad_rows else _lay_out(job, contents)
+
+
+def _tokenize(job: Job, maker: Maker) -> Contents:
+    contents = Contents()
     with ExitStack() as files:
         tokens = files.enter_context(_replacing(job.path("tokens")))
         marks = files.enter_context(_replacing(job.path("marks"))) if maker.marks else None
         documents = _documents(job, maker, contents.bad)
         lengths = np.array([*write_documents(documents, contents, tokens, marks)], np.int64)
     if len(contents.bad) > job.skip_bad_rows:
-        return Contents(0, 0, 0, 0, 0, 0, contents.bad)
-    packed = job.packing == "on"
-    layout = lay_out(lengths, job.sequence_length, packed, job.held_out, job.number)
-    with _replacing(job.path("pieces.npy")) as file:
-        np.save(file, layout.pieces)
-    with _replacing(job.path("rows.npy")) as file:
-        np.save(file, layout.rows)
-    contents.rows, contents.held_out = layout.train, len(layout.rows) - 1 - layout.train
+        return Contents(bad=contents.bad)
+    with _replacing(job.path("lengths.npy")) as file:
+        np.save(file, lengths)
     with _replacing(job.path("json")) as file:
+        file.write(json.dumps(asdict(contents)).encode())
+    return contents
+
+
+def _lay_out(job: Job, contents: Contents) -> Contents:
+    lengths, packed = np.load(job.path("lengths.npy")), job.packing == "on"
+    layout = lay_out(lengths, job.sequence_length, packed, job.held_out, job.number)
+    with _replacing(job.path(f"{job.layout}.pieces.npy")) as file:
+        np.save(file, layout.pieces)
+    with _replacing(job.path(f"{job.layout}.rows.npy")) as file:
+        np.save(file, layout.rows)
+    held_out = len(layout.rows) - 1 - layout.train
+    contents = replace(contents, rows=layout.train, held_out=held_out)
+    with _replacing(job.path(f"{job.layout}.json")) as file:
         file.write(json.dumps(asdict(contents)).encode())
     return contents
 

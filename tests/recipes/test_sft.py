@@ -154,6 +154,25 @@ def test_chats_are_tokenized_once_and_again_where_the_template_changes(examples,
     assert [row["input_ids"].tolist() for row in again] != first
 
 
+def in_parts(*parts):
+    """A chat whose question has these parts, as a line."""
+    return json.dumps({"messages": [{"role": "user", "content": parts}, CHAT[2]]})
+
+
+IMAGE = in_parts({"type": "text", "text": "What?"}, {"type": "image", "image": "a.png"})
+TEXTLESS = in_parts({"type": "text"})
+
+
+def test_parts_of_a_content_are_one_text(examples):
+    words = [{"type": "text", "text": text} for text in ("H", "i")]
+    answer = {"role": "assistant", "content": [{"type": "text", "text": CHAT[2]["content"]}]}
+    parts = {"messages": [{"role": "user", "content": words}, answer]}
+    settings = {"held_out": 0.0, "packing": "off"}
+    (row,), _ = examples(json.dumps(parts), **settings)
+    (whole,), _ = examples(json.dumps({"messages": CHAT[1:3]}), **settings)
+    assert all(map(np.array_equal, row.values(), whole.values())) and row["learned"].any()
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
@@ -165,6 +184,12 @@ def test_chats_are_tokenized_once_and_again_where_the_template_changes(examples,
         ('{"messages": [{"role": "user"}]}', "message 1 without 'role' and 'content'"),
         ('{"messages": [{"role": "bot", "content": "a"}]}', "message 1 of 'bot', none of system"),
         ('{"prompt": "a", "completion": null}', "a message 2 whose content is no text"),
+        (
+            json.dumps({"messages": [{**CHAT[1], "content": 3}, CHAT[2]]}),
+            "whose content is no text",
+        ),
+        (IMAGE, 'a message 1 with a part {"type": "image", "image": "a.png"}, and parts are texts'),
+        (TEXTLESS, 'message 1 with a part {"type": "text"}, and parts are texts, {"type": "text"'),
         (json.dumps({"messages": CHAT[:2]}), "has no answer of the assistant"),
         (json.dumps({"prompt": "a" * 90, "completion": "b"}), "more than --sequence-length 64"),
     ],

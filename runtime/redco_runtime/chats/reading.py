@@ -36,17 +36,33 @@ def _instruction(row: dict[str, Any]) -> Any:
 
 
 def _checked(messages: Any) -> Messages:
-    """Return messages. Raises ValueError where they are no chat."""
+    """Return messages, whose contents are texts. Raises ValueError where they are no chat."""
     if not isinstance(messages, list) or not messages:
         raise ValueError("has no list of messages")
+    chat = []
     for number, message in enumerate(messages, 1):
         if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
             raise ValueError(f"has a message {number} without 'role' and 'content'")
         if message["role"] not in ROLES:
             kinds = ", ".join(ROLES)
             raise ValueError(f"has a message {number} of {message['role']!r}, none of {kinds}")
-        if not isinstance(message["content"], str):
-            raise ValueError(f"has a message {number} whose content is no text")
-    if not any(m["role"] == "assistant" and m["content"].strip() for m in messages):
+        chat.append(message | {"content": _text(message["content"], number)})
+    if not any(m["role"] == "assistant" and m["content"].strip() for m in chat):
         raise ValueError("has no answer of the assistant, so nothing to learn")
-    return messages
+    return chat
+
+
+def _text(content: Any, number: int) -> str:
+    """Return the text of a message: its parts end to end, as templates of transformers write them. Raises ValueError."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ValueError(f"has a message {number} whose content is no text")
+    for part in content:
+        is_text = isinstance(part, dict) and part.get("type") == "text"
+        if not is_text or not isinstance(part.get("text"), str):
+            raise ValueError(
+                f"has a message {number} with a part {json.dumps(part)[:40]}, and parts are texts, "
+                '{"type": "text", "text": ...}'
+            )
+    return "".join(part["text"] for part in content)

@@ -5,10 +5,10 @@ to be the same on all sides, or what only one side changed.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
 
 from redco_new.merge.line_merge import Overlap, merge_like_git
 from redco_new.merge.statements import CLOSE, OPEN, Word
@@ -36,10 +36,11 @@ class _Group:
     display: bool
 
 
-class _Element(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Element:
     parts: tuple["Word | _Group", ...]
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...]:
         return tuple(word.text for word in _flat(self.parts))
 
@@ -174,7 +175,8 @@ def _merge_groups(base: _Group, ours: _Group, theirs: _Group) -> _Group:
     if merged is None or _most_of_one(merged) > max(map(_most_of_one, sides)):
         raise Unclear
     like = theirs if _spaces(ours) == _spaces(base) else ours
-    spaced = [_spaced(x, i, like) for i, x in enumerate(merged)]
+    spaces = [_flat(x.parts)[0].space for x in like.elements]
+    spaced = [_spaced(x, i, spaces) for i, x in enumerate(merged)]
     comma = like.comma or (base.comma and len(spaced) == 1)
     return _Group(like.opens, like.closes, tuple(spaced), comma, base.display)
 
@@ -200,7 +202,8 @@ def _merge_elements(
         _name(x) for x in others if x.key not in same
     }:
         raise Unclear
-    gone = [{_name(x) for x in base if x.key not in {y.key for y in z}} for z in (ours, theirs)]
+    left = [{x.key for x in side} for side in (ours, theirs)]
+    gone = [{_name(x) for x in base if x.key not in keys} for keys in left]
     if gone[0] & {_name(x) for x in others} or gone[1] & {_name(x) for x in mine}:
         raise Unclear  # one side drops the entry that the other changes
     return _united(base, ours, theirs)
@@ -208,15 +211,20 @@ def _merge_elements(
 
 def _united(base: list[_Element], ours: list[_Element], theirs: list[_Element]) -> list[_Element]:
     """Return ours with what theirs edits or drops, and what is new there above what it precedes."""
-    b, t = ([x.key for x in side] for side in (base, theirs))
+    b, t = ({x.key for x in side} for side in (base, theirs))
     edited = {_name(x): x for x in theirs if x.key not in b}
     latest = [x if x.key in t or x.key not in b else edited.get(_name(x)) for x in ours]
-    merged = [x for x in latest if x is not None]
-    for i, x in enumerate(theirs):
-        keys = [y.key for y in merged]
-        if x.key not in b and x.key not in keys:
-            below = next((keys.index(y.key) for y in theirs[i + 1 :] if y.key in keys), len(keys))
-            merged.insert(below, x)
+    there = {x.key for x in latest if x is not None}
+    below, above = None, defaultdict(list)  # by the key of what they precede, the last one first
+    for x in reversed(theirs):
+        if x.key in there:
+            below = x.key
+        elif x.key not in b:
+            above[below].append(x)
+    merged: list[_Element] = []
+    for x in filter(None, latest):
+        merged += [*reversed(above.pop(x.key, [])), x]
+    merged += reversed(above[None])
     in_order = all(_rises([_sort_key(x) for x in side]) for side in (ours, theirs))
     return sorted(merged, key=_sort_key) if in_order else merged
 
@@ -246,9 +254,8 @@ def _spaces(group: _Group) -> list[str]:
     return [word.space for word in _flat([group])[1:]]
 
 
-def _spaced(element: _Element, index: int, like: _Group) -> _Element:
-    """Return an element with the space before it that `like` has before its elements."""
-    spaces = [_flat(x.parts)[0].space for x in like.elements]
+def _spaced(element: _Element, index: int, spaces: list[str]) -> _Element:
+    """Return an element with the space before it that the elements of another bracket have."""
     if not spaces:
         return element
     first, *rest = element.parts

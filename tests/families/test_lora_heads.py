@@ -1,6 +1,10 @@
-"""An adapter beside a head that is trained in full: the same to PEFT and transformers, and read again."""
+"""An adapter beside a head that is trained in full: the same to PEFT and transformers, and read again.
+
+The head is one that a recipe puts on the model, or that of the model's own classes.
+"""
 
 import copy
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -30,6 +34,7 @@ from redco_new.request.lora import Lora
 
 IDS = np.array([[5, 9, 3, 8, 7, 4], [6, 3, 9, 5, 0, 0]], np.int32)  # 0: padding
 MASK = IDS > 0
+PIXELS = np.random.default_rng(0).normal(size=(2, 24, 24, 3)).astype(np.float32)
 LABELS = ("a", "b", "c")
 # The class of transformers, and what modules_to_save calls the head.
 CASES = {
@@ -40,6 +45,7 @@ CASES = {
         ["bert.pooler.dense", "classifier"],
     ),
     ("bert", "classify-tokens"): ("BertForTokenClassification", ["classifier"]),
+    ("vit", "image"): ("ViTForImageClassification", ["classifier"]),
 }
 
 
@@ -53,7 +59,8 @@ class Tuned:
         pair, family = reference(name).pair(name), FAMILIES[name]
         labels = 1 if recipe == "reward" else len(LABELS)
         config = copy.deepcopy(pair.torch.config)
-        config.num_labels, config.pad_token_id = labels, 0
+        if recipe != "image":
+            config.num_labels, config.pad_token_id = labels, 0
         self.torch = random_torch(getattr(transformers, architecture), config, seed=1)
         lora = Lora(rank=2, alpha=3.0)
         adapter = choose_adapter(pair.model.projections, lora, name)
@@ -62,13 +69,14 @@ class Tuned:
         steps = pipeline(recipe, adapted=True, causal=causal)
         self.config = getattr(module, family.config_class)(dtype="float32")
         settings = SimpleNamespace(model=self.config, train=SimpleNamespace(labels=LABELS))
-        build = getattr(module, family.model_class)
-        abstract = nnx.eval_shape(lambda: steps.with_head(build, settings, rngs=nnx.Rngs(0)))
-        self.head = RECIPES[recipe].head_of(family.provides)
-        graph, *parts = nnx.split(abstract, adapter_parameters(self.head), ...)
+        build, own = getattr(module, family.model_class), bool(RECIPES[recipe].classes)
+        make, made = (build, self.config) if own else (partial(steps.with_head, build), settings)
+        abstract = nnx.eval_shape(lambda: make(made, rngs=nnx.Rngs(0)))
+        self.whole, self.modules = RECIPES[recipe].beside_adapter(family.provides), family.modules
+        graph, *parts = nnx.split(abstract, adapter_parameters(self.whole), ...)
         trained, frozen = map(nnx.to_pure_dict, parts)
         draw, stored = np.random.default_rng(0), saved(self.torch)
-        self.weights = steps.head_weights(settings, weights)
+        self.weights = weights if own else steps.head_weights(settings, weights)
         table = self.weights.tensors(self.config)
         base = {p: read(table[p], x.shape, stored) for p, x in flatten(frozen).items()}
         self.trained = {p: draw.normal(0, 0.2, x.shape) for p, x in flatten(trained).items()}
@@ -79,27 +87,30 @@ class Tuned:
         kinds = {"reward": score_last, "classify-tokens": classify_tokens}
         if recipe in kinds:
             self.logits = kinds[recipe](model, IDS, MASK)
+        elif own:
+            self.logits = model(PIXELS)
         else:
             self.logits = steps.logits(model, {"input_ids": IDS, "mask": MASK})
         self.lora = Exported(lora.rank, lora.alpha)
 
     def export(self, folder, task):
         table = self.weights.tensors(self.config)
-        self.lora.export(
-            self.parameters, folder, table=table, shapes=self.shapes, task=task, saved=self.head
-        )
+        names = {"task": task, "saved": self.whole, "modules": self.modules}
+        self.lora.export(self.parameters, folder, table=table, shapes=self.shapes, **names)
 
     def assert_read(self, folder):
         place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
         like = {p: self.shapes[p].update(sharding=place) for p in self.trained}
         table = self.weights.tensors(self.config)
-        arrays = read_adapter(folder, self.lora, table, self.shapes, like, {})
-        assert arrays.keys() == self.trained.keys() >= {"score/kernel"}
+        arrays = read_adapter(folder, self.lora, table, self.shapes, like, self.modules)
+        assert arrays.keys() == self.trained.keys() >= {f"{self.whole[-1]}/kernel"}
         for path, array in arrays.items():
             np.testing.assert_array_equal(array, self.trained[path])
 
     def assert_same(self, other):
         inputs = {"input_ids": IDS.astype(np.int64), "attention_mask": MASK.astype(np.int64)}
+        if isinstance(other.config, transformers.ViTConfig):
+            inputs = {"pixel_values": PIXELS.transpose(0, 3, 1, 2)}
         with torch.no_grad():
             theirs = other.eval()(**{k: torch.from_numpy(x) for k, x in inputs.items()}).logits
         ours, theirs = np.asarray(self.logits), theirs.numpy()
@@ -120,9 +131,8 @@ def test_peft_and_transformers_load_it_and_so_do_we(name, recipe, tmp_path):
     assert config["architectures"] == [architecture]
     table = tuned.weights.tensors(tuned.config)
     merged = tuned.lora.merge(tuned.parameters)
-    export(
-        merged, tmp_path / "whole", config | {"dtype": "float32", "pad_token_id": 0}, table=table
-    )
+    padding = {} if recipe == "image" else {"pad_token_id": 0}
+    export(merged, tmp_path / "whole", config | {"dtype": "float32"} | padding, table=table)
     tuned.assert_same(getattr(transformers, architecture).from_pretrained(tmp_path / "whole"))
     tuned.export(tmp_path / "adapter", RECIPES[recipe].task)
     assert PeftConfig.from_pretrained(tmp_path / "adapter").modules_to_save == modules
@@ -142,7 +152,21 @@ def test_what_is_trained():
         assert design("bert", "classify-tokens").model.task == "TOKEN_CLS"
     text = 'nnx.Any(nnx.LoRAParam, nnx.PathContains("pooler"), nnx.PathContains("score"))'
     assert pooled.model.trained == text and pooled.model.task == "SEQ_CLS"
-    assert causal.model.head == ("score",) and causal.model.matrices[-1] == "kernel"
+    assert causal.model.whole == ("score",) and causal.model.matrices[-1] == "kernel"
     paths = flatten(causal.program().params).keys()
     trained = paths - causal.program().frozen
     assert trained == {path for path in paths if "lora_" in path} | {"score/kernel"}
+
+
+@pytest.mark.parametrize("base", ["", ",base=nf4"])
+def test_the_classes_of_pictures_are_trained_in_float32(base):
+    request = Request.from_flags("a", "vit", recipe="image", lora=f"rank=2{base}")
+    with open_template() as template:
+        design = read_model(request, template)
+    program = design.program()
+    params = flatten(program.params)
+    trained = params.keys() - program.frozen
+    head = {path for path in params if path.startswith("head/")}
+    assert head == {"head/kernel", "head/bias"}
+    assert trained == {path for path in params if "lora_" in path} | head
+    assert {str(params[path].dtype) for path in trained} == {"float32"}

@@ -27,7 +27,7 @@ class ProjectModel:
     imported: whether model.py imports that class, from where the user has it.
     matrices: names of parameters that decay.
     inner_matrices: expression of whether the parameter at `path` is a matrix inside the model.
-    head: the layers that pipeline.py puts on it.
+    whole: the layers that are trained in full beside an adapter.
     task: what PEFT calls that of an adapter; "" where it has no name for it.
     modules: parts of names in checkpoints -> in PEFT, where it has others.
     trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
@@ -47,7 +47,7 @@ class ProjectModel:
     own_class: str = ""
     imported: bool = False
     trained: str = "nnx.Param"
-    head: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
     task: str = ""
     modules: Mapping[str, str] = field(default_factory=dict)
     matrices: tuple[str, ...] = ("kernel", "embedding")
@@ -61,13 +61,13 @@ class ProjectModel:
     @property
     def tuned(self) -> str:
         """What is trained beside a frozen model, for people."""
-        names = " and ".join(f"`{name}`" for name in self.head)
-        return f"an adapter, and all of {names}," if self.head else "an adapter"
+        names = " and ".join(f"`{name}`" for name in self.whole)
+        return f"an adapter, and all of {names}," if self.whole else "an adapter"
 
     @property
     def tuned_files(self) -> str:
         """What files of an adapter have of that head, for people; "" where there is none."""
-        return ", the head among its `modules_to_save`" if self.head else ""
+        return ", the head among its `modules_to_save`" if self.whole else ""
 
 
 @dataclass(frozen=True)

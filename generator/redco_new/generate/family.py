@@ -106,17 +106,18 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         branch=several[0].name if several else "",
         task=recipe.task or model.family.task,
         modules=model.family.modules,
-        **_trained(recipe, recipe.head_of(model.family.provides), request.lora),
+        **_trained(recipe, model.family.provides, request.lora),
     )
 
 
-def _trained(recipe: Recipe, head: tuple[str, ...], lora: Lora | None) -> dict[str, Any]:
-    """Return fields of ProjectModel: what is trained, with the layers `head` of pipeline.py, and which are matrices."""
-    facts = {"head": head, **HEAD} if head else {}
+def _trained(recipe: Recipe, provides: frozenset[str], lora: Lora | None) -> dict[str, Any]:
+    """Return fields of ProjectModel: what is trained of a model with these signatures, and which are matrices."""
+    facts = HEAD if recipe.head_of(provides) else {}
     if lora is None:
         return facts | {"trained": trained_filter(recipe.branches)}
-    facts |= LORA | {"trained": adapter_filter(head)}
-    return facts | ({"matrices": (*LORA["matrices"], "kernel")} if head else {})
+    whole = recipe.beside_adapter(provides)
+    facts = facts | LORA | {"whole": whole, "trained": adapter_filter(whole)}
+    return facts | ({"matrices": (*LORA["matrices"], "kernel")} if whole else {})
 
 
 def _recipe_context(
@@ -169,6 +170,6 @@ def _program(
             return models
         return build(sections[MAIN], rngs=nnx.Rngs(0))
 
-    head = recipe.head_of(model.family.provides)
-    trained = adapter_parameters(head) if request.lora else trained_parameters(recipe.branches)
+    whole = recipe.beside_adapter(model.family.provides)
+    trained = adapter_parameters(whole) if request.lora else trained_parameters(recipe.branches)
     return Program(make, pipeline.loss, batch, model.family.routed, trained)

@@ -70,6 +70,16 @@ class Adapter:
         return self._choose("", FROZEN % "and kernels, and in\n`config.dtype`.", FROZEN % blocks)
 
     @property
+    def frozen_but_head(self) -> str:
+        """The same of a model whose head has a number for each class of the data."""
+        return self.frozen + self._choose("", *["\nThe head is trained too, in full."] * 2)
+
+    def whole(self, sizes: str) -> str:
+        """Return what makes a linear layer of these features that is trained in full, so in float32."""
+        own = f"nnx.Linear({sizes}, dtype=jnp.dtype(config.dtype), kernel_init=_NORMAL, rngs=rngs)"
+        return self._choose(f"_linear(config, {sizes}, rngs)", own, own)
+
+    @property
     def imports(self) -> str:
         """What model.py imports of Python's library."""
         return "\nfrom functools import partial" if self.lora else ""
@@ -150,14 +160,14 @@ def choose_adapter(projections: Mapping[str, str], lora: Lora | None, model: str
     return Adapter(lora, frozenset(layers))
 
 
-def adapter_parameters(head: Sequence[str]) -> Any:
-    """Return the filter of Flax of the parameters that are trained: an adapter, and the layers `head` in full."""
+def adapter_parameters(whole: Sequence[str]) -> Any:
+    """Return the filter of Flax of the parameters that are trained: an adapter, and the layers `whole` in full."""
     from flax import nnx  # late: recipes are listed without it
 
-    return nnx.Any(nnx.LoRAParam, *map(nnx.PathContains, head)) if head else nnx.LoRAParam
+    return nnx.Any(nnx.LoRAParam, *map(nnx.PathContains, whole)) if whole else nnx.LoRAParam
 
 
-def adapter_filter(head: Sequence[str]) -> str:
+def adapter_filter(whole: Sequence[str]) -> str:
     """Return the same as Python."""
-    layers = [f'nnx.PathContains("{name}")' for name in head]
-    return f"nnx.Any({', '.join(['nnx.LoRAParam', *layers])})" if head else "nnx.LoRAParam"
+    layers = [f'nnx.PathContains("{name}")' for name in whole]
+    return f"nnx.Any({', '.join(['nnx.LoRAParam', *layers])})" if whole else "nnx.LoRAParam"

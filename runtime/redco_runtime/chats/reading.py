@@ -62,7 +62,7 @@ def _text(content: Any, number: int) -> str:
         is_text = isinstance(part, dict) and part.get("type") == "text"
         if not is_text or not isinstance(part.get("text"), str):
             raise ValueError(
-                f"has a message {number} with a part {json.dumps(part)[:40]}, and parts are texts, "
+                f"has a message {number} with a part {json.dumps(part, default=str)[:40]}, and parts are texts, "
                 '{"type": "text", "text": ...}'
             )
     return "".join(part["text"] for part in content)

@@ -111,6 +111,8 @@ class Recipe:
     head: the layers that its pipeline.py puts on the model, in the place of the one for words, and says what files
         call; () for none.
     also_head: those that it puts on the other kind of model.
+    classes: the layers of the model itself that say what classes the data has; () for none. Beside an adapter they are
+        trained in full too.
     task: what PEFT calls that of an adapter, where it is not that of the model's family.
     teacher: whether one of them can be trained before the others, by train.py.
     actors: whether the model makes its examples, by a rollout before each round of steps.
@@ -136,6 +138,7 @@ class Recipe:
     branches: tuple[Branch, ...] = ()
     head: tuple[str, ...] = ()
     also_head: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
     task: str = ""
     teacher: bool = False
     actors: bool = False
@@ -149,6 +152,10 @@ class Recipe:
     def head_of(self, provides: frozenset[str]) -> tuple[str, ...]:
         """Return the layers that it puts on a model with these signatures."""
         return self.head if self.needs <= provides else self.also_head
+
+    def beside_adapter(self, provides: frozenset[str]) -> tuple[str, ...]:
+        """Return the layers that are trained in full beside an adapter of a model with these signatures."""
+        return self.head_of(provides) or self.classes
 
     @property
     def scored(self) -> bool:

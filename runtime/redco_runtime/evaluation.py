@@ -43,6 +43,10 @@ class Evaluation:
     def __post_init__(self) -> None:
         check_held_out(self.examples)
         size, count = len(self.examples), len(self.rows)
+        if not size:
+            print_once(
+                "no example is held out: evaluations have no loss, and show the samples alone"
+            )
         if count < size:
             print_once(
                 f"an evaluation reads {count:,} of {size:,} held-out examples, from all over them: --eval-rows 0 "

@@ -94,7 +94,11 @@ def test_pictures_are_resized(tmp_path, channels):
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        ({}, "there are 0 pictures: give two at least"),
+        (
+            {},
+            "--image-folder: .* has 0 pictures in 0 folders of classes: give a folder with some of .npy",
+        ),
+        ({"a": [], "b": [0]}, "has 1 pictures in 2 folders of classes"),
         (
             {f"c{i:02}": [0] for i in range(11)},
             "11 classes, and the model has 10: give --num-classes",

@@ -47,8 +47,15 @@ def test_zeros_stay_and_odd_rows_are_refused():
     for form in FORMS.values():
         zeros = form.quantize(jnp.zeros((4, 2)), 4)
         assert (restore(*zeros, jnp.float32) == 0).all()
-    with pytest.raises(UserError, match="--lora-block: 1 of 3 rows .* give an even number"):
-        NF4.quantize(jnp.zeros((3, 2)), 64)
+
+
+@pytest.mark.parametrize(
+    "form, rows, block", [(NF4, 3, 64), (NF4, 128, 7), (INT8, 128, 7), (INT8, 128, 0), (NF4, 8, -4)]
+)
+def test_blocks_that_share_nothing_are_refused(form, rows, block):
+    message = f"--lora-block: with {block}, 1 of {rows} rows share a scale: give an? .*number"
+    with pytest.raises(UserError, match=message):
+        form.quantize(jnp.zeros((rows, 2)), block)
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -92,7 +92,7 @@ def test_a_line_that_is_no_picture_is_named(tmp_path, line, message):
 def test_folders_that_cannot_be_learned_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"--image-folder: .* has no metadata.jsonl"):
         _read(tmp_path)
-    with pytest.raises(UserError, match="there are 0 pictures: give two at least"):
+    with pytest.raises(UserError, match="--image-folder: .* has 0 pictures: give two at least"):
         _read(_table(tmp_path))
 
 
@@ -115,6 +115,16 @@ def test_a_file_that_is_no_picture_is_named(tmp_path):
     (tmp_path / "x.png").write_text("no")
     with pytest.raises(UserError, match="x.png: no picture: give .npy, or what pillow reads"):
         read_picture(tmp_path / "x.png", 16)
+
+
+@pytest.mark.parametrize("name", ["x.png", "x.npy"])
+def test_half_a_file_is_named(tmp_path, name):
+    path = tmp_path / name
+    pixels = np.random.default_rng(0).integers(0, 255, (16, 16, 3)).astype(np.uint8)
+    np.save(path, pixels) if name == "x.npy" else Image.fromarray(pixels).save(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(UserError, match=f"{name}: cannot be read: .*: mend it, or leave it out"):
+        read_picture(path, 16)
 
 
 @pytest.mark.parametrize(("count", "columns"), [(1, 1), (4, 3)])

@@ -127,7 +127,7 @@ def test_a_build_goes_on_where_it_was_killed(tmp_path, monkeypatch):
 
 
 BAD = {
-    "a line": ("not JSON", "is not JSON: "),
+    "a line": ('{"text": ', "is not JSON: Expecting value, at character 9\n"),
     "a list": ("[1]", "is a list, and not an object with 'text'"),
     "a key": ('{"words": "a"}', "has no 'text', but words: --text-field names another"),
     "a type": ('{"text": 3}', "has the value 3 in 'text', and no text"),
@@ -145,6 +145,7 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path, line, message):
     text = str(error.value)
     assert f"--data: {path} has a bad row, and --skip-bad-rows is 0:" in text
     assert f"{path}, line 9 {message}" in text and text.endswith("with --skip-bad-rows.")
+    assert not [*(tmp_path / "tokens").rglob("*.tokens*")]
     train, held_out = read(tmp_path, path, skip_bad_rows=1)
     assert b"last\1" in b"".join(texts_of(train, held_out))
     with pytest.raises(UserError, match="has a bad row, and --skip-bad-rows is 0:"):
@@ -187,6 +188,7 @@ def test_a_disk_that_is_full_is_named(tmp_path, monkeypatch):
         UserError, match="cannot write .*00000.lengths.npy: No space left.*another --token-folder"
     ):
         read(tmp_path, path)
+    assert not [*(tmp_path / "tokens").rglob("*.tmp")]
 
 
 def test_the_tokenizer_of_another_model_is_named(tmp_path):

@@ -116,10 +116,11 @@ def test_settings_that_no_run_can_have_are_refused(run, tmp_path, setting):
     assert not (tmp_path / "run").exists()
 
 
-def test_nothing_needs_to_be_held_out(run, tmp_path, monkeypatch):
+def test_nothing_needs_to_be_held_out(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(PIPELINE, "examples", lambda config: (examples(10), []))
     run(tmp_path, steps=1)
     assert read(tmp_path / "eval.jsonl") == [{"step": 0, "loss": None}, {"step": 1, "loss": None}]
+    assert "no example is held out: evaluations have no loss" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 4, 16])

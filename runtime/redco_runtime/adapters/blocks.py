@@ -31,11 +31,12 @@ class Blocks:
         them as do.
         """
         *stack, size, columns = matrix.shape
-        block = math.gcd(size, block)
-        if block % self.packed:
+        number, block = block, math.gcd(size, block) if block > 0 else 1
+        if block % self.packed or block == 1 < size:
+            kind = "a number" if self.packed == 1 else "an even number"
             raise UserError(
-                f"--lora-block: {block} of {size} rows share a scale, and {self.packed} codes lie in a "
-                "byte: give an even number, such as 64"
+                f"--lora-block: with {number}, {block} of {size} rows share a scale: give {kind} that divides the "
+                "rows, such as 64"
             )
         blocks = matrix.reshape(*stack, size // block, block, columns).astype(jnp.float32)
         largest = jnp.abs(blocks).max(axis=-2, keepdims=True)

@@ -83,4 +83,10 @@ def labelled_files(folder: str) -> tuple[list[Path], list[int]]:
         for path in sorted(within.iterdir())
         if path.suffix.lower() in FILES
     ]
+    if len(pairs) < 2:
+        classes, kinds = len(class_folders(folder)), ", ".join(FILES)
+        raise UserError(
+            f"--image-folder: {folder} has {len(pairs)} pictures in {classes} folders of classes: give a folder with "
+            f"some of {kinds} for each class"
+        )
     return [path for path, _ in pairs], [label for _, label in pairs]

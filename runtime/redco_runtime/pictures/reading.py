@@ -47,7 +47,8 @@ def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Caption
         scenes = (draw_scene(rng, size) for _ in range(data.drawn))
         pairs = [(pixels, encode_caption(text, model.caption_length)) for pixels, text in scenes]
     if len(pairs) < 2:
-        raise UserError(f"there are {len(pairs)} pictures: give two at least")
+        where = f"--image-folder: {data.image_folder} has" if data.image_folder else "--drawn:"
+        raise UserError(f"{where} {len(pairs)} pictures: give two at least")
     pairs = [pairs[i] for i in rng.permutation(len(pairs))]
     held_out = max(1, round(len(pairs) * data.held_out))
     train, rest = ([*zip(*part, strict=True)] for part in (pairs[:-held_out], pairs[-held_out:]))
@@ -59,16 +60,18 @@ def read_picture(path: Path, size: int, channels: int = COLORS) -> np.ndarray:
 
     An array, .npy, has them as they are; a picture is resized.
     """
-    if path.suffix.lower() == ".npy":
-        pixels = np.load(path)
-    else:
-        from PIL import Image, UnidentifiedImageError  # late: few read files
+    from PIL import Image, UnidentifiedImageError  # late: few read files
 
-        try:
+    try:
+        if path.suffix.lower() == ".npy":
+            pixels = np.asarray(np.load(path))
+        else:
             with Image.open(path) as image:
                 pixels = _fit(image, size, channels)
-        except UnidentifiedImageError:
-            raise UserError(f"{path}: no picture: give .npy, or what pillow reads") from None
+    except UnidentifiedImageError:
+        raise UserError(f"{path}: no picture: give .npy, or what pillow reads") from None
+    except Exception as error:  # each decoder has its own
+        raise UserError(f"{path}: cannot be read: {error}: mend it, or leave it out") from None
     if pixels.shape != (size, size, channels) or pixels.dtype != np.uint8:
         actual, wanted = f"{pixels.dtype} {pixels.shape}", f"uint8 {(size, size, channels)}"
         raise UserError(f"{path}: {actual}, and the model takes {wanted}, of 0 to 255")

@@ -87,10 +87,17 @@ def _rows_json(part: Part, _: str) -> Rows:
         while at < part.stop and (line := file.readline()):
             if line.strip():
                 try:
-                    yield Row(json.loads(line), at)
+                    yield Row(json.loads(line.rstrip()), at)
                 except ValueError as error:
-                    yield Row(None, at, f"is not JSON: {error}")
+                    yield Row(None, at, f"is not JSON: {_why(error)}")
             at += len(line)
+
+
+def _why(error: ValueError) -> str:
+    """Return why a line is not JSON, whose own number is the only one to name."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg}, at character {error.pos + 1}"
+    return str(error)
 
 
 def _items(path: str) -> Iterator[Row]:
@@ -98,7 +105,9 @@ def _items(path: str) -> Iterator[Row]:
         try:
             rows: list[Any] = json.load(file)
         except ValueError as error:
-            raise UserError(f"--data: {path} is not JSON: {error}") from None
+            raise UserError(
+                f"--data: {path} is not JSON: {error}: mend it, or leave it out"
+            ) from None
     yield from (Row(row, number) for number, row in enumerate(rows))
 
 

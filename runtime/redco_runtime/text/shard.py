@@ -103,6 +103,8 @@ def _tokenize(job: Job, maker: Maker) -> Contents:
         documents = _documents(job, maker, contents.bad)
         lengths = np.array([*write_documents(documents, contents, tokens, marks)], np.int64)
     if len(contents.bad) > job.skip_bad_rows:
+        for kind in ("tokens", "marks"):
+            job.path(kind).unlink(missing_ok=True)
         return Contents(bad=contents.bad)
     with _replacing(job.path("lengths.npy")) as file:
         np.save(file, lengths)
@@ -129,10 +131,15 @@ def _lay_out(job: Job, contents: Contents) -> Contents:
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of `path` once it is whole: another process may be at it too."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with writing(path, option="--token-folder"):
-        with open(temporary, "wb") as file:
-            yield file
-        temporary.replace(path)
+    try:
+        with writing(path, option="--token-folder"):
+            with open(temporary, "wb") as file:
+                yield file
+            temporary.replace(path)
+    finally:
+        temporary.unlink(
+            missing_ok=True
+        )  # where it is not whole: a disk that is full has its room again
 
 
 def write_documents(

@@ -132,7 +132,9 @@ def _parse(flag: str, text: str) -> Source:
         return Source(flag, name, (name,), weight)
     files = sorted(glob.glob(os.path.expanduser(name), recursive=True))
     if not files:
-        raise UserError(f"{flag}: {name}: there is no such file")
+        raise UserError(
+            f"{flag}: {name}: there is no such file: give the path of one, or a pattern in quotes, 'FOLDER/*.jsonl'"
+        )
     for file in files:
         if os.path.isdir(file):
             raise UserError(

@@ -1,6 +1,7 @@
 """redco's own templates, rendered with real facts, for several requests."""
 
 import dataclasses
+import difflib
 import re
 import tomllib
 from fnmatch import fnmatchcase
@@ -11,7 +12,7 @@ import jinja2.nodes
 import pytest
 import yaml
 
-from redco_new.render import assets
+from redco_new.render import assets, python, template
 from generated import texts
 
 from redco_new.generate import context
@@ -43,6 +44,26 @@ def test_python_is_formatted_and_compiles(rendered):
             mode = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
             assert black.format_str(text, mode=mode) == text, path
             compile(text, path, "exec")
+
+
+@pytest.mark.parametrize("family", ["gpt-j", "mistral", "t5"])
+def test_templates_print_the_layout_of_black(family, monkeypatch):
+    """What black changes it reads twice, which takes redco-new as much time again.
+
+    Not of the section `data`: the name of a tokenizer may be longer than its line has room for.
+    """
+    changed = []
+
+    def format_python(path, text):
+        formatted = python.format_python(path, text)
+        if path != "data.py":
+            lines = difflib.unified_diff(text.splitlines(), formatted.splitlines(), path, "black")
+            changed.extend(lines)
+        return formatted
+
+    monkeypatch.setattr(template, "format_python", format_python)
+    texts(Request.from_flags("my-project", family, shards="4"))
+    assert not changed, "\n".join(["print in the template what black makes of it:", *changed])
 
 
 def test_text_is_clean(rendered):

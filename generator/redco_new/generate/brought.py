@@ -24,7 +24,7 @@ from redco_new.models.program import Program
 from redco_new.models.recipes import RECIPES, OwnModel, Recipe, pipeline_and_batch
 from redco_new.own.weights import WeightsSource
 from redco_new.render.execute import load_text
-from redco_new.render.python import print_call
+from redco_new.render.python import print_sections
 from redco_new.render.template import Template
 from redco_new.request import Request
 
@@ -37,10 +37,9 @@ def read_recipe_model(request: Request, template: Template) -> Design:
     data_class = texts.pop("data.py")
     files = package_files(request, texts)
     tiny = recipe.tiny["model"]
-    sections = {
-        name: print_call(_section_class(name, model), fields)
-        for name, fields in recipe.tiny.items()
-    }
+    sections = print_sections(
+        {name: (_section_class(name, model), fields) for name, fields in recipe.tiny.items()}
+    )
     return Design(
         request,
         ProjectModel(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from redco_new.models.recipes import Words
+from redco_new.render.python import print_data
 from redco_new.request import Request
 
 
@@ -51,12 +52,12 @@ class ProjectModel:
     task: str = ""
     modules: Mapping[str, str] = field(default_factory=dict)
     matrices: tuple[str, ...] = ("kernel", "embedding")
-    inner_matrices: str = "path[-1].key == 'kernel' and 'head' not in [x.key for x in path]"
+    inner_matrices: str = 'path[-1].key == "kernel" and "head" not in [x.key for x in path]'
 
     @property
     def frozen(self) -> str:
         """Its table of weights where these are frozen beside an adapter, as Python."""
-        return f"Frozen({self.weights}{f', {dict(self.modules)!r}' if self.modules else ''})"
+        return f"Frozen({self.weights}{f', {print_data(self.modules)}' if self.modules else ''})"
 
     @property
     def tuned(self) -> str:

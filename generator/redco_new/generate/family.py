@@ -25,7 +25,7 @@ from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe, pipeline_and_batch
 from redco_new.models.recorded import recall, record
 from redco_new.render.execute import load_text
-from redco_new.render.python import print_call
+from redco_new.render.python import print_call, print_sections
 from redco_new.render.template import Template
 from redco_new.request import Lora, Request
 from redco_new.sharding import MODEL
@@ -34,12 +34,12 @@ ADAPTERS = "adapters"  # the folder of the runtime that writes them
 # Of a project that trains an adapter: which parameters are matrices.
 LORA: dict[str, Any] = {
     "matrices": ("lora_a", "lora_b"),
-    "inner_matrices": "path[-1].key in ('lora_a', 'lora_b')",
+    "inner_matrices": 'path[-1].key in ("lora_a", "lora_b")',
 }
 # Of a project whose pipeline.py puts a head on the model: which is no matrix inside it.
 HEAD: dict[str, Any] = {
     "weights": "pipeline.head_weights(run.config, weights)",
-    "inner_matrices": "path[-1].key == 'kernel' and 'score' not in [x.key for x in path]",
+    "inner_matrices": 'path[-1].key == "kernel" and "score" not in [x.key for x in path]',
 }
 TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger matrices' do
 
@@ -146,8 +146,9 @@ def _tiny_preset(recipe: Recipe, model: Model, stored: Mapping[str, Any]) -> dic
     sizes = {k: v for k, v in model.tiny.sizes.items() if v != model.full.sizes[k]}
     settings = sizes | {"dtype": "float32", "remat": "everything_saveable", **stored}
     changes = section_changes(recipe.branches, model.tiny.sizes)
-    calls = {k: print_call(model.family.config_class, settings | v) for k, v in changes.items()}
-    return calls | {k: print_call(k.capitalize(), fields) for k, fields in recipe.tiny.items()}
+    config = model.family.config_class
+    fields = {name: (config, settings | others) for name, others in changes.items()}
+    return print_sections(fields | {k: (k.capitalize(), v) for k, v in recipe.tiny.items()})
 
 
 def _program(

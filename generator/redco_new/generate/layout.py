@@ -16,6 +16,7 @@ from redco_new.generate.remat import saved_sizes
 from redco_new.generate.shards import check_shards
 from redco_new.inspect.elements import count_elements
 from redco_new.models.program import Program
+from redco_new.render.python import print_data
 from redco_new.request import Request
 from redco_new.request.mesh import REST
 from redco_new.sharding import (
@@ -245,7 +246,7 @@ def _padded(plan: Plan) -> dict[str, tuple[int, ...]]:
 
 def repr_spec(spec: P) -> str:
     """Return a PartitionSpec as Python."""
-    entries = ("P.UNCONSTRAINED" if axes is P.UNCONSTRAINED else repr(axes) for axes in spec)
+    entries = ("P.UNCONSTRAINED" if axes is P.UNCONSTRAINED else print_data(axes) for axes in spec)
     return f"P({', '.join(entries)})"
 
 

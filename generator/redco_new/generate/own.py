@@ -20,7 +20,7 @@ from redco_new.own.requirements import find_requirements
 from redco_new.own.source import ModelSource
 from redco_new.own.weights import weights_source
 from redco_new.render.execute import load_text
-from redco_new.render.python import print_call
+from redco_new.render.python import print_sections
 from redco_new.render.template import Template
 from redco_new.request import Request
 
@@ -80,8 +80,8 @@ def read_own_class(request: Request, template: Template) -> Design:
 
 def _tiny_preset(source: ModelSource) -> dict[str, str]:
     """Return section of config.py -> its value in the preset tiny, as Python."""
-    model = {"model": print_call(source.config_class, source.tiny)} if source.tiny else {}
-    return model | {name: print_call(name.capitalize(), fields) for name, fields in TINY.items()}
+    model = {"model": (source.config_class, source.tiny)} if source.tiny else {}
+    return print_sections(model | {k: (k.capitalize(), fields) for k, fields in TINY.items()})
 
 
 def _program(

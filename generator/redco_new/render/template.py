@@ -19,7 +19,7 @@ from plumbum import local
 from redco_new.errors import RedcoError
 from redco_new.render import assets
 from redco_new.render.check import FOLDER, stage_template
-from redco_new.render.python import MEND, format_python
+from redco_new.render.python import MEND, format_python, print_data
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -47,11 +47,11 @@ class Template:
 
         Python is in black's layout; every text has LF and one newline at its end.
         context: a frozen dataclass: templates see its fields by their names, and `python`, which
-        prints plain data as Python.
+        is print_data.
         Raises RedcoError, which says where, if a file cannot be printed or is not Python.
         """
         data = {field.name: getattr(context, field.name) for field in fields(context)}
-        texts = self._run_copier(data | {FOLDER: folder, "python": repr})
+        texts = self._run_copier(data | {FOLDER: folder, "python": print_data})
         return {path: _tidy(path, text) for path, text in texts.items()}
 
     def _run_copier(self, data: dict[str, Any]) -> dict[str, str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from redco_new.render.python import print_data
+
 TINY_TEXT: dict[str, dict[str, Any]] = {
     "data": {"tokenizer": "bytes", "sequence_length": 128},
     "optimizer": {"learning_rate": 3e-3, "warmup_steps": 20},
@@ -27,7 +29,7 @@ def scored(*best: str, examples: int = 64) -> tuple[str, ...]:
     """Return the lines of the section `train` for scores, `best` those whose best checkpoint is kept."""
     return (
         f"eval_examples: int = {examples}  # held-out examples that evaluate() in pipeline.py scores, at most",
-        f"best: tuple[str, ...] = {best!r}  # scores whose best checkpoint is kept",
+        f"best: tuple[str, ...] = {print_data(best)}  # scores whose best checkpoint is kept",
     )
 
 

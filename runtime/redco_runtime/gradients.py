@@ -61,17 +61,17 @@ def mean_and_gradients(
     sizes = free_axes()
     once = micro_batches > 1 and [axis for axis in rows if sizes[axis] > 1] == ["data"]
     keys = jax.random.split(key, (sizes["data"] if once else 1, micro_batches))
-    if once:
-        (value, weight, grads), terms, variables = (
-            *_by_device(loss, model, batch, keys, dtype),
-            model.variables,
-        )
+    if micro_batches == 1:
+        (value, weight, terms, variables), gradients = _pull_back(loss, model, batch, keys[0, 0])
+    elif once:
+        (value, weight, grads), terms = _by_device(loss, model, batch, keys, dtype)
+        variables, gradients = model.variables, partial(_scale, grads)
     else:
         (value, weight, grads), terms, variables = _sum(loss, model, batch, keys)
+        gradients = partial(_scale, grads)
     scale = 1 / jnp.where(weight > 0, weight, 1)
-    grads = jax.tree.map(lambda g: g * scale.astype(g.dtype), grads)
     means = {"loss": value, **terms} if terms else value
-    return jax.tree.map(lambda sum: sum * scale, means), grads, variables
+    return _scale(means, scale), gradients(scale), variables
 
 
 def _by_device(
@@ -101,20 +101,38 @@ def _sum(
     def add(carry: PyTree, part: tuple[PyTree, jax.Array]) -> tuple[PyTree, PyTree]:
         sums, variables = carry
 
-        def compute(params: PyTree) -> tuple[jax.Array, Any]:
-            result, changed = loss(model._replace(params=params, variables=variables), *part)
-            value, weight = weighted_sum(result)
-            terms, added = _terms(result, weight)
-            return value + added, (value, weight, terms, changed)
-
-        (_, parts), grads = jax.value_and_grad(compute, has_aux=True)(model.params)
-        value, weight, terms, changed = parts
-        return (jax.tree.map(jnp.add, sums, (value, weight, grads)), changed), terms
+        results, gradients = _pull_back(loss, model._replace(variables=variables), *part)
+        value, weight, terms, changed = results
+        ones = jnp.ones(())
+        return (jax.tree.map(jnp.add, sums, (value, weight, gradients(ones))), changed), terms
 
     zeros = (jnp.zeros(()), jnp.zeros(()), jax.tree.map(jnp.zeros_like, model.params))
     rows = jax.tree.map(lambda x: split_rows(x, keys.shape[1]), batch)
     (sums, variables), terms = jax.lax.scan(add, (zeros, model.variables), (rows, keys[0]))
     return sums, jax.tree.map(lambda x: x.sum(axis=0), terms), variables
+
+
+def _pull_back(
+    loss: Loss, model: ModelState, batch: PyTree, key: jax.Array
+) -> tuple[tuple[jax.Array, jax.Array, PyTree, PyTree], Callable[[jax.Array], PyTree]]:
+    """Return ((sum of values, of weights, of terms, variables after it), scale -> scaled gradients).
+
+    The scale is where the backward pass starts from: it costs no pass over the gradients.
+    """
+
+    def compute(params: PyTree) -> tuple[jax.Array, Any]:
+        result, changed = loss(model._replace(params=params), batch, key)
+        value, weight = weighted_sum(result)
+        terms, added = _terms(result, weight)
+        return value + added, (value, weight, terms, changed)
+
+    _, pull, results = jax.vjp(compute, model.params, has_aux=True)
+    return results, lambda scale: pull(scale)[0]
+
+
+def _scale(sums: PyTree, scale: jax.Array) -> PyTree:
+    """Return all of `sums` times `scale`."""
+    return jax.tree.map(lambda x: x * scale.astype(x.dtype), sums)
 
 
 def _terms(result: Any, weight: jax.Array) -> tuple[dict[str, jax.Array], Any]:

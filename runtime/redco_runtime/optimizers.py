@@ -1,4 +1,4 @@
-"""What optimizers of any kind can have: moments in fewer bits, and the mean of the parameters."""
+"""What optimizers of any kind can have: clipping, moments in fewer bits, the mean of the parameters."""
 
 from typing import Any
 
@@ -7,6 +7,21 @@ import jax.numpy as jnp
 import optax
 
 from redco_runtime.state import PyTree
+
+
+def clip_by_global_norm(most: float) -> optax.GradientTransformation:
+    """Return optax.clip_by_global_norm(most), as one factor.
+
+    Optax divides each gradient and then multiplies it; XLA does not repeat a division in what reads
+    it, so on a CPU all gradients were written once more.
+    """
+
+    def update(updates: PyTree, state: Any, params: PyTree = None) -> tuple[PyTree, Any]:
+        norm = optax.tree.norm(updates)
+        factor = jnp.where(norm < most, 1, most / norm)
+        return jax.tree.map(lambda g: g * factor.astype(g.dtype), updates), state
+
+    return optax.GradientTransformation(optax.init_empty_state, update)
 
 
 def store_moments(

@@ -193,7 +193,8 @@ def test_adamw_is_that_of_optax_and_its_states_have_their_former_names():
             update, state = rule.update(jax.tree.map(jnp.sin, params), state, params)
         return flatten(update), flatten(state)
 
-    jax.tree.map(np.testing.assert_array_equal, run(former), run(optimizer.transform(STEPS)))
+    close = partial(np.testing.assert_allclose, rtol=1e-6)  # clipped by one factor, and not by two
+    jax.tree.map(close, run(former), run(optimizer.transform(STEPS)))
 
 
 @pytest.mark.parametrize(

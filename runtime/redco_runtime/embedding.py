@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
+from redco_runtime.losses import add_up
 from redco_runtime.mesh import free_axes
 
 
@@ -39,13 +40,27 @@ def _gradient(table: jax.ShapeDtypeStruct, ids_BS: jax.Array, grads_BSD: jax.Arr
     """Return the gradients of rows, added up in the shape and the dtype of `table`.
 
     Each device adds up those of all rows, where they are fewer than what an all-reduce would send of
-    the sums; otherwise those of its own, and the sums are reduced.
+    the sums; otherwise those of its own, and the sums are reduced in the dtype of the gradients.
     """
-    # An all-reduce sends twice what a device has of the table (Patarasuk and Yuan 2009), in float32.
+
+    def add(ids_BS: jax.Array, grads_BSD: jax.Array) -> jax.Array:
+        pull = jax.linear_transpose(lambda table_VD: table_VD[ids_BS], table)
+        return pull(grads_BSD.astype(table.dtype))[0]
+
+    # An all-reduce sends twice what a device has of the table (Patarasuk and Yuan 2009).
     if free_axes() and ids_BS.size * _parts() <= 2 * table.shape[0]:
-        ids_BS, grads_BSD = _gather(ids_BS), _gather(grads_BSD)
-    pull = jax.linear_transpose(lambda table_VD: table_VD[ids_BS], table)
-    return pull(grads_BSD.astype(table.dtype))[0]
+        return add(_gather(ids_BS), _gather(grads_BSD))
+    axes = _row_axes()
+    parts = math.prod(free_axes()[axis] for axis in axes)
+    if parts == 1 or len(ids_BS) % parts:
+        return add(ids_BS, grads_BSD)
+
+    def own(x: jax.Array) -> jax.Array:
+        x = x.reshape(parts, -1, *x.shape[1:])
+        return jax.lax.with_sharding_constraint(x, P(axes, *(P.UNCONSTRAINED,) * (x.ndim - 1)))
+
+    sums = jax.vmap(add)(own(ids_BS), own(grads_BSD)).astype(grads_BSD.dtype)
+    return add_up(sums, 1).astype(table.dtype)
 
 
 def _gather(x: jax.Array) -> jax.Array:
@@ -56,3 +71,15 @@ def _gather(x: jax.Array) -> jax.Array:
 def _parts() -> int:
     """Return in how many parts the devices that share rows of the batch may have a table."""
     return math.prod(size for axis, size in free_axes().items() if axis.startswith("model"))
+
+
+def _row_axes() -> tuple[str, ...]:
+    """Return the axes that split rows of the batch; () where fsdp does, which splits features too.
+
+    Of sums that each device has of features, XLA makes sums of words, and then sends them all to all:
+    of llama 1B, data 2, fsdp 4, 20 x 2048 tokens a device, more bytes than in float32.
+    """
+    sizes = free_axes()
+    if sizes.get("fsdp", 1) > 1:
+        return ()
+    return tuple(axis for axis, size in sizes.items() if size > 1 and not axis.startswith("model"))

@@ -13,7 +13,7 @@ from redco_new.request import Request
 pytestmark = pytest.mark.slow  # the compiler of H100
 
 # Two layers, so that what each of them sends runs twice. 4 chunks; 4 micro-batches; fewer tokens than
-# an all-reduce sends rows of the table.
+# an all-reduce sends rows of the table, and more.
 PROGRAM = """
 import importlib, json, sys
 from pathlib import Path
@@ -29,7 +29,7 @@ ROWS, S = 16, 256
 losses = importlib.import_module("redco_runtime.losses")
 losses.CHUNK_BYTES = ROWS * S * SIZES["vocab_size"] * 4 // DEVICES // 4
 data = {"data": 4}
-for axes, micro_batches, rows in (({"fsdp": 4}, 1, ROWS), (data, 4, ROWS), (data, 1, 4)):
+for axes, micro_batches, rows in (({"fsdp": 4}, 1, ROWS), (data, 4, ROWS), (data, 1, 4), (data, 1, ROWS)):
     step = compile_train(folder, target_of("h100"), axes, rows, S, SIZES, micro_batches)
     sent = [one for one in collectives(step.text, DEVICES) if one.bytes >= LEAST]
     print(json.dumps([[one.kind, one.runs, one.bytes] for one in sent]), flush=True)
@@ -44,7 +44,7 @@ LOOKED_UP = 2 * 4 * 256 * 512
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory):
-    """[kind, runs, bytes] of each collective: under fsdp, in 4 chunks; of data, in 4 micro-batches, and in one of few rows."""
+    """[kind, runs, bytes] of each collective: under fsdp, in 4 chunks; of data, in 4 micro-batches, and in one of few rows and of many."""
     request = Request.from_flags("my-project", "llama", size="3.2-1b")
     folder = create_project(request, tmp_path_factory.mktemp("compiled"))
     command = [sys.executable, "-c", PROGRAM, str(folder)]
@@ -71,3 +71,8 @@ def test_micro_batches_reduce_gradients_once(sent):
 def test_the_gradients_of_rows_that_were_looked_up_are_gathered(sent):
     assert HEAD <= total(sent[2], "all-reduce") - LAYERS < 1.1 * HEAD  # of the head, which is tied
     assert LOOKED_UP <= total(sent[2], "all-gather") < 1.1 * LOOKED_UP
+
+
+def test_sums_of_many_rows_are_reduced_in_bfloat16(sent):
+    assert 2 * HEAD <= total(sent[3], "all-reduce") - LAYERS < 2.1 * HEAD
+    assert total(sent[3], "all-gather") == 0

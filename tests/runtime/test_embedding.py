@@ -69,6 +69,25 @@ def test_gradients_of_rows_in_half_precision_add_up_in_float32(S):
     np.testing.assert_allclose(grad_VD[0], B * S / 3, rtol=2**-8)
 
 
+def test_sums_of_devices_are_sent_in_half_precision():
+    mesh, ours, arrays = _step(MANY, {"data": 4}, "bfloat16")
+    with jax.set_mesh(mesh):
+        text = ours.lower(*arrays).as_text()
+    assert f"(tensor<4x{V}x{D}xbf16>, tensor<bf16>)" in text  # what a reduction takes
+
+
+def test_rows_that_devices_do_not_divide_are_looked_up_as_one():
+    mesh, _, (table_VD, ids_BS, weights_BSD) = _step(MANY, {"data": 4})
+    ids_BS, weights_BSD = ids_BS.reshape(1, -1), weights_BSD.reshape(1, -1, D)
+
+    def step(rows_of):
+        return jax.grad(lambda table_VD: (rows_of(table_VD, ids_BS) * weights_BSD).sum())(table_VD)
+
+    with jax.set_mesh(mesh):
+        found = jax.jit(lambda: step(look_up))()
+    np.testing.assert_allclose(found, step(lambda table, ids: table[ids]), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("S", "axes", "kind", "size"),
     [

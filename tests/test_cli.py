@@ -193,3 +193,15 @@ def test_usage_errors_need_no_heavy_imports():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("args", [["--help"], ["fit", "--list"]])
+def test_what_nobody_reads_is_no_error(args):
+    """As after `| head`: no traceback, no words about a pipe."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = f"import sys; sys.path[:0] = {sys.path!r}; from redco_new import cli; cli.redco_main()"
+    command = [sys.executable, "-c", code, *args]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert done.stderr == ""

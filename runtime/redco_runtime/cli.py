@@ -16,6 +16,7 @@ from redco_runtime.contracts import Config, Scored
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
 from redco_runtime.mesh import parse_axes
+from redco_runtime.output import show
 from redco_runtime.run import Run, choices_of, decode, load_run
 from redco_runtime.stop import INTERRUPTED, Stopped
 
@@ -50,7 +51,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
 def print_once(text: str) -> None:
     """Print a line, once for all processes."""
     if jax.process_index() == 0:
-        print(text, flush=True)
+        show(text)
 
 
 class Parser(argparse.ArgumentParser):

@@ -20,6 +20,7 @@ from redco_runtime.curve import Points, draw_png, draw_svg, draw_text
 from redco_runtime.errors import UserError, writing
 from redco_runtime.goodput import Sums, add_up_events
 from redco_runtime.lines import read_lines
+from redco_runtime.output import show
 
 NOTABLE = ("start", "restart", "signal", "fault")  # events
 
@@ -86,7 +87,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         report = read_report(args.run)
-        print(print_text(report))
+        show(print_text(report))
         write_report(report, args.out or args.run)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -132,9 +133,9 @@ def write_report(report: Report, folder: Path) -> None:
     page, picture = folder / "report.html", folder / "report.png"
     with writing(page, option="--out"):
         page.write_text(print_page(report), encoding="utf-8")
-        print(f"\n{page}")
+        show(f"\n{page}")
         draw_png(report.training, report.held_out, picture)
-        print(picture)
+        show(str(picture))
 
 
 def _line(event: dict[str, Any]) -> str:

@@ -21,6 +21,14 @@ def test_a_folder_without_one(tmp_path, capsys):
     assert "has no tokenizer" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["/no/such/folder", "./none", "../none", "~/none", "a/b/c"])
+def test_a_folder_that_is_not_there(name, capfd):
+    with pytest.raises(UserError) as error:
+        load_tokenizer(name)
+    assert str(error.value).startswith(f"--tokenizer: {name}: there is no such folder: give --tok")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_one_that_cannot_be_read(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(UserError, match="cannot be read: .*; give --tokenizer") as error:

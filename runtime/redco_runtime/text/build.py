@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from redco_runtime.errors import UserError, writing
+from redco_runtime.output import show
 from redco_runtime.progress import PROGRESS
 from redco_runtime.text.documents import Maker
 from redco_runtime.text.shard import Contents, Job, layout_name, read_contents
@@ -123,7 +124,7 @@ def _alone(folder: Path, name: str) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if not said:
-                    print(f"data: waiting for the process that tokenizes {name}", flush=True)
+                    show(f"data: waiting for the process that tokenizes {name}")
                 said = True
             if ready != (count := len([*folder.glob("*.json")])):
                 ready = count  # it goes on, so no deadline is due

@@ -4,9 +4,18 @@ import ast
 import builtins
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
-from redco_new.merge.trees import children_of, nodes_of, scopes_of, tree_of
+from redco_new.merge.trees import (
+    CHUNKS,
+    children_of,
+    chunks_of,
+    nodes_of,
+    postpones_annotations,
+    scopes_of,
+    tree_of,
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -139,8 +148,20 @@ def _nameless_title(node: ast.stmt) -> str:
 
 def unbound_names(text: str) -> set[str]:
     """Return the names that a file uses or exports, and nothing in it binds. Raises SyntaxError."""
-    used, bound = _exported_names(text), set(_PREDEFINED)
-    tables = scopes_of(text)
+    postponed = postpones_annotations(text)
+    names = [_names_in(chunk, postponed) for chunk in chunks_of(text)]
+    used, bound = (set().union(*x) for x in zip(*names, strict=True))
+    return set() if "*" in bound else used - bound - _PREDEFINED
+
+
+@lru_cache(maxsize=CHUNKS)
+def _names_in(chunk: str, postponed: bool) -> tuple[set[str], set[str]]:
+    """Return the names that a chunk uses or exports, and those of the file that it binds.
+
+    "*" is bound where it imports all of a module: these names cannot be told.
+    """
+    used, bound = _exported_names(tree_of(chunk).body), set()
+    tables = scopes_of(chunk, postponed)
     for table in tables:
         for symbol in table.get_symbols():
             if table is tables[0] or symbol.is_global():
@@ -148,58 +169,69 @@ def unbound_names(text: str) -> set[str]:
                     bound.add(symbol.get_name())
                 if symbol.is_referenced():
                     used.add(symbol.get_name())
-    return set() if _has_star(text) else used - bound
+    stars = (x for x in nodes_of(chunk) if isinstance(x, ast.ImportFrom) and x.names[0].name == "*")
+    return used, bound | {"*" for _ in stars}
 
 
-def _has_star(text: str) -> bool:
-    """Return whether a file imports all of a module: its names cannot be told."""
-    return any(
-        isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes_of(text)
-    )
-
-
-def _exported_names(text: str) -> set[str]:
+def _exported_names(statements: list[ast.stmt]) -> set[str]:
     """Return the names in `__all__`."""
     lists = [
         node.value
-        for node in tree_of(text).body
+        for node in statements
         if isinstance(node, ast.Assign | ast.AugAssign) and "__all__" in bound_names([node])
     ]
     nodes = [node for value in lists for node in ast.walk(value)]
     return {x.value for x in nodes if isinstance(x, ast.Constant) and isinstance(x.value, str)}
 
 
+def names_at_top(text: str) -> set[str]:
+    """Return the names that a file binds at its top. Raises SyntaxError."""
+    return {name for chunk in chunks_of(text) for bound, _ in _steps_of(chunk) for name in bound}
+
+
 def used_before_defined(text: str) -> set[str]:
     """Return the names that a statement of a file needs when it runs, bound by a later one only."""
-    early, bound = set(), set()
-    statements = tree_of(text).body
-    whole = bound_names(statements)
-    for node in statements:
-        bound |= bound_names([node])
-        early |= (eager_names([node]) & whole) - bound
+    early, bound_above = set(), set()
+    whole = names_at_top(text)
+    for chunk in chunks_of(text):
+        for bound, needs in _steps_of(chunk):
+            bound_above |= bound
+            early |= (needs & whole) - bound_above
     return early
+
+
+@lru_cache(maxsize=CHUNKS)
+def _steps_of(chunk: str) -> list[tuple[set[str], set[str]]]:
+    """Return the names that each statement of a chunk binds, and those that it needs when it runs."""
+    return [(bound_names([node]), eager_names([node])) for node in tree_of(chunk).body]
 
 
 def attribute_uses(text: str) -> Counter[str]:
     """Return how often a file reads each attribute, or passes a keyword of that name."""
     uses: Counter[str] = Counter()
-    for node in nodes_of(text):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            uses[node.attr] += 1
-        elif isinstance(node, ast.keyword) and node.arg:
-            uses[node.arg] += 1
+    for chunk in chunks_of(text):
+        uses.update(_attributes_in(chunk)[0])
     return uses
 
 
 def defined_attributes(text: str) -> set[str]:
     """Return the attributes that a file gives to its own classes: members, and what is assigned."""
-    names = set()
-    for node in nodes_of(text):
-        if isinstance(node, ast.ClassDef):
-            names |= bound_names(node.body)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            names.add(node.attr)
-    return names
+    return {name for chunk in chunks_of(text) for name in _attributes_in(chunk)[1]}
+
+
+@lru_cache(maxsize=CHUNKS)
+def _attributes_in(chunk: str) -> tuple[list[str], set[str]]:
+    """Return the attributes and keywords that a chunk uses, and those that it gives to something."""
+    uses, defined = [], set()
+    for node in nodes_of(chunk):
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Load()) | ast.keyword(arg=str(name)):
+                uses.append(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                defined.add(name)
+            case ast.ClassDef(body=body):
+                defined |= bound_names(body)
+    return uses, defined
 
 
 def identifiers(node: ast.AST) -> set[str]:

@@ -8,17 +8,17 @@ from redco_new.merge.names import (
     DEFINITIONS,
     Binding,
     attribute_uses,
-    bound_names,
     defined_attributes,
     identifiers,
     import_bindings,
+    names_at_top,
     unbound_names,
     used_before_defined,
 )
 from redco_new.merge.source import Source, plain_text
 from redco_new.merge.style import find_renames, style_of, with_new_names
 from redco_new.merge.symbols import Symbol, symbols_of
-from redco_new.merge.trees import tree_of
+from redco_new.merge.trees import chunks_of, tree_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Side:
     @cached_property
     def bound(self) -> set[str]:
         """The names that it binds at its top."""
-        return bound_names(tree_of(self.text).body)
+        return names_at_top(self.text)
 
     @cached_property
     def early(self) -> set[str]:
@@ -167,7 +167,7 @@ def warnings_of(base: Source, ours: Source, theirs: Source) -> list[str]:
 
 def _names_at_top(source: Source) -> set[Hashable]:
     """Return the imports, and the names of the functions and classes."""
-    nodes = tree_of(plain_text(source.lines)).body
+    nodes = [x for chunk in chunks_of(plain_text(source.lines)) for x in tree_of(chunk).body]
     bindings = (binding for node in nodes for binding in import_bindings(node))
     return {*bindings, *(node.name for node in nodes if isinstance(node, DEFINITIONS))}
 

@@ -18,7 +18,7 @@ from redco_new.merge.source import (
     without_endings,
 )
 from redco_new.merge.symbols import Symbol, symbols_of
-from redco_new.merge.trees import nodes_of
+from redco_new.merge.trees import chunks_of, nodes_of
 
 _WIDTH = 100  # characters of a line in the template's files
 # The line lengths tried for a file that is laid out anew: narrow listings (60), the docstrings and
@@ -131,10 +131,11 @@ def _with_indent(line: str, old: str, new: str) -> str:
 def _rows_in_strings(text: str) -> set[int]:
     """Return the lines that begin inside a string, other than a docstring."""
     rows: set[int] = set()
-    for node in nodes_of(text):
+    nodes = list(ast.walk(ast.parse(text)))
+    for node in nodes:
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             rows |= set(range(node.lineno, last_line(node)))
-    for node in nodes_of(text):
+    for node in nodes:
         if isinstance(node, DOCUMENTED) and docstring_of(node.body[:1]):
             rows -= set(range(node.body[0].lineno, last_line(node.body[0])))
     return rows
@@ -199,7 +200,7 @@ def _meanings(lines: list[str]) -> Counter[str]:
     A definition is one; an argument, a local, an attribute or a keyword is two, for it may be any.
     """
     meanings: Counter[str] = Counter()
-    for node in nodes_of(plain_text(lines)):
+    for node in (x for chunk in chunks_of(plain_text(lines)) for x in nodes_of(chunk)):
         match node:
             case ast.FunctionDef(name=x) | ast.AsyncFunctionDef(name=x) | ast.ClassDef(name=x):
                 meanings[x] += 1

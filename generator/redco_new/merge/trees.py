@@ -1,23 +1,61 @@
-"""What Python's own parser makes of a text, once a text: for the merge and for its check, both of which only read it."""
+"""What Python's own parser makes of a text, chunk by chunk: for the merge and for its check, both of which only read it.
+
+The files of a merge differ in a few statements: a chunk that several of them have is read once.
+"""
 
 import ast
+import re
 import symtable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
-_TEXTS = 8  # of one merge: its three files as they are, the template's in the user's style, results
+TEXTS = 8  # of one merge: its three files as they are, the template's in the user's style, results
+CHUNKS = 20_000  # of these texts: one of 8,000 lines has a thousand
+# A line that begins a statement at the top of a text, where it is not inside of one.
+_TOP = re.compile(r"(?<!\\\n)^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.MULTILINE)
 
 
-@lru_cache(maxsize=_TEXTS)
-def tree_of(text: str) -> ast.Module:
-    """Return the syntax tree of a text. Raises SyntaxError."""
-    return ast.parse(text)
+@lru_cache(maxsize=TEXTS)
+def chunks_of(text: str) -> tuple[str, ...]:
+    """Return a text cut above some of the statements at its top, which each chunk parses by itself.
+
+    Raises SyntaxError.
+    """
+    tops = [x.start() for x in _TOP.finditer(text)]
+    cuts = [stop for start, stop in pairwise(tops) if text[start] != "@"] + [len(text)]
+    chunks: list[str] = []
+    at = i = 0
+    while i < len(cuts):
+        more = 1  # cuts of which the first are inside of a statement: twice as far each time
+        while not _is_whole(text[at : cuts[i]]):
+            if cuts[i] == len(text):
+                ast.parse(text)  # raises, and counts the lines of all of it
+                return (text,)
+            i, more = min(i + more, len(cuts) - 1), 2 * more
+        chunks.append(text[at : cuts[i]])
+        at, i = cuts[i], i + 1
+    return tuple(chunks)
 
 
-@lru_cache(maxsize=_TEXTS)
-def nodes_of(text: str) -> list[Any]:
-    """Return all nodes of a text. Raises SyntaxError."""
-    nodes: list[ast.AST] = [tree_of(text)]
+def _is_whole(chunk: str) -> bool:
+    try:
+        tree_of(chunk)
+    except SyntaxError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=CHUNKS)
+def tree_of(chunk: str) -> ast.Module:
+    """Return the syntax tree of a chunk. Raises SyntaxError."""
+    return ast.parse(chunk)
+
+
+@lru_cache(maxsize=CHUNKS)
+def nodes_of(chunk: str) -> list[Any]:
+    """Return all nodes of a chunk. Raises SyntaxError."""
+    nodes: list[ast.AST] = [tree_of(chunk)]
     for node in nodes:  # which grows
         nodes += children_of(node)
     return nodes
@@ -35,10 +73,21 @@ def children_of(node: ast.AST) -> list[ast.AST]:
     return children
 
 
-@lru_cache(maxsize=_TEXTS)
-def scopes_of(text: str) -> list[symtable.SymbolTable]:
-    """Return the tables of all scopes of a text, that of the file first. Raises SyntaxError."""
-    tables = [symtable.symtable(text, "<merge>", "exec")]
+@lru_cache(maxsize=CHUNKS)
+def scopes_of(chunk: str, postponed: bool) -> list[symtable.SymbolTable]:
+    """Return the tables of all scopes of a chunk, that of the file first. Raises SyntaxError.
+
+    postponed: whether the file postpones annotations, which use no names then.
+    """
+    head = "from __future__ import annotations\n" if postponed else ""
+    tables = [symtable.symtable(head + chunk, "<merge>", "exec")]
     for table in tables:  # which grows
         tables += table.get_children()
     return tables
+
+
+def postpones_annotations(text: str) -> bool:
+    """Return whether a file has `from __future__ import annotations`. Raises SyntaxError."""
+    nodes = (node for x in chunks_of(text) if "__future__" in x for node in nodes_of(x))
+    imports = (x for x in nodes if isinstance(x, ast.ImportFrom) and x.module == "__future__")
+    return any(name.name == "annotations" for x in imports for name in x.names)

@@ -8,15 +8,22 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
 
 from redco_new.merge.verify_pieces import (
     decode_code,
     exported_names,
     predefined_names,
 )
-from redco_new.merge.trees import nodes_of, scopes_of
+from redco_new.merge.trees import (
+    CHUNKS,
+    TEXTS,
+    chunks_of,
+    nodes_of,
+    postpones_annotations,
+    scopes_of,
+)
 from redco_new.merge.verify_versions import Versions, read_versions, version_faults
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -40,8 +47,9 @@ class Ledger:
     imports: (module, name, alias), anywhere.
     imported: the names that imports outside of functions and classes bind.
     versions: the texts that a variable or a keyword of such a name has, by that name.
-    unbound: the names that it uses and nothing in it binds.
-    dangling: the attributes that it reads and gives to nothing.
+    uses: the names of the file that it uses or exports.
+    bound: those that it binds; "*" where it imports all of a module.
+    reads: the attributes that it reads.
     own: the attributes that it gives to its classes and objects.
     """
 
@@ -52,37 +60,64 @@ class Ledger:
     sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     imports: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     imported: set[str] = field(default_factory=set)
-    versions: Versions = field(default_factory=dict)
+    versions: Versions = field(default_factory=lambda: defaultdict(list))
     uses: set[str] = field(default_factory=set)
-    unbound: set[str] = field(default_factory=set)
-    dangling: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
+    reads: set[str] = field(default_factory=set)
     own: set[str] = field(default_factory=set)
+
+    def add(self, other: "Ledger") -> None:
+        """Enter all of another ledger."""
+        for part in fields(self):
+            mine, more = getattr(self, part.name), getattr(other, part.name)
+            if isinstance(mine, defaultdict):
+                for name, texts in more.items():
+                    mine[name] += texts
+            else:
+                mine.update(more)
+
+    @cached_property
+    def unbound(self) -> set[str]:
+        """The names that the file uses or exports and nothing in it binds."""
+        return set() if "*" in self.bound else self.uses - self.bound - predefined_names()
+
+    @cached_property
+    def dangling(self) -> set[str]:
+        """The attributes that the file reads and gives to nothing."""
+        return self.reads - self.own
 
 
 # The three sides of a merge are read for each try of it.
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=TEXTS)
 def read_ledger(data: bytes) -> Ledger:
     """Return the ledger of a file. Raises if it is not Python."""
     text = decode_code(data)
-    nodes = nodes_of(text)
     ledger = Ledger()
-    lines = text.encode().split(b"\n")
+    postponed = postpones_annotations(text)
+    for chunk in chunks_of(text):
+        ledger.add(_read_chunk(chunk, postponed))
+    return ledger
+
+
+@lru_cache(maxsize=CHUNKS)
+def _read_chunk(chunk: str, postponed: bool) -> Ledger:
+    """Return the ledger of some statements at the top of a file."""
+    nodes = nodes_of(chunk)
+    ledger = Ledger()
+    lines = chunk.encode().split(b"\n")
     _enter(ledger, nodes[0].body, "", lines, inside_function=False)
-    reads = set()
     for node in nodes:
         match node:
             case ast.Attribute(attr=name, ctx=ast.Load()):
-                reads.add(name)
+                ledger.reads.add(name)
             case ast.Attribute(attr=name):
                 ledger.own.add(name)
-            case ast.Name(id=name):
-                ledger.uses.add(name)
             case ast.Import() | ast.ImportFrom():
                 ledger.imports.update(_bindings(node))
     ledger.own |= {path.rpartition(".")[2] for path in ledger.sources if "." in path}
-    ledger.dangling = reads - ledger.own
-    ledger.unbound = _unbound(text)
-    ledger.versions = read_versions(nodes) if "version" in text.lower() else {}
+    _enter_names(ledger, chunk, postponed)
+    if "version" in chunk.lower():
+        ledger.versions = read_versions(nodes)
     return ledger
 
 
@@ -170,19 +205,18 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str
         yield module, x.name, x.asname or x.name
 
 
-def _unbound(text: str) -> set[str]:
-    """Return the names that a file uses or exports and nothing in it binds."""
-    used, bound = exported_names(text), predefined_names()
-    tables = scopes_of(text)
+def _enter_names(ledger: Ledger, chunk: str, postponed: bool) -> None:
+    """Enter the names of the file that a chunk uses, exports or binds."""
+    ledger.uses |= exported_names(chunk)
+    tables = scopes_of(chunk, postponed)
     for table in tables:
         for symbol in table.get_symbols():
             if table is tables[0] or symbol.is_global():
                 if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
-                    bound.add(symbol.get_name())
+                    ledger.bound.add(symbol.get_name())
                 if symbol.is_referenced():
-                    used.add(symbol.get_name())
-    stars = (x.names[0].name == "*" for x in nodes_of(text) if isinstance(x, ast.ImportFrom))
-    return set() if any(stars) else used - bound
+                    ledger.uses.add(symbol.get_name())
+    ledger.bound |= {"*" for _, name, _ in ledger.imports if name == "*"}
 
 
 def balance_faults(base: bytes, ours: bytes, theirs: bytes, result: bytes) -> Iterator[str]:

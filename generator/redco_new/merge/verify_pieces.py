@@ -9,9 +9,10 @@ import re
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 
-from redco_new.merge.trees import children_of, nodes_of
+from redco_new.merge.trees import CHUNKS, children_of, chunks_of, nodes_of
 
 _LAYOUT = set("()[]{},;:'\"\\#")  # what a formatter may add, remove or replace
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -40,6 +41,18 @@ class Pieces:
     definitions: Counter[str] = field(default_factory=Counter)
     attributes: Counter[str] = field(default_factory=Counter)
 
+    def add(self, chunk: "Pieces") -> None:
+        """Enter all of a chunk."""
+        for path, words in chunk.words.items():
+            self.words[path].update(words)
+        for path, words in chunk.rest.items():
+            self.rest[path].update(words)
+        for path, trees in chunk.trees.items():
+            self.trees[path] += trees
+        self.imports |= chunk.imports
+        self.definitions.update(chunk.definitions)
+        self.attributes.update(chunk.attributes)
+
     def same(self, path: str, other: "Pieces") -> bool:
         """Return whether a symbol says the same in both files."""
         mine = self.trees.get(path), self.words.get(path)
@@ -53,13 +66,22 @@ def read_pieces(data: bytes, names: dict[str, str]) -> Pieces:
     """
     text = with_old_names(decode_code(data), names)
     pieces = Pieces(text)
-    for node in nodes_of(text):
+    for i, chunk in enumerate(chunks_of(text)):
+        pieces.add(_read_chunk(chunk, i == 0))
+    return pieces
+
+
+@lru_cache(maxsize=CHUNKS)
+def _read_chunk(chunk: str, first: bool) -> Pieces:
+    """Return the pieces of some statements at the top of a file, maybe its first."""
+    pieces = Pieces(chunk)
+    for node in nodes_of(chunk):
         if isinstance(node, ast.Attribute):
             pieces.attributes[node.attr] += 1
         elif isinstance(node, ast.keyword) and node.arg:
             pieces.attributes[node.arg] += 1
-    lines = text.split("\n")
-    _add_scope(pieces, "", nodes_of(text)[0].body, range(len(lines)), lines)
+    lines = chunk.split("\n")
+    _add_scope(pieces, "", nodes_of(chunk)[0].body, range(len(lines)), lines, first)
     return pieces
 
 
@@ -104,14 +126,19 @@ def count_words(text: str) -> Words:
 
 
 def _add_scope(
-    pieces: Pieces, path: str, body: list[ast.stmt], rows: Iterable[int], lines: list[str]
+    pieces: Pieces,
+    path: str,
+    body: list[ast.stmt],
+    rows: Iterable[int],
+    lines: list[str],
+    first: bool = True,
 ) -> None:
-    """Enter the statements of a scope, which has the lines `rows`."""
+    """Enter the statements of a scope, maybe its `first`, which have the lines `rows`."""
     left = set(rows)
     shared = Counter(row for node in body for row in _rows_of(node))
     for node in body:
         own = list(_rows_of(node))
-        name = path + _own_name(node, node is body[0])
+        name = path + _own_name(node, first and node is body[0])
         if name != path:
             pieces.definitions[name] += 1
         for x in _imports_outside_functions(node):
@@ -193,19 +220,70 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str
         yield module, x.name, x.asname or x.name
 
 
+@dataclass(frozen=True)
+class _Names:
+    """The names of a file.
+
+    used: those that are read.
+    bound: those that are bound, in any scope; "*" for all of a module.
+    plain: all but attributes and arguments.
+    definitions: of functions and classes.
+    exports: those in `__all__`.
+    """
+
+    used: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
+    plain: set[str] = field(default_factory=set)
+    definitions: set[str] = field(default_factory=set)
+    exports: set[str] = field(default_factory=set)
+
+
+def _names_of(text: str) -> _Names:
+    """Return the names of a file. Raises SyntaxError."""
+    names = [_names_in(chunk) for chunk in chunks_of(text)]
+    parts = (x.name for x in fields(_Names))
+    return _Names(*(set().union(*(getattr(x, part) for x in names)) for part in parts))
+
+
+@lru_cache(maxsize=CHUNKS)
+def _names_in(chunk: str) -> _Names:
+    """Return the names of a chunk."""
+    names = _Names()
+    for node in nodes_of(chunk):
+        match node:
+            case ast.Name(id=name, ctx=ctx):
+                names.plain.add(name)
+                (names.used if isinstance(ctx, ast.Load) else names.bound).add(name)
+            case ast.alias(name=name, asname=alias):
+                names.bound.add(alias or name.partition(".")[0])
+            case ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                names.bound.add(name)
+            case ast.Assign():
+                names.exports.update(_exports(node))
+            case _ if isinstance(name := getattr(node, "name", None), str):
+                names.bound.add(name)
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    names.definitions.add(name)
+    return names
+
+
 def defined_names(text: str) -> set[str]:
     """Return the names that the code of a file has, as a variable, a function or a class."""
-    nodes = nodes_of(text)
-    return {x.id for x in nodes if isinstance(x, ast.Name)} | {
-        x.name for x in nodes if isinstance(x, ast.FunctionDef | ast.ClassDef)
-    }
+    names = _names_of(text)
+    return names.plain | names.definitions
 
 
 def used_names(text: str) -> set[str]:
     """Return the names that a file uses, and those that it exports."""
-    nodes = nodes_of(text)
-    exports = [x for node in nodes for x in _exports(node)]
-    return {*exports, *(node.id for node in nodes if isinstance(node, ast.Name))}
+    names = _names_of(text)
+    return names.plain | names.exports
+
+
+def undefined_names(text: str) -> set[str]:
+    """Return the names that are used and bound nowhere in the file, in any scope."""
+    names = _names_of(text)
+    lacking = (names.used | names.exports) - names.bound - predefined_names()
+    return set() if "*" in names.bound else lacking
 
 
 def _exports(node: ast.AST) -> list[str]:
@@ -220,29 +298,11 @@ def _exports(node: ast.AST) -> list[str]:
     return []
 
 
-def exported_names(text: str) -> set[str]:
-    """Return the names in the assignments of `__all__`."""
-    return {x for node in nodes_of(text) for x in _exports(node)}
+def exported_names(chunk: str) -> set[str]:
+    """Return the names in the assignments of `__all__`, of some statements of a file."""
+    return _names_in(chunk).exports
 
 
 def predefined_names() -> set[str]:
     """Return the names that Python itself defines in any module."""
     return {*dir(builtins), "__file__", "__path__", "__annotations__"}
-
-
-def undefined_names(text: str) -> set[str]:
-    """Return the names that are used and bound nowhere in the file, in any scope."""
-    used, bound = set(), predefined_names()
-    for node in nodes_of(text):
-        match node:
-            case ast.Name(id=name, ctx=ast.Load()):
-                used.add(name)
-            case ast.alias(name=name, asname=alias):
-                bound.add(alias or name.partition(".")[0])
-            case ast.Name(id=name) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
-                bound.add(name)
-            case ast.Assign():
-                used |= set(_exports(node))
-            case _ if isinstance(other := getattr(node, "name", None), str):
-                bound.add(other)
-    return set() if "*" in bound else used - bound

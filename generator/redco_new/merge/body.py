@@ -42,7 +42,7 @@ def merge_lead(base: list[str], ours: list[str], theirs: list[str]) -> list[str]
 
 def merge_body(base: Symbol, ours: Symbol, theirs: Symbol) -> list[str] | None:
     """Return the text of a symbol; None where both changed one place, or the sum is not Python."""
-    if theirs.fingerprint in (base.fingerprint, ours.fingerprint):
+    if theirs.says_as(base) or theirs.says_as(ours):
         return ours.body
     if ours.same_text(base):
         return theirs.body
@@ -51,7 +51,7 @@ def merge_body(base: Symbol, ours: Symbol, theirs: Symbol) -> list[str] | None:
         merged = None
     if merged is not None and not _can_be_parsed(_complete(ours, merged)):
         merged = None
-    if ours.fingerprint != base.fingerprint:
+    if not ours.says_as(base):
         return merged
     # The user only laid it out anew: that stays where it can.
     if merged and ours.key != HEADER and _fingerprint_of_lines(merged) == theirs.fingerprint:

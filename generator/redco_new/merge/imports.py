@@ -107,9 +107,9 @@ class ImportMerge:
     ) -> list[str]:
         """Return the lines of an import of ours that is to bind `wanted` and `extra`."""
         result = set(wanted + extra)
-        if base and base.fingerprint == ours.fingerprint:  # the user left it as it was
+        if base and base.says_as(ours):  # the user left it as it was
             if theirs and result == set(theirs.imports):
-                return theirs.body if theirs.fingerprint != base.fingerprint else ours.body
+                return ours.body if theirs.says_as(base) else theirs.body
         if result == set(ours.imports):
             if base and theirs and _remarks(theirs) not in (_remarks(base), _remarks(ours)):
                 self._refuse(ours.key, [theirs], "you and the template changed its comment")

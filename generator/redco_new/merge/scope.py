@@ -146,7 +146,7 @@ class Scope:
 
     def _merge_additions(self, ours: Symbol, theirs: Symbol, item: Item) -> Item:
         """Merge a symbol that both sides added."""
-        if ours.fingerprint == theirs.fingerprint:
+        if ours.says_as(theirs):
             return item
         if ours.key == TYPE_CHECKING and ours.members and theirs.members:
             return replace(item, body=self._merge_members(None, ours, theirs))

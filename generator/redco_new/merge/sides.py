@@ -122,11 +122,14 @@ class Sides:
 
     def rebound_warnings(self) -> list[str]:
         """Return a warning for each import that is another in ours, and that new code uses."""
+        names = {x.top for x in self.base.imports & self.theirs.imports - self.ours.imports}
+        names &= {x.top for x in self.ours.imports}
+        if not names:
+            return []
         before = {s.fingerprint for _, s in self.base.leaves}
         new = [s for _, s in self.theirs.leaves if s.fingerprint not in before and not s.imports]
         used = {name for s in new for node in s.nodes for name in identifiers(node)}
-        names = {x.top for x in self.base.imports & self.theirs.imports - self.ours.imports}
-        rebound = sorted(names & used & {x.top for x in self.ours.imports})
+        rebound = sorted(names & used)
         return [f"`{x}` is another import in your file; new code uses it too" for x in rebound]
 
     def renamed_warnings(self, refused: Collection[str]) -> list[str]:

@@ -66,10 +66,15 @@ def has_own_width(ours: Source, base: Source) -> bool:
 
 def _has_other_width(ours: Source, base: Source) -> bool:
     """Return whether a symbol says what it did in shorter lines, or in lines above _WIDTH."""
-    longest = {s.fingerprint: _longest(s) for s in symbols_of(base.lines) if s.nodes}
-    for symbol in symbols_of(ours.lines):
-        before, now = longest.get(symbol.fingerprint, 0), _longest(symbol)
-        if now < before or _WIDTH < now != before > 0:
+    before, now = (
+        {"".join(without_endings(s.body)): s for s in symbols_of(side.lines) if s.nodes}
+        for side in (base, ours)
+    )
+    gone, new = ([a[x] for x in a.keys() - b.keys()] for a, b in ((before, now), (now, before)))
+    longest = {s.fingerprint: _longest(s) for s in gone}
+    for symbol in new:
+        old, length = longest.get(symbol.fingerprint, 0), _longest(symbol)
+        if length < old or _WIDTH < length != old > 0:
             return True
     return False
 
@@ -147,12 +152,14 @@ def find_renames(base: list[str], ours: list[str], theirs: list[str]) -> dict[st
     shared = gone.keys() & new.keys()
     gone = {name: s for name, s in gone.items() if name not in shared}
     new = {name: s for name, s in new.items() if name not in shared}
+    if not gone or not new:
+        return {}
     used = {token.string for token in tokens_of(plain_text(ours)) if token.type == tokenize.NAME}
     foreign = {
         token.string for side in (base, theirs) for token in tokens_of(plain_text(side))
     }  # names that the template has a meaning for
     renames: dict[str, str] = {}
-    of_template = [_meanings(side) for side in (base, theirs)] if gone and new else []
+    of_template = [_meanings(side) for side in (base, theirs)]
     for old, symbol in gone.items():
         scores = {n: _likeness(symbol, s, old, n) for n, s in new.items() if n not in foreign}
         best = max(scores, key=scores.__getitem__, default=None)

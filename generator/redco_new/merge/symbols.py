@@ -4,7 +4,7 @@ import ast
 import copy
 import tokenize
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from redco_new.merge.names import Binding, bound_names, import_bindings, statement_title
@@ -18,7 +18,7 @@ from redco_new.merge.source import (
     tokens_of,
     without_endings,
 )
-from redco_new.merge.trees import tree_of
+from redco_new.merge.trees import CHUNKS, TEXTS, chunks_of, tree_of
 
 # The keys of what has no name: the comments at the top of a file, the header of a class,
 # the comments at the end of a scope, a docstring.
@@ -35,7 +35,6 @@ class Symbol:
     lead: the blank lines and comments above it.
     body: its own lines.
     nodes: its statements.
-    fingerprint: what `body` says.
     members: the symbols that `body` consists of, for a class and an `if TYPE_CHECKING`; or None.
     """
 
@@ -43,12 +42,20 @@ class Symbol:
     lead: list[str]
     body: list[str]
     nodes: list[ast.stmt]
-    fingerprint: Fingerprint
     members: "list[Symbol] | None" = None
 
     @property
     def lines(self) -> list[str]:
         return self.lead + self.body
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """What its body says; `says_as` compares it, and works it out only where the text differs."""
+        return fingerprint_code(self.nodes, tokens_of(plain_text(self.body)))
+
+    def says_as(self, other: "Symbol") -> bool:
+        """Return whether the bodies of the two say the same."""
+        return self.body == other.body or self.fingerprint == other.fingerprint
 
     @cached_property
     def comments(self) -> list[str]:
@@ -72,7 +79,7 @@ class Symbol:
 
     def same(self, other: "Symbol") -> bool:
         """Return whether the two say the same, comments above included."""
-        return self.fingerprint == other.fingerprint and self.comments == other.comments
+        return self.says_as(other) and self.comments == other.comments
 
 
 def comments_of(lines: list[str]) -> list[str]:
@@ -95,40 +102,55 @@ def symbols_of(lines: list[str]) -> list[Symbol]:
     return _symbols_of(tuple(lines))
 
 
+@lru_cache(maxsize=TEXTS)
+def _symbols_of(lines: tuple[str, ...]) -> list[Symbol]:
+    symbols: list[Symbol] = []
+    above: list[str] = []
+    at = 0
+    for chunk in chunks_of(plain_text(list(lines))):
+        start, at = at, at + chunk.count("\n")
+        own, rest = _read_chunk(lines[start:at], first=not start)
+        if own and above:
+            own = [replace(own[0], lead=above + own[0].lead), *own[1:]]
+            above = []
+        symbols += own
+        above = above + rest
+    return [*_with_repeats(symbols), Symbol(END, above, [], [])]
+
+
 # A merge reads the same files again and again: the three as they are, the template's two in the
 # user's style and names, and the result.
-@lru_cache(maxsize=8)
-def _symbols_of(lines: tuple[str, ...]) -> list[Symbol]:
-    return _Reader(list(lines)).module()
+@lru_cache(maxsize=CHUNKS)
+def _read_chunk(lines: tuple[str, ...], first: bool) -> tuple[list[Symbol], list[str]]:
+    """Return the symbols of a chunk of a file, maybe its `first`, and the lines below them."""
+    return _Reader(list(lines)).chunk(first)
 
 
 class _Reader:
-    """The lines, the syntax tree and the tokens of a file, to be cut into symbols.
+    """The lines and the syntax tree of a chunk, to be cut into symbols.
 
-    tokens: those that begin in a line, by its number; the first is 0.
-    ends: the last line of the logical line that a line belongs to, by its number.
+    ends: the last line of the logical line that a line belongs to, by its number; the first is 0.
     """
 
     def __init__(self, lines: list[str]):
         text = plain_text(lines)
         self.lines, self.tree = lines, tree_of(text)
-        self.tokens: list[list[tokenize.TokenInfo]] = [[] for _ in range(len(lines) + 2)]
         self.ends = list(range(len(lines) + 2))
         first = None
         for token in tokens_of(text):
             row = token.start[0] - 1
-            self.tokens[row].append(token)
             if token.type == tokenize.NEWLINE and first is not None:
                 self.ends[first : row + 1] = [row] * (row + 1 - first)
                 first = None
             elif first is None and token.type not in _LAYOUT:
                 first = row
 
-    def module(self) -> list[Symbol]:
-        """Return the symbols of the file."""
-        cut = self.head()
-        head = self.symbol(HEAD, 0, 0, cut, [])
-        return [head, *self.scope(self.tree.body, cut, len(self.lines), 0)]
+    def chunk(self, first: bool) -> tuple[list[Symbol], list[str]]:
+        """Return the symbols of the chunk, HEAD before those of a `first` one, and the lines below."""
+        cut = self.head() if first else 0
+        head = [Symbol(HEAD, [], self.lines[:cut], [])] if first else []
+        symbols, end = self.scope(self.tree.body, cut, len(self.lines), 0, first)
+        return [*head, *symbols], self.lines[end:]
 
     def head(self) -> int:
         """Return where the file's own comments end: a shebang, a cookie, all above a blank line."""
@@ -141,24 +163,23 @@ class _Reader:
         special += [0] if self.lines[:1] and self.lines[0].startswith("#!") else []
         return max(special, default=-1) + 1
 
-    def scope(self, nodes: list[ast.stmt], start: int, stop: int, indent: int) -> list[Symbol]:
-        """Return the symbols of one scope, of the lines start .. stop; END holds what is left."""
+    def scope(
+        self, nodes: list[ast.stmt], start: int, stop: int, indent: int, first: bool
+    ) -> tuple[list[Symbol], int]:
+        """Return the symbols of one scope, of the lines start .. stop, and the line after them.
+
+        first: whether it begins with the first of `nodes`.
+        """
         symbols: list[Symbol] = []
         for group, top, last in self.groups(nodes):
             end = self.with_comments(last + 1, stop, indent)
             key = "; ".join(statement_title(node) for node in group)
-            if docstring_of(group) and group[0] is nodes[0]:
+            if first and docstring_of(group) and group[0] is nodes[0]:
                 key = DOC
             members = self.members(group, end)
-            symbol = self.symbol(key, start, top, end, group, members)
-            if symbols and _repeats(symbols[-1], symbol):
-                previous = symbols.pop()
-                start -= len(previous.lines)
-                top = start + len(previous.lead)
-                symbol = self.symbol(key, start, top, end, previous.nodes + group)
-            symbols.append(symbol)
+            symbols.append(Symbol(key, self.lines[start:top], self.lines[top:end], group, members))
             start = end
-        return [*symbols, self.symbol(END, start, stop, stop, [])]
+        return symbols, start
 
     def groups(self, nodes: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], int, int]]:
         """Yield (statements that share lines, the first line, the last)."""
@@ -183,8 +204,9 @@ class _Reader:
         first = _first_row(node)
         if _first_row(node.body[0]) < header:
             return None
-        top = self.symbol(HEADER, first, first, header, [_without_body(node)])
-        return [top, *self.scope(node.body, header, end, node.body[0].col_offset)]
+        top = Symbol(HEADER, [], self.lines[first:header], [_without_body(node)])
+        inside, last = self.scope(node.body, header, end, node.body[0].col_offset, first=True)
+        return [top, *_with_repeats(inside), Symbol(END, self.lines[last:end], [], [])]
 
     def with_comments(self, row: int, stop: int, indent: int) -> int:
         """Return the end of a symbol whose code ends above `row`: deeper comments belong to it."""
@@ -198,25 +220,31 @@ class _Reader:
             row += 1
         return end
 
-    def symbol(
-        self,
-        key: str,
-        start: int,
-        top: int,
-        end: int,
-        nodes: list[ast.stmt],
-        members: list[Symbol] | None = None,
-    ) -> Symbol:
-        """Return a symbol whose lead is the lines start .. top, and whose body is top .. end."""
-        tokens = [token for row in range(top, end) for token in self.tokens[row]]
-        lead, body = self.lines[start:top], self.lines[top:end]
-        return Symbol(key, lead, body, nodes, fingerprint_code(nodes, tokens), members)
-
 
 def _first_row(node: ast.stmt) -> int:
     """Return the first line of a statement, its decorators included; that of a file is 0."""
     decorators = getattr(node, "decorator_list", [])
     return min([node.lineno, *(x.lineno for x in decorators)]) - 1
+
+
+def _with_repeats(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
+    """Yield symbols, neighbours that repeat each other as one."""
+    run: list[Symbol] = []
+    for symbol in symbols:
+        if run and not _repeats(run[-1], symbol):
+            yield _joined(run)
+            run = []
+        run.append(symbol)
+    if run:
+        yield _joined(run)
+
+
+def _joined(run: list[Symbol]) -> Symbol:
+    """Return neighbours as one symbol."""
+    first, *rest = run
+    body = first.body + lines_of(rest)
+    nodes = [node for symbol in run for node in symbol.nodes]
+    return Symbol(first.key, first.lead, body, nodes) if rest else first
 
 
 def _repeats(a: Symbol, b: Symbol) -> bool:

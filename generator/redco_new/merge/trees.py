@@ -6,14 +6,15 @@ The files of a merge differ in a few statements: a chunk that several of them ha
 import ast
 import re
 import symtable
+from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 TEXTS = 8  # of one merge: its three files as they are, the template's in the user's style, results
 CHUNKS = 20_000  # of these texts: one of 8,000 lines has a thousand
-# A line that begins a statement at the top of a text, where it is not inside of one.
-_TOP = re.compile(r"(?<!\\\n)^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.MULTILINE)
+# Lines at the top that go on with a statement above, and those that belong to what is below.
+_GOES_ON = re.compile(r"(?:else|elif|except|finally)\b|[)\]}\s]")
+_BELOW = re.compile(r"[@#]|\s*$")
 
 
 @lru_cache(maxsize=TEXTS)
@@ -22,8 +23,7 @@ def chunks_of(text: str) -> tuple[str, ...]:
 
     Raises SyntaxError.
     """
-    tops = [x.start() for x in _TOP.finditer(text)]
-    cuts = [stop for start, stop in pairwise(tops) if text[start] != "@"] + [len(text)]
+    cuts = [*_cuts(text), len(text)]
     chunks: list[str] = []
     at = i = 0
     while i < len(cuts):
@@ -36,6 +36,24 @@ def chunks_of(text: str) -> tuple[str, ...]:
         chunks.append(text[at : cuts[i]])
         at, i = cuts[i], i + 1
     return tuple(chunks)
+
+
+def _cuts(text: str) -> Iterator[int]:
+    """Yield where chunks may end: above the blank lines, comments and decorators of a statement.
+
+    Some are inside of a statement: of a text over lines, or between brackets.
+    """
+    at = cut = 0
+    above, has_statement = "", False
+    for line in text.split("\n"):
+        at += len(line) + 1
+        if not _BELOW.match(line):
+            if not _GOES_ON.match(line) and not above.endswith("\\"):
+                if has_statement:
+                    yield cut
+                has_statement = True
+            cut = at
+        above = line
 
 
 def _is_whole(chunk: str) -> bool:

@@ -260,10 +260,10 @@ def _names_in(chunk: str) -> _Names:
                 names.bound.add(name)
             case ast.Assign():
                 names.exports.update(_exports(node))
-            case _ if isinstance(name := getattr(node, "name", None), str):
-                names.bound.add(name)
+            case _ if isinstance(other := getattr(node, "name", None), str):
+                names.bound.add(other)
                 if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    names.definitions.add(name)
+                    names.definitions.add(other)
     return names
 
 

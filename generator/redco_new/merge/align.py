@@ -1,7 +1,7 @@
 """Which symbols of the three sides are the same one, and where a new one goes."""
 
 import ast
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
@@ -61,14 +61,23 @@ def match_symbols(these: list[Symbol], those: list[Symbol]) -> dict[int, int]:
     )
     left, right = _by_key(a), _by_key(b)
     for key in left.keys() & right.keys():
-        for i in left[key]:
-            equal = [j for j in right[key] if these[i].fingerprint == those[j].fingerprint]
-            if equal:
-                pairs[i] = equal[0]
-                right[key].remove(equal[0])
-        rest = [i for i in left[key] if i not in pairs]
-        pairs |= dict(zip(rest, right[key], strict=False))
+        pairs |= _pair_of_one_key(left[key], right[key], these, those)
     return pairs
+
+
+def _pair_of_one_key(
+    left: list[int], right: list[int], these: list[Symbol], those: list[Symbol]
+) -> dict[int, int]:
+    """Return index -> index of symbols of one key: equal ones first, the rest in order."""
+    if len(left) == len(right) == 1:
+        return {left[0]: right[0]}
+    equal: dict[Hashable, deque[int]] = defaultdict(deque)
+    for j in right:
+        equal[those[j].fingerprint].append(j)
+    pairs = {i: at.popleft() for i in left if (at := equal[these[i].fingerprint])}
+    taken = set(pairs.values())
+    rest = [i for i in left if i not in pairs]
+    return pairs | dict(zip(rest, [j for j in right if j not in taken], strict=False))
 
 
 def _by_key(symbols: dict[int, Symbol]) -> dict[str, list[int]]:
@@ -88,14 +97,14 @@ def _pair_imports(these: dict[int, Symbol], those: dict[int, Symbol]) -> dict[in
         module_of,
     )
     for reading in readings:
-        free = {j: reading(s) for j, s in those.items() if j not in pairs.values()}
+        taken = set(pairs.values())
+        free: dict[Hashable, deque[int]] = defaultdict(deque)
+        for j, symbol in those.items():
+            if j not in taken:
+                free[reading(symbol)].append(j)
         for i, symbol in these.items():
-            if i in pairs or (key := reading(symbol)) is None:
-                continue
-            match = next((j for j, other in free.items() if other == key), None)
-            if match is not None:
-                pairs[i] = match
-                del free[match]
+            if i not in pairs and (key := reading(symbol)) is not None and free[key]:
+                pairs[i] = free[key].popleft()
     return pairs
 
 

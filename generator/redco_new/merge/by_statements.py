@@ -5,12 +5,12 @@ merged by the elements of their brackets, and definitions that both put in one p
 """
 
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
 
 from redco_new.merge.elements import merge_statement_words
 from redco_new.merge.import_block import merge_import_block
 from redco_new.merge.line_merge import Overlap, merge_like_git
 from redco_new.merge.matching import shared_stretches
+from redco_new.merge.memory import remember
 from redco_new.merge.statements import Statement, collide, cut_statements
 
 Lines = list[str]
@@ -44,7 +44,7 @@ def merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
 
 # A side is cut for each way to merge it. Two sides that are equal share no statement, for a merge
 # knows its statements by their identity.
-@lru_cache(maxsize=8)
+@remember
 def _cut(lines: tuple[str, ...], side: int) -> list[Statement]:
     return cut_statements(list(lines))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from redco_new.merge.memory import forget
 from redco_new.merge.source import Unmergeable
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
@@ -35,5 +36,6 @@ def pause_collector() -> Iterator[None]:
     try:
         yield
     finally:
+        forget()
         if was_on:
             gc.enable()

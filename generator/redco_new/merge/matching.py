@@ -7,9 +7,9 @@ have; where that would take long, between the elements that each side has once.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
 
 from redco_new.merge.limit import check_time
+from redco_new.merge.memory import remember
 
 Block = tuple[int, int, int]  # start in the first sequence, start in the second, size
 # Beginnings of one side times those of the other, of which the lengths are kept: 25 MB, and a tenth of a second.
@@ -22,7 +22,7 @@ def shared_stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[Bloc
 
 
 # Each way to merge two files begins with what they share.
-@lru_cache(maxsize=16)
+@remember
 def _shared_stretches(a: tuple[Hashable, ...], b: tuple[Hashable, ...]) -> tuple[Block, ...]:
     in_a, in_b = _unmatched(a, b)
     _slide(a, in_a, in_b)

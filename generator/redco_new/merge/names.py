@@ -4,11 +4,10 @@ import ast
 import builtins
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import NamedTuple
 
+from redco_new.merge.memory import remember
 from redco_new.merge.trees import (
-    CHUNKS,
     children_of,
     chunks_of,
     nodes_of,
@@ -154,7 +153,7 @@ def unbound_names(text: str) -> set[str]:
     return set() if "*" in bound else used - bound - _PREDEFINED
 
 
-@lru_cache(maxsize=CHUNKS)
+@remember
 def _names_in(chunk: str, postponed: bool) -> tuple[set[str], set[str]]:
     """Return the names that a chunk uses or exports, and those of the file that it binds.
 
@@ -200,7 +199,7 @@ def used_before_defined(text: str) -> set[str]:
     return early
 
 
-@lru_cache(maxsize=CHUNKS)
+@remember
 def _steps_of(chunk: str) -> list[tuple[set[str], set[str]]]:
     """Return the names that each statement of a chunk binds, and those that it needs when it runs."""
     return [(bound_names([node]), eager_names([node])) for node in tree_of(chunk).body]
@@ -219,7 +218,7 @@ def defined_attributes(text: str) -> set[str]:
     return {name for chunk in chunks_of(text) for name in _attributes_in(chunk)[1]}
 
 
-@lru_cache(maxsize=CHUNKS)
+@remember
 def _attributes_in(chunk: str) -> tuple[list[str], set[str]]:
     """Return the attributes and keywords that a chunk uses, and those that it gives to something."""
     uses, defined = [], set()

@@ -8,9 +8,10 @@ import tokenize
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from tokenize import TokenInfo
 from typing import NamedTuple
+
+from redco_new.merge.memory import remember
 
 # The tokens that no formatter adds or removes: they tell where a comment stands.
 _WORDS = {tokenize.NAME, tokenize.NUMBER, tokenize.STRING}
@@ -106,7 +107,7 @@ def fingerprint_code(nodes: Iterable[ast.stmt], tokens: Iterable[TokenInfo]) -> 
     return Fingerprint(tuple(map(_said, nodes)), tuple(comments), tuple(numbers))
 
 
-@lru_cache(maxsize=8)  # a merge asks for those of its four files again and again
+@remember  # a merge asks for those of its four files again and again
 def tokens_of(text: str) -> list[TokenInfo]:
     """Return the tokens of a text. Raises SyntaxError or tokenize.TokenError."""
     return list(tokenize.generate_tokens(io.StringIO(text).readline))

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from redco_new.merge.limit import check_time
+from redco_new.merge.memory import remember
 from redco_new.merge.names import DEFINITIONS
 from redco_new.merge.source import (
     DOCUMENTED,
     Source,
     docstring_of,
+    indent_of_line,
     last_line,
     plain_text,
     tokens_of,
     without_endings,
 )
-from redco_new.merge.symbols import Symbol, symbols_of
+from redco_new.merge.symbols import Symbol, first_row, symbols_of
 from redco_new.merge.trees import chunks_of, nodes_of
 
 _WIDTH = 100  # characters of a line in the template's files
@@ -106,15 +108,25 @@ def _format(text: str, width: int) -> str:
 
 def _indent_of(text: str) -> str:
     """Return what most blocks add to the indent of the line above; "" if none is indented."""
-    steps: Counter[str] = Counter()
-    stack = [""]
-    for token in tokens_of(text):
-        if token.type == tokenize.INDENT:
-            steps[token.string.removeprefix(stack[-1])] += 1
-            stack.append(token.string)
-        elif token.type == tokenize.DEDENT:
-            stack.pop()
+    steps = Counter(step for chunk in chunks_of(text) for step in _steps_of_indent(chunk))
     return max(steps, key=steps.__getitem__, default="")
+
+
+@remember
+def _steps_of_indent(chunk: str) -> list[str]:
+    """Return what each block of a chunk adds to the indent of its header, in their order."""
+    lines = chunk.split("\n")
+    steps: dict[int, str] = {}
+    for node in nodes_of(chunk):
+        header = getattr(node, "pattern", node)  # of a `case`, which has no line
+        for name in ("body", "orelse", "finalbody", "cases"):
+            block = getattr(node, name, None)
+            if isinstance(block, list) and block and hasattr(header, "lineno"):
+                first = block[0]
+                row = first_row(first.pattern if isinstance(first, ast.match_case) else first)
+                outer, inner = (indent_of_line(lines[x]) for x in (header.lineno - 1, row))
+                steps[row] = inner.removeprefix(outer)
+    return [steps[row] for row in sorted(steps) if steps[row]]
 
 
 def _reindent(text: str, indent: str) -> list[str]:

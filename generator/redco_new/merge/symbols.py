@@ -5,8 +5,9 @@ import copy
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
+from redco_new.merge.memory import remember
 from redco_new.merge.names import Binding, bound_names, import_bindings, statement_title
 from redco_new.merge.source import (
     Fingerprint,
@@ -18,13 +19,12 @@ from redco_new.merge.source import (
     tokens_of,
     without_endings,
 )
-from redco_new.merge.trees import CHUNKS, TEXTS, chunks_of, tree_of
+from redco_new.merge.trees import chunks_of, tree_of
 
 # The keys of what has no name: the comments at the top of a file, the header of a class,
 # the comments at the end of a scope, a docstring.
 HEAD, HEADER, END, DOC = "<head>", "<header>", "<end>", "__doc__"
 TYPE_CHECKING = "if TYPE_CHECKING"
-_LAYOUT = {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def symbols_of(lines: list[str]) -> list[Symbol]:
     return _symbols_of(tuple(lines))
 
 
-@lru_cache(maxsize=TEXTS)
+@remember
 def _symbols_of(lines: tuple[str, ...]) -> list[Symbol]:
     symbols: list[Symbol] = []
     above: list[str] = []
@@ -120,30 +120,17 @@ def _symbols_of(lines: tuple[str, ...]) -> list[Symbol]:
 
 # A merge reads the same files again and again: the three as they are, the template's two in the
 # user's style and names, and the result.
-@lru_cache(maxsize=CHUNKS)
+@remember
 def _read_chunk(lines: tuple[str, ...], first: bool) -> tuple[list[Symbol], list[str]]:
     """Return the symbols of a chunk of a file, maybe its `first`, and the lines below them."""
     return _Reader(list(lines)).chunk(first)
 
 
 class _Reader:
-    """The lines and the syntax tree of a chunk, to be cut into symbols.
-
-    ends: the last line of the logical line that a line belongs to, by its number; the first is 0.
-    """
+    """The lines and the syntax tree of a chunk, to be cut into symbols."""
 
     def __init__(self, lines: list[str]):
-        text = plain_text(lines)
-        self.lines, self.tree = lines, tree_of(text)
-        self.ends = list(range(len(lines) + 2))
-        first = None
-        for token in tokens_of(text):
-            row = token.start[0] - 1
-            if token.type == tokenize.NEWLINE and first is not None:
-                self.ends[first : row + 1] = [row] * (row + 1 - first)
-                first = None
-            elif first is None and token.type not in _LAYOUT:
-                first = row
+        self.lines, self.tree = lines, tree_of(plain_text(lines))
 
     def chunk(self, first: bool) -> tuple[list[Symbol], list[str]]:
         """Return the symbols of the chunk, HEAD before those of a `first` one, and the lines below."""
@@ -154,7 +141,7 @@ class _Reader:
 
     def head(self) -> int:
         """Return where the file's own comments end: a shebang, a cookie, all above a blank line."""
-        first = _first_row(self.tree.body[0]) if self.tree.body else 0
+        first = first_row(self.tree.body[0]) if self.tree.body else 0
         for row in reversed(range(first)):
             if not self.lines[row].strip():
                 comments = [r for r in range(row) if self.lines[r].strip()]
@@ -186,27 +173,42 @@ class _Reader:
         group: list[ast.stmt] = []
         top, last = 0, -1
         for node in nodes:
-            if _first_row(node) > last and group:
+            if first_row(node) > last and group:
                 yield group, top, last
                 group = []
-            top = top if group else _first_row(node)
-            group, last = [*group, node], self.ends[last_line(node) - 1]
+            top = top if group else first_row(node)
+            group, last = [*group, node], self.last_row(node)
         if group:
             yield group, top, last
 
     def members(self, group: list[ast.stmt], end: int) -> list[Symbol] | None:
         """Return the inside of a class or an `if TYPE_CHECKING` that stands on lines of its own."""
-        node, header = group[0], self.ends[group[0].lineno - 1] + 1
+        node = group[0]
         if len(group) > 1 or not isinstance(node, ast.ClassDef | ast.If):
             return None
         if isinstance(node, ast.If) and statement_title(node) != TYPE_CHECKING:
             return None
-        first = _first_row(node)
-        if _first_row(node.body[0]) < header:
+        first, header = first_row(node), self.end_of_header(node)
+        if first_row(node.body[0]) < header:
             return None
         top = Symbol(HEADER, [], self.lines[first:header], [_without_body(node)])
         inside, last = self.scope(node.body, header, end, node.body[0].col_offset, first=True)
         return [top, *_with_repeats(inside), Symbol(END, self.lines[last:end], [], [])]
+
+    def last_row(self, node: ast.stmt) -> int:
+        """Return the last line of a statement, with those that a backslash adds below it."""
+        row = last_line(node) - 1
+        rest = self.lines[row].encode()[node.end_col_offset :]
+        while b"#" not in rest and rest.rstrip().endswith(b"\\"):
+            row += 1
+            rest = self.lines[row].encode()
+        return row
+
+    def end_of_header(self, node: ast.ClassDef | ast.If) -> int:
+        """Return the line after the logical line that a class or an `if` begins with."""
+        lines = iter(without_endings(self.lines[node.lineno - 1 :]))
+        tokens = tokenize.generate_tokens(lambda: next(lines) + "\n")
+        return node.lineno - 1 + next(x.start[0] for x in tokens if x.type == tokenize.NEWLINE)
 
     def with_comments(self, row: int, stop: int, indent: int) -> int:
         """Return the end of a symbol whose code ends above `row`: deeper comments belong to it."""
@@ -221,7 +223,7 @@ class _Reader:
         return end
 
 
-def _first_row(node: ast.stmt) -> int:
+def first_row(node: ast.stmt | ast.pattern) -> int:
     """Return the first line of a statement, its decorators included; that of a file is 0."""
     decorators = getattr(node, "decorator_list", [])
     return min([node.lineno, *(x.lineno for x in decorators)]) - 1

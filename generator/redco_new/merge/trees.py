@@ -7,17 +7,16 @@ import ast
 import re
 import symtable
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
-TEXTS = 8  # of one merge: its three files as they are, the template's in the user's style, results
-CHUNKS = 20_000  # of these texts: one of 8,000 lines has a thousand
+from redco_new.merge.memory import remember
+
 # Lines at the top that go on with a statement above, and those that belong to what is below.
 _GOES_ON = re.compile(r"(?:else|elif|except|finally)\b|[)\]}\s]")
 _BELOW = re.compile(r"[@#]|\s*$")
 
 
-@lru_cache(maxsize=TEXTS)
+@remember
 def chunks_of(text: str) -> tuple[str, ...]:
     """Return a text cut above some of the statements at its top, which each chunk parses by itself.
 
@@ -64,13 +63,13 @@ def _is_whole(chunk: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=CHUNKS)
+@remember
 def tree_of(chunk: str) -> ast.Module:
     """Return the syntax tree of a chunk. Raises SyntaxError."""
     return ast.parse(chunk)
 
 
-@lru_cache(maxsize=CHUNKS)
+@remember
 def nodes_of(chunk: str) -> list[Any]:
     """Return all nodes of a chunk. Raises SyntaxError."""
     nodes: list[ast.AST] = [tree_of(chunk)]
@@ -91,7 +90,7 @@ def children_of(node: ast.AST) -> list[ast.AST]:
     return children
 
 
-@lru_cache(maxsize=CHUNKS)
+@remember
 def scopes_of(chunk: str, postponed: bool) -> list[symtable.SymbolTable]:
     """Return the tables of all scopes of a chunk, that of the file first. Raises SyntaxError.
 

@@ -9,20 +9,19 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from redco_new.merge.verify_pieces import (
-    decode_code,
-    exported_names,
-    predefined_names,
-)
+from redco_new.merge.memory import remember
 from redco_new.merge.trees import (
-    CHUNKS,
-    TEXTS,
     chunks_of,
     nodes_of,
     postpones_annotations,
     scopes_of,
+)
+from redco_new.merge.verify_pieces import (
+    decode_code,
+    exported_names,
+    predefined_names,
 )
 from redco_new.merge.verify_versions import Versions, read_versions, version_faults
 
@@ -88,7 +87,7 @@ class Ledger:
 
 
 # The three sides of a merge are read for each try of it.
-@lru_cache(maxsize=TEXTS)
+@remember
 def read_ledger(data: bytes) -> Ledger:
     """Return the ledger of a file. Raises if it is not Python."""
     text = decode_code(data)
@@ -99,7 +98,7 @@ def read_ledger(data: bytes) -> Ledger:
     return ledger
 
 
-@lru_cache(maxsize=CHUNKS)
+@remember
 def _read_chunk(chunk: str, postponed: bool) -> Ledger:
     """Return the ledger of some statements at the top of a file."""
     nodes = nodes_of(chunk)

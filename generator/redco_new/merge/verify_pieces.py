@@ -10,9 +10,9 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
 
-from redco_new.merge.trees import CHUNKS, children_of, chunks_of, nodes_of
+from redco_new.merge.memory import remember
+from redco_new.merge.trees import children_of, chunks_of, nodes_of
 
 _LAYOUT = set("()[]{},;:'\"\\#")  # what a formatter may add, remove or replace
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -71,7 +71,7 @@ def read_pieces(data: bytes, names: dict[str, str]) -> Pieces:
     return pieces
 
 
-@lru_cache(maxsize=CHUNKS)
+@remember
 def _read_chunk(chunk: str, first: bool) -> Pieces:
     """Return the pieces of some statements at the top of a file, maybe its first."""
     pieces = Pieces(chunk)
@@ -245,7 +245,7 @@ def _names_of(text: str) -> _Names:
     return _Names(*(set().union(*(getattr(x, part) for x in names)) for part in parts))
 
 
-@lru_cache(maxsize=CHUNKS)
+@remember
 def _names_in(chunk: str) -> _Names:
     """Return the names of a chunk."""
     names = _Names()

@@ -8,6 +8,7 @@ import pytest
 from redco_new.merge import (
     Conflict,
     MergeResult,
+    memory,
     result,
     trees,
     verify,

@@ -31,6 +31,8 @@ _MOST_LINES = 400
 # The share of words that two definitions have in common, for one to be the other renamed. Chosen,
 # not measured: lower takes an unrelated function for it, higher misses one that was edited too.
 _ALIKE = 0.6
+_HEADERS = (ast.stmt, ast.excepthandler, ast.match_case)
+_BLOCKS = ("body", "orelse", "finalbody", "cases")
 _MOST_WORDS = 3000  # of a definition that may be one renamed: to compare takes the square of that
 
 
@@ -118,12 +120,11 @@ def _steps_of_indent(chunk: str) -> list[str]:
     lines = chunk.split("\n")
     steps: dict[int, str] = {}
     for node in nodes_of(chunk):
-        header = getattr(node, "pattern", node)  # of a `case`, which has no line
-        for name in ("body", "orelse", "finalbody", "cases"):
-            block = getattr(node, name, None)
-            if isinstance(block, list) and block and hasattr(header, "lineno"):
-                first = block[0]
-                row = first_row(first.pattern if isinstance(first, ast.match_case) else first)
+        if isinstance(node, _HEADERS):
+            header = node.pattern if isinstance(node, ast.match_case) else node
+            for block in filter(None, (getattr(node, name, None) for name in _BLOCKS)):
+                first = block[0].pattern if isinstance(block[0], ast.match_case) else block[0]
+                row = first_row(first)
                 outer, inner = (indent_of_line(lines[x]) for x in (header.lineno - 1, row))
                 steps[row] = inner.removeprefix(outer)
     return [steps[row] for row in sorted(steps) if steps[row]]

@@ -115,6 +115,18 @@ def check_held_out(examples: object) -> None:
         )
 
 
+def check_share(share: float) -> None:
+    """Raise UserError for what is no share of the examples that can be held out."""
+    if not 0 <= share < 1:
+        raise UserError(f"--held-out: {share} is no share: give one from 0 to below 1")
+
+
+def count_held_out(size: int, share: float) -> int:
+    """Return how many of `size` examples are held out: one at least, and never all. Raises UserError."""
+    check_share(share)
+    return min(max(1, round(size * share)), size - 1)
+
+
 def _ways(holder: object) -> tuple[Callable[[], Any] | None, Callable[[Any], None] | None]:
     """Return what reads the state of an iterator, and what sets it."""
     for get, put in STATES:

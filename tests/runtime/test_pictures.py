@@ -60,6 +60,18 @@ def test_drawn_pictures_are_the_same_for_a_seed():
     assert (first["pixels"] != other[0]["pixels"]).any()
 
 
+@pytest.mark.parametrize("share", [-0.1, 1.0, 2])
+def test_what_is_no_share_is_refused(share):
+    with pytest.raises(
+        UserError, match=f"--held-out: {share} is no share: give one from 0 to below"
+    ):
+        _read(held_out=share)
+
+
+def test_not_all_are_held_out():
+    assert [*map(len, _read(drawn=2, held_out=0.9))] == [1, 1]
+
+
 def test_a_folder_of_ones_own(tmp_path):
     Image.new("L", (50, 40), 200).save(tmp_path / "a.png")
     np.save(tmp_path / "b.npy", np.full((16, 16, 3), 9, np.uint8))

@@ -3,14 +3,17 @@
 import json
 import os
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from runtime.texts import WORDS, S, read, texts_of, write
+from runtime.texts import WORDS, Letters, S, read, texts_of, write
 from redco_runtime.errors import UserError
 from redco_runtime.packed import most_texts
 from redco_runtime.text import formats, packing, texts
 from redco_runtime.text import build as building
+from redco_runtime.text.blocks import cut_texts
+from redco_runtime.text.mixture import Mixture
 
 
 @pytest.mark.parametrize("way", ["on", "off"])
@@ -22,6 +25,23 @@ def test_rows_have_each_text_once_whole_or_cut(tmp_path, way):
     assert texts_of(train, held_out) == sorted(pieces)
     assert len(held_out) and (len(train) + len(held_out) == len(pieces)) == (way == "off")
     assert train[0].keys() == {"input_ids", "segments" if way == "on" else "mask"}
+
+
+def test_no_rows_have_no_order():
+    with pytest.raises(UserError, match="no training examples: see what examples"):
+        Mixture([[]]).order(0, 0, 4)
+
+
+def test_what_is_no_share_is_refused(tmp_path):
+    path = write(tmp_path / "a.jsonl", *WORDS)
+    for streaming in (False, True):
+        with pytest.raises(
+            UserError, match="--held-out: 1.5 is no share: give one from 0 to below"
+        ):
+            read(tmp_path, path, held_out=1.5, streaming=streaming)
+    settings = SimpleNamespace(text_files=(), sequence_length=8, held_out=2.0)
+    with pytest.raises(UserError, match="--held-out: 2.0 is no share"):
+        cut_texts(settings, Letters(), WORDS)
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])

@@ -8,6 +8,7 @@ import numpy as np
 from redco_runtime.pictures import scenes
 from redco_runtime.pictures.captions import encode_caption
 from redco_runtime.pictures.reading import Captioned
+from redco_runtime.streams import count_held_out
 
 SHAPES = scenes.SHAPES | {
     "ring": lambda x, y: abs(x**2 + y**2 - 0.75) < 0.25,
@@ -62,7 +63,7 @@ def draw_pairs(data: Any, model: Any, seed: int) -> tuple[Captioned, Captioned]:
     """
     rng, drawings = np.random.default_rng(seed), all_drawings()
     order = [drawings[i] for i in rng.permutation(len(drawings))]
-    held_out = max(1, round(len(order) * data.held_out))
+    held_out = count_held_out(len(order), data.held_out)
     rest = order[held_out:]
 
     def drawn(some: list[Drawing]) -> Captioned:

@@ -9,6 +9,7 @@ import numpy as np
 
 from redco_runtime.errors import UserError
 from redco_runtime.pictures.reading import fit_picture, read_picture
+from redco_runtime.streams import count_held_out
 
 FILES = (".npy", ".png", ".jpg", ".jpeg")
 
@@ -59,7 +60,7 @@ def split_labelled(
             f"{max(labels) + 1} classes, and the model has {model.num_classes}: give --num-classes"
         )
     order = np.random.default_rng(seed).permutation(len(pictures)).tolist()
-    held_out = max(1, round(len(order) * data.held_out))
+    held_out = count_held_out(len(order), data.held_out)
 
     def some(indices: list[int], shift: int) -> Labelled:
         parts = [pictures[i] for i in indices], [labels[i] for i in indices]

@@ -11,6 +11,7 @@ import numpy as np
 from redco_runtime.errors import UserError
 from redco_runtime.pictures.captions import encode_caption
 from redco_runtime.pictures.scenes import draw_scene
+from redco_runtime.streams import count_held_out
 
 TABLE = "metadata.jsonl"  # of a folder: a line for each picture, {"file_name": ..., "text": ...}
 COLORS = 3  # red, green, blue
@@ -50,7 +51,7 @@ def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Caption
         where = f"--image-folder: {data.image_folder} has" if data.image_folder else "--drawn:"
         raise UserError(f"{where} {len(pairs)} pictures: give two at least")
     pairs = [pairs[i] for i in rng.permutation(len(pairs))]
-    held_out = max(1, round(len(pairs) * data.held_out))
+    held_out = count_held_out(len(pairs), data.held_out)
     train, rest = ([*zip(*part, strict=True)] for part in (pairs[:-held_out], pairs[-held_out:]))
     return Captioned(train[0], train[1], size), Captioned(rest[0], rest[1], size)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError
+from redco_runtime.streams import count_held_out
 from redco_runtime.text.mixture import Mixture
 
 
@@ -38,7 +39,7 @@ def cut_texts(
     if len(blocks) < 2:
         raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")
     rows = [pad_row([*before, *ids, *after], settings.sequence_length) for ids in blocks]
-    held_out = max(1, round(len(rows) * settings.held_out))
+    held_out = count_held_out(len(rows), settings.held_out)
     return Mixture([rows[:-held_out]]), Mixture([rows[-held_out:]])
 
 

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError
+from redco_runtime.streams import check_share
 from redco_runtime.text.blocks import BlockSettings, cut_texts
 from redco_runtime.text.build import Builder
 from redco_runtime.text.documents import Maker, Tokens
@@ -72,6 +73,7 @@ def read_or_stream(
     if not settings.streaming:
         return read_examples(settings, maker, vocabulary)
     sources = parse_sources("--data", settings.data)
+    check_share(settings.held_out)
     share = 0.0 if settings.held_out_data else settings.held_out
     weights = [source.weight for source in sources if source.weight is not None]
     groups = [[source] for source in sources] if weights else [sources]
@@ -94,7 +96,8 @@ def read_or_stream(
 def pack_examples(
     documents: Iterable[Tokens], maker: Maker, settings: RowSettings
 ) -> tuple[Mixture, Mixture]:
-    """Return the same of documents in memory."""
+    """Return the same of documents in memory. Raises UserError."""
+    check_share(settings.held_out)
     train = pack(documents, maker, settings, settings.held_out)
     return Mixture([train]), Mixture([train.held_out()])
 
@@ -107,8 +110,7 @@ def read_examples(
     Rows are as of `Rows`. Raises UserError, which names files and lines.
     maker: of documents. vocabulary: ids that the model has. train: whether the former are wanted.
     """
-    if not 0 <= settings.held_out < 1:
-        raise UserError(f"--held-out: {settings.held_out} is no share: give one from 0 to below 1")
+    check_share(settings.held_out)
 
     def read(sources: Sequence[Source], share: float) -> list[Rows]:
         builder = Builder(settings, maker, vocabulary, share)

@@ -98,7 +98,9 @@ def _shuffled_block(seed: int, block: int) -> np.ndarray:
 
 
 def _epochs(seed: int, stream: int, size: int, places: np.ndarray) -> np.ndarray:
-    """Return which of `size` rows stand at `places` of epochs laid end to end."""
+    """Return which of `size` rows stand at `places` of epochs laid end to end. Raises UserError where there are none."""
+    if size < 1:
+        raise UserError("no training examples: see what examples() in pipeline.py returns")
     epochs, offsets = np.divmod(places, size)
     indices = np.empty(len(places), np.int64)
     for epoch in np.unique(epochs):

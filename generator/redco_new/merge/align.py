@@ -5,7 +5,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-from redco_new.merge.names import DEFINITIONS, eager_names
+from redco_new.merge.names import DEFINITIONS
 from redco_new.merge.symbols import DOC, HEAD, HEADER, Symbol
 
 
@@ -175,11 +175,11 @@ def insert_symbol(symbol: Symbol, body: list[str], theirs_at: int, items: list[I
     theirs_at: its index among the template's symbols.
     Returns its index in `items`; None if it fits nowhere.
     """
-    needs = eager_names(symbol.nodes)
-    below = [i + 1 for i, item in enumerate(items) if item.symbol.names & needs]
-    above = [i for i, item in enumerate(items) if eager_names(item.symbol.nodes) & symbol.names]
-    low = max([_end_of_preamble(symbol, items), *below])
-    high = min([len(items) - 1, *above])
+    needs, names = symbol.needs, symbol.names
+    above = (i for i, item in enumerate(items) if not item.symbol.needs.isdisjoint(names))
+    below = (i for i in range(len(items), 0, -1) if items[i - 1].symbol.names & needs)
+    low = max(_end_of_preamble(symbol, items), next(below, 0))
+    high = min(len(items) - 1, next(above, len(items)))
     if low > high:
         return None
     beside = _index_beside_neighbour(theirs_at, items)
@@ -209,11 +209,13 @@ def _end_of_preamble(symbol: Symbol, items: list[Item]) -> int:
 
     An import of `__future__` may be above the others of it.
     """
-    keys = {HEAD, HEADER, DOC}
-    top = [i for i, x in enumerate(items) if x.symbol.key in keys]
-    if not _is_future(symbol):
-        top += [i for i, x in enumerate(items) if _is_future(x.symbol)]
-    return max(top, default=-1) + 1
+    keys, future = {HEAD, HEADER, DOC}, _is_future(symbol)
+    top = (
+        i + 1
+        for i in range(len(items) - 1, -1, -1)
+        if items[i].symbol.key in keys or not future and _is_future(items[i].symbol)
+    )
+    return next(top, 0)
 
 
 def _is_future(symbol: Symbol) -> bool:

@@ -16,7 +16,8 @@ from redco_new.merge.names import (
     used_before_defined,
 )
 from redco_new.merge.source import Source, plain_text
-from redco_new.merge.style import find_renames, style_of, with_new_names
+from redco_new.merge.renames import find_renames, with_new_names
+from redco_new.merge.style import style_of
 from redco_new.merge.symbols import Symbol, symbols_of
 from redco_new.merge.trees import chunks_of, tree_of
 

@@ -1,14 +1,10 @@
 """The user's style, given to the template's text: indent, line ending, line length, renames."""
 
 import ast
-import tokenize
 from collections import Counter
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
-from redco_new.merge.limit import check_time
 from redco_new.merge.memory import remember
-from redco_new.merge.names import DEFINITIONS
 from redco_new.merge.source import (
     DOCUMENTED,
     Source,
@@ -16,7 +12,6 @@ from redco_new.merge.source import (
     indent_of_line,
     last_line,
     plain_text,
-    tokens_of,
     without_endings,
 )
 from redco_new.merge.symbols import Symbol, first_row, symbols_of
@@ -28,12 +23,8 @@ _WIDTH = 100  # characters of a line in the template's files
 _WIDTHS = (60, 72, 79, 80, 88, 100, 120)
 # Of files that are laid out anew: black takes a second for a thousand lines.
 _MOST_LINES = 400
-# The share of words that two definitions have in common, for one to be the other renamed. Chosen,
-# not measured: lower takes an unrelated function for it, higher misses one that was edited too.
-_ALIKE = 0.6
 _HEADERS = (ast.stmt, ast.excepthandler, ast.match_case)
 _BLOCKS = ("body", "orelse", "finalbody", "cases")
-_MOST_WORDS = 3000  # of a definition that may be one renamed: to compare takes the square of that
 
 
 @dataclass(frozen=True)
@@ -157,88 +148,3 @@ def _rows_in_strings(text: str) -> set[int]:
         if isinstance(node, DOCUMENTED) and docstring_of(node.body[:1]):
             rows -= set(range(node.body[0].lineno, last_line(node.body[0])))
     return rows
-
-
-def find_renames(base: list[str], ours: list[str], theirs: list[str]) -> dict[str, str]:
-    """Return old name -> new name of functions and classes that the user renamed everywhere."""
-    gone, new = _definitions(base), _definitions(ours)
-    shared = gone.keys() & new.keys()
-    gone = {name: s for name, s in gone.items() if name not in shared}
-    new = {name: s for name, s in new.items() if name not in shared}
-    if not gone or not new:
-        return {}
-    used = {token.string for token in tokens_of(plain_text(ours)) if token.type == tokenize.NAME}
-    foreign = {
-        token.string for side in (base, theirs) for token in tokens_of(plain_text(side))
-    }  # names that the template has a meaning for
-    renames: dict[str, str] = {}
-    of_template = [_meanings(side) for side in (base, theirs)]
-    for old, symbol in gone.items():
-        scores = {n: _likeness(symbol, s, old, n) for n, s in new.items() if n not in foreign}
-        best = max(scores, key=scores.__getitem__, default=None)
-        if best is None or scores[best] < _ALIKE or best in renames.values():
-            continue
-        if old not in used and all(meanings[old] <= 1 for meanings in of_template):
-            renames[old] = best
-    return renames
-
-
-def _definitions(lines: list[str]) -> dict[str, Symbol]:
-    """Return the functions and classes of a file, by name."""
-    return {
-        s.key: s
-        for s in symbols_of(lines)
-        if len(s.nodes) == 1 and isinstance(s.nodes[0], DEFINITIONS)
-    }
-
-
-def _likeness(old: Symbol, new: Symbol, old_name: str, new_name: str) -> float:
-    """Return, from 0 to 1, how much of `old`, renamed, is in `new`; 0 for different kinds."""
-    check_time()
-    if type(old.nodes[0]) is not type(new.nodes[0]):
-        return 0.0
-    before, after = _words(old), _words(new)
-    total = len(before) + len(after)
-    if (
-        max(len(before), len(after)) > _MOST_WORDS
-        or min(len(before), len(after)) < _ALIKE / 2 * total
-    ):
-        return 0.0
-    before = [new_name if word == old_name else word for word in before]
-    if 2 * (Counter(before) & Counter(after)).total() < _ALIKE * total:
-        return 0.0
-    return SequenceMatcher(None, before, after, autojunk=False).ratio()
-
-
-def _words(symbol: Symbol) -> list[str]:
-    return plain_text(symbol.body).split()
-
-
-def _meanings(lines: list[str]) -> Counter[str]:
-    """Return how many things each name means.
-
-    A definition is one; an argument, a local, an attribute or a keyword is two, for it may be any.
-    """
-    meanings: Counter[str] = Counter()
-    for node in (x for chunk in chunks_of(plain_text(lines)) for x in nodes_of(chunk)):
-        match node:
-            case ast.FunctionDef(name=x) | ast.AsyncFunctionDef(name=x) | ast.ClassDef(name=x):
-                meanings[x] += 1
-            case ast.arg(arg=x) | ast.keyword(arg=str(x)) | ast.Attribute(attr=x):
-                meanings[x] += 2
-            case ast.alias(name=x, asname=y):
-                meanings.update({x: 2, y or x: 2})
-            case ast.Name(id=x, ctx=ast.Store() | ast.Del()):
-                meanings[x] += 2
-    return meanings
-
-
-def with_new_names(lines: list[str], renames: dict[str, str]) -> list[str]:
-    """Return `lines` with each of the old names replaced, in code only."""
-    result = list(lines)
-    for token in reversed(tokens_of(plain_text(lines)) if renames else []):
-        if token.type == tokenize.NAME and token.string in renames:
-            row, start = token.start[0] - 1, token.start[1]
-            line = result[row]
-            result[row] = line[:start] + renames[token.string] + line[start + len(token.string) :]
-    return result

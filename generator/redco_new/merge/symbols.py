@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from redco_new.merge.memory import remember
-from redco_new.merge.names import Binding, bound_names, import_bindings, statement_title
+from redco_new.merge.names import (
+    Binding,
+    bound_names,
+    eager_names,
+    import_bindings,
+    statement_title,
+)
 from redco_new.merge.source import (
     Fingerprint,
     comment_text,
@@ -67,6 +73,11 @@ class Symbol:
         """What it binds if it consists of imports, else nothing."""
         bindings = [import_bindings(node) for node in self.nodes]
         return [x for of_node in bindings for x in of_node] if all(bindings) else []
+
+    @cached_property
+    def needs(self) -> set[str]:
+        """The names that must have a value when it runs."""
+        return eager_names(self.nodes)
 
     @cached_property
     def names(self) -> set[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,72 +78,118 @@ def fit(
 
     Exit codes: 0 it fits; 1 it does not; 2 bad input, or no compiler.
     """
-    from redco_new.fit import report
-
+    flags = locals()
     if list_hardware:
+        from redco_new.fit import report
+
         report.print_hardware()
         return 0
-    if hardware is None:
+    task = read_task(flags)
+    if search:
+        check_alone(hardware, shards, mesh, zero)
+        return search_meshes(task, apply)
+    if apply:
+        raise RedcoError("--apply", "is what becomes of a --search", "give both")
+    return compile_task(task, shards, mesh)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Whose step is compiled, for what, and how that is told.
+
+    folder: of a project; None for the one here, or for a model.
+    model: in the place of a project; settings: flags of its own -> their values.
+    batch: examples; seq: tokens of each.
+    html: the page that is written, if any is.
+    """
+
+    folder: str | None
+    model: str | None
+    settings: Mapping[str, Any]
+    hardware: str
+    batch: int | None
+    seq: int | None
+    as_json: bool
+    html: Path | None
+
+    @property
+    def place(self) -> Path:
+        """The folder of the project."""
+        return Path(self.folder or ".")
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return self.model or self.place.resolve().name
+
+    def request(self, shards: str | None = None, mesh: str | None = None) -> Request:
+        """Return what the model is asked for with. Raises RedcoError."""
+        return Request.from_flags("fitted", self.model, shards=shards, mesh=mesh, **self.settings)
+
+
+def read_task(flags: Mapping[str, Any]) -> Task:
+    """Return what the flags of the command ask for. Raises RedcoError where they do not go together."""
+    folder, model, html = flags["folder"], flags["model"], flags["html"]
+    if flags["hardware"] is None:
         raise RedcoError("command line", "Missing option '--hardware'", "redco fit --list has them")
     if folder and model:
         raise RedcoError("--model", f"is given beside the project {folder}", "give one of them")
-    values = locals()
-    settings = {name: values[name] for name in OF_A_MODEL if values[name] is not None}
+    settings = {name: flags[name] for name in OF_A_MODEL if flags[name] is not None}
     if settings and not model:
         flag = f"--{next(iter(settings)).replace('_', '-')}"
         raise RedcoError(flag, "is for --model; a project is compiled as it is", "leave it out")
-    target = None if html is None else Path(html)
-    if target:
-        page.check_page_target(target)
-    if search:
-        check_alone(hardware, shards, mesh, zero)
-        if apply and as_json:
-            what = "is the form of a search, and --apply says what an update changes"
-            raise RedcoError("--json", what, "give one of them")
-        return _search(folder, model, settings, hardware, batch, seq, as_json, apply, target)
-    if apply:
-        raise RedcoError("--apply", "is what becomes of a --search", "give both")
+    page_file = None if html is None else Path(html)
+    if page_file:
+        page.check_page_target(page_file)
+    others = {name: flags[name] for name in ("hardware", "batch", "seq", "as_json")}
+    return Task(folder, model, settings, **others, html=page_file)
+
+
+def compile_task(task: Task, shards: str | None, mesh: str | None) -> int:
+    """Compile the step, and say what it needs. Returns the exit code. Raises RedcoError."""
+    from redco_new.fit import report
+
     axes = parse_mesh(shards, mesh) if shards or mesh else {}
-    title = model or Path(folder or ".").resolve().name
     with status() as progress, ExitStack() as stack:
-        where = Path(folder or ".")
-        if model:
-            request = Request.from_flags("fitted", model, shards=shards, mesh=mesh, **settings)
-            where = temporary_project(request, stack, progress)
-        reading = compile_for(where, hardware, axes, batch, seq, progress)
-    report.report_reading(title, reading, as_json=as_json, html=target)
+        place = task.place
+        if task.model:
+            place = temporary_project(task.request(shards, mesh), stack, progress)
+        reading = compile_for(place, task.hardware, axes, task.batch, task.seq, progress)
+    report.report_reading(task.title, reading, as_json=task.as_json, html=task.html)
     return 0 if reading.fits else NO_FIT
 
 
-def _search(
-    folder: str | None,
-    model: str | None,
-    settings: Mapping[str, Any],
-    hardware: str,
-    batch: int | None,
-    seq: int | None,
-    as_json: bool,
-    apply: bool,
-    html: Path | None,
-) -> int:
-    """Run a search for a project or a model, as the flags say it. Returns the exit code. Raises RedcoError."""
+def search_meshes(task: Task, apply: bool) -> int:
+    """Run a search for a project or a model. Returns the exit code. Raises RedcoError."""
     from redco_new.cli.search import run_search
     from redco_new.update.project_state import find_root, read_project_state
     from redco_new.update.redco_toml import read_request
 
+    if apply and task.as_json:
+        what = "is the form of a search, and --apply says what an update changes"
+        raise RedcoError("--json", what, "give one of them")
     root = None
-    if model:
+    if task.model:
         if apply:
             raise RedcoError("--apply", "is for a project", "redco-new NAME --hardware makes one")
-        request = Request.from_flags("fitted", model, **settings)
+        request = task.request()
     else:
-        if not Path(folder or ".").is_dir():
-            raise RedcoError(str(folder), "no such folder", "give that of a project, or --model")
-        root = find_root(Path(folder or "."))
+        if not task.place.is_dir():
+            raise RedcoError(
+                str(task.folder), "no such folder", "give that of a project, or --model"
+            )
+        root = find_root(task.place)
         request = read_request(read_project_state(root))
-    title = model or Path(folder or ".").resolve().name
     return run_search(
-        title, root, request, hardware, batch, seq, as_json=as_json, apply=apply, html=html
+        task.title,
+        root,
+        request,
+        task.hardware,
+        task.batch,
+        task.seq,
+        as_json=task.as_json,
+        apply=apply,
+        html=task.html,
     )
 
 

@@ -37,8 +37,9 @@ def load(
     folder = find(source)
     stored = Stored(folder, open_tensors(folder))
     check_config(folder, weights.hf_config(config.model))
-    table = stored_there(weights.tensors(config.model), stored.shapes)
-    return start_from(stored, table, steps, config, weights.PREFIX, weights.IGNORED)
+    shapes = {path: leaf.shape for path, leaf in steps.shapes.items()}
+    table, other = stored_there(weights.tensors(config.model), stored.shapes, shapes)
+    return start_from(stored, table, steps, config, weights.PREFIX, (*weights.IGNORED, *other))
 
 
 def start_from(

@@ -1,6 +1,6 @@
 """What files call parameters, and how they lay them out."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,8 @@ class Tensor:
     name: of the tensor; one {} for each leading dim of the parameter, which is stacked of several.
     order: the stored dim that each of the parameter's other dims is; () for the same order.
     part: (dim, start, stop): the range of a stored dim that is the parameter; None for all.
-    optional: a checkpoint may lack it; then the parameter keeps its initial value.
+    optional: a checkpoint may lack it, or have it for another number of classes; then the parameter keeps its
+        initial value.
     otherwise: the tensor that it is read from where a checkpoint lacks it; "" for none.
     """
 
@@ -52,15 +53,27 @@ class Whole:
     pieces: list[tuple[str, tuple[int, ...]]]
 
 
-def stored_there(table: Mapping[str, Tensor], names: Container[str]) -> dict[str, Tensor]:
-    """Return a table as it is for a checkpoint that has tensors of these names."""
-    there: dict[str, Tensor] = {}
+def stored_there(
+    table: Mapping[str, Tensor], stored: Mapping[str, Shape], shapes: Mapping[str, Shape]
+) -> tuple[dict[str, Tensor], list[str]]:
+    """Return a table as it is for a checkpoint, and the names of optional tensors that are left out.
+
+    stored: the shapes of its tensors, by name. shapes: those of the parameters, by path.
+    """
+    there, other = dict[str, Tensor](), list[str]()
     for path, tensor in table.items():
-        if tensor.otherwise and tensor.name not in names:
+        if tensor.otherwise and tensor.name not in stored:
             there[path] = replace(tensor, name=tensor.otherwise)
-        elif not tensor.optional or tensor.name in names:
+        elif tensor.optional and path in shapes and not _fits(tensor, stored, shapes[path]):
+            other.append(tensor.name)
+        else:
             there[path] = tensor
-    return there
+    return there, other
+
+
+def _fits(tensor: Tensor, stored: Mapping[str, Shape], shape: Shape) -> bool:
+    """Return whether a checkpoint has a tensor, which has no {} in its name, as a parameter of a shape."""
+    return stored.get(tensor.name) == tuple(shape[i] for i in tensor.axes(len(shape)))
 
 
 def wholes(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> dict[str, Whole]:

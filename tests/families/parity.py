@@ -119,9 +119,11 @@ def parameters(reference: Any, module: ModuleType, weights: ModuleType, family: 
     abstract = nnx.eval_shape(lambda: build(config, rngs=nnx.Rngs(0)))
     shapes = nnx.to_pure_dict(nnx.split(abstract, nnx.Param)[1])
     stored = saved(reference)
-    table = stored_there(weights.tensors(config), stored)
     leaves, tree = jax.tree.flatten_with_path(shapes)
     paths = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in leaves]
+    sizes = {path: leaf.shape for path, (_, leaf) in zip(paths, leaves, strict=True)}
+    there = {name: value.shape for name, value in stored.items()}
+    table, _ = stored_there(weights.tensors(config), there, sizes)
     assert sorted(paths) == sorted(table)
     found = [read(table[p], leaf.shape, stored) for p, (_, leaf) in zip(paths, leaves, strict=True)]
     for path, value, (_, leaf) in zip(paths, found, leaves, strict=True):

@@ -208,6 +208,19 @@ def test_parameters_that_the_table_does_not_name_keep_their_initial_values(tmp_p
     assert (np.asarray(params["adapter"]["kernel"]) == 7).all()
 
 
+@pytest.mark.parametrize("classes", [None, 3, 2])
+def test_a_head_of_other_classes_keeps_its_initial_value(classes, tmp_path, meshed):
+    model, specs = {**MODEL, "head": {"kernel": (4, 2)}}, SPECS | {"head/kernel": P("model", None)}
+    table = TABLE | {"head/kernel": Tensor("head.weight", (1, 0), optional=True)}
+    tensors = stored() | ({"head.weight": random((classes, 4))} if classes else {})
+    folder = write(tmp_path / "c", tensors)
+    params, kept = load(str(folder), steps(model, specs), CONFIG, module(table))
+    check(params, stored())
+    assert kept == ([] if classes == 2 else ["head/kernel"])
+    head = tensors["head.weight"].T if classes == 2 else np.full((4, 2), 7)
+    np.testing.assert_array_equal(params["head"]["kernel"], head)
+
+
 def test_missing_extra_and_misshapen_tensors_are_named_together(tmp_path, meshed):
     tensors = stored() | {"net.0.extra": random((2,)), "net.1.qk.weight": random((6, 5))}
     del tensors["net.embed.weight"]

@@ -44,12 +44,11 @@ class Frozen:
         folder = find(base)
         stored = Stored(folder, open_tensors(folder))
         check_config(folder, self.weights.hf_config(config.model))
-        table = stored_there(self.weights.tensors(config.model), stored.shapes)
         whole = {
             p: leaf.shape for p, leaf in jax.eval_shape(whole_kernels, dict(steps.shapes)).items()
         }
-        prefix, ignored = self.weights.PREFIX, self.weights.IGNORED
-        names = match(stored, table, whole, prefix, ignored)
+        table, other = stored_there(self.weights.tensors(config.model), stored.shapes, whole)
+        names = match(stored, table, whole, self.weights.PREFIX, (*self.weights.IGNORED, *other))
         in_blocks = InBlocks(stored, names, table, steps.shapes)
         state, random = start_from(in_blocks, in_blocks.table, steps, config, "", ())
         if adapter:

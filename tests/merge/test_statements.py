@@ -4,6 +4,7 @@ import pytest
 
 from redco_new.merge import MergeResult, merge
 from redco_new.merge.verify import line_merge_faults
+from redco_new.merge.verify_blocks import block_faults
 
 CLEAR = {
     "exports": (
@@ -81,8 +82,107 @@ CLEAR = {
         "from m import (\n    d, b\n)\n",
         "from m import (\n    a, b, d\n)\n",
     ),
+    "definition-of-which-one-side-wrote-more": (
+        "x = 1\n",
+        "x = 1\n\n\ndef f():\n    return call(a=1)\n",
+        "x = 1\n\n\ndef f():\n    log()\n    return call(a=1, b=2)\n",
+        "x = 1\n\n\ndef f():\n    log()\n    return call(a=1, b=2)\n",
+    ),
+    "new-beside-what-the-other-drops": (
+        "def f(self):\n    self.a()\n    self.b()\n",
+        "def f(self):\n    self.a()\n    self.c()\n    self.b()\n",
+        "def f(self):\n    self.a()\n",
+        "def f(self):\n    self.a()\n    self.c()\n",
+    ),
+    "both-drop": (
+        "def f():\n    a()\n    b()\n    c()\n    d()\n",
+        "def f():\n    a()\n    c()\n    d()\n",
+        "def f():\n    a()\n",
+        "def f():\n    a()\n",
+    ),
+    "words-that-both-drop": (
+        "x = run(wait(get(a, b), loop=c))\n",
+        "x = run(get(a, b))\n",
+        "x = run(wait(get(a, b)))\n",
+        "x = run(get(a, b))\n",
+    ),
+    "replaced-alike-and-edited": (
+        "raise ValueError('Stdin is none')\n",
+        "raise Unsupported('stdin ' 'is none')\n",
+        "raise Unsupported('Stdin is none')\n",
+        "raise Unsupported('stdin ' 'is none')\n",
+    ),
+    "comment-and-code": (
+        "# one\nx = f(1)\n",
+        "# one\nx = f(2)\n",
+        "# two\nx = f(1)\n",
+        "# two\nx = f(2)\n",
+    ),
+    "words-of-a-docstring": (
+        'def f():\n    """Show the the bad key, in `debug` mode."""\n',
+        'def f():\n    """Show the bad key, in ``debug`` mode."""\n',
+        'def f():\n    """Show the\n    bad key, in `debug` mode."""\n',
+        'def f():\n    """Show the bad key, in ``debug`` mode."""\n',
+    ),
+    "quotes-and-a-deletion": (
+        "x = 1\n\n\ndef f(b):\n    return '\\n' + b'y'\n",
+        'x = 1\n\n\ndef f(b):\n    return "\\n" + b"y"\n',
+        "x = 1\n",
+        "x = 1\n",
+    ),
+    "import-beside-a-call": (
+        "import pytest\nfrom z import y\n",
+        "import pytest\n\npytest.skip('c')\nfrom z import y\n",
+        "import pytest\nfrom a import b\nfrom z import y\n",
+        "import pytest\n\npytest.skip('c')\nfrom a import b\nfrom z import y\n",
+    ),
+    "blocks-that-bind-other-names": (
+        "import a\n",
+        "import a\n\ntry:\n    import b\nexcept ImportError:\n    b = None\n",
+        "import a\n\nif a.new:\n\n    def f():\n        return 1\nelse:\n    f = None\n",
+        "import a\n\ntry:\n    import b\nexcept ImportError:\n    b = None\n"
+        "\nif a.new:\n\n    def f():\n        return 1\nelse:\n    f = None\n",
+    ),
+    "import-of-both-in-two-places": (
+        "import a\n\nimport m\n\nx = f(1)\n",
+        "import a\nimport b\n\nimport m\n\nx = f(1, y=2)\n",
+        "import a\n\nimport m\nimport b\n\nx = f(1, z=3)\n",
+        "import a\nimport b\n\nimport m\n\nx = f(1, y=2, z=3)\n",
+    ),
+    "layout-of-theirs": (
+        "x = f(1)\ny = 1\nz = 1\n",
+        "x = f(1)\ny = 2\nz = 1\n",
+        "x = f(\n    1,\n)\ny = 1\nz = 2\n",
+        "x = f(\n    1,\n)\ny = 2\nz = 2\n",
+    ),
 }
 UNCLEAR = {
+    "new-in-a-block-that-the-other-drops": (
+        "for a in b:\n    run(a)\nif a:\n    stop()\n",
+        "for a in b:\n    run(a)\nif a:\n    stop()\n    close()\n",
+        "for a in b:\n    run(a)\n",
+    ),
+    "decorator-of-what-the-other-drops": (
+        "def f():\n    a()\n\n\ndef g():\n    b()\n",
+        "@cache\ndef f():\n    a()\n\n\ndef g():\n    b()\n",
+        "def g():\n    b()\n",
+    ),
+    "edited-and-dropped": (
+        "def f():\n    a()\n    b(1)\n",
+        "def f():\n    a()\n    b(2)\n",
+        "def f():\n    a()\n",
+    ),
+    "replaced-and-dropped": (
+        "def f():\n    a()\n    b(1)\n",
+        "def f():\n    a()\n    c(2)\n",
+        "def f():\n    a()\n",
+    ),
+    "argument-edited-and-dropped": ("f(x, y)\n", "g = h\nf(x, g)\n", "f(x)\n"),
+    "value-that-the-other-uses": (
+        "def f():\n    a = 1\n",
+        "def f():\n    a = 1\n    b = 2\n",
+        "def f():\n    a = 1\n    c = b\n",
+    ),
     "version-lowered": ("version = '2.0'\n", "version = '1.9'\n", "version = '2.1'\n"),
     "no-version": ("version = '2.0'\n", "version = 'trunk'\n", "version = '2.1'\n"),
     "no-version-by-name": ("size = '2.0'\n", "size = '2.2'\n", "size = '2.1'\n"),
@@ -178,3 +278,46 @@ def test_a_statement_that_both_add_in_two_functions_is_there_twice():
     merged = merge(base.encode(), ours.encode(), theirs.encode())
     assert merged.conflicts or merged.content.count(b"close()") == 3
     assert merged.content.count(b"close()") >= 2
+
+
+METHOD = "class A:\n    def f(self):\n        return 1\n"
+BLOCKS = {
+    "method-in-another-class": (
+        METHOD,
+        METHOD + "\n\nclass B:\n    x = 1\n",
+        METHOD + "\n    def g(self):\n        return 2\n",
+        METHOD + "\n\nclass B:\n    x = 1\n\n    def g(self):\n        return 2\n",
+    ),
+    "statement-in-the-block-above": (
+        "for a in b:\n    run(a)\nif a:\n    stop()\n",
+        "for a in b:\n    run(a)\nif a:\n    stop()\n    close()\n",
+        "for a in b:\n    run(a)\n",
+        "for a in b:\n    run(a)\n    close()\n",
+    ),
+    "decorator-of-another": (
+        "def f():\n    a()\n\n\ndef g():\n    b()\n",
+        "@cache\ndef f():\n    a()\n\n\ndef g():\n    b()\n",
+        "def g():\n    b()\n",
+        "@cache\ndef g():\n    b()\n",
+    ),
+    "comment-twice": (
+        "# c\nx = 1\ny = 1\n",
+        "# c\nz = 1\nx = 1\ny = 1\n",
+        "# c\ny = 1\n",
+        "# c\nz = 1\n# c\ny = 1\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_check_refuses_what_is_in_another_block(name):
+    assert list(block_faults(*(x.encode() for x in BLOCKS[name])))
+
+
+def test_the_check_lets_blocks_be_edited_and_put_around():
+    sides = METHOD, METHOD.replace("return 1", "log()\n        return 1")
+    wrapped = METHOD.replace("        return 1", "        with a:\n            return 1")
+    both = wrapped.replace("return 1", "log()\n            return 1")
+    assert not list(block_faults(*(x.encode() for x in (*sides, wrapped, both))))
+    renamed = [x.replace("f(self)", "f(self, y)") for x in (METHOD, sides[1])]
+    assert not list(block_faults(*(x.encode() for x in (*sides, *renamed))))

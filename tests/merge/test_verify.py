@@ -166,5 +166,13 @@ def test_the_verifier_shares_no_code_with_the_merge():
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             names |= {node.module} if isinstance(node, ast.ImportFrom) else set()
     ours = {name for name in names if name.startswith("redco_new")}
-    own = ("memory", "result", "trees", "verify_balance", "verify_pieces", "verify_versions")
+    own = (
+        "memory",
+        "result",
+        "trees",
+        "verify_balance",
+        "verify_blocks",
+        "verify_pieces",
+        "verify_versions",
+    )
     assert ours == {f"redco_new.merge.{name}" for name in own}

@@ -30,26 +30,26 @@ def merge_by_lines(
     if len({_first_indent(o), _first_indent(t)} - {""}) > 1 or has_own_width(o, b):
         return None
     sides = _in_newline(b, o.newline), o.lines, _in_newline(t, o.newline)
-    for lines in _candidates(*sides):
+    for lines, apart in _candidates(*sides):
         if _code(lines) == _code(o.lines) and _code(b.lines) != _code(t.lines):
             lines = o.lines  # the template's changes are there already, and blank lines are none
         content = o.encode(lines)
-        if not line_merge_faults(base, ours, theirs, content, owned):
+        if not line_merge_faults(base, ours, theirs, content, owned, apart):
             return MergeResult(content, [], warnings_of(b, o, t))
     return None
 
 
-def _candidates(base: Lines, ours: Lines, theirs: Lines) -> Iterator[Lines]:
-    """Yield merges of all lines, the surest first; what git merges without a conflict has no other."""
+def _candidates(base: Lines, ours: Lines, theirs: Lines) -> Iterator[tuple[Lines, bool]]:
+    """Yield (a merge of all lines, whether it is git's), the surest first; what git merges has no other."""
     plain = merge_like_git(base, ours, theirs, key=_without_ending)
     if plain is not None:
-        yield plain
+        yield plain, True
         return
     for merge in (merge_statements, _merge_places):
         if (merged := merge(base, ours, theirs)) is not None:
-            yield merged
+            yield merged, False
     if (merged := merge_wrapped(base, ours, theirs, _merge_lines)) is not None:
-        yield merged
+        yield merged, False
 
 
 def _merge_places(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:

@@ -4,18 +4,18 @@ Both sides may change elements of one call, list, set, dict or import; the rest 
 to be the same on all sides, or what only one side changed.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from redco_new.merge.line_merge import Overlap, merge_like_git
-from redco_new.merge.statements import CLOSE, OPEN, Word
+from redco_new.merge.deletions import wider_deletion
+from redco_new.merge.prose import Unclear, merge_prose
+from redco_new.merge.statements import CLOSE, OPEN, Word, remarks_of
 from redco_new.merge.versions import higher_version
 
 Words = Sequence[Word]
-_PROSE = re.compile(r"\s*\S+")
 
 
 @dataclass(frozen=True)
@@ -48,33 +48,22 @@ class _Element:
 _Part = Word | _Group
 
 
-class Unclear(Exception):
-    """Both sides changed the same element."""
-
-
 def merge_statement_words(base: Words, ours: Words, theirs: Words) -> list[Word] | None:
     """Return the words of a statement with the changes of both sides; None where these overlap."""
     sides = [list(side) for side in (base, ours, theirs)]
     try:
         if all(len(side) == 1 for side in sides):
-            return [_merge_prose(*(side[0] for side in sides))]
+            return [merge_prose(*(side[0] for side in sides))]
         merged = _flat(_merge_parts(*(_group(side) for side in sides)))
     except Unclear:
         return None
-    if not any("#" in word.space for side in sides for word in side[1:]):
-        return merged
-    if len({len(words) for words in (*sides, merged)}) > 1:
-        return None  # a comment between elements would change its place
-    return [word._replace(space=mine.space) for word, mine in zip(merged, ours, strict=True)]
+    b, o, t, m = (_remarks(side) for side in (*sides, merged))
+    return merged if m in (o + t - b, o | t) else None
 
 
-def _merge_prose(base: Word, ours: Word, theirs: Word) -> Word:
-    """Merge a docstring word by word. Raises Unclear."""
-    b, o, t = ([str(x) for x in _PROSE.findall(word.text)] for word in (base, ours, theirs))
-    merged = merge_like_git(b, o, t, key=str.strip)
-    if merged is None:
-        raise Unclear
-    return Word(ours.space, "".join(merged))
+def _remarks(words: Words) -> Counter[str]:
+    """Return the comments between words, which go with the word behind them."""
+    return Counter(x for word in words[1:] for x in remarks_of(word.space))
 
 
 def _group(words: list[Word]) -> tuple[_Part, ...]:
@@ -147,7 +136,9 @@ def _merge_parts(
     frames = [_frame(side) for side in (base, ours, theirs)]
     brackets = [[x for x in frame if len(x) > 1] for frame in frames]
     if frames[1] != frames[2] or brackets[0] != brackets[1]:
-        raise Unclear
+        if (side := wider_deletion(b, o, t)) is None:
+            raise Unclear
+        return ours if side == o else theirs
     groups = iter([part for part in base if isinstance(part, _Group)])
     merged: list[_Part] = []
     for y, z in zip(ours, theirs, strict=True):
@@ -156,6 +147,23 @@ def _merge_parts(
         else:
             merged.append(y)
     return merged
+
+
+def holds_all(more: Words, less: Words) -> bool:
+    """Return whether a statement is another with elements added to its brackets. Raises Unclear."""
+    return _holds(_group(list(more)), _group(list(less)))
+
+
+def _holds(more: Sequence[_Part], less: Sequence[_Part]) -> bool:
+    if _frame(more) != _frame(less):
+        return False
+    for big, small in zip(more, less, strict=True):
+        if isinstance(big, _Group) and isinstance(small, _Group):
+            left = iter(big.elements)
+            inside = all(any(_holds(x.parts, y.parts) for x in left) for y in small.elements)
+            if not inside or bool(small.elements) != bool(big.elements):
+                return False
+    return True
 
 
 def _frame(parts: Sequence[_Part]) -> list[tuple[str, ...]]:
@@ -260,10 +268,11 @@ def _spaced(element: _Element, index: int, spaces: list[str]) -> _Element:
         return element
     first, *rest = element.parts
     words = _flat([first])
+    if "#" in words[0].space:
+        return element
     space = spaces[0] if index == 0 else (spaces[1] if len(spaces) > 1 else spaces[0] or " ")
     if isinstance(first, Word):
         return _Element((first._replace(space=space), *rest))
-    assert words
     return _Element((_with_space(first, space), *rest))
 
 

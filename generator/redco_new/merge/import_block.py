@@ -14,7 +14,7 @@ def merge_import_block(
     base: list[Statement], ours: list[Statement], theirs: list[Statement]
 ) -> list[Statement | Text] | None:
     """Return the imports with the changes of both sides, ours first; None where it is unclear."""
-    if not all(_is_import(x) for x in (*base, *ours, *theirs)):
+    if not all(is_import(x) for x in (*base, *ours, *theirs)):
         return None
     keys = [[_subject(x) for x in side] for side in (base, ours, theirs)]
     if any(len({*side}) < len(side) for side in keys):
@@ -53,13 +53,13 @@ def merge_import_block(
 
 def _binds_anew(base: list[Statement], ours: list[Statement], theirs: list[Statement]) -> bool:
     """Return whether both sides bind one name, each to something that the other does not."""
-    b, o, t = ({y for x in side for y in _bindings(x)} for side in (base, ours, theirs))
+    b, o, t = ({y for x in side for y in bindings_of(x)} for side in (base, ours, theirs))
     mine, others = ({alias for _, alias in side - b - common} for side, common in ((o, t), (t, o)))
     not_mine, not_others = ({alias for _, alias in b - side} for side in (o, t))
     return bool(mine & others or mine & not_others or others & not_mine)
 
 
-def _bindings(statement: Statement) -> list[tuple[str, str]]:
+def bindings_of(statement: Statement) -> list[tuple[str, str]]:
     """Return (where from, the name that the file has for it) of each name of an import."""
     words = [x for x in statement.says if x not in ("(", ")")]
     at = words.index("import") + 1
@@ -76,7 +76,7 @@ def _rank(key: str) -> tuple[int, str]:
     return (0 if key.startswith("import ") else 1), key.casefold()
 
 
-def _is_import(statement: Statement) -> bool:
+def is_import(statement: Statement) -> bool:
     """Return whether a statement is an import, without remarks above it."""
     above = statement.words and "#" in statement.words[0].space
     return statement.says[:1] in (("import",), ("from",)) and not above

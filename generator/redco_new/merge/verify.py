@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from redco_new.merge.result import MergeResult
 from redco_new.merge.verify_balance import balance_faults, line_faults
+from redco_new.merge.verify_blocks import block_faults
 from redco_new.merge.verify_pieces import (
     Pieces,
     Words,
@@ -63,17 +64,24 @@ def merge_faults(
 
 
 def line_merge_faults(
-    base: bytes, ours: bytes, theirs: bytes, result: bytes, owned: tuple[str, ...]
+    base: bytes,
+    ours: bytes,
+    theirs: bytes,
+    result: bytes,
+    owned: tuple[str, ...],
+    apart: bool = False,
 ) -> list[str]:
     """Return what is wrong with a merge of all lines that both sides changed, without a conflict.
 
+    apart: whether the sides changed different lines, with others between them.
     Raises where a side cannot be read.
     """
     if faults := list(_bytes_faults(ours, result)):
         return faults
     if not compiles(decode_code(result)):
         return ["the result is not Python"]
-    return list(line_faults(base, ours, theirs, result, owned))
+    blocks = () if apart else block_faults(base, ours, theirs, result)
+    return [*line_faults(base, ours, theirs, result, owned), *blocks]
 
 
 def _bytes_faults(ours: bytes, result: bytes) -> Iterator[str]:

@@ -60,7 +60,7 @@ def why(sides: tuple[bytes, bytes, bytes], merged: bytes, people: bytes, git: by
     twice = any(
         n > max(1, *(defined(x)[name] for x in sides[1:])) for name, n in defined(people).items()
     )
-    drops = balanced(*sides, merged) and not balanced(*sides, people)
+    drops = balanced(*sides, merged, people)
     if (
         one_side
         or lacking
@@ -84,12 +84,31 @@ def defined(content: bytes) -> Counter[str]:
 
 
 def balanced(*files: bytes) -> bool:
-    """Whether the last of four files says each statement as often as the changes of two sides make it."""
-    b, o, t, m = (Counter(statements(x)) for x in files)
+    """Whether the fourth of five files differs from the last by what the last has too often or too rarely.
+
+    As often as the changes of two sides make it: each statement, or each word of statements that both edited.
+    """
+    counts = [Counter(statements(x)) for x in files]
+    words = [Counter(w for x in said.elements() for w in re.findall(r"\w+", x)) for said in counts]
+    return any(
+        within(b, o, t, m, but_for=p) and not within(b, o, t, p)
+        for b, o, t, m, p in (counts, words)
+    )
+
+
+def within(
+    b: Counter[str],
+    o: Counter[str],
+    t: Counter[str],
+    m: Counter[str],
+    but_for: Counter[str] | None = None,
+) -> bool:
+    """Whether a count is that of both changes. but_for: what is as often in this one does not count."""
     for said in b | o | t | m:
         both = o[said] + t[said] - b[said]
         bounds = [both] if b[said] in (o[said], t[said]) else [o[said], t[said], both]
-        if not min(bounds) <= m[said] <= max(bounds):
+        same = but_for is not None and m[said] == but_for[said]
+        if not same and not min(bounds) <= m[said] <= max(bounds):
             return False
     return True
 

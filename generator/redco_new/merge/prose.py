@@ -1,0 +1,34 @@
+"""Three-way merge of a docstring, word by word; a diagram or a table in it is merged as it stands."""
+
+import re
+
+from redco_new.merge.line_merge import Overlap, merge_like_git
+from redco_new.merge.statements import Word
+
+_TOKEN = re.compile(r"\s*(?:\w+|[^\w\s])")
+_COLUMNS = re.compile(r"\S {3,}\S")
+
+
+class Unclear(Exception):
+    """Both sides changed the same place."""
+
+
+def merge_prose(base: Word, ours: Word, theirs: Word) -> Word:
+    """Return a text with the changes of both sides; laid out as theirs where that says all of it. Raises Unclear."""
+    sides = [_TOKEN.findall(word.text) for word in (base, ours, theirs)]
+    laid_out = any(_COLUMNS.search(word.text) for word in (base, ours, theirs))
+
+    def resolve(overlap: Overlap) -> list[str] | None:
+        o, t = (side[slice(*at)] for side, at in zip(sides[1:], overlap[1:], strict=True))
+        mine, others = (" ".join(x.strip() for x in side) for side in (o, t))
+        if f" {others} " in f" {mine} ":
+            return o
+        return t if f" {mine} " in f" {others} " else None
+
+    merged = merge_like_git(sides[0], sides[1], sides[2], str if laid_out else str.strip, resolve)
+    if merged is None:
+        raise Unclear
+    says, b, o, t = ([x.strip() for x in side] for side in (merged, *sides))
+    if says == t and o != b:
+        return theirs._replace(space=ours.space)
+    return Word(ours.space, "".join(merged))

@@ -139,7 +139,7 @@ def test_every_fact_is_printed():
 def test_questions_have_help_and_defaults():
     config = yaml.safe_load((TEMPLATE / "copier.yml").read_text())
     questions = {key: value for key, value in config.items() if key[0] != "_"}
-    assert list(questions) == ["package"]
+    assert list(questions) == ["redco_folder", "package"]
     assert all({"type", "help", "default"} <= question.keys() for question in questions.values())
 
 

@@ -1,6 +1,7 @@
 """A fork of the template: what it may ask for, and what is refused before anything runs."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import pytest
 import samples
 
 from redco_new.errors import RedcoError
+from redco_new.models.recipes import RECIPES
+from redco_new.render import assets
+from redco_new.render.check import check_template
+from redco_new.render.template import open_template
 
 
 def refused(match):
@@ -128,3 +133,22 @@ def test_file_that_cannot_be_copied(template):
     os.mkfifo(template / "project" / "pipe")
     with refused("template: it cannot be copied: .*/project/pipe` is a named pipe; mend that"):
         samples.render(template)
+
+
+def test_own_template_is_what_a_copy_of_it_is(tmp_path):
+    """It is printed from where it is, unchecked."""
+    check_template(assets.templates())
+    shutil.copytree(assets.templates(), tmp_path / "fork")
+    with open_template() as own, open_template(tmp_path / "fork") as fork:
+        facts = ("my_project", "bytes", 8, False)
+        printed = RECIPES["lm"].print_files(own, *facts)
+        assert printed == RECIPES["lm"].print_files(fork, *facts)
+        assert own.project == fork.project
+        assert own.staged == assets.templates() != fork.staged
+
+
+def test_a_fork_may_name_another_folder(template):
+    config = template / "copier.yml"
+    config.write_text(config.read_text().replace('"{{ redco_folder }}"', "other"))
+    (template / "project").rename(template / "other")
+    assert list(samples.render(template)) == samples.PATHS

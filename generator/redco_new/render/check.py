@@ -10,6 +10,8 @@ from redco_new.errors import RedcoError
 
 CONFIG = "copier.yml"
 FOLDER = "redco_folder"  # the name by which copier is told which folder of the template it prints
+PRINTED = f"{{{{ {FOLDER} }}}}"  # as copier.yml has it
+PROJECT = "project"  # the folder that mirrors a project, where copier.yml names no other
 
 # The settings that redco honours, or that do nothing here. Whatever else copier knows, or comes to
 # know (tasks, migrations, Jinja extensions, external data, symlinks), is refused.
@@ -40,9 +42,9 @@ def stage_template(template: Path, folder: Path) -> str:
         raise RedcoError(str(template), what, "mend that, or set TMPDIR") from error
     project = config.get("_subdirectory", "")
     config["_envops"] = {**config.get("_envops", {}), "undefined": "jinja2.StrictUndefined"}
-    config["_subdirectory"] = f"{{{{ {FOLDER} }}}}"
+    config["_subdirectory"] = PRINTED
     (folder / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    return project
+    return PROJECT if project == PRINTED else project
 
 
 def check_template(template: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A template folder, staged once, whose files copier prints: every file of a project comes from here."""
+"""A template folder whose files copier prints: every file of a project comes from here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plumbum import local
 
 from redco_new.errors import RedcoError
 from redco_new.render import assets
-from redco_new.render.check import FOLDER, stage_template
+from redco_new.render.check import FOLDER, PROJECT, stage_template
 from redco_new.render.python import MEND, format_python, print_data
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Template:
     """A template that passed its checks.
 
     source: its folder, for messages.
-    staged: the copy that is printed from.
+    staged: what is printed from: a copy, where it is somebody's fork.
     project: the folder of it that mirrors a project.
     """
 
@@ -80,11 +80,14 @@ class Template:
 
 @contextmanager
 def open_template(source: Path | None = None) -> Iterator[Template]:
-    """Yield the template in the folder `source`, or redco's own: staged for as long as it is open.
+    """Yield the template in the folder `source`, staged for as long as it is open, or redco's own.
 
     Raises RedcoError if it is refused, or cannot be copied.
     """
-    source = source or assets.templates()
+    if source is None:
+        own = assets.templates()
+        yield Template(own, own, PROJECT)  # which would pass the checks, and stay as it is
+        return
     with tempfile.TemporaryDirectory(prefix="redco-") as scratch:
         staged = Path(scratch, "template")
         try:

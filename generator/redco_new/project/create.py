@@ -85,15 +85,15 @@ def write_project(target: Path, files: Mapping[str, str]) -> None:
 
 def write_tree(root: Path, files: Mapping[str, str]) -> None:
     """Write `files` under the new folder `root`, through to the disk; scripts may be executed."""
+    folders = sorted({root, *((root / path).parent for path in files)})
     root.mkdir()
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
         with open(file, "xb") as out:
             out.write(text.encode())
-            out.flush()
-            os.fsync(out.fileno())
         if text.startswith("#!"):
             file.chmod(file.stat().st_mode | 0o111)
-    for folder in {(root / path).parent for path in files} | {root}:
-        sync_to_disk(folder)
+    for place in (*map(root.joinpath, files), *folders):  # last: disks then write many at once
+        sync_to_disk(place)

@@ -124,6 +124,12 @@ CLEAR = {
         'def f():\n    """Show the\n    bad key, in `debug` mode."""\n',
         'def f():\n    """Show the bad key, in ``debug`` mode."""\n',
     ),
+    "blanks-of-a-docstring": (
+        'def f():\n    """The non filled part, or it is none."""\n',
+        'def f():\n    """The non filled part."""\n',
+        'def f():\n    """The non-filled part, or it is none."""\n',
+        'def f():\n    """The non-filled part."""\n',
+    ),
     "quotes-and-a-deletion": (
         "x = 1\n\n\ndef f(b):\n    return '\\n' + b'y'\n",
         'x = 1\n\n\ndef f(b):\n    return "\\n" + b"y"\n',

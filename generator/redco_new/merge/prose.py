@@ -25,10 +25,15 @@ def merge_prose(base: Word, ours: Word, theirs: Word) -> Word:
             return o
         return t if f" {mine} " in f" {others} " else None
 
-    merged = merge_like_git(sides[0], sides[1], sides[2], str if laid_out else str.strip, resolve)
+    merged = merge_like_git(sides[0], sides[1], sides[2], str if laid_out else _says, resolve)
     if merged is None:
         raise Unclear
-    says, b, o, t = ([x.strip() for x in side] for side in (merged, *sides))
+    says, b, o, t = ([_says(x) for x in side] for side in (merged, *sides))
     if says == t and o != b:
         return theirs._replace(space=ours.space)
     return Word(ours.space, "".join(merged))
+
+
+def _says(token: str) -> str:
+    """Return a token with one blank for those before it."""
+    return " " * token[0].isspace() + token.strip()

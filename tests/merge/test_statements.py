@@ -118,6 +118,12 @@ CLEAR = {
         "# two\nx = f(1)\n",
         "# two\nx = f(2)\n",
     ),
+    "decorators-of-which-one-side-has-more": (
+        "def f():\n    a()\n",
+        "@log(1, a=1)\n@log(1, b=2)\ndef f():\n    a()\n",
+        "@log(1, b=2)\ndef f():\n    a()\n",
+        "@log(1, a=1)\n@log(1, b=2)\ndef f():\n    a()\n",
+    ),
     "words-of-a-docstring": (
         'def f():\n    """Show the the bad key, in `debug` mode."""\n',
         'def f():\n    """Show the bad key, in ``debug`` mode."""\n',
@@ -172,6 +178,11 @@ UNCLEAR = {
         "def f():\n    a()\n\n\ndef g():\n    b()\n",
         "@cache\ndef f():\n    a()\n\n\ndef g():\n    b()\n",
         "def g():\n    b()\n",
+    ),
+    "decorators-of-both": (
+        "def f():\n    a()\n",
+        "@cache\ndef f():\n    a()\n",
+        "@log\ndef f():\n    a()\n",
     ),
     "edited-and-dropped": (
         "def f():\n    a()\n    b(1)\n",
@@ -305,6 +316,12 @@ BLOCKS = {
         "@cache\ndef f():\n    a()\n\n\ndef g():\n    b()\n",
         "def g():\n    b()\n",
         "@cache\ndef g():\n    b()\n",
+    ),
+    "decorator-twice": (
+        "def f():\n    a()\n",
+        "@cache\n@log\ndef f():\n    a()\n",
+        "@log\ndef f():\n    a()\n",
+        "@cache\n@log\n@log\ndef f():\n    a()\n",
     ),
     "comment-twice": (
         "# c\nx = 1\ny = 1\n",

@@ -22,6 +22,8 @@ def both_new(ours: Place, theirs: Place) -> list[Statement | Lines] | None:
     """
     if not ours or not theirs or ours[0].indent != theirs[0].indent:
         return None
+    if any(side[-1].says[:1] == ("@",) for side in (ours, theirs)):
+        return None  # decorators of what is below
     if not _is_level(ours) or not _is_level(theirs):
         return None
     names = defined_names(ours), defined_names(theirs)
@@ -44,7 +46,7 @@ def both_new(ours: Place, theirs: Place) -> list[Statement | Lines] | None:
 
 def defined_names(statements: Place) -> set[str]:
     """Return the names of statements that are whole definitions of one depth; else nothing."""
-    if not statements or not _is_level(statements) or statements[-1].says[:1] == ("@",):
+    if not statements or not _is_level(statements):
         return set()
     outside = list(_executed(statements))
     return _bound(outside) if all(x.says[0] in _DEFINES for x in outside) else set()

@@ -62,8 +62,9 @@ def _is_like(statement: Statement, old: Statement) -> bool:
 
 def _partners(more: list[Statement], less: list[Statement]) -> dict[int, int] | None:
     """Return where each statement of `less` is in `more`, in that order and in the same block; None where one is not."""
-    heads = [[x.head for x in side] for side in (more, less)]
-    stretches = shared_stretches(heads[0], heads[1])
+    equal = {x.key for x in more} & {x.key for x in less}
+    keys = [[x.key if x.key in equal else x.head for x in side] for side in (more, less)]
+    stretches = shared_stretches(keys[0], keys[1])
     partner = {j + n: i + n for i, j, size in stretches for n in range(size)}
     if len(partner) < len(less):
         return None

@@ -15,6 +15,7 @@ from redco_new.merge.verify_pieces import decode_code
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PARTS = ("body", "orelse", "finalbody", "handlers", "cases")
 _EMPTY = (ast.Pass, ast.Return, ast.Continue, ast.Break, ast.Raise)
+_TWICE = "decorated twice:"
 Blocks = dict[str, set[str]]  # what statements and headers say -> the headers of their blocks
 
 
@@ -30,6 +31,8 @@ def block_faults(base: bytes, ours: bytes, theirs: bytes, result: bytes) -> Iter
             yield f"lost or too often: {comment[:60]}"
     sides, merged = [_read(x) for x in (base, ours, theirs)], _read(result)
     for said, headers in merged.items():
+        if said.startswith(_TWICE) and not any(said in side for side in sides):
+            yield said[:60]
         having = [side for side in sides if said in side]
         for header in headers:
             if having and all(_is_elsewhere(said, header, x, merged) for x in having):
@@ -86,8 +89,10 @@ def _enter(blocks: Blocks, body: list[ast.stmt], header: str, lines: list[str]) 
             blocks[said].add(header)
         if isinstance(node, _DEFINITIONS):
             blocks[node.name].add(header)
-            for x in node.decorator_list:
-                blocks[f"@{ast.dump(x)}"].add(node.name)
+            for decorator, times in Counter(map(ast.dump, node.decorator_list)).items():
+                blocks[f"@{decorator}"].add(node.name)
+                if times > 1:
+                    blocks[f"{_TWICE} {node.name} {decorator}"].add(header)
         for part in parts:
             _enter(blocks, part, said, lines)
 

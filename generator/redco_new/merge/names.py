@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import symtable
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -162,7 +163,9 @@ def _names_in(chunk: str, postponed: bool) -> tuple[set[str], set[str]]:
     used, bound = _exported_names(tree_of(chunk).body), set()
     tables = scopes_of(chunk, postponed)
     for table in tables:
-        for symbol in table.get_symbols():
+        function = table if isinstance(table, symtable.Function) else None
+        names = function.get_globals() if function else table.get_identifiers()
+        for symbol in map(table.lookup, names):
             if table is tables[0] or symbol.is_global():
                 if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
                     bound.add(symbol.get_name())

@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from redco_new.merge.memory import remember
 from redco_new.merge.source import (
@@ -15,7 +16,7 @@ from redco_new.merge.source import (
     without_endings,
 )
 from redco_new.merge.symbols import Symbol, first_row, symbols_of
-from redco_new.merge.trees import chunks_of, nodes_of
+from redco_new.merge.trees import chunks_of, tree_of
 
 _WIDTH = 100  # characters of a line in the template's files
 # The line lengths tried for a file that is laid out anew: narrow listings (60), the docstrings and
@@ -23,8 +24,7 @@ _WIDTH = 100  # characters of a line in the template's files
 _WIDTHS = (60, 72, 79, 80, 88, 100, 120)
 # Of files that are laid out anew: black takes a second for a thousand lines.
 _MOST_LINES = 400
-_HEADERS = (ast.stmt, ast.excepthandler, ast.match_case)
-_BLOCKS = ("body", "orelse", "finalbody", "cases")
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,17 @@ def _steps_of_indent(chunk: str) -> list[str]:
     """Return what each block of a chunk adds to the indent of its header, in their order."""
     lines = chunk.split("\n")
     steps: dict[int, str] = {}
-    for node in nodes_of(chunk):
-        if isinstance(node, _HEADERS):
-            header = node.pattern if isinstance(node, ast.match_case) else node
-            for block in filter(None, (getattr(node, name, None) for name in _BLOCKS)):
-                first = block[0].pattern if isinstance(block[0], ast.match_case) else block[0]
-                row = first_row(first)
-                outer, inner = (indent_of_line(lines[x]) for x in (header.lineno - 1, row))
-                steps[row] = inner.removeprefix(outer)
+    nodes: list[Any] = list(tree_of(chunk).body)
+    for node in nodes:  # which grows
+        header = node.pattern if isinstance(node, ast.match_case) else node
+        for block in filter(None, (getattr(node, name, None) for name in _BLOCKS)):
+            nodes += block
+            if isinstance(block[0], ast.ExceptHandler):
+                continue
+            first = block[0].pattern if isinstance(block[0], ast.match_case) else block[0]
+            row = first_row(first)
+            outer, inner = (indent_of_line(lines[x]) for x in (header.lineno - 1, row))
+            steps[row] = inner.removeprefix(outer)
     return [steps[row] for row in sorted(steps) if steps[row]]
 
 

@@ -6,6 +6,7 @@ to move or to rename what the other side deleted brings it back, and is a fault.
 
 import ast
 import re
+import symtable
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -209,7 +210,9 @@ def _enter_names(ledger: Ledger, chunk: str, postponed: bool) -> None:
     ledger.uses |= exported_names(chunk)
     tables = scopes_of(chunk, postponed)
     for table in tables:
-        for symbol in table.get_symbols():
+        function = table if isinstance(table, symtable.Function) else None
+        names = function.get_globals() if function else table.get_identifiers()
+        for symbol in map(table.lookup, names):
             if table is tables[0] or symbol.is_global():
                 if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
                     ledger.bound.add(symbol.get_name())

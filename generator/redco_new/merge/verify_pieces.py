@@ -27,7 +27,7 @@ class Pieces:
     text: all of it, with the old names.
     words: what each symbol says, by its dotted path.
     rest: what no symbol holds, by its scope.
-    trees: the syntax of each symbol.
+    nodes: the statements of each symbol.
     imports: (module, name, alias) outside of functions.
     definitions: how often each path is defined outside of conditions.
     attributes: how often each name is used as an attribute or a keyword.
@@ -36,7 +36,7 @@ class Pieces:
     text: str
     words: dict[str, Words] = field(default_factory=lambda: defaultdict(Counter))
     rest: dict[str, Words] = field(default_factory=lambda: defaultdict(Counter))
-    trees: dict[str, list[Hashable]] = field(default_factory=lambda: defaultdict(list))
+    nodes: dict[str, list[ast.stmt]] = field(default_factory=lambda: defaultdict(list))
     imports: set[tuple[str, str, str]] = field(default_factory=set)
     definitions: Counter[str] = field(default_factory=Counter)
     attributes: Counter[str] = field(default_factory=Counter)
@@ -47,16 +47,18 @@ class Pieces:
             self.words[path].update(words)
         for path, words in chunk.rest.items():
             self.rest[path].update(words)
-        for path, trees in chunk.trees.items():
-            self.trees[path] += trees
+        for path, nodes in chunk.nodes.items():
+            self.nodes[path] += nodes
         self.imports |= chunk.imports
         self.definitions.update(chunk.definitions)
         self.attributes.update(chunk.attributes)
 
     def same(self, path: str, other: "Pieces") -> bool:
         """Return whether a symbol says the same in both files."""
-        mine = self.trees.get(path), self.words.get(path)
-        return mine == (other.trees.get(path), other.words.get(path))
+        if self.words.get(path) != other.words.get(path):
+            return False
+        mine, others = self.nodes.get(path, []), other.nodes.get(path, [])
+        return mine == others or [*map(_tree_of, mine)] == [*map(_tree_of, others)]
 
 
 def read_pieces(data: bytes, names: dict[str, str]) -> Pieces:
@@ -159,7 +161,7 @@ def _add_scope(
             node = copy.copy(node)
             node.body = []
         pieces.words[name] += count_words("\n".join(lines[row] for row in own))
-        pieces.trees[name].append(_tree_of(node))
+        pieces.nodes[name].append(node)
     pieces.rest[path] += count_words("\n".join(lines[row] for row in sorted(left)))
 
 
@@ -175,15 +177,20 @@ def _add_class(pieces: Pieces, name: str, node: ast.ClassDef, lines: list[str]) 
     return code or list(rows)[:1]
 
 
-def _tree_of(value: object) -> Hashable:
-    """Return the syntax of a node as tuples; of a text that is a statement, its words."""
+@remember
+def _tree_of(node: ast.stmt) -> Hashable:
+    """Return the syntax of a statement as tuples; of a text that is a statement, its words."""
+    return _syntax_of(node)
+
+
+def _syntax_of(value: object) -> Hashable:
     match value:
         case ast.Expr(value=ast.Constant(value=str(docstring))):
             return " ".join(docstring.split())
         case ast.AST():
-            return (type(value), *[_tree_of(getattr(value, x, None)) for x in value._fields])
+            return (type(value), *[_syntax_of(getattr(value, x, None)) for x in value._fields])
         case list():
-            return tuple([_tree_of(x) for x in value])
+            return tuple([_syntax_of(x) for x in value])
     return repr(value)
 
 

@@ -27,7 +27,7 @@ class Pieces:
     text: all of it, with the old names.
     words: what each symbol says, by its dotted path.
     rest: what no symbol holds, by its scope.
-    nodes: the statements of each symbol.
+    nodes: the text and the syntax of each symbol's statements.
     imports: (module, name, alias) outside of functions.
     definitions: how often each path is defined outside of conditions.
     attributes: how often each name is used as an attribute or a keyword.
@@ -36,7 +36,7 @@ class Pieces:
     text: str
     words: dict[str, Words] = field(default_factory=lambda: defaultdict(Counter))
     rest: dict[str, Words] = field(default_factory=lambda: defaultdict(Counter))
-    nodes: dict[str, list[ast.stmt]] = field(default_factory=lambda: defaultdict(list))
+    nodes: dict[str, list[tuple[str, ast.stmt]]] = field(default_factory=lambda: defaultdict(list))
     imports: set[tuple[str, str, str]] = field(default_factory=set)
     definitions: Counter[str] = field(default_factory=Counter)
     attributes: Counter[str] = field(default_factory=Counter)
@@ -58,7 +58,10 @@ class Pieces:
         if self.words.get(path) != other.words.get(path):
             return False
         mine, others = self.nodes.get(path, []), other.nodes.get(path, [])
-        return mine == others or [*map(_tree_of, mine)] == [*map(_tree_of, others)]
+        pairs = zip(mine, others, strict=False)
+        return len(mine) == len(others) and all(
+            a == b or _tree_of(x) == _tree_of(y) for (a, x), (b, y) in pairs
+        )
 
 
 def read_pieces(data: bytes, names: dict[str, str]) -> Pieces:
@@ -160,8 +163,9 @@ def _add_scope(
             own = _add_class(pieces, name, node, lines)
             node = copy.copy(node)
             node.body = []
-        pieces.words[name] += count_words("\n".join(lines[row] for row in own))
-        pieces.nodes[name].append(node)
+        text = "\n".join(lines[row] for row in own)
+        pieces.words[name] += count_words(text)
+        pieces.nodes[name].append((text, node))
     pieces.rest[path] += count_words("\n".join(lines[row] for row in sorted(left)))
 
 
@@ -307,7 +311,7 @@ def _exports(node: ast.AST) -> list[str]:
 
 def exported_names(chunk: str) -> set[str]:
     """Return the names in the assignments of `__all__`, of some statements of a file."""
-    return _names_in(chunk).exports
+    return _names_in(chunk).exports if "__all__" in chunk else set()
 
 
 def predefined_names() -> set[str]:

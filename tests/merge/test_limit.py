@@ -5,10 +5,11 @@ import ast
 import gc
 import inspect
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from redco_new.merge import WHOLE, limit, merge, three_way, trees
+from redco_new.merge import WHOLE, MergeResult, limit, merge, three_way, trees
 
 FUNCTION = '''def f{0}(x, y={0}):
     """Return the sum.
@@ -54,6 +55,27 @@ def test_what_takes_too_long_is_a_conflict(monkeypatch):
     assert merged.content == ours
     assert [(x.symbol, "too long" in x.reason) for x in merged.conflicts] == [(WHOLE, True)]
     limit.check_time()  # of no merge
+
+
+def test_a_slow_file_ends_in_time_in_any_thread(monkeypatch):
+    """Without the limit this one takes ten times as long."""
+    monkeypatch.setattr(three_way, "_MOST_SECONDS", 0.1)
+
+    def timed(files: tuple[bytes, bytes, bytes]) -> tuple[MergeResult, float]:
+        start = time.thread_time()
+        return merge(*files), time.thread_time() - start
+
+    with ThreadPoolExecutor(1) as pool:
+        merged, took = pool.submit(timed, sides(600)).result()
+    assert [(x.symbol, "too long" in x.reason) for x in merged.conflicts] == [(WHOLE, True)]
+    assert took < 0.5
+
+
+def test_merges_in_several_threads_are_as_one_after_the_other():
+    files = [sides(n) for n in (5, 10, 20, 40)] * 2
+    with ThreadPoolExecutor(4) as pool:
+        at_once = list(pool.map(lambda x: merge(*x), files))
+    assert at_once == [merge(*x) for x in files]
 
 
 def test_trees_stay_as_the_parser_made_them():

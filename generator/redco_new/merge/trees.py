@@ -9,6 +9,7 @@ import symtable
 from collections.abc import Iterator
 from typing import Any
 
+from redco_new.merge.limit import check_time
 from redco_new.merge.memory import remember
 
 # Lines at the top that go on with a statement above, and those that belong to what is below.
@@ -26,6 +27,7 @@ def chunks_of(text: str) -> tuple[str, ...]:
     chunks: list[str] = []
     at = i = 0
     while i < len(cuts):
+        check_time()
         more = 1  # cuts of which the first are inside of a statement: twice as far each time
         while not _is_whole(text[at : cuts[i]]):
             if cuts[i] == len(text):
@@ -93,6 +95,7 @@ def tree_of(chunk: str) -> ast.Module:
 @remember
 def nodes_of(chunk: str) -> list[Any]:
     """Return all nodes of a chunk. Raises SyntaxError."""
+    check_time()  # for whatever is asked of a chunk begins here
     nodes: list[ast.AST] = [tree_of(chunk)]
     for node in nodes:  # which grows
         nodes += children_of(node)

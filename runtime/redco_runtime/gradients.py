@@ -52,14 +52,17 @@ def mean_and_gradients(
     mean loss is then {"loss": the same without them, name: value of a term}.
 
     rows: axes of the mesh that split the batch, if no row of it depends on another; () if one does.
-        Where `data` alone splits it, each device sums the gradients of its own rows in float32, and
-        sends them once, after all micro-batches. Where fsdp does too, it gathers and scatters in each
-        micro-batch, as in PyTorch's FSDP2 and MaxText: once would be to hold the whole model and its
-        gradients in float32 on each device, which fsdp is there to avoid.
+        Where `data` splits it, each device sums the gradients of its own rows in float32, and sends
+        them once, after all micro-batches; but not where fsdp does too, and model splits layers: XLA
+        then aborts at the look-up of rows, within a shard_map (jaxlib 0.10). fsdp gathers and scatters
+        in each micro-batch, as in PyTorch's FSDP2 and MaxText: once would be to hold the whole model
+        and its gradients in float32 on each device, which fsdp is there to avoid.
     dtype: in which gradients are sent once.
     """
     sizes = free_axes()
-    once = micro_batches > 1 and [axis for axis in rows if sizes[axis] > 1] == ["data"]
+    split = {axis for axis, size in sizes.items() if size > 1}
+    alone = split <= {"data", "fsdp"} or split & {*rows} == {"data"}
+    once = micro_batches > 1 and "data" in split & {*rows} and alone
     keys = jax.random.split(key, (sizes["data"] if once else 1, micro_batches))
     if micro_batches == 1:
         (value, weight, terms, variables), gradients = _pull_back(loss, model, batch, keys[0, 0])

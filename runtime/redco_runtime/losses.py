@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import nnx
 from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
 from jax.sharding import PartitionSpec as P
 
@@ -67,11 +68,15 @@ def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) ->
     """Return losses_CBP. Each device has all that the head is of, and sums what its rows give of it."""
     sizes = free_axes()
     rows = [axis for axis in axes_of(spec_of(x_CBPD.shape[1:], "x_BSD")[0]) if sizes[axis] > 1]
+    arrays, function = _open(logits_fn)
+    if not arrays and jax.sharding.get_abstract_mesh().manual_axes:
+        rows = []  # what a function brings along is refused in a shard_map within another
     own, sums = P(None, (*rows,)), P(*rows)  # of arrays with B; of sums, a dim for each axis
     local = partial(jax.shard_map, axis_names={*rows}, check_vma=False) if rows else _as_it_is
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
 
     def losses(weights: list, x_BPD: jax.Array, labels_BP: jax.Array) -> jax.Array:
-        return _nats(_logits(logits_fn, weights, x_BPD), labels_BP)
+        return _nats(_logits(function, shapes, weights, x_BPD), labels_BP)
 
     def forward(weights: list, *parts: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda _, part: (None, losses(weights, *part)), None, parts)[1]
@@ -97,7 +102,7 @@ def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) ->
 
     run = jax.custom_vjp(forward)
     run.defvjp(lambda *arrays: (forward(*arrays), arrays), pull)
-    return run(_weights(logits_fn, x_CBPD[0]), x_CBPD, labels_CBP)
+    return run(_weights(function, arrays, x_CBPD[0]), x_CBPD, labels_CBP)
 
 
 def _as_it_is(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
@@ -116,25 +121,44 @@ def add_up(x: jax.Array, dims: int) -> jax.Array:
     return x
 
 
-def _weights(function: LogitsFn, x: jax.Array) -> list[jax.Array]:
+def _open(logits_fn: LogitsFn) -> tuple[list[jax.Array], Callable[..., jax.Array]]:
+    """Return the arrays of the model whose method `logits_fn` is, and the function (arrays, x) -> logits.
+
+    [] and one that has its arrays of its own, where it is no method of a model.
+    """
+    model = getattr(logits_fn, "__self__", None)
+    if not isinstance(model, nnx.Module):
+        return [], lambda _, x: logits_fn(x)
+    graph, state = nnx.split(model)
+    arrays, structure = jax.tree.flatten(state)
+
+    def function(arrays: list[jax.Array], x: jax.Array) -> jax.Array:
+        model = nnx.merge(graph, jax.tree.unflatten(structure, arrays))
+        return getattr(model, logits_fn.__name__)(x)
+
+    return arrays, function
+
+
+def _weights(function: Callable, arrays: list[jax.Array], x: jax.Array) -> list[jax.Array]:
     """Return what `function` computes without `x`, as far as the rest of it needs it."""
-    closed, alone, _, needed = _split(function, x)
-    jaxpr = closed.jaxpr.replace(eqns=alone, invars=[], outvars=needed)
-    return jaxpr_as_fun(ClosedJaxpr(jaxpr, closed.consts))()
+    closed, alone, _, needed = _split(function, arrays, x)
+    jaxpr = closed.jaxpr.replace(eqns=alone, invars=closed.jaxpr.invars[:-1], outvars=needed)
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, closed.consts))(*arrays)
 
 
-def _logits(function: LogitsFn, weights: list[jax.Array], x: jax.Array) -> jax.Array:
-    """Return function(x), by the weights that `_weights` gives of it."""
-    closed, _, rest, needed = _split(function, x)
-    invars = [*needed, *closed.jaxpr.invars]
-    jaxpr = closed.jaxpr.replace(eqns=rest, constvars=[], invars=invars)
+def _logits(function: Callable, shapes: list, weights: list, x: jax.Array) -> jax.Array:
+    """Return function(arrays, x), by the weights that `_weights` gives of it."""
+    closed, _, rest, needed = _split(function, shapes, x)
+    jaxpr = closed.jaxpr.replace(eqns=rest, constvars=[], invars=[*needed, closed.jaxpr.invars[-1]])
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, []))(*weights, x)[0]
 
 
-def _split(function: LogitsFn, x: jax.Array) -> tuple[ClosedJaxpr, list, list, list[Var]]:
+def _split(
+    function: Callable, arrays: list, x: jax.Array
+) -> tuple[ClosedJaxpr, list, list, list[Var]]:
     """Return the program of `function`, its equations without `x`, the rest, and what these need."""
-    closed = jax.make_jaxpr(function)(x)
-    of_x, alone, rest = {*closed.jaxpr.invars}, [], []
+    closed = jax.make_jaxpr(function)(arrays, x)
+    of_x, alone, rest = {closed.jaxpr.invars[-1]}, [], []
     for eqn in closed.jaxpr.eqns:
         if of_x.isdisjoint(v for v in eqn.invars if isinstance(v, Var)):
             alone.append(eqn)

@@ -29,7 +29,10 @@ ROWS, S = 16, 256
 losses = importlib.import_module("redco_runtime.losses")
 losses.CHUNK_BYTES = ROWS * S * SIZES["vocab_size"] * 4 // DEVICES // 4
 data = {"data": 4}
-for axes, micro_batches, rows in (({"fsdp": 4}, 1, ROWS), (data, 4, ROWS), (data, 1, 4), (data, 1, ROWS)):
+both = {"data": 2, "fsdp": 2}
+for axes, micro_batches, rows in (
+    ({"fsdp": 4}, 1, ROWS), (data, 4, ROWS), (data, 1, 4), (data, 1, ROWS), (both, 4, ROWS)
+):
     step = compile_train(folder, target_of("h100"), axes, rows, S, SIZES, micro_batches)
     sent = [one for one in collectives(step.text, DEVICES) if one.bytes >= LEAST]
     print(json.dumps([[one.kind, one.runs, one.bytes] for one in sent]), flush=True)
@@ -44,7 +47,9 @@ LOOKED_UP = 2 * 4 * 256 * 512
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory):
-    """[kind, runs, bytes] of each collective: under fsdp, in 4 chunks; of data, in 4 micro-batches, and in one of few rows and of many."""
+    """[kind, runs, bytes] of each collective: under fsdp, in 4 chunks; of data, in 4 micro-batches, and in one of few rows and of many;
+    of both, in 4 micro-batches.
+    """
     request = Request.from_flags("my-project", "llama", size="3.2-1b")
     folder = create_project(request, tmp_path_factory.mktemp("compiled"))
     command = [sys.executable, "-c", PROGRAM, str(folder)]
@@ -66,6 +71,13 @@ def test_the_head_is_gathered_and_its_gradient_scattered_once(sent):
 
 def test_micro_batches_reduce_gradients_once(sent):
     assert {(kind, runs) for kind, runs, _ in sent[1]} == {("all-reduce", 1)}
+
+
+def test_beside_fsdp_data_reduces_once_what_fsdp_has_scattered(sent):
+    # The gradients of norms, which are whole, change hands between devices of fsdp each time.
+    reduced = [one for one in sent[4] if one[0] == "all-reduce" and one[2] > 2**14]
+    assert {runs for _, runs, _ in reduced} == {1}
+    assert HEAD + LAYERS <= 2 * total(reduced, "all-reduce") < 1.1 * (HEAD + LAYERS)
 
 
 def test_the_gradients_of_rows_that_were_looked_up_are_gathered(sent):

@@ -4,10 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
+from flax import nnx
 from jax.sharding import PartitionSpec as P
 
+from redco_runtime.activations import lay_out, layouts
+from redco_runtime.embedding import look_up
 from redco_runtime.gradients import mean_and_gradients, split_rows, weighted_sum
+from redco_runtime.losses import cross_entropy
 from redco_runtime.mesh import make_mesh
 from redco_runtime.state import ModelState
 
@@ -66,12 +69,60 @@ def test_devices_of_data_reduce_their_gradients_once_whatever_the_micro_batches(
     )  # a sum of each device: nothing is added up before
 
 
-def test_where_fsdp_splits_the_batch_too_each_micro_batch_is_reduced(problem):
+@pytest.mark.parametrize(("model", "once"), [(1, True), (2, False)])
+def test_data_reduces_once_beside_fsdp_where_xla_compiles_it(problem, model, once):
     params, batch = problem
-    with jax.set_mesh(make_mesh({"data": 2, "fsdp": 2, "model": 1})):
-        step = partial(mean_and_gradients, loss, micro_batches=2, rows=("data", "fsdp"))
-        text = jax.jit(step).lower(ModelState(params, {}), batch, KEY).as_text()
-    assert "manual" not in text
+    step = partial(mean_and_gradients, loss, micro_batches=2, rows=("data", "fsdp"))
+    mesh = jax.sharding.AbstractMesh((2, 2, model), ("data", "fsdp", "model"))
+    with jax.sharding.use_abstract_mesh(mesh):
+        text = str(jax.make_jaxpr(step)(ModelState(params, {}), batch, KEY))
+    assert ("shard_map" in text) == once
+
+
+class Tied(nnx.Module):
+    """Scores of words for rows of a table, by the table."""
+
+    def __init__(self, *, rngs):
+        self.embed = nnx.Embed(8, 4, rngs=rngs)
+
+    def logits(self, x_BSD):
+        return x_BSD @ self.embed.embedding[...].astype(x_BSD.dtype).T
+
+
+def tied_loss(model, batch, key, method=True):
+    """Cross-entropy in chunks of two positions, of the words themselves."""
+    graph = nnx.graphdef(Tied(rngs=nnx.Rngs(0)))
+    tied, ids_BS = nnx.merge(graph, model.params), batch["ids"]
+    with layouts({"x_BSD": P(("data", "fsdp"), None, None)}):
+        x_BSD = lay_out(look_up(tied.embed.embedding[...], ids_BS, "float32"), "x_BSD")
+        logits_fn = tied.logits if method else lambda x_BPD: tied.logits(x_BPD)
+        losses_BS = cross_entropy(logits_fn, x_BSD, jnp.roll(ids_BS, 1, axis=1), 2)
+    return (losses_BS, batch["weight"]), model.variables
+
+
+# Fewer positions than an all-reduce sends rows, and more.
+@pytest.mark.parametrize(("S", "method"), [(4, True), (32, True), (4, False)])
+def test_a_head_in_chunks_within_each_device_of_data(S, method):
+    params = nnx.to_pure_dict(nnx.state(Tied(rngs=nnx.Rngs(0))))
+    ids_BS = jax.random.randint(KEY, (8, S), 0, 8)
+    batch = {"ids": ids_BS, "weight": (ids_BS > 1).astype(jnp.float32)}
+    specs = {"embed": {"embedding": P("model", "fsdp")}}
+
+    def run(sizes, micro_batches):
+        devices = jax.devices()[: sizes["data"] * sizes["fsdp"]]
+        compute = partial(
+            mean_and_gradients, partial(tied_loss, method=method), rows=("data", "fsdp")
+        )
+        with jax.set_mesh(make_mesh(sizes | {"model": 1}, devices)):
+            step = jax.jit(
+                partial(compute, micro_batches=micro_batches),
+                in_shardings=(ModelState(specs, {}), P(("data", "fsdp")), P()),
+                out_shardings=(P(), specs, {}),
+            )
+            return jax.device_get(step(ModelState(params, {}), batch, KEY))
+
+    found, expected = run({"data": 2, "fsdp": 2}, 2), run({"data": 1, "fsdp": 1}, 1)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6), found, expected)
 
 
 def test_a_batch_that_weighs_nothing_has_no_loss_and_no_gradient(problem):

@@ -13,6 +13,8 @@ from redco_new.merge import (
     trees,
     verify,
     verify_balance,
+    verify_blocks,
+    verify_ledger,
     verify_pieces,
     verify_text,
     verify_versions,
@@ -156,6 +158,8 @@ def test_the_verifier_shares_no_code_with_the_merge():
     for module in (
         verify,
         verify_balance,
+        verify_blocks,
+        verify_ledger,
         verify_pieces,
         verify_text,
         verify_versions,
@@ -173,6 +177,7 @@ def test_the_verifier_shares_no_code_with_the_merge():
         "trees",
         "verify_balance",
         "verify_blocks",
+        "verify_ledger",
         "verify_pieces",
         "verify_versions",
     )

@@ -6,7 +6,7 @@ same block, so that nothing of two different blocks is put together.
 
 from collections import Counter
 
-from redco_new.merge.elements import holds_all
+from redco_new.merge.brackets import holds_all
 from redco_new.merge.matching import shared_stretches
 from redco_new.merge.prose import Unclear
 from redco_new.merge.statements import Statement

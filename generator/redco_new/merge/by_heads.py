@@ -4,7 +4,7 @@ Each side keeps, edits or drops each statement of base, and puts new ones betwee
 conflict: one side may drop a statement beside which the other puts a new one, or both drop it.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from redco_new.merge.both_new import both_new, defined_names
@@ -28,9 +28,6 @@ class _Hunk:
     new: Place
     both: Merged | None = None
 
-    def touches(self, other: "_Hunk") -> bool:
-        return self.start <= other.stop and other.start <= self.stop
-
 
 def merge_by_heads(base: Place, ours: Place, theirs: Place) -> Merged | None:
     """Return a place with the changes of both sides; None where these are unclear."""
@@ -40,7 +37,7 @@ def merge_by_heads(base: Place, ours: Place, theirs: Place) -> Merged | None:
     mine, others = _hunks(base, ours, in_ours), _hunks(base, theirs, in_theirs)
     if _loses_block(ours, in_ours, in_theirs) or _loses_block(theirs, in_theirs, in_ours):
         return None
-    if not all(_settle(base, h, k) for h in mine for k in others if h.touches(k)):
+    if not all(_settle(base, h, k) for h, k in _touching(mine, others)):
         return None
     new = sorted([*mine, *others], key=lambda h: (h.start, h.stop > h.start))
     merged: Merged = []
@@ -87,6 +84,17 @@ def _hunks(base: Place, side: Place, partner: dict[int, int]) -> list[_Hunk]:
             hunks.append(_Hunk(at, i, list(side[new:j])))
         at, new = i + 1, j + 1
     return hunks
+
+
+def _touching(mine: list[_Hunk], others: list[_Hunk]) -> Iterator[tuple[_Hunk, _Hunk]]:
+    first = 0
+    for h in mine:
+        while first < len(others) and others[first].stop < h.start:
+            first += 1
+        for k in others[first:]:
+            if k.start > h.stop:
+                break
+            yield h, k
 
 
 def _loses_block(side: Place, partner: dict[int, int], in_other: dict[int, int]) -> bool:

@@ -12,6 +12,7 @@ from redco_new.merge.prose import Unclear
 from redco_new.merge.statements import Statement
 
 Merged = list[Statement | list[str]]
+_MOST_PAIRS = 2000  # of statements that are compared: 20 ms
 _CLAUSES = [("else",), ("elif",), ("except",), ("finally",)]
 
 
@@ -44,7 +45,7 @@ def _fuller(
         if i not in shared and (outer[i] is None or outer[i] in shared)
     ]
     dropped = [x for x in base if x.words and x.head not in {y.head for y in less}]
-    if any(_is_like(x, y) for x in new for y in dropped):
+    if len(new) * len(dropped) > _MOST_PAIRS or any(_is_like(x, y) for x in new for y in dropped):
         return None
     for j, i in partner.items():
         x, y = more[i], less[j]

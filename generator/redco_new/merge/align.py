@@ -75,9 +75,9 @@ def _pair_of_one_key(
     for j in right:
         equal[those[j].fingerprint].append(j)
     pairs = {i: at.popleft() for i in left if (at := equal[these[i].fingerprint])}
-    taken = set(pairs.values())
+    used = set(pairs.values())
     rest = [i for i in left if i not in pairs]
-    return pairs | dict(zip(rest, [j for j in right if j not in taken], strict=False))
+    return pairs | dict(zip(rest, [j for j in right if j not in used], strict=False))
 
 
 def _by_key(symbols: dict[int, Symbol]) -> dict[str, list[int]]:
@@ -97,10 +97,10 @@ def _pair_imports(these: dict[int, Symbol], those: dict[int, Symbol]) -> dict[in
         module_of,
     )
     for reading in readings:
-        taken = set(pairs.values())
+        used = set(pairs.values())
         free: dict[Hashable, deque[int]] = defaultdict(deque)
         for j, symbol in those.items():
-            if j not in taken:
+            if j not in used:
                 free[reading(symbol)].append(j)
         for i, symbol in these.items():
             if i not in pairs and (key := reading(symbol)) is not None and free[key]:

@@ -184,6 +184,11 @@ UNCLEAR = {
         "@cache\ndef f():\n    a()\n",
         "@log\ndef f():\n    a()\n",
     ),
+    "words-of-a-docstring-that-one-side-dropped": (
+        'def f():\n    """One, two, three."""\n',
+        'def f():\n    """two, three."""\n',
+        'def f():\n    """One and two, three."""\n',
+    ),
     "edited-and-dropped": (
         "def f():\n    a()\n    b(1)\n",
         "def f():\n    a()\n    b(2)\n",

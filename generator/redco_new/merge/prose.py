@@ -1,6 +1,7 @@
 """Three-way merge of a docstring, word by word; a diagram or a table in it is merged as it stands."""
 
 import re
+from collections import Counter
 
 from redco_new.merge.line_merge import Overlap, merge_like_git
 from redco_new.merge.statements import Word
@@ -19,11 +20,10 @@ def merge_prose(base: Word, ours: Word, theirs: Word) -> Word:
     laid_out = any(_COLUMNS.search(word.text) for word in (base, ours, theirs))
 
     def resolve(overlap: Overlap) -> list[str] | None:
-        o, t = (side[slice(*at)] for side, at in zip(sides[1:], overlap[1:], strict=True))
-        mine, others = (" ".join(x.strip() for x in side) for side in (o, t))
-        if f" {others} " in f" {mine} ":
+        b, o, t = (side[slice(*at)] for side, at in zip(sides, overlap, strict=True))
+        if _holds(b, o, t):
             return o
-        return t if f" {mine} " in f" {others} " else None
+        return t if _holds(b, t, o) else None
 
     merged = merge_like_git(sides[0], sides[1], sides[2], str if laid_out else _says, resolve)
     if merged is None:
@@ -32,6 +32,12 @@ def merge_prose(base: Word, ours: Word, theirs: Word) -> Word:
     if says == t and o != b:
         return theirs._replace(space=ours.space)
     return Word(ours.space, "".join(merged))
+
+
+def _holds(base: list[str], more: list[str], less: list[str]) -> bool:
+    """Return whether one side wrote all that the other did, and has nothing that the other deleted."""
+    b, m, x = ([token.strip() for token in side] for side in (base, more, less))
+    return f" {' '.join(x)} " in f" {' '.join(m)} " and not (Counter(m) - Counter(x)) & Counter(b)
 
 
 def _says(token: str) -> str:

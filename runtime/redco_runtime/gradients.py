@@ -103,7 +103,6 @@ def _sum(
 
     def add(carry: PyTree, part: tuple[PyTree, jax.Array]) -> tuple[PyTree, PyTree]:
         sums, variables = carry
-
         results, gradients = _pull_back(loss, model._replace(variables=variables), *part)
         value, weight, terms, changed = results
         ones = jnp.ones(())

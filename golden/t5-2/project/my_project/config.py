@@ -10,7 +10,7 @@ import optax
 
 from my_project.model import T5Config
 from redco_runtime.muon import scale_by_muon
-from redco_runtime.optimizers import store_moments
+from redco_runtime.optimizers import clip_by_global_norm, store_moments
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Optimizer:
             "sgd": optax.trace(self.beta1),
         }
         return optax.chain(
-            optax.clip_by_global_norm(self.clip_norm),
+            clip_by_global_norm(self.clip_norm),
             optax.chain(
                 store_moments(directions[self.algorithm], self.moment_dtype),
                 optax.add_decayed_weights(self.weight_decay, matrices),
@@ -116,6 +116,7 @@ class Train:
     micro_batches: int = 1  # parts of a batch, computed one after the other
     log_every: int = 10  # steps
     eval_every: int = 1_000  # steps
+    eval_rows: int = 2_048  # held-out examples that an evaluation reads, at most; 0: all
     save_every: int = 500  # steps
     keep: int = 2  # checkpoints
     seed: int = 0  # of the parameters and of the order of the examples
@@ -158,7 +159,9 @@ TINY = Config(
     ),
     data=Data(tokenizer="bytes", sequence_length=128, target_length=32),
     optimizer=Optimizer(learning_rate=0.003, warmup_steps=20),
-    train=Train(steps=200, batch_size=16, log_every=1, eval_every=100, save_every=100),
+    train=Train(
+        steps=200, batch_size=16, log_every=1, eval_every=100, eval_rows=256, save_every=100
+    ),
 )
 
 PRESETS = {"full": Config(), "tiny": TINY}

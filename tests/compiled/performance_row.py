@@ -42,6 +42,8 @@ def measure(row: Row, folder: Path) -> dict[str, Any]:
         flops = model_flops(step, row) / count
         seconds = max(cost["seconds"], cost["link"])
         record |= {"bound": flops / H100.flops / seconds, "ratio": cost["flops"] / flops}
+        parts = ("products", "attention", "other")
+        record |= {part: 100 * cost[part] / cost["seconds"] for part in parts}
         record |= {"waited": 1000 * cost["exposed"]}
         sent = Counter()
         for one in collectives(step.text, count):

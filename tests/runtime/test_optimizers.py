@@ -16,6 +16,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from redco_new.generate.context import ProjectModel
+from redco_new.render.python import print_data
 from redco_runtime.mesh import make_mesh
 from redco_runtime.optimizers import average_parameters, store_moments
 from redco_runtime.specs import parameter_specs, place_abstract, state_specs
@@ -44,7 +45,7 @@ def emitted():
     recipe = SimpleNamespace(data_class="Data = Net", train_lines=[], tiny={})
     layout = SimpleNamespace(saved={})
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
-        package="optimized", model=model, recipe=recipe, layout=layout
+        package="optimized", model=model, recipe=recipe, layout=layout, python=print_data
     )
     stub, module = ModuleType("optimized.model"), ModuleType("optimized.config")
     stub.Net = type("Net", (), {})

@@ -102,7 +102,7 @@ def test_applied_and_not_yet_applied_of_one_file(project):
 
 
 def test_what_was_edited_since_it_was_told_is_not_given_up(project):
-    project.edit(PIPELINE, "return model(batch)\n", "return model(batch)  # mine\n")
+    project.edit(PIPELINE, "return model(batch)\n", "return model(batch) - 1  # mine\n")
     project.change(PIPELINE, "return model(batch)\n", "return model(batch) + 1\n")
     assert project.update()[0] == 0
     project.edit(PIPELINE, "# mine", "# mine, and more")

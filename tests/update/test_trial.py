@@ -102,7 +102,7 @@ def test_a_project_that_runs(own, tmp_path, monkeypatch):
     noise = f"CLASSES = 10\n{NOISE}"
     files = {
         **edited(own, "net/pipeline.py", "CLASSES = 10", noise),
-        **edited(own, "net/config.py", "train=Train(steps", "train=Train(micro_batches=2, steps"),
+        **edited(own, "net/config.py", "  steps=200,", "  micro_batches=2, steps=200,"),
         "mirror.py": b'NOISE = "noise"',
     }
     files["net/pipeline.py"] += ROWS.encode()

@@ -149,7 +149,7 @@ def test_partial_of_a_model_that_cannot_be_read(project, monkeypatch):
 
     monkeypatch.setattr(plan.Regeneration, "of_own_model", unread)
     project.edit(MODEL, "x * WIDTH", "x * mine")
-    project.edit(TRAIN, "steps = 10", "steps = 10  # mine")
+    project.edit(TRAIN, "steps = 10", "steps = 30")
     project.change(TRAIN, "steps = 10", "steps = 20")
     assert project.redco("update")[0] == 1, "the conflict comes first"
     code, _, err = project.redco("update", "--partial")

@@ -14,11 +14,15 @@ XLA_FLAGS = {
         "xla_gpu_enable_pipelined_all_reduce": True,
         # Two layers a turn, whose buffers change places without a copy. 7B: 233 and 4; 8B: 586 and 9.
         "xla_gpu_enable_while_loop_double_buffering": True,
+        # `remat` in config.py chooses by memory already. XLA, which counts more than a step takes, makes what layers save
+        # again and again where that is little less than the memory: 8B, of 43 GiB: 600 ms and 9; without 583 and 4.
+        "xla_disable_hlo_passes": "rematerialization",
     },
     # None of what others set helps llama 7B on v5p: libtpu refuses asynchronous collective fusion there, and
     # xla_enable_async_all_gather and xla_tpu_overlap_compute_collective_tc leave the program as it is.
     "tpu": {},
     # A moment that is read for the parameters too is not copied before it is written. gpt-j with 4 layers, 512 features,
-    # 8 x 256 tokens, 4 virtual devices: 1,345 -> 1,267 MiB, and 1.5 % of a step's CPU seconds.
+    # 8 x 256 tokens, 4 virtual devices: 1,345 -> 1,267 MiB, and 1.5 % of a step's CPU seconds. Another tenth of them by
+    # GLIBC_TUNABLES=glibc.malloc.hugetlb=1 in the environment, where Linux gives huge pages to who asks for them.
     "cpu": {"xla_cpu_copy_insertion_use_region_analysis": True},
 }

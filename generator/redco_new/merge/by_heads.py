@@ -4,19 +4,20 @@ Each side keeps, edits or drops each statement of base, and puts new ones betwee
 conflict: one side may drop a statement beside which the other puts a new one, or both drop it.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from redco_new.merge.both_new import both_new, defined_names
 from redco_new.merge.contained import blocks_of, fuller_side
 from redco_new.merge.elements import merge_statement_words
 from redco_new.merge.import_block import is_import, merge_import_block
-from redco_new.merge.matching import shared_stretches
+from redco_new.merge.matching import changes, partners
 from redco_new.merge.statements import Statement, remarks_of
 
 Lines = list[str]
 Merged = list[Statement | Lines]
 Place = list[Statement]
+Keys = list[Hashable]
 
 
 @dataclass
@@ -34,7 +35,7 @@ def merge_by_heads(base: Place, ours: Place, theirs: Place) -> Merged | None:
     keys = _keys_by_head(base, ours, theirs)
     places = [[keys[id(x)] for x in side] for side in (base, ours, theirs)]
     in_ours, in_theirs = (partners(places[0], side) for side in places[1:])
-    mine, others = _hunks(base, ours, in_ours), _hunks(base, theirs, in_theirs)
+    mine, others = _hunks(places[0], places[1], ours), _hunks(places[0], places[2], theirs)
     if _loses_block(ours, in_ours, in_theirs) or _loses_block(theirs, in_theirs, in_ours):
         return None
     if not all(_settle(base, h, k) for h, k in _touching(mine, others)):
@@ -71,19 +72,9 @@ def _keys_by_head(*sides: Place) -> dict[int, Hashable]:
     return keys
 
 
-def partners(a: Sequence[Hashable], b: Sequence[Hashable]) -> dict[int, int]:
-    """Return where each element of `a` is in `b`, of those that both share."""
-    return {i + n: j + n for i, j, size in shared_stretches(a, b) for n in range(size)}
-
-
-def _hunks(base: Place, side: Place, partner: dict[int, int]) -> list[_Hunk]:
-    hunks: list[_Hunk] = []
-    at = new = 0
-    for i, j in [*partner.items(), (len(base), len(side))]:
-        if i > at or j > new:
-            hunks.append(_Hunk(at, i, list(side[new:j])))
-        at, new = i + 1, j + 1
-    return hunks
+def _hunks(base: Keys, side: Keys, place: Place) -> list[_Hunk]:
+    """Return what a place has for what of base, by the keys of both."""
+    return [_Hunk(x.start, x.end, place[x.new_start : x.new_end]) for x in changes(base, side)]
 
 
 def _touching(mine: list[_Hunk], others: list[_Hunk]) -> Iterator[tuple[_Hunk, _Hunk]]:

@@ -7,10 +7,11 @@ merged by the elements of their brackets, and definitions that both put in one p
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from redco_new.merge.by_heads import Merged, merge_by_heads, partners
+from redco_new.merge.by_heads import Merged, merge_by_heads
 from redco_new.merge.contained import fuller_side
 from redco_new.merge.import_block import is_import, merge_import_block
 from redco_new.merge.line_merge import Overlap, merge_like_git
+from redco_new.merge.matching import partners
 from redco_new.merge.memory import remember
 from redco_new.merge.statements import Statement, collide, cut_statements
 

@@ -7,7 +7,7 @@ same block, so that nothing of two different blocks is put together.
 from collections import Counter
 
 from redco_new.merge.brackets import holds_all
-from redco_new.merge.matching import shared_stretches
+from redco_new.merge.matching import partners
 from redco_new.merge.prose import Unclear
 from redco_new.merge.statements import Statement
 
@@ -44,7 +44,8 @@ def _fuller(
         for i, x in enumerate(more)
         if i not in shared and (outer[i] is None or outer[i] in shared)
     ]
-    dropped = [x for x in base if x.words and x.head not in {y.head for y in less}]
+    left = {x.head for x in less}
+    dropped = [x for x in base if x.words and x.head not in left]
     if len(new) * len(dropped) > _MOST_PAIRS or any(_is_like(x, y) for x in new for y in dropped):
         return None
     for j, i in partner.items():
@@ -65,8 +66,7 @@ def _partners(more: list[Statement], less: list[Statement]) -> dict[int, int] | 
     """Return where each statement of `less` is in `more`, in that order and in the same block; None where one is not."""
     equal = {x.key for x in more} & {x.key for x in less}
     keys = [[x.key if x.key in equal else x.head for x in side] for side in (more, less)]
-    stretches = shared_stretches(keys[0], keys[1])
-    partner = {j + n: i + n for i, j, size in stretches for n in range(size)}
+    partner = {j: i for i, j in partners(keys[0], keys[1]).items()}
     if len(partner) < len(less):
         return None
     outer, inner = blocks_of(more), blocks_of(less)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from redco_new.merge.matching import shared_stretches
+from redco_new.merge.matching import changes
 
 Words = Sequence[str]
 _Hunk = tuple[int, int, tuple[str, ...]]  # base[start:stop] becomes these words
@@ -23,10 +23,4 @@ def _is_in(hunk: _Hunk, hunks: list[_Hunk]) -> bool:
 
 
 def _hunks(base: Words, side: Words) -> list[_Hunk]:
-    hunks: list[_Hunk] = []
-    i = j = 0
-    for in_base, in_side, size in shared_stretches(base, side):
-        if (i, j) != (in_base, in_side):
-            hunks.append((i, in_base, tuple(side[j:in_side])))
-        i, j = in_base + size, in_side + size
-    return hunks
+    return [(x.start, x.end, tuple(side[x.new_start : x.new_end])) for x in changes(base, side)]

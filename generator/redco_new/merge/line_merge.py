@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from redco_new.merge.matching import shared_stretches
+from redco_new.merge.matching import Change, changes
 
 T = TypeVar("T")
 
@@ -19,15 +19,6 @@ class Overlap(NamedTuple):
     theirs: tuple[int, int]
 
 
-class _Change(NamedTuple):
-    """base[start:end] becomes side[new_start:new_end]."""
-
-    start: int
-    end: int
-    new_start: int
-    new_end: int
-
-
 def merge_like_git(
     base: Sequence[T],
     ours: Sequence[T],
@@ -41,7 +32,7 @@ def merge_like_git(
     resolve: merges what overlaps, or returns None.
     """
     b, o, t = ([key(x) for x in side] for side in (base, ours, theirs))
-    mine, others = _changes(b, o), _changes(b, t)
+    mine, others = changes(b, o), changes(b, t)
     merged: list[Any] = []
     at = 0  # in ours
     for overlap, ours_changed, theirs_changed in _places(mine, others):
@@ -59,17 +50,7 @@ def merge_like_git(
     return merged + list(ours[at:])
 
 
-def _changes(base: list[Hashable], side: list[Hashable]) -> list[_Change]:
-    changes = []
-    i = j = 0
-    for in_base, in_side, size in shared_stretches(base, side):
-        if (i, j) != (in_base, in_side):
-            changes.append(_Change(i, in_base, j, in_side))
-        i, j = in_base + size, in_side + size
-    return changes
-
-
-def _places(mine: list[_Change], others: list[_Change]) -> Iterator[tuple[Overlap, bool, bool]]:
+def _places(mine: list[Change], others: list[Change]) -> Iterator[tuple[Overlap, bool, bool]]:
     """Yield (a place, whether ours changed it, whether theirs did); places do not touch."""
     a = b = 0
     shift_a = shift_b = 0  # of ours, and of theirs, against base

@@ -7,6 +7,7 @@ have; where that would take long, between the elements that each side has once.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 from redco_new.merge.limit import check_time
 from redco_new.merge.memory import remember
@@ -19,6 +20,31 @@ _MOST_BITS = 200_000_000
 def shared_stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[Block, ...]:
     """Return each stretch that the two share, in order; a last one of size 0 is at their ends."""
     return _shared_stretches(tuple(a), tuple(b))
+
+
+class Change(NamedTuple):
+    """base[start:end] becomes side[new_start:new_end]."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+
+
+def changes(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[Change]:
+    """Return what a side has done to base: all between what they share, in order."""
+    changed = []
+    i = j = 0
+    for in_base, in_side, size in shared_stretches(base, side):
+        if (i, j) != (in_base, in_side):
+            changed.append(Change(i, in_base, j, in_side))
+        i, j = in_base + size, in_side + size
+    return changed
+
+
+def partners(a: Sequence[Hashable], b: Sequence[Hashable]) -> dict[int, int]:
+    """Return where each element of `a` is in `b`, of those that both share."""
+    return {i + n: j + n for i, j, size in shared_stretches(a, b) for n in range(size)}
 
 
 # Each way to merge two files begins with what they share.
@@ -75,9 +101,8 @@ def _common(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
     for j, x in enumerate(b):
         places[x] = places.get(x, 0) | 1 << j
     whole = (1 << len(b)) - 1
-    rows = [
-        whole
-    ]  # of i: bit j is 0 where a[:i] has more in common with b[: j + 1] than with b[:j]
+    # Of i: bit j is 0 where a[:i] has more in common with b[: j + 1] than with b[:j].
+    rows = [whole]
     for x in a:
         check_time()
         same = rows[-1] & places.get(x, 0)

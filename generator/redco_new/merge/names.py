@@ -2,7 +2,6 @@
 
 import ast
 import builtins
-import symtable
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,9 +10,9 @@ from redco_new.merge.memory import remember
 from redco_new.merge.trees import (
     children_of,
     chunks_of,
+    names_of_file,
     nodes_of,
     postpones_annotations,
-    scopes_of,
     tree_of,
 )
 
@@ -160,19 +159,9 @@ def _names_in(chunk: str, postponed: bool) -> tuple[set[str], set[str]]:
 
     "*" is bound where it imports all of a module: these names cannot be told.
     """
-    used, bound = _exported_names(tree_of(chunk).body), set()
-    tables = scopes_of(chunk, postponed)
-    for table in tables:
-        function = table if isinstance(table, symtable.Function) else None
-        names = function.get_globals() if function else table.get_identifiers()
-        for symbol in map(table.lookup, names):
-            if table is tables[0] or symbol.is_global():
-                if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
-                    bound.add(symbol.get_name())
-                if symbol.is_referenced():
-                    used.add(symbol.get_name())
+    used, bound = names_of_file(chunk, postponed)
     stars = (x for x in nodes_of(chunk) if isinstance(x, ast.ImportFrom) and x.names[0].name == "*")
-    return used, bound | {"*" for _ in stars}
+    return used | _exported_names(tree_of(chunk).body), bound | {"*" for _ in stars}
 
 
 def _exported_names(statements: list[ast.stmt]) -> set[str]:

@@ -30,9 +30,7 @@ def find_renames(base: list[str], ours: list[str], theirs: list[str]) -> dict[st
     if not 0 < len(gone) * len(new) <= _MOST_PAIRS:
         return {}
     used = {x.string for x in _tokens(ours) if x.type == tokenize.NAME}
-    foreign = {
-        x.string for side in (base, theirs) for x in _tokens(side)
-    }  # these mean something there
+    foreign = {x.string for side in (base, theirs) for x in _tokens(side)}  # of the template
     of_template = [_meanings(side) for side in (base, theirs)]
     candidates = [_read_definition(name, s) for name, s in new.items() if name not in foreign]
     renames: dict[str, str] = {}

@@ -63,7 +63,7 @@ class Statement:
             said.append(_in_double_quotes(text))
         return tuple(said)
 
-    @property
+    @cached_property
     def head(self) -> tuple[str, ...]:
         """What it begins with, up to a bracket or a sign of assignment.
 
@@ -86,7 +86,7 @@ class Statement:
         text = "".join(word.space + word.text for word in self.words) + self.tail
         return text.splitlines(keepends=True)
 
-    @property
+    @cached_property
     def key(self) -> tuple[object, ...]:
         """What makes two statements equal: all but their layout."""
         return self.indent, self.says, self.remarks

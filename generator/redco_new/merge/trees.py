@@ -115,16 +115,25 @@ def children_of(node: ast.AST) -> list[ast.AST]:
 
 
 @remember
-def scopes_of(chunk: str, postponed: bool) -> list[symtable.SymbolTable]:
-    """Return the tables of all scopes of a chunk, that of the file first. Raises SyntaxError.
+def names_of_file(chunk: str, postponed: bool) -> tuple[set[str], set[str]]:
+    """Return the names of the file that a chunk uses, and those that it binds, in whatever scope.
 
-    postponed: whether the file postpones annotations, which use no names then.
+    postponed: whether the file postpones annotations, which use no names then. Raises SyntaxError.
     """
+    used, bound = set[str](), set[str]()
     head = "from __future__ import annotations\n" if postponed else ""
     tables = [symtable.symtable(head + chunk, "<merge>", "exec")]
     for table in tables:  # which grows
         tables += table.get_children()
-    return tables
+        function = table if isinstance(table, symtable.Function) else None
+        names = function.get_globals() if function else table.get_identifiers()
+        for symbol in map(table.lookup, names):
+            if table is tables[0] or symbol.is_global():
+                if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
+                    bound.add(symbol.get_name())
+                if symbol.is_referenced():
+                    used.add(symbol.get_name())
+    return used, bound
 
 
 def postpones_annotations(text: str) -> bool:

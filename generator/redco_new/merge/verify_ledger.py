@@ -2,20 +2,15 @@
 
 import ast
 import re
-import symtable
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from redco_new.merge.memory import remember
-from redco_new.merge.trees import (
-    chunks_of,
-    nodes_of,
-    postpones_annotations,
-    scopes_of,
-)
+from redco_new.merge.trees import chunks_of, names_of_file, nodes_of, postpones_annotations
 from redco_new.merge.verify_pieces import (
+    bindings_in,
     decode_code,
     exported_names,
     predefined_names,
@@ -105,7 +100,7 @@ def _read_chunk(chunk: str, postponed: bool) -> Ledger:
             case ast.Attribute(attr=name):
                 ledger.own.add(name)
             case ast.Import() | ast.ImportFrom():
-                ledger.imports.update(_bindings(node))
+                ledger.imports.update(bindings_in(node))
     ledger.own |= {path.rpartition(".")[2] for path in ledger.sources if "." in path}
     _enter_names(ledger, chunk, postponed)
     if "version" in chunk.lower():
@@ -124,7 +119,7 @@ def _enter(
         path, inner, function = "", scope, inside_function
         if isinstance(node, _IMPORTS):
             if not inside_function and not scope:
-                ledger.imported |= {alias.partition(".")[0] for _, _, alias in _bindings(node)}
+                ledger.imported |= {alias.partition(".")[0] for _, _, alias in bindings_in(node)}
         elif not inside_function:
             ledger.outside[scope + _own_text(node, blocks, lines)] += 1
             for name in _names(node):
@@ -191,23 +186,8 @@ def _words(lines: list[bytes], start: tuple[int, int], stop: tuple[int, int]) ->
     return " ".join(_LAYOUT.findall(b"\n".join(code).decode()))
 
 
-def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
-    module = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else ""
-    for x in node.names:
-        yield module, x.name, x.asname or x.name
-
-
 def _enter_names(ledger: Ledger, chunk: str, postponed: bool) -> None:
     """Enter the names of the file that a chunk uses, exports or binds."""
-    ledger.uses |= exported_names(chunk)
-    tables = scopes_of(chunk, postponed)
-    for table in tables:
-        function = table if isinstance(table, symtable.Function) else None
-        names = function.get_globals() if function else table.get_identifiers()
-        for symbol in map(table.lookup, names):
-            if table is tables[0] or symbol.is_global():
-                if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
-                    ledger.bound.add(symbol.get_name())
-                if symbol.is_referenced():
-                    ledger.uses.add(symbol.get_name())
-    ledger.bound |= {"*" for _, name, _ in ledger.imports if name == "*"}
+    used, bound = names_of_file(chunk, postponed)
+    ledger.uses |= used | exported_names(chunk)
+    ledger.bound |= bound | {"*" for _, name, _ in ledger.imports if name == "*"}

@@ -147,7 +147,7 @@ def _add_scope(
         if name != path:
             pieces.definitions[name] += 1
         for x in _imports_outside_functions(node):
-            bindings = set(_bindings(x))
+            bindings = set(bindings_in(x))
             pieces.imports |= bindings
             left -= set(_rows_of(x))
             code = [lines[row] for row in _rows_of(x)]
@@ -224,7 +224,7 @@ def _imports_outside_functions(node: ast.AST) -> Iterator[ast.Import | ast.Impor
                 yield from _imports_outside_functions(child)
 
 
-def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
+def bindings_in(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
     """Yield (module, name, alias) of an import."""
     module = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else ""
     for x in node.names:

@@ -136,10 +136,8 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
             with open(temporary, "wb") as file:
                 yield file
             temporary.replace(path)
-    finally:
-        temporary.unlink(
-            missing_ok=True
-        )  # where it is not whole: a disk that is full has its room again
+    finally:  # where it is not whole, so that a disk that is full has its room again
+        temporary.unlink(missing_ok=True)
 
 
 def write_documents(

@@ -17,9 +17,7 @@ from redco_runtime.optimizers import clip_by_global_norm, store_moments
 class Data:
     """What is learned: a target text for each source text. See examples() in pipeline.py."""
 
-    data: tuple[
-        str, ...
-    ] = ()  # pairs, as FILES=WEIGHT: README.md; none: docstrings of Python's library
+    data: tuple[str, ...] = ()  # pairs, as FILES=WEIGHT: README.md; none: docstrings of Python
     held_out_data: tuple[str, ...] = ()  # pairs that are only evaluated; none: a share of `data`
     source_field: str = ""  # of a row; "": found by its keys
     target_field: str = ""  # likewise

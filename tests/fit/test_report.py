@@ -1,15 +1,19 @@
 """What `redco fit` says of a reading: text, JSON, a page."""
 
+import errno
 import json
 from dataclasses import replace
+from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from fit.readings import FITS, REFUSED
 from redco_new import cli
 from redco_new.errors import RedcoError
+from redco_new.fit import child
 from redco_new.fit.page import render_reading
-from redco_new.fit.reading import Reading
+from redco_new.fit.reading import SCRATCH, Reading
 from redco_new.fit.report import report_reading
 from redco_new.fit.words import lines_of, memory_lines, verdict
 from redco_new.inspect.page import check_page_target
@@ -83,6 +87,26 @@ def test_bad_input_is_one_line(args, says, capsys):
     assert cli.run(cli.redco_app, "redco", ["fit", *args]) == 2
     err = capsys.readouterr().err
     assert says in err and err.count("\n") == 1
+
+
+def test_a_folder_without_rights_and_one_that_is_gone_are_one_line(tmp_path, monkeypatch, capsys):
+    args = ["fit", "--hardware", "h100", "--search"]
+    monkeypatch.chdir(tmp_path)
+    denied = PermissionError(errno.EACCES, "Permission denied", "there/.redco")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_file", mock.Mock(side_effect=denied))
+        assert cli.run(cli.redco_app, "redco", args) == 2
+    tmp_path.rmdir()
+    assert cli.run(cli.redco_app, "redco", args) == 2
+    rights, gone = capsys.readouterr().err.splitlines()
+    assert rights.startswith("redco: there/.redco: cannot be read: Permission denied; give the")
+    assert "cannot be read: No such file or directory" in gone or "no such folder" in gone
+
+
+def test_a_compiler_without_room_for_its_files_says_where():
+    text = "RESOURCE_EXHAUSTED: /tmp/redco-1/tempfile-vm-1; No space left on device"
+    error = child.failure(RuntimeError(text), {"folder": "p", "target": "h100:1"}, "no step")
+    assert error["where"] == SCRATCH and "no room in /" in error["what"]
 
 
 def test_the_list_has_every_machine_and_its_memory(capsys):

@@ -9,6 +9,7 @@ from fit.readings import FITS
 
 from redco_new.cli import search as cli_search
 from redco_new.errors import RedcoError
+from redco_new.fit.reading import SCRATCH
 from redco_new.fit.target import parse_target
 from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
@@ -88,6 +89,29 @@ def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():
     assert {one.batch for one in found.trials} == {16}
     least = sum(found.best.parts[part] for part in COMPUTING)
     assert math.isclose(found.best.seconds, found.target.hardware.step_seconds(least))
+
+
+def test_larger_batches_come_first_where_an_example_takes_less_time_and_that_is_compiled(monkeypatch):
+    with open_template() as template:
+        found = search(Request.from_flags("a", "gpt2"), parse_target("h100:1"), template)
+    assert found.best.batch > min(one.batch for one in found.trials)
+    monkeypatch.setattr(cli_search, "_compile", lambda *_: FITS)
+    monkeypatch.setattr("redco_new.fit.compilers.environment", lambda platform: {})
+    assert cli_search.compile_best(None, found, None, print)[0] == found.best
+
+
+def test_a_full_disk_is_no_mesh_that_cannot_be_compiled(monkeypatch):
+    target = parse_target("h100:2")
+    trials = tuple(Trial({axis: 2}, 0, False, 2, peak=1) for axis in ("data", "fsdp"))
+    monkeypatch.setattr("redco_new.fit.compilers.environment", lambda platform: {})
+    full = RedcoError(SCRATCH, "the compiler has no room in /tmp", "make room there")
+
+    def compile_trial(*_):
+        raise full
+
+    monkeypatch.setattr(cli_search, "_compile", compile_trial)
+    with pytest.raises(RedcoError, match="^TMPDIR: the compiler has no room"):
+        cli_search.compile_best(None, Search(target, trials, None, None, 1.0), None, print)
 
 
 @pytest.mark.slow

@@ -73,6 +73,7 @@ def compile_best(
     Without a compiler at hand it is the fastest by the estimate. Where nothing fits by that, what is near is compiled.
     """
     from redco_new.fit.compilers import environment
+    from redco_new.fit.reading import SCRATCH
 
     try:
         environment(result.target.hardware.platform)
@@ -85,6 +86,8 @@ def compile_best(
         try:
             reading = _compile(request, result, trial, length, progress)
         except RedcoError as error:  # such as a mesh that a TPU's torus has no sides for
+            if error.where == SCRATCH:
+                raise
             refused.append(f"{trial.name} cannot be compiled: {error.what}")
             continue
         if reading.fits:
@@ -178,7 +181,7 @@ def _lines(
         return
     saved = f", saving {', '.join(best.saved)}" if best.saved else ""
     yield (
-        f"{title} on {name}: {best.name}, {best.batch} examples in {best.micro_batches} micro-batches{saved}:"
+        f"{title} on {name}: {best.name}, {best.batch} examples{_parts(best)}{saved}:"
         f" about {1e3 * best.seconds:.0f} ms a step, an estimate (MFU {best.mfu:.2f}), at most {best.peak / 1e9:.1f} of"
         f" {result.target.hardware.usable / 1e9:.1f} GB a device"
     )
@@ -191,6 +194,11 @@ def _lines(
         yield f"note: {note}"
     few, few_target = result.fewest, result.fewest_target
     if few is not None and few_target is not None and few_target.devices < result.target.devices:
-        yield f"fewest devices: {few_target.name}, {few.name} in {few.micro_batches} micro-batches"
+        yield f"fewest devices: {few_target.name}, {few.name}{_parts(few)}"
     yield f"train it with --batch-size {best.batch} --micro-batches {best.micro_batches}"
     yield f"tried in {result.seconds:.0f} s (what lost before its memory was of interest has none):"
+
+
+def _parts(trial: "Trial") -> str:
+    """Return into how many micro-batches a batch goes; nothing where it is one."""
+    return f" in {trial.micro_batches} micro-batches" if trial.micro_batches > 1 else ""

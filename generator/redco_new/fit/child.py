@@ -6,9 +6,11 @@ there for each job: {"progress"}, then {"reading"} or {"error": {where, what, to
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -17,7 +19,7 @@ import numpy as np
 import redco_new
 from redco_new.errors import RedcoError
 from redco_new.fit.read import read_step
-from redco_new.fit.reading import Job
+from redco_new.fit.reading import SCRATCH, Job
 from redco_new.fit.step import compile_train_step
 from redco_new.fit.target import Target, parse_target
 from redco_new.fit.topology import devices_of
@@ -25,6 +27,7 @@ from redco_new.update.trial_step import in_one_line, locate_fault
 
 # What XLA says where a GPU before Ampere is to multiply bfloat16 as jax.nn.dot_product_attention does.
 ALGORITHM = "Unsupported algorithm on the current device(s): ALG_DOT_BF16_BF16_F32"
+NO_ROOM = os.strerror(errno.ENOSPC)  # libraries of C++ say it so too
 OWN = str(Path(redco_new.__file__).parent)  # no user's
 
 
@@ -62,6 +65,9 @@ def run_job(
 def failure(error: BaseException, task: dict[str, Any], what: str) -> dict[str, str]:
     """Return an error of the project's code, or of the compiler, as where, what and what to do."""
     text, folder = in_one_line(error, task["folder"]), task["folder"]
+    if NO_ROOM in text:
+        what = f"the compiler has no room in {Path(tempfile.gettempdir()).parent}: {NO_ROOM}"
+        return {"where": SCRATCH, "what": what, "todo": "make room there, or set TMPDIR"}
     if ALGORITHM in text:
         what = f"its compiler has no products of bfloat16, which attention asks for ({ALGORITHM})"
         todo = "compute in float32: dtype in config.py, or --dtype float32 beside --model"

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from redco_new.errors import RedcoError
 from redco_new.fit.compilers import environment
@@ -21,6 +20,7 @@ from redco_new.fit.target import Target
 from redco_new.project.manifest import read_manifest
 from redco_new.request.names import package_name
 from redco_new.update.project_state import find_root
+from redco_new.update.sandbox import temporary_folder
 
 Progress = Callable[[str], None]
 LAST_WORDS = 600  # characters of what the process printed: its end, in one screen
@@ -57,10 +57,10 @@ def compile_steps(
         "jobs": [asdict(job) for job in every],
     }
     env = environment(target.hardware.platform)
-    read_end, write_end = os.pipe()
     progress("starting the compiler")
-    with os.fdopen(read_end) as answers, tempfile.TemporaryFile() as output:
-        child = _start(task, write_end, root, env, output)
+    # What the compiler writes beside goes with the folder, also where it is killed.
+    with temporary_folder() as scratch, open(scratch / "output", "w+b") as output:
+        answers, child = _start(task, root, env | {"TMPDIR": str(scratch)}, output)
         try:
             left = len(every)
             for answer in map(json.loads, answers):
@@ -75,6 +75,7 @@ def compile_steps(
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+            answers.close()
 
 
 def outcome_of(answer: dict[str, Any]) -> Reading | RedcoError:
@@ -85,19 +86,19 @@ def outcome_of(answer: dict[str, Any]) -> Reading | RedcoError:
 
 
 def _start(
-    task: dict[str, Any], write_end: int, root: Path, env: dict[str, str], output: BinaryIO
-) -> subprocess.Popen[bytes]:
-    """Start the process; its end of the pipe is closed here, so that what it writes has an end."""
+    task: dict[str, Any], root: Path, env: dict[str, str], output: BinaryIO
+) -> tuple[TextIO, subprocess.Popen[bytes]]:
+    """Start the process, and return its answers and itself.
+
+    Its end of the pipe is closed here, so that what it writes has an end.
+    """
+    read_end, write_end = os.pipe()
+    # -P: not the folder that it runs in, whose modules could have the names of installed ones.
+    command = [sys.executable, "-P", "-m", "redco_new.fit.child"]
+    answers = os.fdopen(read_end)
     try:
-        # -P: not the folder that it runs in, whose modules could have the names of installed ones.
-        return subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "redco_new.fit.child",
-                json.dumps(task | {"out": write_end}),
-            ],
+        child = subprocess.Popen(
+            [*command, json.dumps(task | {"out": write_end})],
             cwd=root,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -106,8 +107,12 @@ def _start(
             pass_fds=[write_end],
             process_group=0,
         )
+    except BaseException:
+        answers.close()
+        raise
     finally:
         os.close(write_end)
+    return answers, child
 
 
 def _died(target: Target, code: int, output: BinaryIO) -> RedcoError:

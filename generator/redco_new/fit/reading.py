@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+SCRATCH = "TMPDIR"  # at fault where a compiler has no room for its files, whatever it compiles
 
 @dataclass(frozen=True)
 class Job:

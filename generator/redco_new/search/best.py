@@ -49,9 +49,9 @@ class Search:
 
     @property
     def fitting(self) -> list[Trial]:
-        """All that fit by the estimate, the fastest first."""
+        """All that fit by the estimate, those first that take the least time for an example."""
         limit = self.target.hardware.usable
-        return sorted((t for t in self.trials if 0 < t.peak <= limit), key=lambda t: t.seconds)
+        return sorted((t for t in self.trials if 0 < t.peak <= limit), key=lambda t: t.pace)
 
     @property
     def near(self) -> list[Trial]:

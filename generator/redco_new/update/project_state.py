@@ -85,9 +85,14 @@ def read_file(root: Path, path: str) -> bytes | None:
 
 def find_root(start: Path) -> Path:
     """Return the project that the folder `start` is in. Raises RedcoError if it is in none."""
-    for folder in (start, *Path(os.path.abspath(start)).parents):
-        if (folder / MANIFEST).is_file():
-            return folder
+    try:
+        for folder in (start, *Path(os.path.abspath(start)).parents):
+            if (folder / MANIFEST).is_file():
+                return folder
+    except OSError as error:  # no rights, or the working folder is gone
+        where = error.filename or start
+        what = f"cannot be read: {error.strerror}"
+        raise RedcoError(str(where), what, "give the folder of a project that you may read") from error
     what = "is not in a redco project: no .redco/manifest.json, here or above"
     raise RedcoError(str(start), what, "give the folder of a project that redco-new made")
 

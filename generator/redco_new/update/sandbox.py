@@ -83,5 +83,5 @@ def sandbox_errors() -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename2 or error.filename or "TMPDIR"
-        what = f"the merged project cannot be tried there: {error.strerror}"
+        what = f"no project can be tried there: {error.strerror}"
         raise RedcoError(str(where), what, "mend that, or set TMPDIR") from error

@@ -2,6 +2,8 @@
 
 import pytest
 from generated import texts
+from recipes.pipelines import config, pipeline
+from redco_runtime.errors import UserError
 
 from redco_new.errors import RedcoError
 from redco_new.models.recipes import RECIPES, OwnModel
@@ -45,3 +47,14 @@ def test_what_does_not_fit_is_refused(flags, message):
     with pytest.raises(RedcoError) as error:
         texts(Request.from_flags("a", **flags))
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "size"), [("maml", {"tasks": 3, "shots": 1}), ("fedavg", {}), ("dp-sgd", {})]
+)
+@pytest.mark.parametrize("share", [2.0, -0.1])
+def test_held_out_that_is_no_share_is_named(recipe, size, share):
+    settings = config(size | {"held_out": share}, {"inputs": 1})
+    settings.train.batch_size = 8
+    with pytest.raises(UserError, match=f"^--held-out: {share} is no share: give one from 0"):
+        pipeline(recipe).examples(settings)

@@ -173,6 +173,17 @@ def test_parts_of_a_content_are_one_text(examples):
     assert all(map(np.array_equal, row.values(), whole.values())) and row["learned"].any()
 
 
+@pytest.mark.parametrize("cut", [2, 4])
+def test_of_a_prompt_and_a_completion_of_messages_the_completion_is_learned(examples, cut):
+    settings = {"held_out": 0.0, "packing": "off", "sequence_length": 128}
+    (row,), _ = examples(json.dumps({"prompt": CHAT[:cut], "completion": CHAT[cut:]}), **settings)
+    (whole,), _ = examples(json.dumps({"messages": CHAT}), **settings)
+    np.testing.assert_array_equal(row["input_ids"], whole["input_ids"])
+    text = load_tokenizer("bytes").decode
+    said = [text(one["input_ids"][one["learned"]]) for one in (whole, row)]
+    assert said == ["Hello.</s>See you.</s>", "Hello.</s>See you.</s>"[10 * (cut == 4) :]]
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
@@ -191,6 +202,8 @@ def test_parts_of_a_content_are_one_text(examples):
         (IMAGE, 'a message 1 with a part {"type": "image", "image": "a.png"}, and parts are texts'),
         (TEXTLESS, 'message 1 with a part {"type": "text"}, and parts are texts, {"type": "text"'),
         (json.dumps({"messages": CHAT[:2]}), "has no answer of the assistant"),
+        (json.dumps({"prompt": CHAT[:3], "completion": CHAT[3:4]}), "has no answer of the assis"),
+        (json.dumps({"prompt": CHAT[:2], "completion": ["a"]}), "message 3 without 'role' and"),
         (json.dumps({"prompt": "a" * 90, "completion": "b"}), "more than --sequence-length 64"),
     ],
 )

@@ -91,7 +91,9 @@ def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():
     assert math.isclose(found.best.seconds, found.target.hardware.step_seconds(least))
 
 
-def test_larger_batches_come_first_where_an_example_takes_less_time_and_that_is_compiled(monkeypatch):
+def test_larger_batches_come_first_where_an_example_takes_less_time_and_that_is_compiled(
+    monkeypatch,
+):
     with open_template() as template:
         found = search(Request.from_flags("a", "gpt2"), parse_target("h100:1"), template)
     assert found.best.batch > min(one.batch for one in found.trials)

@@ -9,6 +9,7 @@ from typing import Any
 
 SCRATCH = "TMPDIR"  # at fault where a compiler has no room for its files, whatever it compiles
 
+
 @dataclass(frozen=True)
 class Job:
     """A step to compile: what differs from the project's preset `full`.

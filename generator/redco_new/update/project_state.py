@@ -92,7 +92,9 @@ def find_root(start: Path) -> Path:
     except OSError as error:  # no rights, or the working folder is gone
         where = error.filename or start
         what = f"cannot be read: {error.strerror}"
-        raise RedcoError(str(where), what, "give the folder of a project that you may read") from error
+        raise RedcoError(
+            str(where), what, "give the folder of a project that you may read"
+        ) from error
     what = "is not in a redco project: no .redco/manifest.json, here or above"
     raise RedcoError(str(start), what, "give the folder of a project that redco-new made")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.reading import Messages, read_chat
+from redco_runtime.chats.reading import Messages, first_learned, read_chat
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.formats import parse_rows
 from redco_runtime.text.parts import Part
@@ -36,11 +36,11 @@ class ChatMaker:
 
     def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
         """Return the chats of parts, and the rows that are none. Raises UserError."""
-        return parse_rows(parts, lambda row: self.encode(read_chat(row)))
+        return parse_rows(parts, lambda row: self.encode(read_chat(row), first_learned(row)))
 
-    def encode(self, messages: Messages) -> Tokens:
-        """Return a chat as a document. Raises ValueError for one that is none."""
-        ids, learned = self.encoder(messages)
+    def encode(self, messages: Messages, first: int = 0) -> Tokens:
+        """Return a chat, learned from message `first` on, as a document. Raises ValueError for one that is none."""
+        ids, learned = self.encoder(messages, first)
         if len(ids) > self.length:
             raise ValueError(f"has {len(ids)} tokens, more than --sequence-length {self.length}")
         return Tokens(ids.astype(self.dtype), learned, True)

@@ -57,16 +57,17 @@ class ChatEncoder:
         special = sorted(self.tokenizer.special_tokens_map.items())
         return [make_encoder(self.tokenizer).dump(), self.template, str(special)]
 
-    def __call__(self, messages: Messages) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, messages: Messages, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return ids (N,) int32 of a chat, and which of them the assistant says: learned (N,) bool.
 
+        first: the message that is learned first, by number from 0; those before are a prompt.
         What ends an answer is learned too, so that the model ends its own.
         Raises ValueError for a chat that the template refuses, or has no place of its own for.
         """
         whole = self._write(messages)
         spans = []  # of characters
         for number, message in enumerate(messages):
-            if message["role"] == "assistant":
+            if number >= first and message["role"] == "assistant":
                 before = self._write(messages[:number])
                 invited = self._write(messages[:number], answer=True)
                 after = self._write(messages[: number + 1])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.reading import Messages, read_chat
+from redco_runtime.chats.reading import Messages, as_messages, read_chat
 from redco_runtime.contracts import Arrays, Example
 from redco_runtime.errors import UserError, few
 from redco_runtime.text.documents import Bad, Tokens
@@ -72,17 +72,13 @@ def read_pair(row: Any) -> Pair:
         raise ValueError(f"has {few(row) or 'nothing'}, and a pair has 'chosen' and 'rejected'")
     if not isinstance(row, dict):
         raise ValueError("is no object")
-    before = _messages(row.get("prompt", []), "user")
+    before = as_messages(row.get("prompt", []), "user")
     chosen, rejected = (
-        read_chat({"messages": [*before, *_messages(row[side], "assistant")]}) for side in SIDES
+        read_chat({"messages": [*before, *as_messages(row[side], "assistant")]}) for side in SIDES
     )
     if chosen == rejected:
         raise ValueError("has the same chosen and rejected, and prefers nothing")
     return chosen, rejected
-
-
-def _messages(value: Any, role: str) -> list[Any]:
-    return value if isinstance(value, list) else [{"role": role, "content": value}]
 
 
 def pair_examples(

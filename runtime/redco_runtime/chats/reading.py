@@ -20,13 +20,30 @@ def read_chat(row: Any) -> Messages:
         raise ValueError(f"is no object: {json.dumps(row)[:40]}")
     for keys, chat in KINDS:
         if all(key in row for key in keys):
-            return _checked(chat(row))
+            return _checked(chat(row), first_learned(row))
     kinds = "; ".join(" and ".join(map(repr, keys)) for keys, _ in KINDS)
     raise ValueError(f"has {few(row) or 'nothing'}, and a chat has {kinds}")
 
 
-def _turns(question: Any, answer: Any) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+def first_learned(row: Any) -> int:
+    """Return the number of the first message of a row that is learned: what its prompt says is not, as of TRL."""
+    if "messages" in row or "completion" not in row or "prompt" not in row:
+        return 0
+    return len(as_messages(row["prompt"], "user"))
+
+
+def as_messages(value: Any, role: str) -> list[Any]:
+    """Return a value as messages: a list of them as it is, what is a content, or parts of one, as one of `role`."""
+    parts = isinstance(value, list) and value and all(map(_is_part, value))
+    return value if isinstance(value, list) and not parts else [{"role": role, "content": value}]
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, dict) and "type" in value and "role" not in value
+
+
+def _turns(question: Any, answer: Any) -> list[Any]:
+    return [*as_messages(question, "user"), *as_messages(answer, "assistant")]
 
 
 def _instruction(row: dict[str, Any]) -> Any:
@@ -35,8 +52,8 @@ def _instruction(row: dict[str, Any]) -> Any:
     return f"{row['instruction']}\n\n{more}" if more else row["instruction"]
 
 
-def _checked(messages: Any) -> Messages:
-    """Return messages, whose contents are texts. Raises ValueError where they are no chat."""
+def _checked(messages: Any, first: int) -> Messages:
+    """Return messages, whose contents are texts. Raises ValueError where they are no chat, or none from `first` is learned."""
     if not isinstance(messages, list) or not messages:
         raise ValueError("has no list of messages")
     chat = []
@@ -47,7 +64,7 @@ def _checked(messages: Any) -> Messages:
             kinds = ", ".join(ROLES)
             raise ValueError(f"has a message {number} of {message['role']!r}, none of {kinds}")
         chat.append(message | {"content": _text(message["content"], number)})
-    if not any(m["role"] == "assistant" and m["content"].strip() for m in chat):
+    if not any(m["role"] == "assistant" and m["content"].strip() for m in chat[first:]):
         raise ValueError("has no answer of the assistant, so nothing to learn")
     return chat
 

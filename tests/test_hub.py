@@ -81,8 +81,8 @@ def hub():
         server.shutdown()
 
 
-def read(hub, folder, token):
-    """(exit code, output, last line of the errors) of PROGRAM."""
+def read(hub, folder, token, program=PROGRAM):
+    """(exit code, output, last line of the errors) of a program."""
     kept = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
     env = kept | {
         "HF_ENDPOINT": hub,
@@ -91,7 +91,7 @@ def read(hub, folder, token):
         "HF_HUB_DISABLE_XET": "1",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    command = [sys.executable, "-c", PROGRAM]
+    command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout, (done.stderr.splitlines() or [""])[-1]
 
@@ -106,3 +106,28 @@ def test_a_gated_model_without_a_token_says_so(hub, tmp_path):
     code, _, error = read(hub, tmp_path, "hf_of_another")
     assert code == 1
     assert "--model: org/small: " in error and "a gated model needs `hf auth login`" in error
+
+
+WITHOUT_NETWORK = """
+from redco_new.errors import RedcoError
+from redco_new.models.find import find_model
+from redco_runtime.errors import UserError
+from redco_runtime.stored import find
+from redco_runtime.tokenizer import load_tokenizer
+print(find_model("org/small", "", 1).family.name, find("org/small").is_dir())
+for reader in (lambda name: find_model(name, "", 1), find, load_tokenizer):
+    try:
+        reader("org/other")
+    except (RedcoError, UserError) as error:
+        print(error)
+"""
+
+
+def test_without_a_network_the_cache_is_read_and_another_id_is_one_message_at_once(hub, tmp_path):
+    assert read(hub, tmp_path, TOKEN)[0] == 0
+    nobody = "http://localhost:9"
+    code, out, error = read(nobody, tmp_path, TOKEN, WITHOUT_NETWORK)
+    cached, *messages = out.splitlines()
+    assert (code, error, cached, len(messages)) == (0, "", "llama True", 3), error
+    why = f"{nobody} is not reached, and no copy of it is in {tmp_path}/hub"
+    assert all("org/other" in line and why in line for line in messages), out

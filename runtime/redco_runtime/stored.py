@@ -12,6 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from redco_runtime.errors import UserError, listed
+from redco_runtime.hub import use_cache_without_network
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 DOWNLOADED = ["config.json", ONE, INDEX, "model-*.safetensors"]
@@ -112,12 +113,13 @@ def find(source: str) -> Path:
     """Return the file or folder `source`, or a copy of what Hugging Face has under that id."""
     if Path(source).exists():
         return Path(source)
+    offline = use_cache_without_network()
     import huggingface_hub  # late: it takes a while
 
     try:
         return Path(huggingface_hub.snapshot_download(source, allow_patterns=DOWNLOADED))
     except (OSError, ValueError) as error:  # HTTP errors and ids that cannot be are of these too
-        why = str(error).strip().splitlines()[0]
+        why = offline or str(error).strip().splitlines()[0]
         raise UserError(
             f"--init: {source} is not there, and Hugging Face does not give it: {why}; check the "
             "name and the network; a gated model needs `hf auth login`"

@@ -7,6 +7,7 @@ from typing import Any
 
 from redco_runtime.cli import print_once
 from redco_runtime.errors import UserError
+from redco_runtime.hub import use_cache_without_network
 
 FILES = ("tokenizer*", "vocab*", "*.model", "*.tiktoken")  # one of which each folder of one has
 
@@ -35,10 +36,11 @@ def load_tokenizer(name: str, **settings: Any) -> Any:
         raise UserError(f"--tokenizer: {name}: there is no such folder: {todo}")
     if lacks_tokenizer(name):
         raise UserError(f"--tokenizer: {name} has no tokenizer: {todo}")
+    offline = "" if Path(name).is_dir() else use_cache_without_network()
     try:
         return transformers.AutoTokenizer.from_pretrained(name)
     except Exception as error:  # of any kind: its readers are written in several languages
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        reason = offline or (str(error).strip() or repr(error)).splitlines()[0]
         raise UserError(f"--tokenizer: {name} cannot be read: {reason}; {todo}") from None
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from packaging.version import Version
 
 from redco_new.errors import RedcoError
+from redco_new.render.execute import use_runtime
 from redco_new.request import is_folder
 
 CONFIG = "config.json"
@@ -77,14 +78,23 @@ def checkpoint_config(
             raise RedcoError("--model", f"{path} has no config.json", "give a checkpoint's folder")
         return _public_keys(name, recorded), True
     read = import_transformers(name).PretrainedConfig.get_config_dict
+    offline = "" if path else _offline()
     try:
         return _public_keys(name, read(str(path or name))[0]), False
     except (OSError, ValueError) as error:
         if path is not None or recorded is None:
-            what = f"{name}: {str(error).strip().splitlines()[0]}"
+            what = f"{name}: {offline or str(error).strip().splitlines()[0]}"
             todo = "check the name and the network; a gated model needs `hf auth login`"
             raise RedcoError("--model", what, todo) from error
         return _public_keys(name, recorded), True
+
+
+def _offline() -> str:
+    """Return why an id of the hub cannot be read where it is not in the cache; "" where the hub answers."""
+    use_runtime()
+    from redco_runtime.hub import use_cache_without_network
+
+    return use_cache_without_network()
 
 
 def _public_keys(name: str, config: Mapping[str, Any]) -> dict[str, Any]:

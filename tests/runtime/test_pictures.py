@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from redco_runtime.errors import UserError
 from redco_runtime.pictures.captions import decode_caption, encode_caption
-from redco_runtime.pictures import grid
+from redco_runtime.pictures import checking, grid
 from redco_runtime.pictures.grid import write_grid
 from redco_runtime.pictures.reading import read_captioned, read_picture
 from redco_runtime.pictures.scenes import draw_scene
@@ -146,3 +146,40 @@ def test_a_grid_has_a_cell_a_picture(tmp_path, monkeypatch, count, columns):
     with Image.open(tmp_path / "x.png") as image:
         width, height = image.size
     assert (width, height) == (125 * columns, 160)
+
+
+def _photos(folder, count=8):
+    """Pictures of a folder with a table, half of them photographs as JPEG."""
+    rng = np.random.default_rng(0)
+    names = [f"{i}.{('png', 'jpg')[i % 2]}" for i in range(count)]
+    for name in names:
+        Image.fromarray(rng.integers(0, 255, (24, 24, 3)).astype(np.uint8)).save(folder / name)
+    _table(folder, *({"file_name": name, "text": "a"} for name in names))
+    return names
+
+
+def test_broken_pictures_are_all_named_before_a_run_begins(tmp_path, capsys):
+    names = _photos(tmp_path)
+    assert len(_read(tmp_path)[0]) == 6 and capsys.readouterr().out == ""
+    for name in names[:2]:
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-200])
+    (tmp_path / names[2]).write_text("<html>404</html>")
+    (tmp_path / names[3]).write_bytes(b"")
+    with (tmp_path / names[5]).open("ab") as file:
+        file.write(bytes(500))  # which no reader minds
+    with pytest.raises(UserError) as error:
+        _read(tmp_path)
+    title, *faults, todo = str(error.value).splitlines()
+    assert title == "--image-folder: 4 of its pictures cannot be used:"
+    assert [fault.partition(": ")[0].strip() for fault in faults] == [
+        str(tmp_path / name) for name in names[:4]
+    ]
+
+
+def test_of_more_pictures_than_there_is_time_for_it_says_how_many_were_looked_at(
+    tmp_path, capsys, monkeypatch
+):
+    _photos(tmp_path)
+    monkeypatch.setattr(checking, "SECONDS", -1.0)
+    assert len(_read(tmp_path)[0]) == 6
+    assert "0 of 8 pictures looked at" in capsys.readouterr().out

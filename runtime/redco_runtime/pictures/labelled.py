@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from redco_runtime.errors import UserError
+from redco_runtime.pictures.checking import check_pictures
 from redco_runtime.pictures.reading import fit_picture, read_picture
 from redco_runtime.streams import count_held_out
 
@@ -59,12 +60,14 @@ def split_labelled(
         raise UserError(
             f"{max(labels) + 1} classes, and the model has {model.num_classes}: give --num-classes"
         )
+    size, channels = model.image_size, model.num_channels
+    check_pictures(pictures, lambda path: read_picture(path, size, channels))
     order = np.random.default_rng(seed).permutation(len(pictures)).tolist()
     held_out = count_held_out(len(order), data.held_out)
 
     def some(indices: list[int], shift: int) -> Labelled:
         parts = [pictures[i] for i in indices], [labels[i] for i in indices]
-        return Labelled(*parts, model.image_size, model.num_channels, shift)
+        return Labelled(*parts, size, channels, shift)
 
     return some(order[held_out:], data.shift), some(order[:held_out], 0)
 

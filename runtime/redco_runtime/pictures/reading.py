@@ -10,6 +10,7 @@ import numpy as np
 
 from redco_runtime.errors import UserError
 from redco_runtime.pictures.captions import encode_caption
+from redco_runtime.pictures.checking import MEND, check_pictures
 from redco_runtime.pictures.scenes import draw_scene
 from redco_runtime.streams import count_held_out
 
@@ -44,6 +45,7 @@ def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Caption
     pairs: list[tuple[Path | np.ndarray, np.ndarray]]
     if data.image_folder:
         pairs = _read_table(Path(data.image_folder), model.caption_length)
+        check_pictures([path for path, _ in pairs], lambda path: read_picture(path, size))
     else:
         scenes = (draw_scene(rng, size) for _ in range(data.drawn))
         pairs = [(pixels, encode_caption(text, model.caption_length)) for pixels, text in scenes]
@@ -72,7 +74,7 @@ def read_picture(path: Path, size: int, channels: int = COLORS) -> np.ndarray:
     except UnidentifiedImageError:
         raise UserError(f"{path}: no picture: give .npy, or what pillow reads") from None
     except Exception as error:  # each decoder has its own
-        raise UserError(f"{path}: cannot be read: {error}: mend it, or leave it out") from None
+        raise UserError(f"{path}: cannot be read: {error}: {MEND}") from None
     if pixels.shape != (size, size, channels) or pixels.dtype != np.uint8:
         actual, wanted = f"{pixels.dtype} {pixels.shape}", f"uint8 {(size, size, channels)}"
         raise UserError(f"{path}: {actual}, and the model takes {wanted}, of 0 to 255")

@@ -105,7 +105,7 @@ def experts(
         )
         kernels = tuple(map(whole, kernels, (1, 1, 2)))
         first = jax.lax.axis_index(of_experts) * _count(kernels) if of_experts else 0
-        block = _block(product, expert_TX.size // E)
+        block = block_rows(product, expert_TX.size // E)
         multiply = functools.partial(product.multiply, block=block)
         x_TD = _grouped(multiply, block, h_TD, share_TX, expert_TX - first, *kernels)
         return _add_up(x_TD.reshape(-1, S, h_BSD.shape[2]), within, there)
@@ -179,10 +179,10 @@ def _count(kernels) -> int:
 
 def room(rows: int, count: int) -> int:
     """Return how many rows fill up the blocks of `count` experts at most, where they have `rows` together."""
-    return count * (max(_block(product, rows // count) for product in PRODUCTS.values()) - 1)
+    return count * (max(block_rows(product, rows // count) for product in PRODUCTS.values()) - 1)
 
 
-def _block(product: Product, even: int) -> int:
+def block_rows(product: Product, even: int) -> int:
     """Return the rows of a block where an expert has `even` rows if all have as many."""
     least, *others = product.blocks
     return max([least, *(block for block in others if block * SHARE <= even)])

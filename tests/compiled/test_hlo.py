@@ -49,6 +49,11 @@ def test_libtpu_writes_an_asynchronous_all_gather_into_several_fusions():
     assert found(*fusions, c0=line, c1=line, c2=line) == [("all-gather", 256, 1)]
 
 
+def test_gathers_of_one_channel_that_stand_alone_are_several():
+    line = "%{} = bf16[8,16]{{1,0}} all-gather(%x), channel_id=1, dimensions={{0}}"
+    assert found(line.format("a"), line.format("b")) == [("all-gather", 256, 1)] * 2
+
+
 LOOP = "%w = (s32[], f32[8]{0}) while(%t), condition=%cond, body=%body"
 BODY = "  %p = f32[8]{0} collective-permute(%x), channel_id=3"
 BOUND = "  %c = s32[]{:T(128)} constant(5)\n  ROOT %l = pred[] compare(%i, %c), direction=LT"

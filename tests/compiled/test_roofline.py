@@ -1,21 +1,24 @@
 """What a program costs, read from its text."""
 
+from dataclasses import replace
+
 import pytest
 from compiled.performance import ROWS, cells_of, read, written
+from redco_new.compiled.groups import AHEAD, STEP, TILE
 from redco_new.compiled.instructions import Program
 from redco_new.compiled.products import attention_workspace, seen
 from redco_new.compiled.roofline import Machine, bound
+from redco_runtime import groups as kernels
 
 # One FLOP takes a second, as a byte of memory does, and nothing a second over the link.
 UNIT = Machine(1.0, 1.0, float("inf"))
 
 
-def cost(*entry, **others):
+def cost(*entry, machine=UNIT, expert_parts=1, **others):
     blocks = [f"%{name} (p: f32[]) -> f32[] {{\n{lines}\n}}" for name, lines in others.items()]
     lines = "\n".join(f"  {line}" for line in entry)
-    return bound(
-        "\n\n".join([*blocks, f"ENTRY %main (p: f32[]) -> f32[] {{\n{lines}\n}}"]), 1, UNIT, 8
-    )
+    text = "\n\n".join([*blocks, f"ENTRY %main (p: f32[]) -> f32[] {{\n{lines}\n}}"])
+    return bound(text, 1, machine, 8, expert_parts=expert_parts)
 
 
 X, W = "%x = bf16[4,8]{1,0} parameter(0)", "%w = bf16[8,2]{1,0} parameter(1)"
@@ -25,37 +28,85 @@ CUBLAS = (
 )
 
 
-@pytest.mark.parametrize(
-    "product",
-    [
-        f"%y = bf16[4,2]{{1,0}} dot(%x, %w), {DOT}",
-        f"%y = bf16[4,2]{{1,0}} custom-call(%x, %w), {CUBLAS}",
-        "%y = bf16[4,2]{1,0} convolution(%x, %w), dim_labels=bf_io->bf",
-    ],
-    ids=["dot", "cublas", "libtpu"],
-)
+PRODUCTS = [
+    f"%y = bf16[4,2]{{1,0}} dot(%x, %w), {DOT}",
+    f"%y = bf16[4,2]{{1,0}} custom-call(%x, %w), {CUBLAS}",
+    "%y = bf16[4,2]{1,0} convolution(%x, %w), dim_labels=bf_io->bf",
+]
+
+
+@pytest.mark.parametrize("product", PRODUCTS, ids=["dot", "cublas", "libtpu"])
 def test_a_product_takes_its_flops_or_its_bytes(product):
     assert cost(X, W, product)["flops"] == 2 * 4 * 8 * 2
     assert cost(X, W, product)["products"] == max(2 * 4 * 8 * 2, 2 * (4 * 8 + 8 * 2 + 4 * 2))
 
 
+GROUPS = [
+    f"%{name} = {type_} parameter(0)"
+    for name, type_ in {
+        "c": "s32[3]{0}",
+        "e": "s32[2]{0}",
+        "x": "bf16[48,8]{1,0}",
+        "w": "bf16[2,8,4]{2,1,0}",
+        "y": "bf16[48,4]{1,0}",
+    }.items()
+]
+TRITON = 'custom_call_target="__gpu$xla.gpu.triton", backend_config={grid_x = 3 : i32}'
+TO_ROWS = f"%a = bf16[48,4]{{1,0}} custom-call(%c, %x, %w), {TRITON}"
+TO_KERNELS = f"%b = bf16[2,8,4]{{2,1,0}} custom-call(%e, %e, %x, %y), {TRITON}"
+
+
 def test_a_product_of_groups_takes_the_rows_that_groups_fill_in_the_mean():
     """48 rows in blocks of 16 are 18 at least, of two groups; half of the 30 others fill up blocks."""
-    arrays = [
-        f"%{name} = {type_} parameter(0)"
-        for name, type_ in {
-            "c": "s32[3]{0}",
-            "e": "s32[2]{0}",
-            "x": "bf16[48,8]{1,0}",
-            "w": "bf16[2,8,4]{2,1,0}",
-            "y": "bf16[48,4]{1,0}",
-        }.items()
-    ]
-    target = 'custom_call_target="__gpu$xla.gpu.triton", backend_config={grid_x = 3 : i32}'
-    rows = f"%a = bf16[48,4]{{1,0}} custom-call(%c, %x, %w), {target}"
-    kernels = f"%b = bf16[2,8,4]{{2,1,0}} custom-call(%e, %e, %x, %y), {target}"
-    assert cost(*arrays, rows)["flops"] == 2 * 33 * 8 * 4
-    assert cost(*arrays, rows, kernels)["flops"] == 2 * 2 * 33 * 8 * 4
+    assert cost(*GROUPS, TO_ROWS)["flops"] == 2 * 33 * 8 * 4
+    assert cost(*GROUPS, TO_ROWS, TO_KERNELS)["flops"] == 2 * 2 * 33 * 8 * 4
+
+
+def test_of_experts_that_devices_share_each_multiplies_its_part():
+    """Of 18 rows at least, two devices have 9 each; those that fill up the blocks of two groups are 15 on each."""
+    assert cost(*GROUPS, TO_ROWS, expert_parts=2)["flops"] == 2 * (9 + 15) * 8 * 4
+    # What is not of groups is not shared.
+    assert cost(X, W, PRODUCTS[0], expert_parts=2)["flops"] == 2 * 4 * 8 * 2
+
+
+def test_a_tpus_product_of_groups_is_one_too():
+    tpu = TO_ROWS.replace(TRITON, 'frontend_attributes={ragged_dot_tiling="16,8,4"}')
+    assert cost(*GROUPS, tpu)["flops"] == 2 * 33 * 8 * 4
+
+
+def test_tiles_of_groups_wait_for_the_cache_that_all_cores_read():
+    """Tiles of 16 x 4 and of 8 x 4; one step of 8 numbers, or a step of 16 of each group's 16.5 rows, and three are loaded before."""
+    slow = replace(UNIT, cache=1e-3)
+    flops = 2 * 33 * 8 * 4
+    assert cost(*GROUPS, TO_ROWS, machine=slow)["products"] == pytest.approx(
+        1e3 * flops * (1 / 16 + 1 / 4) * 4
+    )
+    both = cost(*GROUPS, TO_ROWS, TO_KERNELS, machine=slow)["products"]
+    steps = 33 / 2 / 16
+    assert both == pytest.approx(
+        1e3 * flops * ((1 / 16 + 1 / 4) * 4 + (1 / 8 + 1 / 4) * (1 + 3 / steps))
+    )
+
+
+def test_the_tiles_of_groups_are_those_of_the_runtime():
+    assert (TILE, STEP, AHEAD) == (kernels.TILE, kernels.STEP, kernels.OPTIONS.num_stages)
+
+
+ADDING = "  %p = f32[] parameter(0)\n  ROOT %s = f32[] add(%p, %p)"
+SETTING = "  %p = f32[] parameter(0)\n  ROOT %s = f32[] maximum(%p, %p)"
+
+
+@pytest.mark.parametrize(("region", "seconds"), [(ADDING, 1000 * 4 * 8), (SETTING, 0)])
+def test_a_scatter_adds_number_by_number(region, seconds):
+    scatter = "%y = bf16[4,8]{1,0} scatter(%x, %i, %x), to_apply=%r"
+    lines = (X, "%i = s32[4]{0} parameter(1)", scatter)
+    inside = "\n".join(f"  {line}" for line in lines)
+    slow = replace(UNIT, added=1e-3)
+    fusion = "%f = bf16[4,8]{1,0} fusion(%x, %i), kind=kInput, calls=%g"
+    for entry in ((*lines,), (*lines[:2], fusion)):
+        moved = cost(*entry, r=region, g=inside)["other"]
+        assert moved < 1000
+        assert cost(*entry, r=region, g=inside, machine=slow)["other"] == max(moved, seconds)
 
 
 def test_what_a_fusion_multiplies_counts_and_the_rest_moves_bytes():

@@ -143,7 +143,7 @@ def test_flops_are_those_of_the_experts_of_a_token():
 )
 def test_blocks_of_rows_are_few_more_than_the_rows(platform, rows, count):
     """Those of a device with 4096 tokens of Mixtral, and with 1024 to 8192 of Qwen3-MoE, by chance."""
-    block = module._block(PRODUCTS[platform], rows // count)
+    block = module.block_rows(PRODUCTS[platform], rows // count)
     sizes = np.random.default_rng(0).multinomial(rows, np.ones(count) / count, size=100)
     room = (-(-sizes // block) * block).sum(axis=1)
     assert block in (16, 64, 128) and room.mean() < 1.15 * rows and room.max() < 1.25 * rows

@@ -47,6 +47,7 @@ class Collective:
     of the model that it serves, as far as the compiler has kept it.  channel: its number, "" for
     the end of an asynchronous pair.  group: the devices of the first group that exchange something,
     by their place in the mesh; of a collective-permute one that sends and one that receives; () for all.
+    fused: whether it is part of what a fusion computes.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Collective:
     source: str = ""
     channel: str = ""
     group: tuple[int, ...] = ()
+    fused: bool = False
 
     def sent(self, n: int) -> float:
         """Return the bytes that each device sends in all runs, on a ring of its group, or of n."""
@@ -73,8 +75,9 @@ def collectives(hlo: str, n: int) -> list[Collective]:
     computations, entry = split(hlo)
     every: dict[str | int, Collective] = {}
     for one in walk(entry, computations, n):
-        # libtpu writes an asynchronous all-gather into each fusion that computes meanwhile.
-        every.setdefault(one.channel or len(every), one)
+        # libtpu writes an asynchronous all-gather into each fusion that computes meanwhile. What stands alone
+        # is one by itself, though gathers of one shard_map have one channel.
+        every.setdefault((one.fused and one.channel) or len(every), one)
     return list(every.values())
 
 
@@ -166,7 +169,7 @@ def called(
         inner = [max(inner, key=lambda branch: sum(one.sent(n) for one in branch))]
     trips = trip_count(rest, computations) if operation == "while" else 1
     for one in sum(inner, []):
-        yield replace(one, runs=one.runs * trips)
+        yield replace(one, runs=one.runs * trips, fused=one.fused or operation == "fusion")
 
 
 def trip_count(rest: str, computations: dict[str, list[str]]) -> int:

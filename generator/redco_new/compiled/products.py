@@ -1,30 +1,32 @@
-"""FLOPs of the matrix products, of the experts' kernels and of attention's, of a compiled program."""
+"""FLOPs of the matrix products, of the experts' kernels (groups.py) and of attention's, of a compiled program."""
 
 from __future__ import annotations
 
 import re
-from functools import cache
 from math import prod
 
+from redco_new.compiled.groups import groups_of
 from redco_new.compiled.instructions import Instruction, Program, shapes
 
 CONTRACTED = re.compile(r'"?lhs_contracting_dim(?:ension)?s"?[=:][{\[]"?([\d,"]+)"?[}\]]')
 SCORES = re.compile(r'"intermediate_tensor_shape":.*?"dimensions": ?\[([^\]]*)\]')
-TRITON = "__gpu$xla.gpu.triton"
 TEXTS = re.compile(r'"max_seg_per_batch": ?"?(\d+)')
 WINDOW = re.compile(r'"sliding_window_length": ?"?(\d+)')
 
 
-def product_flops(program: Program, computation: str, one: Instruction) -> int:
-    """Return the FLOPs of the products of an instruction, with those of what it fuses."""
+def product_flops(program: Program, computation: str, one: Instruction, parts: int = 1) -> float:
+    """Return the FLOPs of the products of an instruction, with those of what it fuses.
+
+    parts: in how many the devices split the experts, where there are some.
+    """
     if one.operation in ("fusion", "call"):
         return sum(
-            product_flops(program, name, inner)
+            product_flops(program, name, inner, parts)
             for name in program.callees(one)
             for inner in program.computations[name]
         )
-    if one.operation == "custom-call" and TRITON in one.rest:
-        return _grouped(program, computation, one)
+    if groups := groups_of(program, computation, one, parts):
+        return groups.flops
     library = one.operation == "custom-call" and "cublas" in one.rest
     if one.operation == "convolution":
         return _convolved(program, computation, one)
@@ -47,34 +49,6 @@ def product_dtype(program: Program, computation: str, one: Instruction) -> str:
         )
         return "float32" if "float32" in inner else "bfloat16"
     return "float32" if program.operands(computation, one)[0].startswith("f32") else "bfloat16"
-
-
-def _grouped(program: Program, computation: str, one: Instruction) -> int:
-    """Return the FLOPs of a product of groups of rows (redco_runtime/groups.py), in the mean over sizes of groups.
-
-    Its arrays have room for groups of any sizes: of each, all but one row of a last block may fill that
-    up. In the mean half of them do, and of blocks that no group has nothing is computed. The groups
-    are taken to be all experts: an axis `expert` leaves a device fewer rows than are counted.
-    """
-    *_, left, right = (shapes(type_)[0] for type_ in program.operands(computation, one))
-    (result,) = shapes(one.type)
-    (rows, inner), stack = left, max(right, result, key=len)
-    groups, contracted = stack[0], prod(stack[1:]) * rows
-    block = _block(program, rows)
-    assert inner in stack, f"{one.name}: no product of groups"
-    return 2 * contracted * (2 * rows - groups * (block - 1)) // (2 * rows)
-
-
-@cache
-def _block(program: Program, rows: int) -> int:
-    """Return the rows of a block, of the products of groups that take `rows` in all."""
-    for computation, instructions in program.computations.items():
-        for one in instructions:
-            if one.operation == "custom-call" and TRITON in one.rest:
-                first, *others = (shapes(t)[0] for t in program.operands(computation, one))
-                if others[0][0] == rows:
-                    return rows // first[0]
-    raise ValueError(f"no product of groups says into how many blocks {rows} rows are split")
 
 
 def _convolved(program: Program, computation: str, one: Instruction) -> int:

@@ -14,9 +14,11 @@ from functools import cache
 from math import prod
 
 from redco_new.compiled.exposed import exposed_seconds
+from redco_new.compiled.groups import groups_of
 from redco_new.compiled.hlo import KINDS, OPERAND, Collective, collectives, size
 from redco_new.compiled.instructions import ARRAY, Instruction, Program, shapes
 from redco_new.compiled.products import attention_flops, product_dtype, product_flops
+from redco_new.compiled.scatters import numbers_added
 
 # They move nothing by themselves, or are counted by what they call.
 FREE = {
@@ -35,12 +37,16 @@ class Machine:
 
     flops: dense products of bf16, a second.  bandwidth, link: bytes a second of memory, and to others.
     flops32: products of float32, a second; 0 where they are as fast.
+    cache: bytes a second that its cores read of the cache that they share; so many that it does not matter, by default.
+    added: numbers a second that its cores add to an array that they share, by atomic operations; likewise.
     """
 
     flops: float
     bandwidth: float
     link: float
     flops32: float = 0.0
+    cache: float = math.inf
+    added: float = math.inf
 
 
 # NVIDIA's data sheet of the H100 SXM: 989 TFLOP/s, 3.35 TB/s; 450 GB/s of NVLink each way, of which
@@ -54,10 +60,12 @@ def bound(
     machine: Machine,
     length: int,
     link_seconds: Callable[[Collective], float] | None = None,
+    expert_parts: int = 1,
 ) -> dict[str, float]:
     """Return what one run of a program costs each device.
 
     link_seconds: of a collective, where they are not the bytes that a device sends by its one link.
+    expert_parts: in how many the devices split the experts of a model that has some.
 
     seconds: of all kernels; of them products, attention, other.  link: seconds of the collectives.
     exposed: of those, the ones that nothing is computed beside.
@@ -69,7 +77,7 @@ def bound(
     def total(computation: str) -> Counter:
         costs: Counter[str] = Counter()
         for one in program.computations[computation]:
-            costs.update(_cost(program, computation, one, machine, length))
+            costs.update(_cost(program, computation, one, machine, length, expert_parts))
             inner = [total(name) for name in program.callees(one)]
             if one.operation == "conditional":
                 inner = [max(inner, key=lambda cost: cost["seconds"])]
@@ -86,7 +94,7 @@ def bound(
     link = sum(map(link_of, collectives(text, devices)))
 
     def seconds(computation: str, one: Instruction) -> float:
-        return _cost(program, computation, one, machine, length).get("seconds", 0.0)
+        return _cost(program, computation, one, machine, length, expert_parts).get("seconds", 0.0)
 
     return {**dict.fromkeys(("products", "attention", "other", "squares"), 0.0)} | {
         **total(program.entry),
@@ -96,7 +104,12 @@ def bound(
 
 
 def _cost(
-    program: Program, computation: str, one: Instruction, machine: Machine, length: int
+    program: Program,
+    computation: str,
+    one: Instruction,
+    machine: Machine,
+    length: int,
+    expert_parts: int,
 ) -> dict[str, float]:
     """Return what one instruction costs by itself, by the names of `bound`."""
     kind = one.operation.removesuffix("-start").removesuffix("-done")
@@ -105,15 +118,20 @@ def _cost(
     types = [one.type, *program.operands(computation, one)]
     memory = _bytes(program, one, types) / machine.bandwidth
     squares = sum(_squares(type_, length) for type_ in types)
-    if flops := attention_flops(program, computation, one):
+    flops: float = attention_flops(program, computation, one)
+    if flops:
         computed = flops * (1.25 if "Backward" in one.rest else 1)  # five products for four
         seconds, part = max(computed / machine.flops / ATTENTION, memory), "attention"
-    elif flops := product_flops(program, computation, one):
+    elif groups := groups_of(program, computation, one, expert_parts):
+        flops, part = groups.flops, "products"
+        seconds = max(flops / machine.flops, groups.read / machine.cache, memory)
+    elif flops := product_flops(program, computation, one, expert_parts):
         wide = machine.flops32 and product_dtype(program, computation, one) == "float32"
         peak = machine.flops32 if wide else machine.flops
         seconds, part = max(flops / peak, memory), "products"
     else:
-        seconds, part = memory, "other"
+        added = numbers_added(program, computation, one) / machine.added
+        seconds, part = max(memory, added), "other"
     return {"seconds": seconds, part: seconds, "flops": flops, "squares": squares}
 
 

@@ -6,6 +6,7 @@ makers' peaks, dense; what a program reaches of them is compiled/roofline.py's a
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -45,6 +46,11 @@ class Slice:
 # (tests/benchmarks/device/RESULTS.md); of other GPUs none was timed.
 REACHED = 0.72
 
+# What an SM reads of the L2 in a cycle, bytes, and adds there by atomic operations, numbers; of a GPU's peak, as REACHED is
+# applied to them too. Experts' products and the scatters of their gradients on an H100, at .72 of these, are within a
+# third of what they took (tests/benchmarks/device/experts.py); 64 bytes are what NVIDIA's A100 whitepaper says of an L2.
+READ, ADDED = 30.0, 0.6
+
 
 @dataclass(frozen=True)
 class Hardware:
@@ -80,6 +86,13 @@ class Hardware:
     def step_seconds(self, least: float) -> float:
         """Return the estimate of a step that needs `least` seconds by the roofline; of a TPU, on which none was timed, these."""
         return least / REACHED if self.platform == "gpu" else least
+
+    @property
+    def cycles(self) -> float:
+        """Cycles a second of all SMs of a GPU together; infinitely many of a TPU, which has none."""
+        return (
+            1e9 * self.parts.cores * self.parts.clock if isinstance(self.parts, Parts) else math.inf
+        )
 
     @property
     def capability(self) -> float:

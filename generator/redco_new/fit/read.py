@@ -15,12 +15,13 @@ from redco_new.compiled.hlo import Collective, collectives
 from redco_new.compiled.instructions import Program
 from redco_new.compiled.products import attention_workspace
 from redco_new.compiled.roofline import Machine, bound
-from redco_new.fit.hardware import Hardware
+from redco_new.fit.hardware import ADDED, READ, Hardware
 from redco_new.fit.links import link_seconds
 from redco_new.fit.reading import Reading, Sent
 from redco_new.fit.step import Step
 from redco_new.fit.target import Target
 from redco_new.inspect.units import size_text
+from redco_new.sharding import EXPERT
 
 # xla_gpu_memory_limit_slop_factor's default: XLA computes arrays again beyond this share of what the arguments leave.
 SLOP = 0.95
@@ -155,9 +156,14 @@ def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:
 
     speeds = hardware.flops
     machine = Machine(
-        speeds["bfloat16"], hardware.bandwidth, hardware.link, flops32=speeds["float32"]
+        speeds["bfloat16"],
+        hardware.bandwidth,
+        hardware.link,
+        flops32=speeds["float32"],
+        cache=READ * hardware.cycles,
+        added=ADDED * hardware.cycles,
     )
-    cost = bound(step.text, count, machine, length, seconds)
+    cost = bound(step.text, count, machine, length, seconds, step.mesh.shape.get(EXPERT, 1))
     sent = [one for one in collectives(step.text, count) if one.bytes >= LEAST]
     by_axis: dict[str, float] = {}
     for one in sent:

@@ -13,10 +13,11 @@ from redco_new.compiled.hlo import Collective
 from redco_new.compiled.roofline import ATTENTION
 from redco_new.fit.links import link_seconds
 from redco_new.fit.target import Target
+from redco_new.search import experts
 from redco_new.search.memory import FIT, Memory, memory_of
 from redco_new.search.model import Planned
 from redco_new.search.work import Work, work_of
-from redco_new.sharding import DATA, predict_collectives
+from redco_new.sharding import DATA, FSDP, predict_collectives
 
 # What is not a product moves its arrays through memory. The three factors are least squares over the
 # rooflines of 34 steps that XLA compiled for H100 (seven models, eight meshes, two remats; tests/compiled/estimates.md):
@@ -65,14 +66,14 @@ def estimate_step(
 
     memory: where it is known or assumed; a trace of the gradients says it otherwise, which takes a second.
     """
-    work = work_of(model, rows // micro_batches)
+    work = work_of(model, rows // micro_batches, target.hardware.platform)
     if memory is None:
         memory = memory_of(model, rows, micro_batches, remat, target.hardware.usable)
     parts = _computing(model, target, work, memory, micro_batches)
-    links, waiting = _sending(
-        model, target, rows, micro_batches, memory.repeated, sum(parts.values())
-    )
-    whole = 3 * micro_batches * (work.flops + work.attention * (CAUSAL if model.causal else 1))
+    computing = sum(parts.values())
+    links, waiting = _sending(model, target, work, rows, micro_batches, memory.repeated, computing)
+    flops = work.flops + sum(one.flops for one in work.routed)
+    whole = 3 * micro_batches * (flops + work.attention * (CAUSAL if model.causal else 1))
     return Estimate(memory, parts, links, waiting, whole)
 
 
@@ -80,28 +81,31 @@ def _computing(
     model: Planned, target: Target, work: Work, memory: Memory, micro_batches: int
 ) -> dict[str, float]:
     """Return the seconds of what a device computes, by part."""
-    hardware, passes = target.hardware, 3.0
-    peak = hardware.flops[model.request.dtype]
-    again = memory.again
+    hardware, passes, dtype = target.hardware, 3.0, model.request.dtype
+    peak = hardware.flops[dtype]
     attention = work.attention * (CAUSAL if model.causal else 1) * (1 + BACKWARD)
     attention += 0 if memory.attended else work.attention * (CAUSAL if model.causal else 1)
     moved = TOUCHED * work.touched * (passes + memory.repeated)
     moved += SAVED * memory.saved
     fast = hardware.platform == "tpu" or hardware.capability >= 8
-    if not fast or model.request.dtype != "bfloat16":
+    if not fast or dtype != "bfloat16":
         moved += SCORES * work.scores
     moved += ACCUMULATED * model.parameter_bytes if micro_batches > 1 else 0
+    routed = sum(one.seconds(hardware, dtype, not memory.routed) for one in work.routed)
+    whole = model.plan.mesh[FSDP] == 1
+    rows = sum(one.moving(hardware, whole) for one in work.routed)
     state = STATE * (model.parameter_bytes + model.moment_bytes)
     return {
-        "products": micro_batches * (passes * work.flops + again) / peak,
+        "products": micro_batches * ((passes * work.flops + memory.again) / peak + routed),
         "attention": micro_batches * attention / peak / ATTENTION,
-        "memory": (micro_batches * moved + state) / hardware.bandwidth,
+        "memory": (micro_batches * moved + state) / hardware.bandwidth + micro_batches * rows,
     }
 
 
 def _sending(
     model: Planned,
     target: Target,
+    work: Work,
     rows: int,
     micro_batches: int,
     repeated: float,
@@ -117,7 +121,9 @@ def _sending(
     narrow = 2 / 4 if model.request.dtype == "bfloat16" else 1
     hosts = [device // target.per_host for device in range(target.devices)]
     links: dict[str, float] = defaultdict(float)
-    activations = parameters = 0.0
+    activations = parameters = kernels = 0.0
+    tpu = target.hardware.platform == "tpu"
+    of_experts = 4 * sum(one.kernels for one in work.routed)
     for one in predict_collectives(plan):
         axes = [axis for axis in one.axes if plan.mesh[axis] > 1]
         if not axes:
@@ -131,13 +137,22 @@ def _sending(
             times /= micro_batches  # devices add up the gradients of their own rows first
         sent = Collective(one.kind, one.bytes, group=first_group(plan.mesh, axes))
         seconds = times * link_seconds(sent, target.hardware, hosts)
+        if of_parameters and axes == [FSDP] and one.kind != "all-reduce":
+            part = seconds * of_experts / one.bytes
+            if (
+                tpu and one.array == "gradients"
+            ):  # as an all-reduce: the part of a device is cut out of it
+                seconds, part = seconds + part, 2 * part
+            kernels += part
         links["+".join(axes)] += seconds
         if of_parameters:
             parameters += seconds
         else:
             activations += seconds
-    hidden = max(ENDS * parameters, parameters - HIDING * computing)
-    return dict(links), WAITED * activations + hidden
+    others = parameters - kernels
+    waited = max(ENDS * others, others - HIDING * computing)
+    waited += experts.WAITED[target.hardware.platform] * kernels
+    return dict(links), WAITED * activations + waited
 
 
 def first_group(mesh: Mapping[str, int], axes: Sequence[str]) -> tuple[int, ...]:

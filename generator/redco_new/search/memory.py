@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from redco_new.search.experts import NAME as EXPERTS
 from redco_new.search.model import Planned
 
 FIT, NOTHING = "fit", "nothing_saveable"
@@ -18,8 +19,9 @@ class Memory:
 
     arguments: bytes of the state and the batch, which are exact.  temporary: an upper bound of what a step makes
     besides: gradients, what it works with at once, what is saved.  saved: bytes of that.
-    names: of what is saved.  again: FLOPs of products, but attention's, that a device makes again; of a micro-batch.
-    repeated: their share of what could be.  attended: whether attention is computed once only.
+    names: of what is saved.  again: FLOPs of products, but attention's and experts', that a device makes again; of a
+    micro-batch.  repeated: the share of what is made again, of all that could be.  attended, routed: whether attention and
+    the first products of experts are computed once only.
     """
 
     arguments: int
@@ -29,6 +31,7 @@ class Memory:
     again: float
     repeated: float
     attended: bool
+    routed: bool
 
     @property
     def peak(self) -> int:
@@ -43,7 +46,7 @@ def state_bytes(model: Planned, micro_batches: int) -> int:
 
 
 # Of a step in which all is saved that spares time, and that fits: the least seconds that a mesh can have.
-LEAST = Memory(0, 0, 0, (), 0.0, 0.0, True)
+LEAST = Memory(0, 0, 0, (), 0.0, 0.0, True, True)
 
 
 def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable: int) -> Memory:
@@ -63,14 +66,16 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     saved = sum(one.size for one in chosen)
     products = [one for one in needs.savings if one.name != ATTENTION]
     again = sum(one.flops for one in products if one.name not in names)
+    dense = sum(one.flops for one in products if one.name not in (*names, EXPERTS))
     return Memory(
         arguments=arguments,
         temporary=gradients + needs.size + saved,
         saved=saved,
         names=tuple(one.name for one in chosen),
-        again=float(again),
+        again=float(dense),
         repeated=again / max(1, sum(one.flops for one in products)),
         attended=ATTENTION in names,
+        routed=EXPERTS in names,
     )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from jax.extend.core import Jaxpr, jaxprs_in_params
-
+from redco_new.search.experts import Routed, routed_product
 from redco_new.search.model import Planned
 from redco_new.sharding import Plan
 
@@ -17,65 +16,44 @@ from redco_new.sharding import Plan
 class Work:
     """What a device does in one forward pass of a micro-batch.
 
-    flops: of its products, without attention's.
+    flops: of its products, without attention's and experts'.
     attention: FLOPs of products of two activations, scores and what is taken by them, with all pairs of positions.
     scores: bytes of the largest of these arrays, of all layers.
-    touched: bytes of the activations that products read and write, each counted once.
+    touched: bytes of the activations that they read and write, each counted once.
+    routed: the products of experts.
     """
 
     flops: float
     attention: float
     scores: float
     touched: float
+    routed: tuple[Routed, ...] = ()
 
 
-def work_of(model: Planned, rows: int) -> Work:
-    """Return the work of `rows` examples over all devices."""
+def work_of(model: Planned, rows: int, platform: str) -> Work:
+    """Return the work of `rows` examples over all devices of a platform, gpu or tpu."""
     plan, (traced_rows, traced_length) = model.plan, model.traced
-    longer = model.length / traced_length
-    share, chosen = rows / traced_rows, chosen_experts(plan.jaxpr)
+    share, longer = rows / traced_rows, model.length / traced_length
     flops = attention = scores = 0.0
     touched: dict[int, float] = {}
+    routed = []
     for dot in plan.classes.graph.dots:
         sides = (dot.lhs, dot.rhs, dot.out)
+        if one := routed_product(model, dot, rows, platform):
+            routed.append(one)
+            continue
         work = share * dot.flops * dot.times / _parts(plan, dot.dividing, True)
         if dot.batch and all(value.data and value.parameter is None for value in sides):
             attention += work * longer**2
             largest = max(sides, key=lambda value: value.bytes)
             scores += share * largest.bytes * dot.times / _split(plan, largest) * longer**2
             continue
-        part = chosen if _has_experts(plan, dot.dividing) else 1.0
-        flops += work * longer * part
+        flops += work * longer
         for value in sides:
             if value.data:
                 size = share * longer * value.bytes * dot.times / _split(plan, value)
                 touched[value.key] = max(touched.get(value.key, 0.0), size)
-    return Work(flops, attention, scores, sum(touched.values()))
-
-
-def chosen_experts(jaxpr: Jaxpr) -> float:
-    """Return the share of a model's experts that a token is computed by: 1 where a model has none.
-
-    The program that is planned has every expert compute every token; on an accelerator the chosen ones do.
-    """
-    shares = [eqn.params["k"] / eqn.invars[0].aval.shape[-1] for eqn in _choices(jaxpr)]
-    return min(shares, default=1.0)
-
-
-def _choices(jaxpr: Jaxpr) -> Iterator[Any]:
-    """Yield the equations that choose the largest of some."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "top_k":
-            yield eqn
-        for body in jaxprs_in_params(eqn.params):
-            yield from _choices(body)
-
-
-def _has_experts(plan: Plan, nodes: Iterable[int]) -> bool:
-    """Return whether one of the dims is of experts, and not merely routed to."""
-    find, labels = plan.classes.graph.find, plan.classes.labels
-    names = {labels.get(find(node)) for node in nodes}
-    return {"experts", "mlp"} <= names
+    return Work(flops, attention, scores, sum(touched.values()), tuple(routed))
 
 
 def _split(plan: Plan, value: Any) -> int:

@@ -11,11 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import spec_of
 from redco_runtime.mesh import axes_of, free_axes
+from redco_runtime.saving import CHOICE, LOGITS
 
 # Of a chunk's logits on a device, in float32. A chunk's product with the head is made again going
 # backward, at the size of 2,000 tokens and 128k words as fast as a larger one.
@@ -32,7 +34,7 @@ def cross_entropy(
     `logits_fn` turns hidden states (B, P, D) into logits (B, P, V). It is called on at most `chunk`
     positions at a time, as many as have CHUNK_BYTES of logits if None, and again in the backward
     pass, so that the logits of all S positions never exist at once. S need not be a multiple of
-    `chunk`; up to it, nothing is computed again. A label outside [0, V) picks no logit: its loss is
+    `chunk`; up to it, and where LOGITS are saved, nothing is computed again. A label outside [0, V) picks no logit: its loss is
     the log of the partition function, to be weighted by 0.
 
     What `logits_fn` computes without hidden states, such as a head in the compute dtype, is computed
@@ -42,6 +44,8 @@ def cross_entropy(
     if chunk is None:
         V = jax.eval_shape(logits_fn, x_BSD).shape[-1]
         chunk = max(1, CHUNK_BYTES * math.prod(free_axes().values()) // (4 * B * V))
+        if LOGITS in (CHOICE.get().names or ()):
+            chunk = S
     if S <= chunk:
         return _nats(logits_fn(x_BSD), labels_BS)
     num_chunks = -(-S // chunk)
@@ -55,13 +59,34 @@ def cross_entropy(
     return losses_CBP.swapaxes(0, 1).reshape(B, num_chunks * size)[:, :S]
 
 
+@jax.custom_vjp
 def _nats(logits_BPV: jax.Array, labels_BP: jax.Array) -> jax.Array:
     """Return the cross-entropy of each token, float32."""
-    logits_BPV = logits_BPV.astype(jnp.float32)
-    # A comparison and a sum, not a gather: each device then needs its own part of V only.
+    return _nats_and_saved(logits_BPV, labels_BP)[0]
+
+
+def _nats_and_saved(logits_BPV: jax.Array, labels_BP: jax.Array) -> tuple[jax.Array, tuple]:
+    """Return losses_BP, and for the backward pass the logits as they are and a number of each token."""
+    float_BPV = logits_BPV.astype(jnp.float32)
+    picked_BP = jnp.where(_is_label(logits_BPV, labels_BP), float_BPV, 0.0).sum(axis=-1)
+    log_sum_BP = jax.nn.logsumexp(float_BPV, axis=-1)
+    return log_sum_BP - picked_BP, (logits_BPV, labels_BP, log_sum_BP)
+
+
+def _pull_nats(saved: tuple, g_BP: jax.Array) -> tuple[jax.Array, None]:
+    logits_BPV, labels_BP, log_sum_BP = saved
+    share_BPV = jnp.exp(logits_BPV.astype(jnp.float32) - log_sum_BP[..., None])
+    grads_BPV = g_BP[..., None] * (share_BPV - _is_label(logits_BPV, labels_BP))
+    return grads_BPV.astype(logits_BPV.dtype), None
+
+
+_nats.defvjp(_nats_and_saved, _pull_nats)
+
+
+def _is_label(logits_BPV: jax.Array, labels_BP: jax.Array) -> jax.Array:
+    """Return where the label of each token is: a comparison, not a gather: each device needs its own part of V only."""
     vocab_11V = jnp.arange(logits_BPV.shape[-1])[None, None, :]
-    picked_BP = jnp.where(vocab_11V == labels_BP[..., None], logits_BPV, 0.0).sum(axis=-1)
-    return jax.nn.logsumexp(logits_BPV, axis=-1) - picked_BP
+    return vocab_11V == labels_BP[..., None]
 
 
 def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) -> jax.Array:
@@ -76,7 +101,8 @@ def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) ->
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
 
     def losses(weights: list, x_BPD: jax.Array, labels_BP: jax.Array) -> jax.Array:
-        return _nats(_logits(function, shapes, weights, x_BPD), labels_BP)
+        logits_BPV = _logits(function, shapes, weights, x_BPD)
+        return _nats(checkpoint_name(logits_BPV, LOGITS), labels_BP)
 
     def forward(weights: list, *parts: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda _, part: (None, losses(weights, *part)), None, parts)[1]

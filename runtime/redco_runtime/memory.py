@@ -25,6 +25,7 @@ from redco_runtime.remat import (
     size_on_device,
 )
 from redco_runtime.run import Run
+from redco_runtime.saving import LOGITS
 from redco_runtime.state import TrainState
 
 # What XLA:TPU says where a program does not fit, as in "temporaries (22.01G) exceeds": binary units.
@@ -140,7 +141,7 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         }
         model, key = self._steps.state.model, jax.random.key(0)
         needs = measure(lambda *args: (self._steps.loss(*args), {}), model, some, key, rows)
-        names = {saving.name for saving in needs.savings}  # all, where a policy names none
+        names = {saving.name for saving in needs.savings} - {LOGITS}  # where a policy names none
         if remat == FIT:
             names = {*choose(needs.savings, room(usage.state + usage.gradients) - needs.size)}
         elif remat not in POLICIES:

@@ -6,8 +6,6 @@ name their bytes, and what they spare. All else that a step has at once is count
 
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +15,8 @@ from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
 from redco_runtime.flops import equation_flops
 from redco_runtime.gradients import Loss, weighted_sum
 from redco_runtime.mesh import axes_of, free_axes
+from redco_runtime.saving import LOGITS, saving
 from redco_runtime.state import ModelState, PyTree
-
-# Names of the arrays that what is traced saves; None: all names.
-NAMES: ContextVar[tuple[str, ...] | None] = ContextVar("names", default=())
 
 
 @dataclass(frozen=True)
@@ -47,16 +43,6 @@ class Needs:
     size: int
 
 
-@contextmanager
-def saving(names: tuple[str, ...] | None) -> Iterator[None]:
-    """Save the arrays of these names in what is traced within it; of all names by None."""
-    token = NAMES.set(names)
-    try:
-        yield
-    finally:
-        NAMES.reset(token)
-
-
 def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -> Needs:
     """Return what the gradients of `loss` need, by a trace of them that saves all named arrays.
 
@@ -79,6 +65,7 @@ def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -
             total = sizes.setdefault(name, [0, 0])
             total[0], total[1] = total[0] + size, total[1] + flops // devices
     savings = [Saving(name, *total) for name, total in sizes.items() if total[1]]
+    savings += _logits(jaxpr, rows, devices)
     savings.sort(key=lambda one: one.flops / one.size, reverse=True)
     unnamed = sizes.get("", [0, 0])[0]
     return Needs(
@@ -90,11 +77,44 @@ def _layer_loops(jaxpr: Jaxpr) -> Iterator[Any]:
     """Yield the loops over layers, forward: those whose body names arrays."""
     for eqn in jaxpr.eqns:
         bodies = list(jaxprs_in_params(eqn.params))
-        if eqn.primitive.name == "scan" and any(e.primitive.name == "name" for e in bodies[0].eqns):
+        if eqn.primitive.name == "scan" and {*_names(bodies[0])} - {LOGITS}:
             yield eqn
         else:
             for body in bodies:
                 yield from _layer_loops(body)
+
+
+def _names(jaxpr: Jaxpr) -> Iterator[str]:
+    """Yield the names that a program gives to arrays."""
+    return (eqn.params["name"] for eqn in jaxpr.eqns if eqn.primitive.name == "name")
+
+
+def _logits(jaxpr: Jaxpr, rows: int, devices: int) -> Iterator[Saving]:
+    """Yield what it is to save logits that a loss makes in chunks, in a loop forward and one backward.
+
+    Saved, they are there at once, and their gradients too.
+    """
+    size = flops = 0
+    for loop, parts in _chunk_loops(jaxpr):
+        (body,) = jaxprs_in_params(loop.params)
+        makers = {var: maker for maker in body.eqns for var in maker.outvars}
+        for maker in body.eqns:
+            if maker.primitive.name == "name":
+                chunks = loop.params["length"] * parts
+                size += chunks * _size(maker.outvars[0])
+                flops += chunks * _flops(maker, makers)
+    if size:
+        yield Saving(LOGITS, size // devices, flops // 2 // devices)
+
+
+def _chunk_loops(jaxpr: Jaxpr, parts: int = 1) -> Iterator[tuple[Any, int]]:
+    """Yield the loops that name logits, and into how many parts a shard_map around them splits arrays."""
+    for eqn in jaxpr.eqns:
+        for body in jaxprs_in_params(eqn.params):
+            if eqn.primitive.name == "scan" and LOGITS in _names(body):
+                yield eqn, parts
+            else:
+                yield from _chunk_loops(body, parts * _parts(eqn, body))
 
 
 def _stacks(eqn: Any, rows: int) -> Iterator[tuple[str, int, int]]:

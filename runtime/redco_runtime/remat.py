@@ -1,7 +1,8 @@
 """What the forward pass saves for the backward pass, and what that computes again: it follows the memory.
 
 A model names the results of its products, by `lay_out` and `attention`. Of those that the backward
-pass needs, the ones that spare most FLOPs for the bytes they take are saved, while they fit.
+pass needs, the ones that spare most FLOPs for the bytes they take are saved, while they fit. Where
+layers save all of theirs, a GPU gets them written out, in no loop.
 """
 
 import functools
@@ -14,7 +15,8 @@ from jax.experimental import multihost_utils
 
 from redco_runtime.errors import UserError
 from redco_runtime.gradients import Loss
-from redco_runtime.needs import NAMES, Saving, measure, saving
+from redco_runtime.needs import Saving, measure
+from redco_runtime.saving import CHOICE, LOGITS, saving
 from redco_runtime.state import ModelState, PyTree, TrainState
 
 FIT = "fit"  # as many of the named arrays as the memory of a device has room for
@@ -38,7 +40,7 @@ def saved(remat: str) -> Callable[..., Any]:
     policies = jax.checkpoint_policies
     if remat in POLICIES:
         return getattr(policies, remat)
-    names = NAMES.get()
+    names = CHOICE.get().names
     if names is None:
         return policies.save_any_names_but_these()
     return policies.save_only_these_names(*(names if remat == FIT else remat.split(",")))
@@ -64,7 +66,7 @@ def fit(loss: Loss, remat: str, used: int, rows: int) -> Loss:
         else:
             names = tuple(remat.split(","))
             check_names(names, needs.savings)
-        with saving(names):
+        with saving(names, written_out=_on_gpu() and saves_layers(needs.savings, names)):
             return loss(model, batch, key)
 
     return fitted
@@ -78,6 +80,16 @@ def choose(savings: tuple[Saving, ...], left: int) -> tuple[str, ...]:
             names.append(one.name)
             left -= one.size
     return tuple(names)
+
+
+def saves_layers(savings: tuple[Saving, ...], names: tuple[str, ...]) -> bool:
+    """Return whether layers save all that spares FLOPs."""
+    return {one.name for one in savings} <= {*names, LOGITS}
+
+
+def _on_gpu() -> bool:
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return device is not None and device.platform == "gpu"
 
 
 def check_names(names: tuple[str, ...], savings: tuple[Saving, ...]) -> None:

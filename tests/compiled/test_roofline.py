@@ -117,8 +117,9 @@ def test_what_a_fusion_multiplies_counts_and_the_rest_moves_bytes():
     assert (moved["flops"], moved["other"], moved["seconds"]) == (0, 128, 128)
 
 
-def test_a_layer_of_a_stack_is_read_and_not_the_stack():
-    stack, sliced = "%x = f32[9,8]{1,0} parameter(0)", "%y = f32[1,8]{1,0} dynamic-slice(%x, %i)"
+@pytest.mark.parametrize("part", ["dynamic-slice(%x, %i)", "slice(%x), slice={[3:4], [0:8]}"])
+def test_a_layer_of_a_stack_is_read_and_not_the_stack(part):
+    stack, sliced = "%x = f32[9,8]{1,0} parameter(0)", f"%y = f32[1,8]{{1,0}} {part}"
     inside = "\n".join(f"  {text}" for text in (stack, "%i = s32[] parameter(1)", sliced))
     fusion = "%f = f32[1,8]{1,0} fusion(%x, %i), kind=kLoop, calls=%g"
     assert cost(stack, "%i = s32[] parameter(1)", fusion, g=inside)["seconds"] == 32 + 32 + 4

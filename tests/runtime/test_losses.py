@@ -10,6 +10,7 @@ from redco_runtime import losses
 from redco_runtime.activations import layouts
 from redco_runtime.losses import cross_entropy
 from redco_runtime.mesh import make_mesh
+from redco_runtime.saving import LOGITS, saving
 
 B, D, V = 2, 4, 33
 
@@ -91,6 +92,29 @@ def test_backward_recomputes_the_logits_of_each_chunk_but_not_of_one():
         return sum(name == "dot_general" for name, _ in values)
 
     assert (matmuls(_plain), matmuls(_chunked, 4), matmuls(_chunked, 8)) == (3, 4, 3)
+
+
+def test_logits_that_are_saved_are_made_once(monkeypatch):
+    monkeypatch.setattr(losses, "CHUNK_BYTES", 4 * B * V * 2)
+    inputs, results, products = _inputs(8), [], []
+    for names in ((), (LOGITS,)):
+        total = lambda *inputs: _chunked(*inputs, chunk=None).sum()  # noqa: E731 - traced anew
+        step = jax.value_and_grad(total, argnums=(0, 1))
+        with saving(names):
+            jaxpr = jax.make_jaxpr(step)(*inputs).jaxpr
+            products.append(sum(name == "dot_general" for name, _ in _values(jaxpr)))
+            results.append(jax.tree.leaves(jax.jit(step)(*inputs)))
+    assert products == [4, 3]
+    for again, once in zip(*results, strict=True):
+        np.testing.assert_allclose(again, once, rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_kept_of_logits_is_in_their_dtype():
+    kernel_DV, x_BSD, labels_BS = _inputs(4)
+    head_DV, x_BSD = kernel_DV.astype(jnp.bfloat16), x_BSD.astype(jnp.bfloat16)
+    _, pull = jax.vjp(lambda x: _chunked(head_DV, x, labels_BS).sum(), x_BSD)
+    sizes = {leaf.dtype: leaf.size for leaf in jax.tree.leaves(pull) if hasattr(leaf, "dtype")}
+    assert sizes.get(jnp.dtype("float32"), 0) < B * 4 * V
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -5,11 +5,13 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime import remat
+from redco_runtime import losses, remat
 from redco_runtime.activations import lay_out, layouts
 from redco_runtime.errors import UserError
+from redco_runtime.losses import cross_entropy
 from redco_runtime.needs import Saving, measure
-from redco_runtime.remat import choose, fit, saved, state_size
+from redco_runtime.remat import choose, fit, saved, saves_layers, state_size
+from redco_runtime.saving import LOGITS
 from redco_runtime.state import ModelState, TrainState
 
 L, B, D, F = 3, 8, 4, 16
@@ -73,6 +75,24 @@ def test_what_layers_hand_on_counts_by_its_layout(mesh):
     # Of each layer what it takes over is saved; a layer and its gradients are worked with at once.
     assert whole.savings == split.savings
     assert whole.size - split.size == (L + 2) * B * D * 4 // 4
+
+
+def test_logits_in_chunks_can_be_saved_whole(mesh, monkeypatch):
+    """They and their gradients take memory at once, and spare a product; other names are of layers."""
+    monkeypatch.setattr(losses, "CHUNK_BYTES", B * F)  # of the four devices, a position
+
+    def loss(model, batch, key):
+        head = model.params["up"][0].astype(jnp.bfloat16)
+        x_BSD = batch["x"][:, None, :].repeat(2, 1).astype(jnp.bfloat16)
+        labels_BS = jnp.zeros(x_BSD.shape[:2], jnp.int32)
+        return cross_entropy(lambda x: x @ head, x_BSD, labels_BS).sum(), {}
+
+    with jax.set_mesh(mesh), layouts({"x_BSD": P("data", None, None)}):
+        (saving,) = measure(loss, MODEL, BATCH, KEY, rows=2).savings
+    logits = B * 2 * F // 4
+    assert saving == Saving(LOGITS, 2 * 2 * logits, 2 * D * logits)
+    assert saves_layers((saving, Saving("u", 1, 1)), ("u",))
+    assert not saves_layers((saving, Saving("u", 1, 1)), (LOGITS,))
 
 
 def test_those_are_saved_that_fit_the_dearest_first():

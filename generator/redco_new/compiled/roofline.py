@@ -29,6 +29,7 @@ FREE = {
 # forward and 60 % over both (Shah et al. 2024, figures 5 and 6).
 ATTENTION = 0.6
 SCALARS = 1024  # bytes below which an operand is an index
+SLICES = ("slice", "dynamic-slice")  # what takes a layer of a stack
 
 
 @dataclass(frozen=True)
@@ -152,8 +153,8 @@ def _sliced(program: Program, fusion: Instruction) -> list[float]:
     def sliced_bytes(array: Instruction) -> float:
         users = [u for u in body if array.name in OPERAND.findall(u.rest.split("), ")[0])]
         views = sum(sliced_bytes(user) for user in users if user.operation == "bitcast")
-        slices = sum(size(user.type) for user in users if user.operation == "dynamic-slice")
-        others = any(user.operation not in ("bitcast", "dynamic-slice") for user in users)
+        slices = sum(size(user.type) for user in users if user.operation in SLICES)
+        others = any(user.operation not in ("bitcast", *SLICES) for user in users)
         return math.inf if others or not users else views + slices
 
     parameters = [one for one in body if one.operation == "parameter"]

@@ -1,0 +1,52 @@
+"""The layers of a model, one after the other: a loop that is compiled once, or all of them written out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from flax import nnx
+
+from redco_runtime.mesh import free_axes
+from redco_runtime.remat import saved
+from redco_runtime.saving import CHOICE
+
+Run = Callable[..., Any]
+
+
+def over_layers(
+    remat: str, in_axes: tuple[Any, ...] = (0, nnx.Carry), out_axes: Any = nnx.Carry
+) -> Callable[[Run], Run]:
+    """Return a decorator: what it makes of run(layer, x) -> x is run(layers, x), of all layers, stacked.
+
+    Each saves for the backward pass what `remat` says, and computes the rest again there.
+    in_axes, out_axes: as those of nnx.scan.
+
+    A loop copies what its layers save into one array for all of them, and their parameters and
+    gradients out of and into such arrays. Written out, they copy nothing: on an H100 a step of llama 1B
+    takes 270 ms, not 287, and compiles in 12 s, not 10. Where layers compute much again, a loop takes
+    less memory.
+    """
+
+    def decorate(layer: Run) -> Run:
+        def run(layers: nnx.Module, *others: Any) -> Any:
+            written_out = CHOICE.get().written_out
+            # In a loop nothing of the backward pass is one with the forward one's; written out, XLA
+            # would find it twice, and save it.
+            # (Of each argument, which flax passes on to jax.checkpoint, and does not say in its type.)
+            apart: Any = (_grows(layers), *(True for _ in others)) if written_out else False
+            again = nnx.remat(policy=saved(remat), prevent_cse=apart, graph_updates=False)
+            loop = nnx.scan(
+                in_axes=in_axes, out_axes=out_axes, graph_updates=False, unroll=written_out
+            )
+            return loop(again(layer))(layers, *others)
+
+        return run
+
+    return decorate
+
+
+def _grows(layers: nnx.Module) -> bool:
+    """Return whether what layers make of their parameters takes more than these: gathered, or of few bits."""
+    params = jax.tree.leaves(nnx.state(layers, nnx.Param))
+    few = any(x.dtype.itemsize == 1 for x in params)
+    return few or free_axes().get("fsdp", 1) > 1

@@ -72,6 +72,8 @@ def estimate_step(
     parts = _computing(model, target, work, memory, micro_batches)
     computing = sum(parts.values())
     links, waiting = _sending(model, target, work, rows, micro_batches, memory.repeated, computing)
+    if target.hardware.platform == "gpu" and memory.peak > target.hardware.usable:
+        waiting = sum(links.values())  # XLA then keeps the order that takes least memory
     flops = work.flops + sum(one.flops for one in work.routed)
     whole = 3 * micro_batches * (flops + work.attention * (CAUSAL if model.causal else 1))
     return Estimate(memory, parts, links, waiting, whole)
@@ -117,7 +119,7 @@ def _sending(
     """
     plan, (traced_rows, traced_length) = model.plan, model.traced
     share = rows / traced_rows * model.length / traced_length
-    # Parameters and gradients are sent as they are used; where `data` splits rows too, XLA sums gradients in float32.
+    # Parameters and gradients are sent as they are used.
     narrow = 2 / 4 if model.request.dtype == "bfloat16" else 1
     hosts = [device // target.per_host for device in range(target.devices)]
     links: dict[str, float] = defaultdict(float)
@@ -130,8 +132,7 @@ def _sending(
             continue
         of_parameters = one.array in ("parameters", "gradients")
         again = AGAIN * repeated if one.phase == "forward" and not of_parameters else 0.0
-        wide = one.array == "gradients" and plan.mesh[DATA] > 1
-        times = one.times * (micro_batches * (1 if wide else narrow) if of_parameters else share)
+        times = one.times * (micro_batches * narrow if of_parameters else share)
         times *= 1 + again
         if of_parameters and axes == [DATA]:
             times /= micro_batches  # devices add up the gradients of their own rows first

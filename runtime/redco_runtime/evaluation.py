@@ -76,8 +76,7 @@ class Evaluation:
         texts = inference.predict(state.predictor, pipeline.prompts(config, list(samples)))
         settings = config.train if isinstance(config.train, ScoredSettings) else None
         if self.examples and settings and isinstance(pipeline, Scored):
-            count = min(settings.eval_examples, len(self.examples))
-            some = [self.examples[index] for index in range(count)]
+            some = list(Spread(self.examples, settings.eval_examples))
             outputs = inference.outputs(state.predictor, some)
             scores = pipeline.evaluate(config, outputs, some)
             if isinstance(pipeline, Drawn) and jax.process_index() == 0:

@@ -77,7 +77,8 @@ def parts(mesh, tmp_path):
 
     def evaluate(config, outputs, examples):
         assert len(outputs) == len(examples)
-        return {"n": float(len(examples)), "near": -float(np.abs(outputs - 3.0).mean())}
+        numbers = [float(example["number"]) for example in examples]
+        return {"n": float(len(examples)), "numbers": sum(numbers), "near": -float(np.abs(outputs - 3.0).mean())}
 
     pipeline = SimpleNamespace(
         prompts=lambda config, texts: [{"x": 0.0} for _ in texts],
@@ -94,7 +95,7 @@ def parts(mesh, tmp_path):
     train = SimpleNamespace(batch_size=4, seed=0, eval_examples=7, best=("near",))
     config = SimpleNamespace(train=train, data=SimpleNamespace(sample_prompts=("p",)))
     run = Run(tmp_path, config, {}, None)
-    return steps, pipeline, run, [{"x": 0.0}] * 9
+    return steps, pipeline, run, [{"x": 0.0, "number": number} for number in range(9)]
 
 
 def report_all(parts, values):
@@ -109,10 +110,10 @@ def report_all(parts, values):
     return numbers
 
 
-def test_scores_are_of_the_first_examples_and_logged(parts, capsys):
+def test_scores_are_of_examples_from_all_over_and_logged(parts, capsys):
     lines = report_all(parts, [(0, 3.0), (2, 1.0), (4, 2.5), (6, 2.0)])
     assert [line["near"] for line in lines] == [0.0, -2.0, -0.5, -1.0]
-    assert {line["n"] for line in lines} == {7.0}
+    assert {(line["n"], line["numbers"]) for line in lines} == {(7.0, 0 + 1 + 2 + 3 + 5 + 6 + 7)}
     folder = parts[2].workdir / "checkpoints-best"
     assert kept(folder, "near") == (4, 2.5)  # not 0: nothing was trained then
     out = capsys.readouterr().out

@@ -114,6 +114,15 @@ def test_collectives_have_the_line_that_causes_them(doc):
     assert source == f"samples.py:{line} (forward)"
 
 
+def test_what_jax_traces_later_is_caused_by_lines_of_the_project_too():
+    request = Request.from_flags("a", "gpt2", lora="rank=2,base=nf4", mesh="fsdp=2,model=2")
+    with open_template() as template:
+        collectives = plan_document("gpt2", plan_request(request, template))["collectives"]
+    sources = {source for one in collectives for source in one["sources"]}
+    assert any("Stored.__call__" in source for source in sources)
+    assert {source.partition(":")[0] for source in sources} == {"model.py", "pipeline.py"}
+
+
 def test_large_parameters_that_stay_whole():
     assert whole_parameters([BIG], MESH) == ["table, 2.0 MB: it is short"]
     assert whole_parameters([{**BIG, "shard_shape": [500, 500]}], MESH) == []

@@ -88,9 +88,12 @@ def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, li
         print_once(f"the adapter of {directory} is added to the matrices that it is of")
     absent = [path for path in model.arrays if path not in arrays]
     if lost := [path for path in flatten(model.frozen) if path not in arrays]:
-        title = f"--init: {directory} does not have what is frozen in this model:"
-        todo = "Export that run (--merge, where it trained an adapter), and give the folder of it."
-        raise UserError(listed(title, lost, todo))
+        title = f"--init: {directory} does not have what is frozen in this model, which stores it otherwise:"
+        todo = (
+            f"Write it as a checkpoint, where the model is as it was then: python -m ITS_PACKAGE.export --workdir {directory.parent} "
+            "--out exported (and --merge, where it trained an adapter); then --init exported."
+        )
+        raise UserError(listed(title, first(lost), todo))
     state = steps.start(model.with_arrays({**arrays, **initial(steps, absent, config.train.seed)}))
     return state, [path for path in absent if path in steps.shapes], unused
 

@@ -39,7 +39,7 @@ def walk_jaxpr(graph: Graph, jaxpr: Jaxpr, inputs: Sequence[Value]) -> list[Valu
         return graph.value(atom) if isinstance(atom, Literal) else values[atom]
 
     for eqn in jaxpr.eqns:
-        graph.source, graph.data, graph.bodies = _source_line(eqn) or outer[0], False, []
+        graph.source, graph.data, graph.bodies = _source_line(eqn, outer[0]), False, []
         operands = [read(atom) for atom in eqn.invars]
         graph.data = any(value.data for value in operands)
         outputs = RULES.get(eqn.primitive.name, _without_rule)(graph, eqn, operands)
@@ -58,16 +58,17 @@ def _without_rule(graph: Graph, eqn: JaxprEqn, inputs: list[Value]) -> list[Valu
     return [graph.value(var) for var in eqn.outvars]
 
 
-def _source_line(eqn: JaxprEqn) -> str:
+def _source_line(eqn: JaxprEqn, within: str) -> str:
     """Return `file.py:12 (function)` of the line of the model that made an equation, or "".
 
-    Where a library made it (a layer of Flax), it is the line that called the library.
+    Where a library made it (a layer of Flax), it is the line that called the library; where JAX traced that later,
+    as the rules of a custom_vjp, that of the program that it is `within`.
     """
     frames = list(source_info_util.user_frames(eqn.source_info.traceback))
     own = (frame for frame in frames if owner_of(frame.file_name) != "library")
-    frame = next(own, frames[0] if frames else None)
+    frame = next(own, None if within or not frames else frames[0])
     if frame is None:
-        return ""
+        return within
     return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line} ({frame.function_name})"
 
 

@@ -78,7 +78,11 @@ def parts(mesh, tmp_path):
     def evaluate(config, outputs, examples):
         assert len(outputs) == len(examples)
         numbers = [float(example["number"]) for example in examples]
-        return {"n": float(len(examples)), "numbers": sum(numbers), "near": -float(np.abs(outputs - 3.0).mean())}
+        return {
+            "n": float(len(examples)),
+            "numbers": sum(numbers),
+            "near": -float(np.abs(outputs - 3.0).mean()),
+        }
 
     pipeline = SimpleNamespace(
         prompts=lambda config, texts: [{"x": 0.0} for _ in texts],

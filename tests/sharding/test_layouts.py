@@ -6,6 +6,7 @@ import jax
 import pytest
 from jax.sharding import PartitionSpec as P
 from sharding.models import ZOO
+from sharding import zoo_text
 from sharding.zoo import IDS, shapes
 
 from redco_new.sharding import plan_sharding
@@ -195,3 +196,16 @@ def test_labels_are_roles(name, path, dims):
     labels = jax.tree.leaves(plan_of(name).dims, is_leaf=lambda x: isinstance(x, tuple))
     paths = [p.path for p in plan_of(name).parameters]
     assert labels[paths.index(path)] == dims
+
+
+def test_a_scale_of_rotated_heads_is_of_the_inside_of_a_head():
+    def forward(p, batch):
+        x = p["t"][batch["ids"]]
+        q, k, v = (zoo_text.heads(x @ p[name]) for name in "qkv")
+        q, k = (zoo_text.rotate(zoo_text.norm(y, p["scale"])) for y in (q, k))
+        return zoo_text.joined(zoo_text.attend(q, k, v, zoo_text.causal())) @ p["o"] @ p["u"]
+
+    D, V = zoo_text.D, zoo_text.V
+    params = shapes(t=(V, D), q=(D, D), k=(D, D), v=(D, D), scale=(zoo_text.H,), o=(D, D), u=(D, V))
+    plan = plan_sharding(forward, params, IDS, {"model": 2})
+    assert plan.dims["scale"] == ("head_dim",) and plan.specs["scale"] == P(None)

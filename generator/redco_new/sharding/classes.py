@@ -114,7 +114,8 @@ def _label_by_use(classes: Classes) -> None:
     kv_heads: repeated, to be as many as the heads.
     experts: a batch dim of a product with a parameter, or what a router chooses.
     vocab: the table that the batch looks up, and the columns that are as many.
-    head_dim: contracted by a product of two activations, or together with heads.
+    head_dim: contracted by a product of two activations, or together with heads; or taken apart beside heads, as by
+        a rotation, of vectors.
     positions: another table, or one that is added to the batch.
     fused: columns of one product that are then taken apart.
     """
@@ -127,6 +128,7 @@ def _label_by_use(classes: Classes) -> None:
     heads = {find(n) for dot in products if dot.contracted for n in dot.batch} - inputs
     summed = [set(map(find, dot.contracted)) for dot in weighted]
     tables, apart = _tables(classes), classes.graph.used("part")
+    repeated, kernels = classes.graph.used("repeat"), kernel_classes(classes)
     ends = (columns - contracted) & counts.keys() - apart
     longest = {node: max(classes.sizes[node]) for node in counts}
     vocab = _vocab_size(tables, columns, {longest[n] for n in ends}, longest)
@@ -134,16 +136,24 @@ def _label_by_use(classes: Classes) -> None:
         "layers": classes.loops,
         "window": classes.windows,
         "heads": heads,
-        "kv_heads": classes.graph.used("repeat"),
+        "kv_heads": repeated,
         "experts": _experts(classes, weighted) - inputs,
         "vocab": {n for n in tables.keys() | ends if longest[n] == vocab},
         "head_dim": {find(n) for dot in products for n in dot.contracted} - inputs - contracted
-        | {n for nodes in summed if nodes & heads for n in nodes},
-        "positions": tables.keys() | (apart | inputs) - _kernel_classes(classes),
+        | {n for nodes in summed if nodes & heads for n in nodes}
+        | _apart_beside(classes, heads | repeated) - tables.keys() - kernels - inputs,
+        "positions": tables.keys() | (apart | inputs) - kernels,
         "fused": apart - contracted,
     }
     for node in counts:
         classes.labels[node] = next((role for role, nodes in roles.items() if node in nodes), "")
+
+
+def _apart_beside(classes: Classes, heads: Set[Node]) -> set[Node]:
+    """Return the classes that are taken apart in an array which has one of `heads` too."""
+    find = classes.graph.find
+    uses = (use for use in classes.graph.uses if use.kind == "part")
+    return {find(n) for use in uses if heads & {*map(find, use.value.dims)} for n in use.nodes}
 
 
 def label_by_layout(classes: Classes, split: Set[Node]) -> None:
@@ -241,7 +251,7 @@ def _free_columns(classes: Classes, dot: Dot) -> set[Node]:
     return real - {find(n) for n in dot.contracted} - classes.windows
 
 
-def _kernel_classes(classes: Classes) -> set[Node]:
+def kernel_classes(classes: Classes) -> set[Node]:
     """Return the classes of parameters that are operands of a product, and those of products.
 
     Those of parts of what a product makes are among them: the channels of Mamba2's convolution.

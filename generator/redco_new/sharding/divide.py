@@ -15,7 +15,13 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.classes import HUB, Classes, neighbouring_classes, parameters_per_class
+from redco_new.sharding.classes import (
+    HUB,
+    Classes,
+    kernel_classes,
+    neighbouring_classes,
+    parameters_per_class,
+)
 from redco_new.sharding.graph import Node
 
 # The mesh axes. `model` splits layers, the others the rows of the batch; `fsdp` also splits a dim
@@ -80,6 +86,7 @@ def find_ways(classes: Classes, divider: Divider) -> dict[Node, Ways]:
     """Return how each class of the parameters can be divided."""
     twice = {node for dims in classes.parameter_dims for node, k in Counter(dims).items() if k > 1}
     near, scores = neighbouring_classes(classes), _summed_by_scores(classes)
+    kernels = kernel_classes(classes)
     ways = {}
     for node, label in classes.labels.items():
         # Never the residual stream: nearly every array has it, and would be padded and cut back.
@@ -98,6 +105,8 @@ def find_ways(classes: Classes, divider: Divider) -> dict[Node, Ways]:
             obstacle = "scores of positions sum over it: each device would send all of them"
         elif label == "positions":
             obstacle = "a short table costs less to keep than to fetch from"
+        elif label == "head_dim" and node not in kernels:
+            obstacle = "vectors of so few elements cost less to keep than to fetch"
         else:
             obstacle = ""
         ways[node] = Ways(1, obstacle=obstacle) if obstacle else by_size

@@ -179,8 +179,9 @@ def weights_notes(package: ProjectPackage, program: Program) -> list[str]:
     paths = flatten(program.params).keys()
     new, gone = ", ".join(sorted(paths - names)), ", ".join(sorted(names - paths))
     where = f"tensors() in {package.path('weights')}"
+    todo = "`export` needs one, and a checkpoint of `--init` gives them nothing"
     return [
-        *([f"{where} has no name for {new}: `export` and `--init` need one"] if new else []),
+        *([f"{where} has no name for {new}: {todo}"] if new else []),
         *([f"{where} names {gone}, which the model no longer has"] if gone else []),
     ]
 

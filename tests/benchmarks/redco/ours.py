@@ -46,8 +46,7 @@ def configure(project: Any, sizes: Sizes, remat: str) -> Any:
 
 
 def train(folder: Path, sizes: Sizes, remat: str, recorder: Recorder) -> dict[str, Any]:
-    """Trains the project in `folder` for `calls(sizes)` steps; returns the record."""
-    sys.path.insert(0, str(folder))
+    """Trains the project in `folder`, which can be imported, for `calls(sizes)` steps; returns the record."""
     package = folder.name.replace("-", "_")
     config = configure(import_module(f"{package}.config"), sizes, remat)
     axes = import_module(f"{package}.sharding").AXES
@@ -68,6 +67,8 @@ def main() -> None:
     parser.add_argument("--remat", required=True)
     Sizes.add_flags(parser)
     arguments = parser.parse_args()
+    sys.path.insert(0, str(arguments.project))
+    import_module("redco_runtime.pages").use_huge_pages()  # as train.py begins
     sizes = Sizes.of(arguments)
     recorder = Recorder(sizes)
     print(json.dumps(train(arguments.project, sizes, arguments.remat, recorder)))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.losses import add_up
-from redco_runtime.mesh import free_axes
+from redco_runtime.mesh import free_axes, on_parts
 from redco_runtime.state import ModelState, PyTree
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)
@@ -53,16 +53,13 @@ def mean_and_gradients(
 
     rows: axes of the mesh that split the batch, if no row of it depends on another; () if one does.
         Where `data` splits it, each device sums the gradients of its own rows in float32, and sends
-        them once, after all micro-batches; but not where fsdp does too, and model splits layers: XLA
-        then aborts at the look-up of rows, within a shard_map (jaxlib 0.10). fsdp gathers and scatters
-        in each micro-batch, as in PyTorch's FSDP2 and MaxText: once would be to hold the whole model
-        and its gradients in float32 on each device, which fsdp is there to avoid.
+        them once, after all micro-batches. fsdp gathers and scatters in each micro-batch, as in
+        PyTorch's FSDP2 and MaxText: once would be to hold the whole model and its gradients in
+        float32 on each device, which fsdp is there to avoid.
     dtype: in which gradients are sent once.
     """
     sizes = free_axes()
-    split = {axis for axis, size in sizes.items() if size > 1}
-    alone = split <= {"data", "fsdp"} or split & {*rows} == {"data"}
-    once = micro_batches > 1 and "data" in split & {*rows} and alone
+    once = micro_batches > 1 and "data" in rows and sizes["data"] > 1
     keys = jax.random.split(key, (sizes["data"] if once else 1, micro_batches))
     if micro_batches == 1:
         (value, weight, terms, variables), gradients = _pull_back(loss, model, batch, keys[0, 0])
@@ -86,8 +83,8 @@ def _by_device(
         return jax.tree.map(lambda x: x[None], _sum(loss, *arrays)[:2])
 
     split = P("data")
-    run = partial(jax.shard_map, axis_names={"data"}, check_vma=False)
-    sums = run(own, in_specs=(P(), split, split), out_specs=split)(model, batch, keys)
+    run = on_parts(own, ("data",), in_specs=(P(), split, split), out_specs=split)
+    sums = run(model, batch, keys)
     (value, weight, grads), terms = sums
     grads = jax.tree.map(lambda g: add_up(g.astype(dtype), 1).astype(g.dtype), grads)
     return (value.sum(), weight.sum(), grads), jax.tree.map(jnp.sum, terms)

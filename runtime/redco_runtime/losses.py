@@ -5,8 +5,6 @@ Shape letters: B batch, S sequence, D model, V vocab, C chunks, P positions of a
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +14,7 @@ from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import spec_of
-from redco_runtime.mesh import axes_of, free_axes
+from redco_runtime.mesh import axes_of, free_axes, on_parts
 from redco_runtime.saving import CHOICE, LOGITS
 
 # Of a chunk's logits on a device, in float32. A chunk's product with the head is made again going
@@ -97,7 +95,6 @@ def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) ->
     if not arrays and jax.sharding.get_abstract_mesh().manual_axes:
         rows = []  # what a function brings along is refused in a shard_map within another
     own, sums = P(None, (*rows,)), P(*rows)  # of arrays with B; of sums, a dim for each axis
-    local = partial(jax.shard_map, axis_names={*rows}, check_vma=False) if rows else _as_it_is
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
 
     def losses(weights: list, x_BPD: jax.Array, labels_BP: jax.Array) -> jax.Array:
@@ -119,8 +116,8 @@ def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) ->
         pairs = zip(sums, weights, strict=True)
         return [s.astype(w.dtype).reshape((1,) * len(rows) + s.shape) for s, w in pairs], dx_CBPD
 
-    forward = local(forward, in_specs=(P(), own, own), out_specs=own)
-    backward = local(backward, in_specs=(P(), own, own, own), out_specs=(sums, own))
+    forward = on_parts(forward, rows, in_specs=(P(), own, own), out_specs=own)
+    backward = on_parts(backward, rows, in_specs=(P(), own, own, own), out_specs=(sums, own))
 
     def pull(arrays: tuple, g_CBP: jax.Array) -> tuple:
         grads, dx_CBPD = backward(*arrays, g_CBP)
@@ -129,11 +126,6 @@ def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) ->
     run = jax.custom_vjp(forward)
     run.defvjp(lambda *arrays: (forward(*arrays), arrays), pull)
     return run(_weights(function, arrays, x_CBPD[0]), x_CBPD, labels_CBP)
-
-
-def _as_it_is(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
-    """Return `function`, where there is no mesh to run it over."""
-    return function
 
 
 def add_up(x: jax.Array, dims: int) -> jax.Array:

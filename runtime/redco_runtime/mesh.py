@@ -1,7 +1,7 @@
 """Axis sizes -> device mesh."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +19,18 @@ def free_axes() -> dict[str, int]:
     """Return the axes of the mesh in place, and their sizes, but those that a shard_map runs over."""
     mesh = jax.sharding.get_abstract_mesh()
     return {axis: size for axis, size in mesh.shape.items() if axis not in mesh.manual_axes}
+
+
+def on_parts(
+    function: Callable[..., Any], axes: Collection[str], **specs: Any
+) -> Callable[..., Any]:
+    """Return `function` for each device to run on its parts over `axes`; as it is where there are none.
+
+    specs: in_specs and out_specs, of these axes alone, as jax.shard_map has them.
+    """
+    if not axes:
+        return function
+    return jax.shard_map(function, axis_names={*axes}, check_vma=False, **specs)
 
 
 def count_parts(batch: NamedSharding) -> int:

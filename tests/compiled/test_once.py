@@ -13,9 +13,10 @@ from redco_new.request import Request
 pytestmark = pytest.mark.slow  # the compiler of H100
 
 # Two layers, so that what each of them sends runs twice. 4 chunks; 4 micro-batches; fewer tokens than
-# an all-reduce sends rows of the table, and more.
+# an all-reduce sends rows of the table, and more. The first half of the devices is one of `data`.
 PROGRAM = """
 import importlib, json, sys
+from math import prod
 from pathlib import Path
 from redco_new.compiled.hlo import collectives
 from compiled.kernels import SIZES
@@ -28,14 +29,16 @@ sys.path.insert(0, str(folder))
 ROWS, S = 16, 256
 losses = importlib.import_module("redco_runtime.losses")
 losses.CHUNK_BYTES = ROWS * S * SIZES["vocab_size"] * 4 // DEVICES // 4
-data = {"data": 4}
-both = {"data": 2, "fsdp": 2}
-for axes, micro_batches, rows in (
-    ({"fsdp": 4}, 1, ROWS), (data, 4, ROWS), (data, 1, 4), (data, 1, ROWS), (both, 4, ROWS)
+data, both = {"data": 4}, {"data": 2, "fsdp": 2}
+three = both | {"model": 2}
+for target, axes, micro_batches, rows in (
+    ("h100", {"fsdp": 4}, 1, ROWS), ("h100", data, 4, ROWS), ("h100", data, 1, 4), ("h100", data, 1, ROWS),
+    ("h100", both, 4, ROWS), ("h100:8", three, 1, ROWS), ("h100:8", three, 4, ROWS), ("v5e:2x4", three, 4, ROWS),
 ):
-    step = compile_train(folder, target_of("h100"), axes, rows, S, SIZES, micro_batches)
-    sent = [one for one in collectives(step.text, DEVICES) if one.bytes >= LEAST]
-    print(json.dumps([[one.kind, one.runs, one.bytes] for one in sent]), flush=True)
+    step = compile_train(folder, target_of(target), axes, rows, S, SIZES, micro_batches)
+    n = prod(axes.values())
+    sent = [one for one in collectives(step.text, n) if one.bytes >= LEAST]
+    print(json.dumps([[one.kind, one.runs, one.bytes, max(one.group or [n]) < n // 2] for one in sent]), flush=True)
 """
 # Bytes in bfloat16 of the tied table, and of the kernels of both layers.
 HEAD = 2 * 640 * 512
@@ -47,8 +50,8 @@ LOOKED_UP = 2 * 4 * 256 * 512
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory):
-    """[kind, runs, bytes] of each collective: under fsdp, in 4 chunks; of data, in 4 micro-batches, and in one of few rows and of many;
-    of both, in 4 micro-batches.
+    """[kind, runs, bytes, whether within one of data] of each collective: under fsdp, in 4 chunks; of data, in 4 micro-batches,
+    and in one of few rows and of many; of both, in 4 micro-batches; of both and model, in one, and in 4, on H100 and on v5e.
     """
     request = Request.from_flags("my-project", "llama", size="3.2-1b")
     folder = create_project(request, tmp_path_factory.mktemp("compiled"))
@@ -60,7 +63,7 @@ def sent(tmp_path_factory):
 
 def total(collectives, kind):
     """Bytes that are sent in all by collectives of a kind."""
-    return sum(runs * size for name, runs, size in collectives if name == kind)
+    return sum(runs * size for name, runs, size, _ in collectives if name == kind)
 
 
 def test_the_head_is_gathered_and_its_gradient_scattered_once(sent):
@@ -70,14 +73,26 @@ def test_the_head_is_gathered_and_its_gradient_scattered_once(sent):
 
 
 def test_micro_batches_reduce_gradients_once(sent):
-    assert {(kind, runs) for kind, runs, _ in sent[1]} == {("all-reduce", 1)}
+    assert {(kind, runs) for kind, runs, *_ in sent[1]} == {("all-reduce", 1)}
 
 
 def test_beside_fsdp_data_reduces_once_what_fsdp_has_scattered(sent):
     # The gradients of norms, which are whole, change hands between devices of fsdp each time.
     reduced = [one for one in sent[4] if one[0] == "all-reduce" and one[2] > 2**14]
-    assert {runs for _, runs, _ in reduced} == {1}
+    assert {runs for _, runs, *_ in reduced} == {1}
     assert HEAD + LAYERS <= 2 * total(reduced, "all-reduce") < 1.1 * (HEAD + LAYERS)
+
+
+@pytest.mark.parametrize("case", (6, 7))
+def test_beside_fsdp_and_model_too(sent, case):
+    over_data = [one for one in sent[case] if not one[3]]
+    assert {kind for kind, *_ in over_data} == {"all-reduce"}
+    assert {runs for _, runs, *_ in over_data} == {1}
+    assert HEAD + LAYERS <= 4 * total(over_data, "all-reduce") < 1.1 * (HEAD + LAYERS)
+
+
+def test_no_table_is_gathered_over_data(sent):
+    assert {kind for kind, _, _, within in sent[5] if not within} == {"all-reduce"}
 
 
 def test_the_gradients_of_rows_that_were_looked_up_are_gathered(sent):

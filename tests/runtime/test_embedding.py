@@ -6,15 +6,22 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
+from redco_runtime.activations import layouts
 from redco_runtime.embedding import look_up
 from redco_runtime.mesh import make_mesh
 
 from redco_new.compiled.hlo import collectives
 
 B, D, V = 4, 16, 16
-MESHES = ({"data": 4}, {"fsdp": 4}, {"data": 2, "fsdp": 2}, {"data": 2, "model": 2})
+MESHES = (
+    {"data": 4},
+    {"fsdp": 4},
+    {"data": 2, "fsdp": 2},
+    {"data": 2, "model": 2},
+    {"fsdp": 2, "model": 2},
+)
 FEW, MANY = 4, 16  # positions: 16 rows of 16 words, fewer than an all-reduce sends, and 64
-TABLE = P("model", "fsdp")
+TABLE, ROWS = P("model", "fsdp"), {"rows_BSD": P("data", None, "fsdp")}
 
 
 def _step(S, axes, dtype="float32", plain=False):
@@ -27,10 +34,11 @@ def _step(S, axes, dtype="float32", plain=False):
 
     def step(table_VD, ids_BS, weights_BSD):
         def total(table_VD):
-            rows_BSD = table_VD[ids_BS] if plain else look_up(table_VD, ids_BS, dtype)
+            rows_BSD = table_VD[ids_BS] if plain else look_up(table_VD, ids_BS, dtype, "rows_BSD")
             return (rows_BSD.astype(jnp.float32) * weights_BSD).sum(), rows_BSD
 
-        grad_VD, rows_BSD = jax.grad(total, has_aux=True)(table_VD)
+        with layouts(ROWS):
+            grad_VD, rows_BSD = jax.grad(total, has_aux=True)(table_VD)
         return rows_BSD, grad_VD
 
     mesh = make_mesh({"data": 1, "fsdp": 1, "model": 1} | axes, jax.devices()[:4])

@@ -1,4 +1,5 @@
 from functools import partial
+from math import prod
 
 import jax
 import jax.numpy as jnp
@@ -69,11 +70,12 @@ def test_devices_of_data_reduce_their_gradients_once_whatever_the_micro_batches(
     )  # a sum of each device: nothing is added up before
 
 
-@pytest.mark.parametrize(("model", "once"), [(1, True), (2, False)])
-def test_data_reduces_once_beside_fsdp_where_xla_compiles_it(problem, model, once):
+@pytest.mark.parametrize(("data", "other", "once"), [(2, 2, True), (1, 4, False)])
+@pytest.mark.parametrize("axis", ["fsdp", "expert", "model"])
+def test_data_reduces_once_beside_any_other_axis(problem, axis, data, other, once):
     params, batch = problem
-    step = partial(mean_and_gradients, loss, micro_batches=2, rows=("data", "fsdp"))
-    mesh = jax.sharding.AbstractMesh((2, 2, model), ("data", "fsdp", "model"))
+    step = partial(mean_and_gradients, loss, micro_batches=2, rows=("data", "fsdp", "expert"))
+    mesh = jax.sharding.AbstractMesh((data, other), ("data", axis))
     with jax.sharding.use_abstract_mesh(mesh):
         text = str(jax.make_jaxpr(step)(ModelState(params, {}), batch, KEY))
     assert ("shard_map" in text) == once
@@ -93,27 +95,34 @@ def tied_loss(model, batch, key, method=True):
     """Cross-entropy in chunks of two positions, of the words themselves."""
     graph = nnx.graphdef(Tied(rngs=nnx.Rngs(0)))
     tied, ids_BS = nnx.merge(graph, model.params), batch["ids"]
-    with layouts({"x_BSD": P(("data", "fsdp"), None, None)}):
-        x_BSD = lay_out(look_up(tied.embed.embedding[...], ids_BS, "float32"), "x_BSD")
+    table = {"rows_BSD": P("data", None, "fsdp"), "x_BSD": P(("data", "fsdp"), None, None)}
+    with layouts(table):
+        rows_BSD = look_up(tied.embed.embedding[...], ids_BS, "float32", "rows_BSD")
+        x_BSD = lay_out(rows_BSD, "x_BSD")
         logits_fn = tied.logits if method else lambda x_BPD: tied.logits(x_BPD)
         losses_BS = cross_entropy(logits_fn, x_BSD, jnp.roll(ids_BS, 1, axis=1), 2)
     return (losses_BS, batch["weight"]), model.variables
 
 
 # Fewer positions than an all-reduce sends rows, and more.
-@pytest.mark.parametrize(("S", "method"), [(4, True), (32, True), (4, False)])
-def test_a_head_in_chunks_within_each_device_of_data(S, method):
+@pytest.mark.parametrize(
+    ("axis", "S", "method"),
+    [("fsdp", 4, True), ("fsdp", 32, True), ("model", 32, True), ("fsdp", 4, False)],
+)
+def test_a_head_in_chunks_within_each_device_of_data(axis, S, method):
     params = nnx.to_pure_dict(nnx.state(Tied(rngs=nnx.Rngs(0))))
     ids_BS = jax.random.randint(KEY, (8, S), 0, 8)
     batch = {"ids": ids_BS, "weight": (ids_BS > 1).astype(jnp.float32)}
     specs = {"embed": {"embedding": P("model", "fsdp")}}
 
     def run(sizes, micro_batches):
-        devices = jax.devices()[: sizes["data"] * sizes["fsdp"]]
+        mesh = make_mesh(
+            {"data": 1, "fsdp": 1, "model": 1} | sizes, jax.devices()[: prod(sizes.values())]
+        )
         compute = partial(
             mean_and_gradients, partial(tied_loss, method=method), rows=("data", "fsdp")
         )
-        with jax.set_mesh(make_mesh(sizes | {"model": 1}, devices)):
+        with jax.set_mesh(mesh):
             step = jax.jit(
                 partial(compute, micro_batches=micro_batches),
                 in_shardings=(ModelState(specs, {}), P(("data", "fsdp")), P()),
@@ -121,7 +130,7 @@ def test_a_head_in_chunks_within_each_device_of_data(S, method):
             )
             return jax.device_get(step(ModelState(params, {}), batch, KEY))
 
-    found, expected = run({"data": 2, "fsdp": 2}, 2), run({"data": 1, "fsdp": 1}, 1)
+    found, expected = run({"data": 2, axis: 2}, 2), run({"data": 1}, 1)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6), found, expected)
 
 

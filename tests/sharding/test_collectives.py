@@ -3,6 +3,7 @@
 import jax
 import pytest
 from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import PartitionSpec as P
 from redco_runtime.embedding import look_up
 from sharding.models import ZOO
 from sharding.zoo import X, D, F, H, V, shapes
@@ -168,6 +169,21 @@ def test_rows_of_a_table_travel_and_the_table_only_where_it_is_multiplied(tied, 
     assert rows == [(phase, 2 * 16 * D * 2) for phase in PHASES]
     whole = 4 * (2 * D * F + (V * D if tied else 0))
     assert [one.bytes for one in found if one.array == PARAMETERS] == [whole, whole]
+
+
+@pytest.mark.parametrize(("tied", "positions"), [(True, None), (False, "model")])
+def test_what_splits_the_words_of_a_table_splits_no_tokens_of_its_rows(tied, positions):
+    def forward(p, batch):
+        x = checkpoint_name(p["table"][batch["ids"]], "rows_BSD")
+        for up, down in (("up", "down"), ("out", "back")):
+            x = x + jax.nn.relu(x @ p[up]) @ p[down]
+        return x @ p["table" if tied else "head"].T
+
+    layers = {"up": (D, F), "down": (F, D), "out": (D, 2 * F), "back": (2 * F, D)}
+    params = shapes(table=(V, D), head=(V, D), **layers)
+    batch = {"ids": jax.ShapeDtypeStruct((8, 16), "int32")}
+    plan = plan_sharding(forward, params, batch, {"fsdp": 2, "model": 2}, sequence_parallel=True)
+    assert plan.activations["rows_BSD"] == P("data", positions, "fsdp")
 
 
 def test_one_device_sends_nothing_but_gradients_over_data():

@@ -113,8 +113,11 @@ class Layouts:
                 name, value = eqn.params["name"], body.values[eqn.outvars[0]]
                 of = tables.get(id(body.value(eqn.invars[0])), frozenset())
                 split = {n for i in of for n in self._over_fsdp(i, partitions[i])}
+                axes = {
+                    axis for i in of for entry in partitions[i] for axis in axes_of_entry(entry)
+                }
                 if split:
-                    rows[name].append(Rows(value, self._as_table(value, split), of))
+                    rows[name].append(Rows(value, self._as_table(value, split, axes), of))
                 else:
                     others.add(name)
         return {name: named for name, named in rows.items() if name not in others}
@@ -151,19 +154,25 @@ class Layouts:
         pairs = zip(self.classes.parameter_dims[index], partition, strict=True)
         return {self.classes.graph.find(n) for n, axes in pairs if FSDP in axes_of_entry(axes)}
 
-    def _as_table(self, value: Value, split: set[Node]) -> P:
+    def _as_table(self, value: Value, split: set[Node], axes: set[str]) -> P:
         """Return the layout of rows where every device looks up what it has of a table, for all.
 
         They then change devices, as their gradients do, and the table stays: it has more rows than
-        a device has tokens. split: the classes that fsdp splits in the table.
+        a device has tokens. No axis that splits words of the table splits tokens.
+
+        split: the classes that fsdp splits in the table.  axes: all that split it.
         """
         spec = self.of(value)
         if P.UNCONSTRAINED in spec:
             return spec
         pairs = zip(self.nodes(value), spec, strict=True)
         entries = [
-            (*(axis for axis in axes_of_entry(axes) if axis != FSDP), *(FSDP,) * (node in split))
-            for node, axes in pairs
+            (
+                (*(axis for axis in axes_of_entry(entry) if axis != FSDP), FSDP)
+                if node in split
+                else tuple(axis for axis in axes_of_entry(entry) if axis not in axes)
+            )
+            for node, entry in pairs
         ]
         return partition_spec(entries)
 

@@ -42,7 +42,7 @@ class Slice:
     chip: str
 
 
-# The share of the roofline's speed that steps reach. Of ten steps on an H100, .63 to .76
+# The share of the roofline's speed that steps reach. Of ten steps on an H100, .66 to .76
 # (tests/benchmarks/device/RESULTS.md); of other GPUs none was timed.
 REACHED = 0.72
 

@@ -21,7 +21,7 @@ from redco_new.sharding import DATA, FSDP, predict_collectives
 
 # What is not a product moves its arrays through memory. The three factors are least squares over the
 # rooflines of 34 steps that XLA compiled for H100 (seven models, eight meshes, two remats; tests/compiled/estimates.md):
-# of what products read and write, in a forward pass (a backward pass counts as two); of what is saved, which is
+# of what products read and write, in a forward pass (a backward pass counts as two); of what layers save in a loop, which is
 # written, sliced and copied; of the state, which the optimizer reads and writes.
 TOUCHED, SAVED, STATE = 1.7, 7.0, 6.6
 ACCUMULATED = 4  # times that a micro-batch reads or writes the sum of the gradients, and its own
@@ -88,8 +88,10 @@ def _computing(
     attention = work.attention * (CAUSAL if model.causal else 1) * (1 + BACKWARD)
     attention += 0 if memory.attended else work.attention * (CAUSAL if model.causal else 1)
     moved = TOUCHED * work.touched * (passes + memory.repeated)
-    moved += SAVED * memory.saved
-    fast = hardware.platform == "tpu" or hardware.capability >= 8
+    tpu = hardware.platform == "tpu"
+    if memory.in_loop or tpu:  # written out, layers copy nothing
+        moved += SAVED * memory.layered
+    fast = tpu or hardware.capability >= 8
     if not fast or dtype != "bfloat16":
         moved += SCORES * work.scores
     moved += ACCUMULATED * model.parameter_bytes if micro_batches > 1 else 0

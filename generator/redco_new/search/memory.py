@@ -10,6 +10,7 @@ from redco_new.search.model import Planned
 
 FIT, NOTHING = "fit", "nothing_saveable"
 ATTENTION = "attention"  # what the runtime calls its output (redco_runtime/kernels.py)
+LOGITS = "logits_BSV"  # what it calls those that a loss keeps (redco_runtime/saving.py)
 MOMENTS = 2  # of AdamW, the optimizer of the preset full
 
 
@@ -18,20 +19,22 @@ class Memory:
     """What a device holds.
 
     arguments: bytes of the state and the batch, which are exact.  temporary: an upper bound of what a step makes
-    besides: gradients, what it works with at once, what is saved.  saved: bytes of that.
+    besides: gradients, what it works with at once, what is saved.  layered: bytes of what layers save, all but the logits.
     names: of what is saved.  again: FLOPs of products, but attention's and experts', that a device makes again; of a
     micro-batch.  repeated: the share of what is made again, of all that could be.  attended, routed: whether attention and
-    the first products of experts are computed once only.
+    the first products of experts are computed once only.  in_loop: whether layers save into stacks, as a GPU's do unless
+    they save all that spares FLOPs.
     """
 
     arguments: int
     temporary: int
-    saved: int
+    layered: int
     names: tuple[str, ...]
     again: float
     repeated: float
     attended: bool
     routed: bool
+    in_loop: bool
 
     @property
     def peak(self) -> int:
@@ -46,7 +49,7 @@ def state_bytes(model: Planned, micro_batches: int) -> int:
 
 
 # Of a step in which all is saved that spares time, and that fits: the least seconds that a mesh can have.
-LEAST = Memory(0, 0, 0, (), 0.0, 0.0, True, True)
+LEAST = Memory(0, 0, 0, (), 0.0, 0.0, True, True, False)
 
 
 def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable: int) -> Memory:
@@ -57,6 +60,8 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     Of 67 steps of ten models that were compiled for H100, these are 1.03 to 1.60 of the peaks, most of them below 1.3, of
     experts 1.04 to 1.21: where a loss in chunks leaves less than the runtime reserves (tests/compiled/estimates.md).
     """
+    from redco_runtime import remat as rules  # late: reading a model makes the runtime importable
+
     needs = model.needs(rows // micro_batches)
     batch = sum(x.size * x.dtype.itemsize for x in _leaves(model.batch(rows)))
     arguments = model.parameter_bytes + MOMENTS * model.moment_bytes + batch // model.batch_parts
@@ -70,12 +75,13 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     return Memory(
         arguments=arguments,
         temporary=gradients + needs.size + saved,
-        saved=saved,
+        layered=sum(one.size for one in chosen if one.name != LOGITS),
         names=tuple(one.name for one in chosen),
         again=float(dense),
         repeated=again / max(1, sum(one.flops for one in products)),
         attended=ATTENTION in names,
         routed=EXPERTS in names,
+        in_loop=remat == NOTHING or not rules.saves_layers(needs.savings, names),
     )
 
 

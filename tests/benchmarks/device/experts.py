@@ -1,9 +1,9 @@
 """The products of experts on the GPU that is here, each alone: what they reach, and what `redco fit` says that they take.
 
-    PYTHONPATH=generator:runtime:tests/benchmarks/device python tests/benchmarks/device/experts.py
+    PYTHONPATH=generator:runtime python tests/benchmarks/device/experts.py
 
-prints a line for each product, forward and of its two gradients: rows, milliseconds, TFLOP/s, and the share of its
-seconds that the roofline has, REACHED of which steps reach. The constants READ and ADDED of fit/hardware.py are of these.
+prints a line for each product, forward and of its two gradients: milliseconds, TFLOP/s, and the share of its seconds
+that the estimate is. READ of fit/hardware.py is of these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from redco_new.compiled.groups import Groups
-from redco_new.fit.hardware import ADDED, HARDWARE, READ
+from redco_new.fit.hardware import HARDWARE, READ
 from redco_runtime.groups import _kernels, _rows
 
 CALLS = 20
@@ -54,38 +54,39 @@ def seconds_of(function: Callable[..., Any], *arguments: Any) -> float:
     return (time.perf_counter() - start) / CALLS
 
 
-def measure(point: Point) -> Iterator[tuple[str, Groups | None, float]]:
-    """Yield (name, product, seconds) of each product of a point, and None of the sum of its rows."""
+def measure(point: Point) -> Iterator[tuple[str, Groups, float]]:
+    """Yield (name, product, seconds) of each product of a point."""
     key, block = jax.random.key(0), point.block
     chosen = jax.random.randint(key, (point.rows,), 0, point.E)
     sizes_E = -(-jnp.bincount(chosen, length=point.E) // block) * block
     room = (point.rows + point.E * (block - 1)) // block * block
     kernels = jax.random.normal(key, (point.E, point.D, point.F), jnp.bfloat16)
     x, y = (jax.random.normal(key, (room, n), jnp.bfloat16) for n in (point.D, point.F))
+    arrays = (x, y, kernels, sizes_E)
     one = Groups(float(sizes_E.sum()), point.E, point.D, point.F, block)
-    back = replace(one, inner=point.F, columns=point.D)
-    yield "forward", one, seconds_of(lambda: _rows(x, kernels, sizes_E, False, block, False))
-    yield "rows", back, seconds_of(lambda: _rows(y, kernels, sizes_E, True, block, False))
-    of_kernels = replace(one, of_kernels=True)
-    yield "kernels", of_kernels, seconds_of(lambda: _kernels(x, y, sizes_E, block, False))
-    tokens = jax.random.randint(key, (room,), 0, point.rows // 2)
-    total = jnp.zeros((point.rows // 2, point.D), jnp.bfloat16)
-    yield "sum of rows", None, seconds_of(lambda: total.at[tokens].add(x))
+
+    def forward(x, y, kernels, sizes_E):
+        return _rows(x, kernels, sizes_E, False, block, False)
+
+    def of_rows(x, y, kernels, sizes_E):
+        return _rows(y, kernels, sizes_E, True, block, False)
+
+    def of_kernels(x, y, kernels, sizes_E):
+        return _kernels(x, y, sizes_E, block, False)
+
+    yield "forward", one, seconds_of(forward, *arrays)
+    yield "rows", replace(one, inner=point.F, columns=point.D), seconds_of(of_rows, *arrays)
+    yield "kernels", replace(one, of_kernels=True), seconds_of(of_kernels, *arrays)
 
 
 def main() -> None:
     hardware = HARDWARE["h100"]
     for point in POINTS:
         for name, product, spent in measure(point):
-            if product is None:
-                rows = (point.rows + point.E * (point.block - 1)) // point.block * point.block
-                least = rows * point.D / (ADDED * hardware.cycles)
-                done = f"{rows * point.D / spent / 1e9:.0f} G numbers/s"
-            else:
-                cache = product.read / (READ * hardware.cycles)
-                least = max(product.flops / hardware.flops["bfloat16"], cache)
-                done = f"{product.flops / spent / 1e12:.0f} TFLOP/s"
-            print(f"{point.name}, {name}: {1e3 * spent:.2f} ms, {done}, {least / spent:.2f}")
+            cache = product.read / (READ * hardware.cycles)
+            least = max(product.flops / hardware.flops["bfloat16"], cache)
+            rate, share = product.flops / spent / 1e12, hardware.step_seconds(least) / spent
+            print(f"{point.name}, {name}: {1e3 * spent:.2f} ms, {rate:.0f} TFLOP/s, {share:.2f}")
 
 
 if __name__ == "__main__":

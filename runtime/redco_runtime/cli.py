@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import jax
 
 from redco_runtime import lifeline
+from redco_runtime.comments import explain
 from redco_runtime.contracts import Config, Scored
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
@@ -90,6 +91,7 @@ def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[s
     parser.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
     weights = "what a new run starts from: the folder of a run, or weights, by their path or id of the hub"
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights)
+    wants_help = not {"-h", "--help"}.isdisjoint(sys.argv)  # which takes a look at the source
     for section, field, flag, kind in settings(type(presets[names[0]])):
         sequence, choices = typing.get_origin(kind) is tuple, choices_of(kind)
         item = typing.get_args(kind)[0] if sequence else type(choices[0]) if choices else kind
@@ -98,7 +100,7 @@ def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[s
             type=truth if item is bool else item,
             nargs="*" if sequence else None,
             metavar=f"{{{','.join(choices)}}}" if choices else flag.upper(),
-            help=f"{section}.{field} of config.py",
+            help=explain(presets, section, field) if wants_help else None,
         )
     args = parser.parse_args()
     config = override(presets[args.preset], vars(args))

@@ -4,7 +4,7 @@ SECONDS = 5.0  # that an answer may take: its libraries try six times, in half a
 
 
 def use_cache_without_network() -> str:
-    """Have Hugging Face's libraries read their cache alone where the hub does not answer.
+    """Make Hugging Face's libraries read their cache alone where the hub does not answer.
 
     Returns why a name that is not in the cache cannot be read; "" where the hub answers.
     """

@@ -28,7 +28,7 @@ class Model:
 @dataclass(frozen=True)
 class Data:
     files: tuple[str, ...] = ()
-    held_out: float = 0.5
+    held_out: float = 0.5  # share, at most 100 %
     tokenizer: str = "bytes"
     shuffle: bool = True
     order: Literal["random", "sorted"] = "random"
@@ -170,3 +170,12 @@ def test_the_best_checkpoint_can_be_named_where_there_are_scores(capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["--workdir", "w", "--best", "f1"])
     assert "unrecognized arguments: --best" in capsys.readouterr().err
+
+
+def test_the_help_has_what_config_says_of_each_setting_and_its_values(parse, capsys):
+    with pytest.raises(SystemExit):
+        parse("--help")
+    out = " ".join(capsys.readouterr().out.split())
+    assert "--held-out HELD_OUT share, at most 100 % [0.5]" in out
+    assert "--width WIDTH model.width [full: 4; tiny: 2]" in out
+    assert "--shuffle SHUFFLE data.shuffle [true]" in out and "data.files --held-out" in out

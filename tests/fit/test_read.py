@@ -11,7 +11,7 @@ from redco_new.compiled.hlo import Collective
 from redco_new.errors import RedcoError
 from redco_new.fit.hardware import HARDWARE
 from redco_new.fit.links import REACHED, link_seconds
-from redco_new.fit.read import TEMPORARIES, USED, axes_between
+from redco_new.fit.read import SLOP, TEMPORARIES, USED, axes_between, recomputation_limit
 from redco_new.fit.reading import Job
 from redco_new.fit.step import abstract_batch, configure, lay_mesh
 
@@ -112,3 +112,17 @@ def test_a_batch_is_one_example_for_all_rows_and_must_divide():
     odd = Config(train=Train(batch_size=9, micro_batches=2))
     with pytest.raises(RedcoError, match="9 examples do not divide"):
         abstract_batch(pipeline, odd, steps)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "options", "limit"),
+    [
+        ("h100", {}, True),
+        ("h100", {"xla_disable_hlo_passes": "rematerialization"}, False),
+        ("v5e", {}, False),
+    ],
+)
+def test_xla_computes_arrays_again_on_gpus_where_a_project_lets_it(hardware, options, limit):
+    step, machine = SimpleNamespace(built=SimpleNamespace(options=options)), HARDWARE[hardware]
+    found = recomputation_limit(step, machine, 10**9)
+    assert found == (int(SLOP * (machine.usable - 10**9)) if limit else None)

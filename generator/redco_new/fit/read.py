@@ -141,9 +141,21 @@ def read_memory(step: Step, hardware: Hardware) -> dict[str, Any]:
         "workspace_bytes": workspace,
         "host_bytes": host,
         "peak_bytes": arguments + max(outputs, 0) + temporary + workspace,
-        "remat_bytes": int(SLOP * max(0, hardware.usable - arguments - outputs)) if gpu else None,
+        "remat_bytes": recomputation_limit(step, hardware, arguments + outputs),
         "memory": kinds | {"gradients": gradients, "activations": rest},
     }
+
+
+def recomputation_limit(step: Step, hardware: Hardware, used: int) -> int | None:
+    """Return the temporaries in bytes beyond which XLA computes arrays again, beside `used` bytes; None where it does not.
+
+    A project's xla_flags.py says so, unless it was made before it did.
+    """
+    options = getattr(step.built, "options", {})
+    off = "rematerialization" in str(options.get("xla_disable_hlo_passes", ""))
+    if off or hardware.platform != "gpu":
+        return None
+    return int(SLOP * max(0, hardware.usable - used))
 
 
 def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Reading:
     argument_bytes: state and batch.  temporary_bytes: what the step makes besides.  workspace_bytes: an
     allowance for attention kernels, whose own memory no compiler sees.  host_bytes: in the host's memory.
     peak_bytes: of the device, at most.  limit_bytes: what JAX has there for arrays.
-    remat_bytes: temporaries beyond which XLA computes arrays again by itself; None where that is not known.
+    remat_bytes: temporaries beyond which XLA computes arrays again by itself; None where it does not, or that is not known.
     refused: the compiler's own words; "" if it compiled.
     memory: bytes by kind: parameters, optimizer, variables, batch, gradients, activations.
     flops: of products, as compiled.  model_flops: of the model, nothing counted twice.

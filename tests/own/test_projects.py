@@ -7,13 +7,16 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from redco_runtime.errors import UserError
 from safetensors.numpy import load_file
 
 from generated import texts
 
 from redco_new.project.create import create_project
+from redco_new.render.execute import load_text
 from redco_new.request import Request
 
 HERE = Path(__file__).parent
@@ -114,6 +117,21 @@ def make(folder, name):
     flags = flags_of(folder, name)
     request = Request.from_flags(name, mesh="data=2,model=2", folder=folder / name, **flags)
     return create_project(request, folder)
+
+
+class Settings:
+    """What examples() of a project reads; its results are kept by this object."""
+
+    data = SimpleNamespace(num_examples=8, held_out=2.0)
+    train = SimpleNamespace(seed=0)
+
+
+@pytest.mark.parametrize("name", ["mixer", "translator", "noisy", "pair"])
+def test_held_out_that_is_no_share_is_named(folder, name):
+    request = Request.from_flags(name, folder=folder / name, **flags_of(folder, name))
+    text = texts(request)[0][f"{name}/pipeline.py"]
+    with pytest.raises(UserError, match="^--held-out: 2.0 is no share"):
+        load_text("pipeline.py", text).examples(Settings())
 
 
 def run(place, command):

@@ -31,9 +31,11 @@ def make_layers():
 GRAPH, PARAMS = nnx.split(make_layers())
 
 
-def make_loss(names, written_out):
+def make_loss(names, written_out, experts=False):
+    axes = {"in_axes": (0, nnx.Carry, 0), "out_axes": (nnx.Carry, 0), "experts": experts}
+
     def loss(params, x_BD):
-        @over_layers("fit", in_axes=(0, nnx.Carry, 0), out_axes=(nnx.Carry, 0))
+        @over_layers("fit", **axes)
         def run(layer, x_BD, factor):
             x_BD = layer(factor * x_BD)
             return x_BD, x_BD.mean()
@@ -45,10 +47,10 @@ def make_loss(names, written_out):
     return loss
 
 
-def lowered(names, written_out):
+def lowered(names, written_out, experts=False):
     """The gradients for the mesh in place, and an input."""
     x_BD = jnp.linspace(-1, 1, B * D).reshape(B, D)
-    step = jax.jit(jax.value_and_grad(make_loss(names, written_out)))
+    step = jax.jit(jax.value_and_grad(make_loss(names, written_out, experts)))
     return step.lower(PARAMS, x_BD), x_BD
 
 
@@ -75,3 +77,10 @@ def test_written_out_what_is_made_again_is_kept_apart(axis):
     assert barriers and all(f"tensor<{B}x{D}xf32>" in line for line in barriers)
     # Of parameters too where they are gathered, so that a layer's are there in its turn only.
     assert all((f"tensor<{D}x{F}xf32>" in line) == (axis == "fsdp") for line in barriers)
+
+
+@pytest.mark.parametrize("axis", ["data", "fsdp"])
+def test_experts_that_are_sent_are_in_a_loop(axis):
+    with jax.set_mesh(mesh_of(axis)):
+        text = lowered(("u_BF", "y_BD"), written_out=True, experts=True)[0].as_text()
+    assert ("stablehlo.while" in text) == (axis == "fsdp")

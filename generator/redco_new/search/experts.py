@@ -70,7 +70,7 @@ class Routed:
             *([one] if again and self.first else []),
         ]
         peak, cache = hardware.flops[dtype], READ * hardware.cycles
-        return self.times * sum(max(made.flops / peak, made.read / cache) for made in every)
+        return self.times * sum(max(one.flops / peak, one.read / cache) for one in every)
 
     def moving(self, hardware: Hardware, whole: bool) -> float:
         """Return the seconds of what is not multiplied: of rows, and of kernels.

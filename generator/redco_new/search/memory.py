@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from redco_new.search.experts import NAME as EXPERTS
+from redco_new.search.experts import chosen_experts
 from redco_new.search.model import Planned
+from redco_new.sharding import FSDP
 
 FIT, NOTHING = "fit", "nothing_saveable"
 ATTENTION = "attention"  # what the runtime calls its output (redco_runtime/kernels.py)
@@ -23,7 +25,7 @@ class Memory:
     names: of what is saved.  again: FLOPs of products, but attention's and experts', that a device makes again; of a
     micro-batch.  repeated: the share of what is made again, of all that could be.  attended, routed: whether attention and
     the first products of experts are computed once only.  in_loop: whether layers save into stacks, as a GPU's do unless
-    they save all that spares FLOPs.
+    they save all that spares FLOPs (redco_runtime/layers.py).
     """
 
     arguments: int
@@ -81,7 +83,9 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
         repeated=again / max(1, sum(one.flops for one in products)),
         attended=ATTENTION in names,
         routed=EXPERTS in names,
-        in_loop=remat == NOTHING or not rules.saves_layers(needs.savings, names),
+        in_loop=remat == NOTHING
+        or not rules.saves_layers(needs.savings, names)
+        or (model.plan.mesh[FSDP] > 1 and chosen_experts(model.plan.jaxpr) < 1),
     )
 
 

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from redco_runtime.linear import in_compute_dtype
+
 NEVER = -1e9  # the score of a beam that is none, as in Hugging Face's search
 
 
@@ -51,6 +53,7 @@ def beam_search(
             f"beam_search: num_beams and max_new_tokens must be at least 1, "
             f"not {num_beams} and {max_new_tokens}."
         )
+    model = in_compute_dtype(model)
     B, K, T = input_ids_BS.shape[0], num_beams, max_new_tokens
     penalty_T = jnp.asarray(np.arange(1, T + 1, dtype=np.float32) ** length_penalty, jnp.float32)
     mask_RS = jnp.repeat(mask_BS, K, axis=0)

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from redco_runtime.linear import in_compute_dtype
+
 
 def generate(
     model: Any,
@@ -30,6 +32,7 @@ def generate(
             f"generate: max_new_tokens must be at least 1 and temperature at least 0, "
             f"not {max_new_tokens} and {temperature}."
         )
+    model = in_compute_dtype(model)
     B, S = input_ids_BS.shape
     # From the end of each row, its padding moves to the start.
     source_BS = (jnp.arange(S)[None, :] + mask_BS.sum(axis=1, keepdims=True)) % S

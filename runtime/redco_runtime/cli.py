@@ -18,6 +18,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
 from redco_runtime.mesh import parse_axes
 from redco_runtime.output import show
+from redco_runtime.ranges import check_values
 from redco_runtime.run import Run, choices_of, decode, load_run
 from redco_runtime.stop import INTERRUPTED, Stopped
 
@@ -104,6 +105,7 @@ def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[s
         )
     args = parser.parse_args()
     config = override(presets[args.preset], vars(args))
+    check_values(config)
     mesh = parse_axes(args.mesh, axes) if args.mesh else dict(axes)
     return Run(args.workdir, config, mesh, args.virtual_devices, args.init)
 

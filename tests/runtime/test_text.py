@@ -44,6 +44,12 @@ def test_what_is_no_share_is_refused(tmp_path):
         cut_texts(settings, Letters(), WORDS)
 
 
+def test_ids_that_the_model_has_not_are_named_without_sources_too():
+    settings = SimpleNamespace(text_files=(), sequence_length=4, held_out=0.5)
+    with pytest.raises(UserError, match="it makes the id .* of the text, and the model has 2"):
+        cut_texts(settings, Letters(), WORDS, vocabulary=2)
+
+
 @pytest.mark.parametrize("size", [1, 7, 64])
 def test_packing_leaves_little_room(size):
     lengths = 1 + np.random.default_rng(size).integers(0, size, 5000)

@@ -10,6 +10,7 @@ from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError
 from redco_runtime.streams import count_held_out
 from redco_runtime.text.mixture import Mixture
+from redco_runtime.text.sources import check_ids
 
 
 class BlockSettings(Protocol):
@@ -24,17 +25,24 @@ class BlockSettings(Protocol):
 
 
 def cut_texts(
-    settings: BlockSettings, tokenizer: Any, texts: Iterable[str], framed: bool = False
+    settings: BlockSettings,
+    tokenizer: Any,
+    texts: Iterable[str],
+    framed: bool = False,
+    vocabulary: int | None = None,
 ) -> tuple[Mixture, Mixture]:
     """Return rows of S tokens of `--text-files`, or of `texts` where there are none; the last are held out.
 
     A row is as of `pad_row`. framed: whether each has what the tokenizer adds to a text, BERT's [CLS] and
-    [SEP]. Raises UserError for a file that cannot be read, and for a text of less than two rows.
+    [SEP]. vocabulary: ids that the model has. Raises UserError for a file that cannot be read, a text of less
+    than two rows, and an id that the model has not.
     """
     before, after = _frame(tokenizer) if framed else ([], [])
     length = settings.sequence_length - len(before) - len(after)
     text = "\n".join(_read_files(settings.text_files) or texts)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    if vocabulary is not None:
+        check_ids("the text", max([*before, *ids, *after], default=0), vocabulary)
     blocks = [ids[at : at + length] for at in range(0, len(ids) - length + 1, length)]
     if len(blocks) < 2:
         raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")

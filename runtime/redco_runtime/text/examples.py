@@ -48,7 +48,7 @@ def text_examples(
     across texts. texts: in place of sources where none are named, as of `cut_texts`.
     """
     if not settings.data:
-        return cut_texts(settings, tokenizer, texts)
+        return cut_texts(settings, tokenizer, texts, vocabulary=vocabulary)
     maker = TextMaker(make_encoder(tokenizer), settings.text_field)
     return read_or_stream(settings, maker, vocabulary)
 
@@ -58,7 +58,7 @@ def packed_texts(
 ) -> tuple[Mixture, Mixture]:
     """Return the same for a pipeline that makes its examples of rows: `Mixture.map` does. None are streamed."""
     if not settings.data:
-        return cut_texts(settings, tokenizer, texts, framed=True)
+        return cut_texts(settings, tokenizer, texts, framed=True, vocabulary=vocabulary)
     maker = TextMaker(make_encoder(tokenizer), settings.text_field)
     return read_examples(settings, maker, vocabulary)
 

@@ -1,0 +1,40 @@
+"""Values that no run can have."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from redco_runtime.errors import UserError
+from redco_runtime.ranges import check_values
+
+
+def config(**changes):
+    values = {"steps": 0, "warmup_steps": 0, "ema_decay": 0.999, "clip_norm": 1.0}
+    values |= {"dtype": "bfloat16", "sequence_length": 8, "max_positions": 8} | changes
+    sections = {"train": ("steps",), "optimizer": ("warmup_steps", "ema_decay", "clip_norm")}
+    sections |= {"data": ("sequence_length",), "model": ("dtype", "max_positions")}
+    return SimpleNamespace(
+        **{k: SimpleNamespace(**{n: values[n] for n in names}) for k, names in sections.items()}
+    )
+
+
+def test_what_runs_have_and_what_a_project_has_not_pass():
+    check_values(config())
+    check_values(SimpleNamespace(model=SimpleNamespace(), data=SimpleNamespace()))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("steps", -1, "--steps: -1: give a number of 0 or more"),
+        ("warmup_steps", -5, "--warmup-steps: -5: give a number of 0 or more"),
+        ("ema_decay", 1.0, "--ema-decay: 1.0: give a number from 0 to below 1"),
+        ("clip_norm", 0.0, "--clip-norm: 0.0: give a number above 0"),
+        ("dtype", "int7", "--dtype: no dtype is called 'int7'"),
+        ("sequence_length", 9, "--sequence-length: 9 tokens, and the model has places for 8"),
+        ("sequence_length", 0, "--sequence-length: 0 tokens"),
+    ],
+)
+def test_a_value_that_no_run_can_have_is_named(field, value, says):
+    with pytest.raises(UserError, match=f"^{says}"):
+        check_values(config(**{field: value}))

@@ -27,6 +27,8 @@ def look_up(
         left to XLA (jaxlib 0.10), a table is sent over `data` where fsdp splits D of it and ids, and
         within the shard_map of micro-batches over `data` XLA aborts.
     """
+    if rest := -len(table_VD) % _parts():  # or the table is gathered on its way into the shard_map
+        table_VD = jnp.pad(table_VD, ((0, rest), (0, 0)))
     table, stored = jax.ShapeDtypeStruct(table_VD.shape, jnp.float32), table_VD.dtype
     layout = _layout((*ids_BS.shape, table_VD.shape[1]), name)
     batch, sequence, embed = layout

@@ -96,6 +96,21 @@ def test_rows_that_devices_do_not_divide_are_looked_up_as_one():
     np.testing.assert_allclose(found, step(lambda table, ids: table[ids]), rtol=1e-6, atol=1e-6)
 
 
+def test_a_table_of_rows_that_devices_do_not_divide_stays_where_it_is():
+    mesh, _, (table_VD, ids_BS, _) = _step(MANY, {"fsdp": 2, "model": 2})
+
+    def rows(table_VD, ids_BS):  # as of a table that is filled up, and cut to its words
+        with layouts(ROWS):
+            return look_up(table_VD[: V - 1], ids_BS, "float32", "rows_BSD")
+
+    ids_BS = ids_BS % (V - 1)
+    with jax.set_mesh(mesh):
+        compute = jax.jit(rows, in_shardings=(TABLE, P()), out_shardings=P(None, None, "fsdp"))
+        np.testing.assert_array_equal(compute(table_VD, ids_BS), table_VD[ids_BS])
+        text = compute.lower(table_VD, ids_BS).compile().as_text()
+    assert {one.kind for one in collectives(text, 4)} == {"all-reduce"}
+
+
 @pytest.mark.parametrize(
     ("S", "axes", "kind", "size"),
     [

@@ -196,3 +196,14 @@ def test_the_memory_of_cudnns_attention_is_what_an_h100_took():
     more = 29_892_141_584 - 20_026_592_248 - 16 * 4 * 8 * 32 * 32 * 2048
     assert attention_workspace(packed) - attention_workspace(one) == pytest.approx(more, rel=0.001)
     assert attention_workspace(one, texts=33) == attention_workspace(packed)
+
+
+def test_of_a_stack_that_a_fusion_converts_a_layer_is_read():
+    lines = (
+        "%x = f32[9,8]{1,0} parameter(0)",
+        "%c = bf16[9,8]{1,0} convert(%x)",
+        "%y = bf16[1,8]{1,0} slice(%c), slice={[0:1], [0:8]}",
+    )
+    inside = "\n".join(f"  {line}" for line in lines)
+    fusion = "%f = bf16[1,8]{1,0} fusion(%x), kind=kLoop, calls=%g"
+    assert cost(lines[0], fusion, g=inside)["seconds"] == 32 + 16

@@ -29,6 +29,7 @@ FREE = {
 # forward and 60 % over both (Shah et al. 2024, figures 5 and 6).
 ATTENTION = 0.6
 SCALARS = 1024  # bytes below which an operand is an index
+VIEWS = ("bitcast", "convert")  # what XLA makes of no more elements than are taken of it
 SLICES = ("slice", "dynamic-slice")  # what takes a layer of a stack
 
 
@@ -152,9 +153,15 @@ def _sliced(program: Program, fusion: Instruction) -> list[float]:
 
     def sliced_bytes(array: Instruction) -> float:
         users = [u for u in body if array.name in OPERAND.findall(u.rest.split("), ")[0])]
-        views = sum(sliced_bytes(user) for user in users if user.operation == "bitcast")
+        views = sum(
+            sliced_bytes(user)
+            * size(array.type)
+            / size(user.type)  # a convert makes it of other bytes
+            for user in users
+            if user.operation in VIEWS
+        )
         slices = sum(size(user.type) for user in users if user.operation in SLICES)
-        others = any(user.operation not in ("bitcast", *SLICES) for user in users)
+        others = any(user.operation not in (*VIEWS, *SLICES) for user in users)
         return math.inf if others or not users else views + slices
 
     parameters = [one for one in body if one.operation == "parameter"]

@@ -15,7 +15,7 @@ from flax import nnx
 from redco_runtime.activations import lay_out
 from redco_runtime.attention import attention, text_positions
 from redco_runtime.embedding import look_up
-from redco_runtime.remat import saved
+from redco_runtime.layers import over_layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +73,7 @@ class GPTJ(nnx.Module):
         positions_BS = text_positions(S, segments_BS)
         rotary = _rotary(positions_BS, self.config.rotary_dim)
 
-        @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry, graph_updates=False)
-        @nnx.remat(policy=saved(self.config.remat), prevent_cse=False, graph_updates=False)
+        @over_layers(self.config.remat)
         def run(layer, x_BSD):
             return layer(x_BSD, rotary, _attend_causal(segments_BS))[0]
 
@@ -119,7 +118,7 @@ class GPTJ(nnx.Module):
         return _norm(self.ln, x_BSD), cache
 
     def _embed(self, input_ids_BS):
-        rows_BSD = look_up(self.embed.embedding[...], input_ids_BS, self.config.dtype)
+        rows_BSD = look_up(self.embed.embedding[...], input_ids_BS, self.config.dtype, "rows_BSD")
         return lay_out(lay_out(rows_BSD, "rows_BSD"), "x_BSD")
 
     def _check_length(self, length):

@@ -4,6 +4,11 @@
 python -m my_project.train --preset tiny --virtual-devices 4 --workdir runs/tiny
 """
 
+if __name__ == "__main__":
+    from redco_runtime.pages import use_huge_pages
+
+    use_huge_pages()  # on a CPU it starts Python again: before anything is imported
+
 from contextlib import closing
 
 import jax

@@ -36,9 +36,7 @@ class Optimizer:
     """How parameters follow their gradients, and how fast over the steps."""
 
     algorithm: Literal["adamw", "adafactor", "lion", "muon", "sgd"] = "adamw"
-    learning_rate: float = (
-        1e-4  # at the peak; lion takes a fifth of adamw's, sgd a hundred times it
-    )
+    learning_rate: float = 1e-4  # at the peak; lion takes a fifth of adamw's, sgd 100 times it
     learning_rate_decay: Literal["constant", "cosine", "linear", "wsd"] = "cosine"  # to a tenth
     warmup_steps: int = 100  # optimizer steps, at most half of all
     weight_decay: float = 0.1  # of matrices, a step, times the rate
@@ -127,9 +125,9 @@ class Train:
 
 
 # `remat` of the model: what its layers save for the backward pass, which else computes it again. Of these
-# (MB a layer and example, over all devices): heads_BSNH 8.4, kv_BSKH 1.0, attention 8.4, mid_BSD 8.4, u_BSF 46.1.
+# (MB a layer and example, over all devices): heads_BSNH 8.4, kv_BSKH 1.0, attention 8.4, mid_BSD 8.4, u_BSF 46.1, logits_BSV 32.8.
 # `fit` saves the ones that spare most FLOPs for their bytes, while they fit in the memory of a device, and
-# training says which; names, such as heads_BSNH,kv_BSKH,attention,mid_BSD,u_BSF, save those alone;
+# training says which; names, such as heads_BSNH,kv_BSKH,attention,mid_BSD,u_BSF,logits_BSV, save those alone;
 # nothing_saveable saves none of them, everything_saveable all that there is.
 @dataclass(frozen=True)
 class Config:

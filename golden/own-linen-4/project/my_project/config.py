@@ -27,9 +27,7 @@ class Optimizer:
     """How parameters follow their gradients, and how fast over the steps."""
 
     algorithm: Literal["adamw", "adafactor", "lion", "muon", "sgd"] = "adamw"
-    learning_rate: float = (
-        1e-4  # at the peak; lion takes a fifth of adamw's, sgd a hundred times it
-    )
+    learning_rate: float = 1e-4  # at the peak; lion takes a fifth of adamw's, sgd 100 times it
     learning_rate_decay: Literal["constant", "cosine", "linear", "wsd"] = "cosine"  # to a tenth
     warmup_steps: int = 100  # optimizer steps, at most half of all
     weight_decay: float = 0.1  # of matrices, a step, times the rate

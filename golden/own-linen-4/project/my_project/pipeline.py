@@ -13,6 +13,7 @@ import optax
 from flax import nnx
 
 from redco_runtime.errors import UserError
+from redco_runtime.streams import count_held_out
 
 Batch = dict[str, jax.Array]
 
@@ -56,7 +57,7 @@ def examples(config):
         noise = rng.normal(size=(32,))
         example["x"] = (level + pattern.normal(size=(32,)) + noise).astype(np.float32)
         rows.append(example)
-    held_out = max(1, round(len(rows) * config.data.held_out))
+    held_out = count_held_out(len(rows), config.data.held_out)
     return rows[:-held_out], rows[-held_out:]
 
 

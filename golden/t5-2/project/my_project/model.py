@@ -17,7 +17,7 @@ from flax import nnx
 from redco_runtime.activations import lay_out
 from redco_runtime.attention import attention
 from redco_runtime.embedding import look_up
-from redco_runtime.remat import saved
+from redco_runtime.layers import over_layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +78,7 @@ class T5(nnx.Module):
         """Return x_BSD, hidden states of a source, whose tokens are where mask_BS is true."""
         seen = {"mask_BT": mask_BS, "bias_1NST": self._source_bias(mask_BS.shape[1])}
 
-        @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry, graph_updates=False)
-        @_remat(self.config)
+        @over_layers(self.config.remat)
         def run(layer, x_BSD):
             return layer(x_BSD, seen)
 
@@ -90,8 +89,7 @@ class T5(nnx.Module):
         T = decoder_ids_BT.shape[1]
         seen = {"causal": True, "bias_1NST": self._target_bias(0, T, T)}
 
-        @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry, graph_updates=False)
-        @_remat(self.config)
+        @over_layers(self.config.remat)
         def run(layer, y_BTD):
             keys = layer.cross.keys(x_BSD)
             return layer(y_BTD, lambda new: (new, None), seen, keys, mask_BS)[0]
@@ -147,7 +145,7 @@ class T5(nnx.Module):
         return self.head(y_BTD)
 
     def _embed(self, ids, name):
-        rows_BTD = look_up(self.embed.embedding[...], ids, self.config.dtype)
+        rows_BTD = look_up(self.embed.embedding[...], ids, self.config.dtype, "rows_BTD")
         return lay_out(lay_out(rows_BTD, "rows_BTD"), name)
 
     def _source_bias(self, S):
@@ -248,10 +246,6 @@ def _stack(kind, num_layers, config, rngs):
     """Return one module of that kind, with the parameters of all layers, stacked along L."""
     create = nnx.vmap(lambda rngs: kind(config, rngs))
     return nnx.split_rngs(splits=num_layers)(create)(rngs)
-
-
-def _remat(config):
-    return nnx.remat(policy=saved(config.remat), prevent_cse=False, graph_updates=False)
 
 
 def _linear(config, size_in, size_out, rngs, std=None):

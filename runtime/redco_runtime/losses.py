@@ -99,7 +99,9 @@ def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) ->
 
     def losses(weights: list, x_BPD: jax.Array, labels_BP: jax.Array) -> jax.Array:
         logits_BPV = _logits(function, shapes, weights, x_BPD)
-        return _nats(checkpoint_name(logits_BPV, LOGITS), labels_BP)
+        if CHOICE.get().names is None:  # for who counts what can be saved
+            logits_BPV = checkpoint_name(logits_BPV, LOGITS)
+        return _nats(logits_BPV, labels_BP)
 
     def forward(weights: list, *parts: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda _, part: (None, losses(weights, *part)), None, parts)[1]

@@ -29,7 +29,6 @@ ACTIVATIONS = {
     "attention": P(("data", "fsdp"), None, "model", None),
     "u_BSF": P(("data", "fsdp"), None, "model"),
     "a_BSF": P(("data", "fsdp"), None, "model"),
-    "logits_BSV": P(("data", "fsdp"), None, "model"),
 }
 
 PARAMS = {

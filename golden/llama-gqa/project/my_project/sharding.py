@@ -31,7 +31,6 @@ ACTIVATIONS = {
     "mid_BSD": P(("data", "fsdp"), None, None),
     "u_BSF": P(("data", "fsdp"), None, ("model_1", "model_2")),
     "a_BSF": P(("data", "fsdp"), None, ("model_1", "model_2")),
-    "logits_BSV": P(("data", "fsdp"), None, ("model_1", "model_2")),
 }
 
 PARAMS = {

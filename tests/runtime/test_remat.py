@@ -10,7 +10,7 @@ from redco_runtime.activations import lay_out, layouts
 from redco_runtime.errors import UserError
 from redco_runtime.losses import cross_entropy
 from redco_runtime.needs import Saving, measure
-from redco_runtime.remat import choose, fit, saved, saves_layers, state_size
+from redco_runtime.remat import choose, fit, saved, state_size, writes_out
 from redco_runtime.saving import LOGITS
 from redco_runtime.state import ModelState, TrainState
 
@@ -91,8 +91,9 @@ def test_logits_in_chunks_can_be_saved_whole(mesh, monkeypatch):
         (saving,) = measure(loss, MODEL, BATCH, KEY, rows=2).savings
     logits = B * 2 * F // 4
     assert saving == Saving(LOGITS, 2 * 2 * logits, 2 * D * logits)
-    assert saves_layers((saving, Saving("u", 1, 1)), ("u",))
-    assert not saves_layers((saving, Saving("u", 1, 1)), (LOGITS,))
+    every = (saving, Saving("u", 1, 1))
+    assert writes_out(every, ("u",), shared=1) and not writes_out(every, (LOGITS,), shared=1)
+    assert not writes_out(every, ("u",), shared=remat.SHARED)
 
 
 def test_those_are_saved_that_fit_the_dearest_first():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ class Memory:
     names: of what is saved.  again: FLOPs of products, but attention's and experts', that a device makes again; of a
     micro-batch.  repeated: the share of what is made again, of all that could be.  attended, routed: whether attention and
     the first products of experts are computed once only.  in_loop: whether layers save into stacks, as a GPU's do unless
-    they save all that spares FLOPs (redco_runtime/layers.py).
+    they save all that spares FLOPs, and few share its rows (redco_runtime/remat.py, layers.py).
     """
 
     arguments: int
@@ -74,6 +75,7 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     products = [one for one in needs.savings if one.name != ATTENTION]
     again = sum(one.flops for one in products if one.name not in names)
     dense = sum(one.flops for one in products if one.name not in (*names, EXPERTS))
+    shared = math.prod(model.plan.mesh.values()) // model.batch_parts
     return Memory(
         arguments=arguments,
         temporary=gradients + needs.size + saved,
@@ -84,7 +86,7 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
         attended=ATTENTION in names,
         routed=EXPERTS in names,
         in_loop=remat == NOTHING
-        or not rules.saves_layers(needs.savings, names)
+        or not rules.writes_out(needs.savings, names, shared)
         or (model.plan.mesh[FSDP] > 1 and chosen_experts(model.plan.jaxpr) < 1),
     )
 

@@ -24,6 +24,7 @@ S, ROWS = 1024, 8
 # No size but S is 1024. Heads of 128 features, as most have, two of them for each of keys and values.
 SIZES = {"embed_dim": 512, "mlp_dim": 768, "num_heads": 4, "num_kv_heads": 2, "head_dim": 128}
 SIZES |= {"vocab_size": 640, "num_layers": 2}
+AROUND = re.compile(r"shard_map(?!.*/gather$)")  # not that of a look-up, which adds up rows
 KERNEL = re.compile(r'custom_call_target="(__cudnn\$fmha\w+|tpu_custom_call)"')
 
 
@@ -39,7 +40,7 @@ def describe(text: str, n: int) -> dict[str, Any]:
         "kernels": Counter(KERNEL.findall(text)),
         "squares": sorted(squares),
         "sent": sent,
-        "around": [one.source for one in every if "shard_map" in one.source],
+        "around": [one.source for one in every if AROUND.search(one.source)],
     }
 
 

@@ -24,7 +24,8 @@ S, ROWS = 1024, 8
 # No size but S is 1024. Heads of 128 features, as most have, two of them for each of keys and values.
 SIZES = {"embed_dim": 512, "mlp_dim": 768, "num_heads": 4, "num_kv_heads": 2, "head_dim": 128}
 SIZES |= {"vocab_size": 640, "num_layers": 2}
-AROUND = re.compile(r"shard_map(?!.*/gather$)")  # not that of a look-up, which adds up rows
+# Not that of a look-up, which adds up rows, nor the sum of a product that XLA has joined with it.
+AROUND = re.compile(r"shard_map(?!.*(/gather|dot_general\)?)$)")
 KERNEL = re.compile(r'custom_call_target="(__cudnn\$fmha\w+|tpu_custom_call)"')
 
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from redco_runtime.activations import lay_out
 from redco_runtime.kernels import KERNELS, SAVED_AS, Arrays, Rule, run_kernel
+from redco_runtime.mesh import platform
 
 # Queries at a time of XLA's on an accelerator: S x T scores never lie in its memory at once.
 # As many as the TPU's kernel takes.
@@ -56,8 +57,7 @@ def attention(
     rule = Rule(causal, window, cap, q_BSNH.shape[-1] ** -0.5 if scale is None else scale)
     options = {"mask_BT": mask_BT, "segments_BS": segments_BS, "windowed": windowed}
     arrays = {name: x for name, x in options.items() if x is not None}
-    device = jax.sharding.get_abstract_mesh().abstract_device
-    kernel = KERNELS.get(device.platform) if device else None
+    kernel = KERNELS.get(platform())
     if kernel and start is None:
         try:
             if bias_1NST is not None:

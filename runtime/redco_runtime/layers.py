@@ -33,16 +33,15 @@ def over_layers(
 
     def decorate(layer: Run) -> Run:
         def run(layers: nnx.Module, *others: Any) -> Any:
-            loop_only = experts and free_axes().get("fsdp", 1) > 1
-            written_out = CHOICE.get().written_out and not loop_only
+            gathered = free_axes().get("fsdp", 1) > 1
+            written_out = CHOICE.get().written_out and not (experts and gathered)
             # In a loop nothing of the backward pass is one with the forward one's; written out, XLA
-            # would find it twice, and save it.
-            # (Of each argument, which flax passes on to jax.checkpoint, and does not say in its type.)
-            apart: Any = (_grows(layers), *(True for _ in others)) if written_out else False
+            # would find it twice, and save it. Parameters only where what is made of them takes more.
+            grows = gathered or _in_few_bits(layers)
+            apart: Any = written_out and (grows, *(True for _ in others))
             again = nnx.remat(policy=saved(remat), prevent_cse=apart, graph_updates=False)
-            loop = nnx.scan(
-                in_axes=in_axes, out_axes=out_axes, graph_updates=False, unroll=written_out
-            )
+            axes = {"in_axes": in_axes, "out_axes": out_axes}
+            loop = nnx.scan(**axes, graph_updates=False, unroll=written_out)
             return loop(again(layer))(layers, *others)
 
         return run
@@ -50,8 +49,6 @@ def over_layers(
     return decorate
 
 
-def _grows(layers: nnx.Module) -> bool:
-    """Return whether what layers make of their parameters takes more than these: gathered, or of few bits."""
-    params = jax.tree.leaves(nnx.state(layers, nnx.Param))
-    few = any(x.dtype.itemsize == 1 for x in params)
-    return few or free_axes().get("fsdp", 1) > 1
+def _in_few_bits(layers: nnx.Module) -> bool:
+    """Return whether a parameter is stored in fewer bits than it is multiplied in."""
+    return any(x.dtype.itemsize == 1 for x in jax.tree.leaves(nnx.state(layers, nnx.Param)))

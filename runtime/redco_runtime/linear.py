@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from redco_runtime.mesh import platform
+
 Dims = tuple[tuple[int, ...], tuple[int, ...]]  # of x, of the kernel
 
 
@@ -48,8 +50,7 @@ def product(x: jax.Array, kernel: jax.Array, dims: tuple[Dims, Dims], **options:
     then transposes. XLA makes both one product, of a form that its fast kernels for CPUs do not
     take (jaxlib 0.10.2: 1.5 to 2.2 times the seconds, a tenth of a step), except of a batch.
     """
-    device = jax.sharding.get_abstract_mesh().abstract_device
-    if device is None or device.platform != "cpu":
+    if platform() != "cpu":
         return jax.lax.dot_general(x, kernel, dims, **options)
     contracted, batch = dims
     shifted = (_later(contracted[0]), _later(contracted[1]))

@@ -21,6 +21,12 @@ def free_axes() -> dict[str, int]:
     return {axis: size for axis, size in mesh.shape.items() if axis not in mesh.manual_axes}
 
 
+def platform() -> str:
+    """Return what a program is traced for, such as "gpu": the devices of the mesh in place; "" where it has none."""
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return device.platform if device else ""
+
+
 def on_parts(
     function: Callable[..., Any], axes: Collection[str], **specs: Any
 ) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from jax.experimental import multihost_utils
 
 from redco_runtime.errors import UserError
 from redco_runtime.gradients import Loss
+from redco_runtime.mesh import platform
 from redco_runtime.needs import Saving, measure
 from redco_runtime.saving import CHOICE, LOGITS, saving
 from redco_runtime.state import ModelState, PyTree, TrainState
@@ -70,7 +71,7 @@ def fit(loss: Loss, remat: str, used: int, rows: int) -> Loss:
             names = tuple(remat.split(","))
             check_names(names, needs.savings)
         shared = jax.sharding.get_abstract_mesh().size // rows
-        with saving(names, _on_gpu() and writes_out(needs.savings, names, shared)):
+        with saving(names, platform() == "gpu" and writes_out(needs.savings, names, shared)):
             return loss(model, batch, key)
 
     return fitted
@@ -92,11 +93,6 @@ def writes_out(savings: tuple[Saving, ...], names: tuple[str, ...], shared: int)
     shared: devices that share a row of the batch.
     """
     return shared < SHARED and {one.name for one in savings} <= {*names, LOGITS}
-
-
-def _on_gpu() -> bool:
-    device = jax.sharding.get_abstract_mesh().abstract_device
-    return device is not None and device.platform == "gpu"
 
 
 def check_names(names: tuple[str, ...], savings: tuple[Saving, ...]) -> None:

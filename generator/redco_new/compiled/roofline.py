@@ -153,13 +153,11 @@ def _sliced(program: Program, fusion: Instruction) -> list[float]:
 
     def sliced_bytes(array: Instruction) -> float:
         users = [u for u in body if array.name in OPERAND.findall(u.rest.split("), ")[0])]
-        views = sum(
-            sliced_bytes(user)
-            * size(array.type)
-            / size(user.type)  # a convert makes it of other bytes
-            for user in users
-            if user.operation in VIEWS
+        # Of the array, of which a convert makes other bytes.
+        ratios = (
+            (user, size(array.type) / size(user.type)) for user in users if user.operation in VIEWS
         )
+        views = sum(sliced_bytes(user) * ratio for user, ratio in ratios)
         slices = sum(size(user.type) for user in users if user.operation in SLICES)
         others = any(user.operation not in (*VIEWS, *SLICES) for user in users)
         return math.inf if others or not users else views + slices

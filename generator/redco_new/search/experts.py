@@ -86,10 +86,8 @@ class Routed:
 
 def routed_product(model: Planned, dot: Any, rows: int, platform: str) -> Routed | None:
     """Return what a product is where it is one of experts, of `rows` examples over all devices; None where it is not."""
-    from redco_runtime.experts import (
-        PRODUCTS,
-        block_rows,
-    )  # late: reading a model makes it importable
+    # Late: reading a model makes it importable.
+    from redco_runtime.experts import PRODUCTS, block_rows
 
     plan, graph = model.plan, model.plan.classes.graph
     kernels = dot.lhs if dot.lhs.parameter is not None else dot.rhs

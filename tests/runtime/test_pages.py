@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from redco_runtime.pages import TUNABLE, VARIABLE
 
+RUNTIME = Path(__file__).parents[2] / "runtime"
 ASKED = "always [madvise] never"
 # Says each start of its: its process, its words and the variable that glibc reads.
 PROGRAM = f"""
@@ -31,7 +33,8 @@ def starts(tmp_path, monkeypatch):
 
     def run(*words, pages=ASKED, **variables):
         (tmp_path / "enabled").write_text(pages)
-        command, env = [sys.executable, *words], {**os.environ, **variables}
+        env = os.environ | {"PYTHONPATH": str(RUNTIME)} | variables
+        command = [sys.executable, *words]
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
         return [line for line in done.stdout.splitlines() if "[" in line]
 

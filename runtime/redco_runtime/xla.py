@@ -11,7 +11,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from redco_runtime.errors import UserError
 
-Options = Mapping[str, str | bool]
+Options = Mapping[str, str | bool | int]
 
 # What XLA says of an option that it does not have. Of --name in the environment, it ends the process.
 UNKNOWN = "No such compile option"

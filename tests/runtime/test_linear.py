@@ -37,6 +37,26 @@ def test_gradients_are_those_of_flax_by_the_fast_kernels():
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: lambda x, w: jax.jvp(f, (x, w), (w[:8] @ w.T, x.T @ x @ w)),
+        lambda f: jax.vmap(jax.grad(f, argnums=(0, 1)), in_axes=(0, None)),
+        lambda f: jax.grad(lambda x, w: jnp.sum(jax.grad(f, argnums=1)(x, w) ** 2), argnums=(0, 1)),
+    ],
+    ids=["forward", "of each row", "of a gradient"],
+)
+def test_every_derivative_is_that_of_jax(transform):
+    x, w = (jax.random.normal(jax.random.key(i), (8, 8)) for i in range(2))
+
+    def summed(multiply):
+        return lambda x, w: jnp.sum(jnp.sin(multiply(x, w, (((x.ndim - 1,), (0,)), ((), ())))))
+
+    ours, jaxs = (transform(summed(f))(x, w) for f in (product, jax.lax.dot_general))
+    for a, b in zip(*map(jax.tree.leaves, (ours, jaxs)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
 def test_a_product_of_ones_own_stays():
     def own(*arguments, **options):
         return jax.lax.dot_general(*arguments, **options)

@@ -1,5 +1,6 @@
 """Linear layers: gradients by XLA's fast kernels on a CPU too, and kernels in the dtype of the computation."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from redco_runtime.mesh import platform
 
 # Of x and of the kernel: the dims that are summed over, and those of a batch.
 Dims = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
+Multiply = Callable[[jax.Array, jax.Array, Dims], jax.Array]
 
 
 def with_products(model: nnx.Module) -> nnx.Module:
@@ -53,7 +55,7 @@ def product(x: jax.Array, kernel: jax.Array, dims: Dims, **options: Any) -> jax.
     0.10.2: 1.5 to 2.2 times the seconds). They take (x)T gradient, with the transpose written
     before: of `x`, which is the smaller array, and one for all layers that read it.
     """
-    multiply = partial(jax.lax.dot_general, **options)
+    multiply: Multiply = partial(jax.lax.dot_general, **options)
     if platform() != "cpu":
         return multiply(x, kernel, dims)
 

@@ -47,11 +47,12 @@ def _refusal(options: Options) -> str:
     """Return why XLA refuses to compile with these options, "" where it does not."""
     if not options:
         return ""
+    everything: dict[str, Any] = {**options}  # numbers too, which JAX's types leave out
     place = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
     one = jax.ShapeDtypeStruct((), "float32", sharding=place)
     program = jax.jit(lambda x: x + 1, out_shardings=place)
     try:
-        program.lower(one).compile(compiler_options={**options})
+        program.lower(one).compile(compiler_options=everything)
     except jax.errors.JaxRuntimeError as error:
         return str(error).splitlines()[0]
     return ""

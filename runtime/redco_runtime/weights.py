@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+
+from redco_runtime.errors import UserError
 
 Shape = tuple[int, ...]
 Apart = Mapping[str, tuple[int, Shape]]  # path of a parameter -> (dim, size of each part)
@@ -111,3 +114,19 @@ def part_tensors(table: Mapping[str, Tensor], apart: Apart) -> dict[str, Tensor]
             parts[f"{path}/{number}"] = replace(tensor, part=(dim, start, start + size))
             start += size
     return parts
+
+
+def name_labels(names: Sequence[str], count: int = 0) -> dict[str, Any]:
+    """Return what config.json says of labels: of `count`, where some have no name, by that of transformers.
+
+    Raises UserError where there are more names.
+    """
+    if 0 < count < len(names):
+        raise UserError(
+            f"classes() in pipeline.py names {len(names)} classes, and the model has {count}: "
+            "let it name those that the run was trained on"
+        )
+    named = {str(number): name for number, name in enumerate(names)}
+    named |= {str(number): f"LABEL_{number}" for number in range(len(names), count)}
+    numbers = {name: int(number) for number, name in named.items()}
+    return {"num_labels": len(named), "id2label": named, "label2id": numbers}

@@ -1,13 +1,21 @@
 """The recipe image: digits, a folder of one's own, pictures that are moved, the loss, and what is said of a picture."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
+from generated import run
 from recipes.pipelines import config, pipeline
 from redco_runtime.errors import UserError
 from redco_runtime.pictures.labelled import Labelled
+from redco_runtime.weights import name_labels
+from transformers import ViTConfig, ViTForImageClassification
+
+from redco_new.project.create import create_project
+from redco_new.request import Request
 
 image = pipeline("image")
 MODEL = {"image_size": 32, "num_channels": 3, "num_classes": 10}
@@ -109,6 +117,41 @@ def test_pictures_are_resized(tmp_path, channels):
 def test_folders_that_cannot_be_learned_are_refused(tmp_path, classes, message):
     with pytest.raises(UserError, match=message):
         image.examples(_folder(tmp_path, **classes))
+
+
+def test_config_json_has_the_names_of_the_classes(tmp_path, capsys):
+    folder = _folder(tmp_path, cat=[], dog=[])
+    document = name_labels(image.classes(folder), 3)
+    assert document["id2label"] == {"0": "cat", "1": "dog", "2": "LABEL_2"}
+    assert document["label2id"] == {"cat": 0, "dog": 1, "LABEL_2": 2}
+    read = ViTConfig.from_dict(document)
+    assert (read.num_labels, read.id2label[1]) == (3, "dog")
+    with pytest.raises(UserError, match=r"classes\(\) in pipeline.py names 2 .* the model has 1"):
+        name_labels(image.classes(folder), 1)
+    gone = _config(image_folder=str(tmp_path / "gone"))
+    assert name_labels(image.classes(gone), 1)["id2label"] == {"0": "LABEL_0"}
+    assert "gone is not here" in capsys.readouterr().out
+    assert image.classes(_config())[3] == "3"
+
+
+@pytest.mark.slow
+def test_an_export_has_the_names_of_the_classes(tmp_path):
+    """Of the run's own folder, in the files of a project."""
+    for name in ("cat", "dog"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for i in range(4):
+            Image.new("RGB", (16, 16), (60 * i, 0, 0)).save(tmp_path / "data" / name / f"{i}.png")
+    project = create_project(Request.from_flags("vision", "vit"), tmp_path)
+    classes = f"--image-folder {tmp_path / 'data'} --num-classes 2"
+    for command in (
+        f"train --preset tiny {classes} --steps 1 --virtual-devices 1 --workdir runs/a",
+        "export --workdir runs/a --out out",
+    ):
+        code, _, err = run(f"{sys.executable} -m vision.{command}", project)
+        assert code == 0, err
+    read = ViTForImageClassification.from_pretrained(project / "out")
+    assert read.config.id2label == {0: "cat", 1: "dog"}
+    assert read.classifier.weight.shape[0] == 2
 
 
 def test_a_folder_that_is_not_there_is_refused():

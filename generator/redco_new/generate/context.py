@@ -29,6 +29,7 @@ class ProjectModel:
     matrices: names of parameters that decay.
     inner_matrices: expression of whether the parameter at `path` is a matrix inside the model.
     whole: the layers that are trained in full beside an adapter.
+    labels: Python of the names of its classes and of their number, of `run`; "" where it has none of its own.
     task: what PEFT calls that of an adapter; "" where it has no name for it.
     modules: parts of names in checkpoints -> in PEFT, where it has others.
     trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
@@ -49,6 +50,7 @@ class ProjectModel:
     imported: bool = False
     trained: str = "nnx.Param"
     whole: tuple[str, ...] = ()
+    labels: str = ""
     task: str = ""
     modules: Mapping[str, str] = field(default_factory=dict)
     matrices: tuple[str, ...] = ("kernel", "embedding")

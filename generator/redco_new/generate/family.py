@@ -41,6 +41,8 @@ HEAD: dict[str, Any] = {
     "weights": "pipeline.head_weights(run.config, weights)",
     "inner_matrices": 'path[-1].key == "kernel" and "score" not in [x.key for x in path]',
 }
+# Of a project whose recipe is about classes of the model itself.
+CLASSES = "pipeline.classes(run.config), run.config.model.num_classes"
 TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger matrices' do
 
 
@@ -104,6 +106,7 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         make=f"{make}, rngs=nnx.Rngs(key))",
         sections=defaults,
         branch=several[0].name if several else "",
+        labels=CLASSES if recipe.classes else "",
         task=recipe.task or model.family.task,
         modules=model.family.modules,
         **_trained(recipe, model.family.provides, request.lora),

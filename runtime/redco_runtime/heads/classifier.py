@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from redco_runtime.contracts import Weights
-from redco_runtime.heads.scores import SCORE, WORDS, name_labels
-from redco_runtime.weights import Tensor
+from redco_runtime.heads.scores import SCORE, WORDS
+from redco_runtime.weights import Tensor, name_labels
 
 FILES = "cls.*"  # what checkpoints call the head for hidden tokens
 NORMAL = nnx.initializers.normal(0.02)  # as heads of transformers begin

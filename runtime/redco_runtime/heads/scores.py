@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from redco_runtime.contracts import Weights
-from redco_runtime.weights import Tensor
+from redco_runtime.weights import Tensor, name_labels
 
 WORDS = "head"  # what a model calls its head for words, where that is no table of its embedding
 SCORE = "score"
@@ -76,10 +76,3 @@ class ScoreWeights:
             name = name.replace(end, "ForSequenceClassification")
         own = {"architectures": [name], "num_labels": self.labels}
         return document | own | (name_labels(self.names) if self.names else {})
-
-
-def name_labels(names: Sequence[str]) -> dict[str, Any]:
-    """Return what config.json says of labels."""
-    numbers = {name: number for number, name in enumerate(names)}
-    named = {str(number): name for name, number in numbers.items()}
-    return {"num_labels": len(named), "id2label": named, "label2id": numbers}

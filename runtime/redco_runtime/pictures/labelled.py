@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from redco_runtime.cli import print_once
 from redco_runtime.errors import UserError
 from redco_runtime.pictures.checking import check_pictures
 from redco_runtime.pictures.reading import fit_picture, read_picture
@@ -77,6 +78,14 @@ def class_folders(folder: str) -> list[Path]:
     if not Path(folder).is_dir():
         raise UserError(f"--image-folder: {folder} is not a folder")
     return sorted(path for path in Path(folder).iterdir() if path.is_dir())
+
+
+def class_names(folder: str) -> list[str]:
+    """Return the names of the classes in `folder`; none where it is not there any more, which it says."""
+    if Path(folder).is_dir():
+        return [path.name for path in class_folders(folder)]
+    print_once(f"--image-folder: {folder} is not here, so that its classes have no names")
+    return []
 
 
 def labelled_files(folder: str) -> tuple[list[Path], list[int]]:

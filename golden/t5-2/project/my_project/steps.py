@@ -11,7 +11,7 @@ from my_project import pipeline
 from my_project.config import Config
 from my_project.model import T5
 from my_project.sharding import ACTIVATIONS, BATCH, DIVIDED, MOMENTS, PADDED, PARAMS, ROWS
-from my_project.xla_flags import XLA_FLAGS
+from my_project.xla_flags import OTHER_FLAGS, XLA_FLAGS
 from redco_runtime.activations import layouts
 from redco_runtime.contracts import Steps
 from redco_runtime.gradients import mean_and_gradients, weighted_sum
@@ -114,7 +114,7 @@ def build(config: Config) -> Steps:
         model.eval()
         return pipeline.predict(model, batch, nnx.Rngs(key))
 
-    options = compiler_options(XLA_FLAGS)
+    options, others = compiler_options(XLA_FLAGS), compiler_options(OTHER_FLAGS)
     return Steps(
         state=placed,
         shapes=shapes.parameters,
@@ -130,10 +130,16 @@ def build(config: Config) -> Steps:
             compiler_options=options,
         ),
         evaluate=jax.jit(
-            evaluate, in_shardings=(specs.model, BATCH, BATCH), out_shardings=REPLICATED
+            evaluate,
+            in_shardings=(specs.model, BATCH, BATCH),
+            out_shardings=REPLICATED,
+            compiler_options=others,
         ),
         predict=jax.jit(
-            predict, in_shardings=(specs.model, BATCH, REPLICATED), out_shardings=REPLICATED
+            predict,
+            in_shardings=(specs.model, BATCH, REPLICATED),
+            out_shardings=REPLICATED,
+            compiler_options=others,
         ),
         options=options,
     )

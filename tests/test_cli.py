@@ -92,6 +92,8 @@ def test_inspect_asks_for_the_plan(monkeypatch, capsys):
     [
         ([], "command line: Missing argument 'MODEL'; see redco --help"),
         (["ddpg"], "MODEL: ddpg is a recipe; see redco inspect --recipe ddpg"),
+        (["image"], "--recipe: image trains a model that you name; give redco inspect vit --re"),
+        (["--recipe", "classify"], "give redco inspect FILE.py:NAME --recipe classify"),
     ],
 )
 def test_inspect_takes_a_model_or_a_recipe_that_brings_one(args, message, capsys):

@@ -9,6 +9,7 @@ from redco_new.errors import RedcoError
 from redco_new.models.recipes import RECIPES, OwnModel
 from redco_new.request import Request
 
+NAMED = "--recipe: {} trains a model that you name; give"
 BROUGHT = [name for name, recipe in RECIPES.items() if isinstance(recipe.model, OwnModel)]
 
 
@@ -31,9 +32,12 @@ def test_its_files_are_the_projects():
     [
         (
             {"recipe": "lm"},
-            "--recipe: the recipe 'lm' brings no model of its own; give --model, or",
+            "--recipe: lm trains a model that you name; give --model gpt2, or another: gpt-j, gpt",
         ),
-        ({"recipe": "none"}, "--recipe: the recipe 'none' brings no model of its own"),
+        ({"recipe": "image", "lora": "rank=4"}, f"{NAMED.format('image')} --model vit"),
+        ({"recipe": "seq2seq"}, f"{NAMED.format('seq2seq')} --model t5, or another: bart"),
+        ({"recipe": "regress"}, "--recipe: regress trains a class of your own; give --model FILE."),
+        ({"recipe": "imge"}, "--recipe: unknown recipe 'imge'; did you mean image?"),
         ({"recipe": "maml", "size": "s"}, "--size: the model of maml has none; leave it out"),
         ({"recipe": "maml", "sequence_parallel": True}, "--sequence-parallel: the model of maml"),
         ({"recipe": "maml", "mesh": "expert=2"}, "--mesh: the model of maml has no experts"),

@@ -67,13 +67,17 @@ def inspect_model(
     with status() as progress:
         progress(f"reading the model {model or f'of {recipe}'}")
         # Here: they import jax and copier, which takes seconds.
+        from redco_new.generate.brought import check_brings_model
         from redco_new.generate.read import plan_request
         from redco_new.inspect.report import report_plan
         from redco_new.models.recipes import RECIPES
         from redco_new.render.template import open_template
 
         if model in RECIPES and recipe is None:
+            check_brings_model(model, f"redco inspect {{}} --recipe {model}")
             raise RedcoError("MODEL", f"{model} is a recipe", f"see redco inspect --recipe {model}")
+        if model is None and recipe:
+            check_brings_model(recipe, f"redco inspect {{}} --recipe {recipe}")
         with open_template() as template:
             plan = plan_request(request, template, notes.append)
     for text in notes:

@@ -20,13 +20,16 @@ from redco_new.models.branches import (
     trained_parameters,
     update_rule,
 )
+from redco_new.models.families import FAMILIES
 from redco_new.models.program import Program
 from redco_new.models.recipes import RECIPES, OwnModel, Recipe, pipeline_and_batch
+from redco_new.own.recipes import RECIPES as OWN_RECIPES
 from redco_new.own.weights import WeightsSource
 from redco_new.render.execute import load_text
 from redco_new.render.python import print_sections
 from redco_new.render.template import Template
 from redco_new.request import Request
+from redco_new.request.lookup import look_up
 
 
 def read_recipe_model(request: Request, template: Template) -> Design:
@@ -82,22 +85,35 @@ def _section_class(name: str, model: OwnModel) -> str:
     return "Optimizer" if name.endswith("optimizer") else name.capitalize()
 
 
+def check_brings_model(name: str, spelling: str = "--model {}") -> None:
+    """Raise RedcoError where there is no recipe of that name, or it trains a model that its user names.
+
+    spelling: how a model is named.
+    """
+    if name in OWN_RECIPES.keys() - RECIPES.keys():
+        todo = f"give {spelling.format('FILE.py:NAME')}"
+        raise RedcoError("--recipe", f"{name} trains a class of your own", todo)
+    recipe = look_up("recipe", name, RECIPES)
+    if isinstance(recipe.model, OwnModel):
+        return
+    others = [x.name for x in FAMILIES.values() if recipe.takes(x.provides)]
+    others.remove(recipe.model)
+    more = f", or another: {', '.join(others)}" if others else ""
+    todo = f"give {spelling.format(recipe.model)}{more}"
+    raise RedcoError("--recipe", f"{name} trains a model that you name", todo)
+
+
 def find_model(request: Request) -> tuple[Recipe, OwnModel]:
-    """Return the recipe of `request`, and the model that it brings. Raises RedcoError."""
-    brought = {name: x for name, x in RECIPES.items() if isinstance(x.model, OwnModel)}
+    """Return the recipe of `request`, and the model that it brings. Raises RedcoError for what that has not."""
     name = request.recipe
-    if name not in brought:
-        what = f"the recipe {name!r} brings no model of its own"
-        todo = f"give --model, or choose one of {', '.join(brought)}"
-        raise RedcoError("--recipe", what, todo)
     if request.size:
         raise RedcoError("--size", f"the model of {name} has none", "leave it out")
     if request.sequence_parallel:
         what = f"the model of {name} does not name its activations, which it is about"
         raise RedcoError("--sequence-parallel", what, "leave it out")
-    model = brought[name].model
+    model = RECIPES[name].model
     assert isinstance(model, OwnModel)
-    return brought[name], model
+    return RECIPES[name], model
 
 
 def _optimizers(recipe: Recipe) -> dict[str, Any]:

@@ -16,6 +16,10 @@ from redco_new.sharding import Plan
 
 def read_model(request: Request, template: Template) -> Design:
     """Return the model that `request` names. Raises RedcoError where there is no such thing."""
+    if not request.model:
+        from redco_new.generate.brought import check_brings_model, read_recipe_model
+
+        check_brings_model(request.recipe)
     if request.lora and not request.is_family:
         what = (
             f"{request.model_name} is no family of redco's, whose layers it can write with adapters"
@@ -28,8 +32,6 @@ def read_model(request: Request, template: Template) -> Design:
 
         return read_own_class(request, template)
     if not request.model:
-        from redco_new.generate.brought import read_recipe_model
-
         return read_recipe_model(request, template)
     return read_family(request, template)
 

@@ -234,7 +234,8 @@ def check_dtype_of(model: str, own: OwnClass | None, dtype: str | None) -> None:
     """Raise RedcoError if --dtype is given for an own class."""
     if (own or not model) and dtype is not None:
         what = f"{model or 'the model of a recipe'} computes in what its own code says"
-        raise RedcoError("--dtype", what, "leave it out, or give it in [model]")
+        todo = f"leave it out, or give {'it in [model]' if own else '--model'}"
+        raise RedcoError("--dtype", what, todo)
 
 
 def _check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def test_inspect_asks_for_the_plan(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "command line: Missing argument 'MODEL'; see redco --help"),
+        ([], "command line: Missing argument 'MODEL'; see redco inspect --help"),
         (["ddpg"], "MODEL: ddpg is a recipe; see redco inspect --recipe ddpg"),
         (["image"], "--recipe: image trains a model that you name; give redco inspect vit --re"),
         (["--recipe", "classify"], "give redco inspect FILE.py:NAME --recipe classify"),
@@ -128,11 +128,18 @@ def test_usage_errors_are_one_line(args, message, capsys):
 
 
 @pytest.mark.parametrize(
-    ("args", "message"), [([], "Missing command"), (["x"], "No such command 'x'")]
+    ("args", "message"),
+    [
+        ([], "Missing command; see redco --help"),
+        (["x"], "No such command 'x'; see redco --help"),
+        (["eject"], "Missing argument 'PATH'; see redco eject --help"),
+        (["update", "--shard", "x"], "--shards); see redco update --help"),
+    ],
 )
-def test_usage_errors_of_redco(args, message, capsys):
+def test_usage_errors_name_the_command_that_was_called(args, message, capsys):
     assert redco(*args) == 2
-    assert capsys.readouterr().err == f"redco: command line: {message}; see redco --help\n"
+    err = capsys.readouterr().err
+    assert err.startswith("redco: command line: ") and err.endswith(f"{message}\n")
 
 
 def test_bug_shows_its_traceback(template, monkeypatch):

@@ -46,7 +46,9 @@ def run(app: typer.Typer, program: str, args: list[str]) -> int:
         return error.exit_code
     except typer.TyperException as error:
         what = " ".join(error.format_message().rstrip(".").split())
-        print(f"{program}: command line: {what}; see {program} --help", file=sys.stderr)
+        context = getattr(error, "ctx", None)  # of usage errors: it knows the command of a program
+        command_path = context.command_path if context else program
+        print(f"{program}: command line: {what}; see {command_path} --help", file=sys.stderr)
         return RedcoError.exit_code
     if code == INTERRUPTED:
         print(f"{program}: interrupted; nothing was left behind", file=sys.stderr)

@@ -43,7 +43,7 @@ def inspect_model(
       redco inspect --recipe ddpg --shards 4
     """
     if model is None and recipe is None:
-        raise RedcoError("command line", "Missing argument 'MODEL'", "see redco --help")
+        raise RedcoError("command line", "Missing argument 'MODEL'", "see redco inspect --help")
     if model and Path(model, "redco.toml").is_file():
         what = f"{model} is a project, whose layout is in its sharding.py"
         raise RedcoError("MODEL", what, "give a model, or the --recipe that brings one")

@@ -14,6 +14,7 @@ from redco_runtime.chats.documents import ChatMaker
 from redco_runtime.chats import encoding
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.examples import chat_examples
+from redco_runtime.chats.reading import with_system
 from redco_runtime.errors import UserError
 from redco_runtime.text.portable import dump_maker, load_maker
 from redco_runtime.tokenizer import load_tokenizer
@@ -63,6 +64,19 @@ def test_the_stated_template_where_a_tokenizer_has_none():
     encoder = ChatEncoder(bytes_, encoding.TEMPLATE)
     assert encoder.ends() == [1]
     assert bytes_.decode(encoder.ask(CHAT[1:2])) == "### user\nHi\n### assistant\n"
+
+
+def test_a_system_message_comes_before_what_is_asked():
+    encoder = ChatEncoder(fast(CHATML))
+    (alone,), (row,) = (encoder.ask_each(with_system(["Hi"], x), 64) for x in (None, "Be short."))
+    ids = row["input_ids"][row["mask"]]
+    np.testing.assert_array_equal(ids, encoder.ask(CHAT[:2]))
+    np.testing.assert_array_equal(alone["input_ids"][alone["mask"]], encoder.ask(CHAT[1:2]))
+    refusing = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    encoder = ChatEncoder(fast(refusing + CHATML))
+    message = "--prompt: a chat of system, user is refused by the chat template: no system"
+    with pytest.raises(UserError, match=message):
+        encoder.ask_each(with_system(["Hi"], "Be short."), 64)
 
 
 def test_a_template_that_writes_a_turn_otherwise_later_is_refused():

@@ -134,6 +134,7 @@ def _recipe_context(
         tiny=_tiny_preset(recipe, model, TINY_BLOCKS if lora and lora.base else {}),
         train_lines=recipe.train,
         continues=recipe.name in ("lm", "distillation"),
+        system=recipe.name == "sft",
         scored=recipe.scored,
         routed=model.family.routed,
         tokenized="tokenizer" in recipe.tiny.get("data", {}),

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from redco_runtime.chats.reading import Messages
+from redco_runtime.chats.reading import Messages, as_messages
 from redco_runtime.contracts import Arrays
+from redco_runtime.errors import UserError, few
 from redco_runtime.text.blocks import pad_row
 from redco_runtime.text.encoder import id_dtype, make_encoder
 
@@ -84,9 +85,14 @@ class ChatEncoder:
         """Return the ids (N,) int32 after which the assistant answers."""
         return self._encode(self._write(messages, answer=True), [])[0]
 
-    def ask_each(self, texts: Iterable[str], length: int) -> list[Arrays]:
-        """Return a row for each text that is asked, as of `pad_row`. Raises UserError."""
-        return [pad_row(self.ask([{"role": "user", "content": text}]), length) for text in texts]
+    def ask_each(self, texts: Iterable[str | Messages], length: int) -> list[Arrays]:
+        """Return a row for each text, or chat, that is asked, as of `pad_row`. Raises UserError."""
+        chats = [as_messages(text, "user") for text in texts]
+        try:
+            return [pad_row(self.ask(chat), length) for chat in chats]
+        except ValueError as error:
+            roles = few(message["role"] for message in chats[0])
+            raise UserError(f"--prompt: a chat of {roles} {error}") from None
 
     def read_answers(self, rows: Iterable[np.ndarray]) -> list[str]:
         """Return the text of each row of ids, up to what ends an answer."""

@@ -1,6 +1,7 @@
 """The chats of rows: lists of messages, whichever keys they have."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from redco_runtime.errors import few
@@ -36,6 +37,13 @@ def as_messages(value: Any, role: str) -> list[Any]:
     """Return a value as messages: a list of them as it is, what is a content, or parts of one, as one of `role`."""
     parts = isinstance(value, list) and value and all(map(_is_part, value))
     return value if isinstance(value, list) and not parts else [{"role": role, "content": value}]
+
+
+def with_system(texts: Sequence[str], system: str | None) -> list[Any]:
+    """Return texts as what users say after a system message; as they are, where there is none."""
+    if system is None:
+        return [*texts]
+    return [[{"role": "system", "content": system}, *as_messages(text, "user")] for text in texts]
 
 
 def _is_part(value: Any) -> bool:

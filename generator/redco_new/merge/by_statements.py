@@ -6,6 +6,7 @@ merged by the elements of their brackets, and definitions that both put in one p
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 
 from redco_new.merge.by_heads import Merged, merge_by_heads
 from redco_new.merge.contained import fuller_side
@@ -48,6 +49,7 @@ def merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
         if i in in_theirs and text[old] == text[mine]:
             text[mine] = text[id(cut[2][in_theirs[i]])]
     merged = _once(merged, cut)
+    _set_apart(merged, cut, text)
     return [line for x in merged for line in (text[id(x)] if isinstance(x, Statement) else x)]
 
 
@@ -62,6 +64,27 @@ def _once(merged: Merged, sides: Sequence[Sequence[Statement]]) -> Merged:
             left.append(x)
         seen.add(key)
     return left
+
+
+def _set_apart(
+    merged: Merged, sides: Sequence[Sequence[Statement]], text: dict[int, Lines]
+) -> None:
+    """Leave behind a new statement of a side the blank lines that this side has there.
+
+    What the other side put in the same place may have taken them. text: the lines of a statement, by its identity.
+    """
+    base, *changed = sides
+    old = {x.head for x in base}
+    behind = {id(x): y for side in changed for x, y in pairwise(side) if x.head not in old}
+    for x, y in pairwise(merged):
+        after = behind.get(id(x))
+        if after and isinstance(y, Statement) and y.words and y.key == after.key:
+            lines, here = after.lines, text[id(y)]
+            text[id(y)] = lines[: max(0, _blank_above(lines) - _blank_above(here))] + here
+
+
+def _blank_above(lines: Lines) -> int:
+    return next((i for i, line in enumerate(lines) if line.strip()), len(lines))
 
 
 # A side is cut for each way to merge it. Two sides that are equal share no statement, for a merge

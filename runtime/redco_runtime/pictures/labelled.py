@@ -74,22 +74,17 @@ def split_labelled(
 
 
 def class_folders(folder: str) -> list[Path]:
-    """Return the folders of the classes in `folder`, by name. Raises UserError where it is none."""
+    """Return the folders of the classes in `folder`, by name; none where it is not there any more, which it says."""
     if not Path(folder).is_dir():
-        raise UserError(f"--image-folder: {folder} is not a folder")
+        print_once(f"--image-folder: {folder} is not here, so that its classes have no names")
+        return []
     return sorted(path for path in Path(folder).iterdir() if path.is_dir())
 
 
-def class_names(folder: str) -> list[str]:
-    """Return the names of the classes in `folder`; none where it is not there any more, which it says."""
-    if Path(folder).is_dir():
-        return [path.name for path in class_folders(folder)]
-    print_once(f"--image-folder: {folder} is not here, so that its classes have no names")
-    return []
-
-
 def labelled_files(folder: str) -> tuple[list[Path], list[int]]:
-    """Return the pictures in the folders of the classes, in order, and the number of the class of each."""
+    """Return the pictures in the folders of the classes, in order, and the number of the class of each. Raises UserError."""
+    if not Path(folder).is_dir():
+        raise UserError(f"--image-folder: {folder} is not a folder")
     pairs = [
         (path, label)
         for label, within in enumerate(class_folders(folder))

@@ -66,10 +66,12 @@ def product(x: jax.Array, kernel: jax.Array, dims: Dims, **options: Any) -> jax.
     @multiply_on_cpu.defjvp
     def differentiate(primals: tuple, tangents: tuple) -> tuple[jax.Array, jax.Array]:
         (x, kernel), (dx, dkernel) = primals, tangents
+        # In float32, as XLA multiplies there: its own convert would part the product and its transpose.
+        wide = jnp.promote_types(x.dtype, jnp.float32)
         flat = x.reshape(-1, x.shape[-1])
         columns = jax.lax.optimization_barrier(flat.T)  # or XLA puts the transpose into the product
-        of_kernel = multiply(columns, dkernel, (((0,), (0,)), ((), ())))
+        of_kernel = multiply(columns.astype(wide), dkernel.astype(wide), (((0,), (0,)), ((), ())))
         of_x = multiply(dx, kernel, dims)
-        return multiply_on_cpu(x, kernel), of_x + of_kernel.reshape(of_x.shape)
+        return multiply_on_cpu(x, kernel), of_x + of_kernel.astype(of_x.dtype).reshape(of_x.shape)
 
     return multiply_on_cpu(x, kernel)

@@ -20,9 +20,6 @@ if (
     # Seconds: below, reading the file takes as long as compiling.
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 
-# Without MLIR, unoptimized kernels compile in a third of the time. What tests start has this too.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
-
 gc.set_threshold(100_000, 20, 100)
 
 import jax  # noqa: E402

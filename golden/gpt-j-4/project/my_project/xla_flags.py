@@ -5,8 +5,8 @@ Those are there for what you try: a name that they have is left to them. The opt
 on its own platform only; a name that the XLA at hand does not have is left out, with a line that says so.
 """
 
-# Of the train step. Figures of steps compiled for 8 H100, fsdp 8, their layers in a loop: milliseconds of all kernels, and those in which the devices wait
-# for parameters or gradients. Llama 7B: 226 and 19 without options. Llama 3.1 8B: 575 and 26.
+# Of the train step. Figures of steps compiled for 8 H100, fsdp 8, their layers in a loop: milliseconds of all kernels, and those
+# in which the devices wait for parameters or gradients. Llama 7B: 226 and 19 without options. Llama 3.1 8B: 575 and 26.
 XLA_FLAGS = {
     "gpu": {
         # What a layer sends is sent beside the next one. 7B: 239 and 0. The same for gathers, in its place,

@@ -39,6 +39,12 @@ def lay_out(x: jax.Array, name: str) -> jax.Array:
     return jax.lax.with_sharding_constraint(x, spec_of(x.shape, name))
 
 
+def axes_run_over(name: str, dim: int) -> tuple[str, ...]:
+    """Return the axes that a shard_map runs over, of those that split a dim of an activation."""
+    table, manual = _TABLE.get() or {}, jax.sharding.get_abstract_mesh().manual_axes
+    return tuple(axis for axis in axes_of(table[name][dim]) if axis in manual) if table else ()
+
+
 def spec_of(shape: tuple[int, ...], name: str) -> P:
     """Return the spec of an activation in the table in place; all whole where there is no table.
 

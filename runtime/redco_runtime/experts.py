@@ -4,52 +4,31 @@ On an accelerator the rows of an expert lie together, and a kernel multiplies ea
 own matrix: the work that was asked for, and no token is left out. Elsewhere every expert computes
 every token, by the formula.
 
-Shape letters: B batch, S sequence, T tokens, X experts of a token, E experts, D embed, F mlp,
-N rows of all tokens, X of each, R the same sorted by expert, with room between.
+Shape letters: B batch, S sequence, T tokens, X experts of a token, E experts, D embed, F mlp.
 """
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.activations import lay_out, spec_of
-from redco_runtime.groups import BLOCKS, multiply_groups
-from redco_runtime.matrices import Stored, multiply_stored
-from redco_runtime.mesh import axes_of, free_axes
+from redco_runtime.activations import axes_run_over, lay_out, spec_of
+from redco_runtime.dispatch import Axes, Routes
+from redco_runtime.expert_rows import (
+    PRODUCTS,
+    Kernel,
+    Product,
+    block_rows,
+    by_groups,
+    count_experts,
+    lay,
+    product_of,
+)
+from redco_runtime.mesh import axes_of, free_axes, on_parts, platform
 
-Axes = tuple[str, ...]
-Kernel = jax.Array | Stored  # (E, in, out), of each expert; or as it is stored in few bits
 FSDP = "fsdp"  # the axis that splits a dim of each parameter: of kernels D, where it divides that
-
-
-@dataclass(frozen=True)
-class Product:
-    """How one kind of device multiplies groups of rows.
-
-    multiply: (x_RD, kernels_EDF, rows_E, block) -> the product of each group with its kernel; a group
-        has rows_E, a multiple of `block`.
-    blocks: how many rows a block may have, rising.
-    """
-
-    multiply: Callable[..., jax.Array]
-    blocks: tuple[int, ...]
-
-
-PRODUCTS = {
-    "gpu": Product(multiply_groups, BLOCKS),
-    # libtpu multiplies tiles of 128 rows, and one in which groups meet once for each of them: as many as
-    # rows / 128 + E - 1. In blocks of that size none meet.
-    "tpu": Product(lambda x, kernels, rows, block: jax.lax.ragged_dot(x, kernels, rows), (1, 128)),
-}
-# Of an even share of rows, a block has so little that those that fill up the last are an eighth, in the
-# mean over sizes of groups: 1.06 to 1.12 of the rows of Mixtral and Qwen3-MoE, at most 1.25.
-SHARE = 4
 
 
 def experts(
@@ -64,60 +43,78 @@ def experts(
 
     shares_BSE: of all experts. expert_BSX: those that were chosen. The kernels are of the dtype that
     is computed in, or stored in few bits, and restored where they multiply. The layout is that of the
-    model's "h_BSD", "x_BSD" and, between two kernels, "u_BSEF".
+    model's "h_BSD", "x_BSD" and, between two kernels, "u_BSEF". In a shard_map over the axis that
+    splits experts a device has rows of its own, and E experts of its own, which all of these meet.
     """
-    kernels = (gate_EDF, up_EDF, down_EFD)
-    mesh = jax.sharding.get_abstract_mesh()
-    (B, S, D), (E, *_, F) = h_BSD.shape, jax.tree.leaves(gate_EDF)[0].shape
-    entries = spec_of((B, S, E, F), "u_BSEF")
-    rows, _, of_experts, of_mlp = (axes_of(entry) for entry in entries)
+    kernels = gate_EDF, up_EDF, down_EFD
+    mesh, around = jax.sharding.get_abstract_mesh(), axes_run_over("u_BSEF", 2)
+    product = PRODUCTS.get(platform())
+    if mesh.abstract_device is None and not mesh.empty:
+        run = _counted
+    elif product is None:
+        run = functools.partial(_by_formula, around)
+    else:
+        run = functools.partial(_on_devices, product, around)
+    return run(h_BSD, shares_BSE, expert_BSX, *kernels)
 
-    if mesh.abstract_device is None and not mesh.empty:  # FLOPs and bytes are counted
-        share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
-        h_TD, share_TX, expert_TX = (x.reshape(B * S, -1) for x in (h_BSD, share_BSX, expert_BSX))
-        kernels = jax.tree.map(_lay, kernels, _kernel_specs(kernels, of_experts, of_mlp))
-        tokens = (h_TD, share_TX, expert_TX)
-        layouts = {"wide": P(rows, None), "inner": P(rows, of_mlp)}
-        x_TD = _grouped(jax.lax.ragged_dot, 1, *tokens, *kernels, **layouts)
-        return x_TD.reshape(h_BSD.shape)
-    product = None if mesh.empty else PRODUCTS.get(mesh.abstract_device.platform)
-    if product is None:
+
+def _by_formula(around: Axes, h_BSD, shares_BSE, expert_BSX, *kernels: Kernel) -> jax.Array:
+    """Return x_BSD: every expert computes every token."""
+    if not around:
         return _formula(h_BSD, shares_BSE, expert_BSX, *kernels)
+    tokens = h_BSD, shares_BSE, expert_BSX
+    h_BSD, shares_BSE, expert_BSX = (jax.lax.all_gather(x, around, tiled=True) for x in tokens)
+    E = count_experts(kernels)
+    first = jax.lax.axis_index(around) * E
+    shares_BSE = jax.lax.dynamic_slice_in_dim(shares_BSE, first, E, axis=2)
+    x_BSD = _formula(h_BSD, shares_BSE, expert_BSX - first, *kernels)
+    return jax.lax.psum_scatter(x_BSD, around, tiled=True)
+
+
+def _counted(h_BSD, shares_BSE, expert_BSX, *kernels: Kernel) -> jax.Array:
+    """Return x_BSD by a program whose FLOPs and bytes are those of all devices; it is not run."""
+    rows, of_experts, of_mlp = _axes(h_BSD, kernels)
+    tokens = h_BSD, jnp.take_along_axis(shares_BSE, expert_BSX, axis=2), expert_BSX
+    h_TD, share_TX, expert_TX = (x_BSN.reshape(-1, x_BSN.shape[2]) for x_BSN in tokens)
+    kernels = jax.tree.map(lay, kernels, _kernel_specs(kernels, of_experts, of_mlp))
+    layouts = {"wide": P(rows, None), "inner": P(rows, of_mlp)}
+    x_TD = by_groups(jax.lax.ragged_dot, 1, h_TD, share_TX, expert_TX, *kernels, **layouts)
+    return x_TD.reshape(h_BSD.shape)
+
+
+def _on_devices(
+    product: Product, around: Axes, h_BSD, shares_BSE, expert_BSX, *kernels: Kernel
+) -> jax.Array:
+    """Return x_BSD, each device the products of the rows that its experts were chosen for."""
+    rows, of_experts, of_mlp = _axes(h_BSD, kernels)
     here = _with_rows(spec_of(h_BSD.shape, "h_BSD"), rows)
     there = _with_rows(spec_of(h_BSD.shape, "x_BSD"), rows)
+    routes = Routes(rows, of_experts + of_mlp, around)
+    axes = around + of_experts
+    parts = tuple(axis for axis in rows if axis == FSDP and h_BSD.shape[2] % free_axes()[axis] == 0)
 
-    own = {axis for entry in here for axis in axes_of(entry)}
-    within = of_experts + of_mlp
-    parts = tuple(axis for axis in rows if axis == FSDP and D % free_axes()[axis] == 0)
-    others = tuple(axis for axis in rows if axis not in parts)
-
-    def whole(kernel, dim):
-        if isinstance(kernel, tuple):
-            return jax.tree.map(lambda leaf: _vary(leaf, rows), kernel)
-        return _gather_kernel(_vary(kernel, others), parts, dim)
-
-    def split(h_BSD, shares_BSE, expert_BSX, *kernels):
-        # Gradients are summed over the devices that have a part of the work on the same numbers.
-        h_BSD = _vary(h_BSD, tuple(axis for axis in within if axis not in own))
-        share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
+    def own(h_1BSD, share_1BSX, expert_1BSX, *kernels):
         h_TD, share_TX, expert_TX = (
-            _gather(x, here, rows).reshape(-1, x.shape[2]) for x in (h_BSD, share_BSX, expert_BSX)
+            x.reshape(-1, x.shape[3]) for x in (h_1BSD, share_1BSX, expert_1BSX)
         )
-        kernels = tuple(map(whole, kernels, (1, 1, 2)))
-        first = jax.lax.axis_index(of_experts) * _count(kernels) if of_experts else 0
-        block = block_rows(product, expert_TX.size // E)
+        kernels = tuple(map(functools.partial(_gather_kernel, parts), kernels, (1, 1, 2)))
+        first = jax.lax.axis_index(axes) * count_experts(kernels) if axes else 0
+        block = block_rows(product, expert_TX.size // shares_BSE.shape[2])
         multiply = functools.partial(product.multiply, block=block)
-        x_TD = _grouped(multiply, block, h_TD, share_TX, expert_TX - first, *kernels)
-        return _add_up(x_TD.reshape(-1, S, h_BSD.shape[2]), within, there)
+        x_TD = by_groups(multiply, block, h_TD, share_TX, expert_TX - first, *kernels)
+        return x_TD.reshape(h_1BSD.shape)
 
     def anywhere(leaf):
         # Else the partitioner sends kernels before they are cast, in float32.
         return jax.lax.with_sharding_constraint(leaf, P(*(P.UNCONSTRAINED for _ in leaf.shape)))
 
     kernels = jax.tree.map(anywhere, kernels)
-    specs = (here, here, here, *_kernel_specs(kernels, of_experts, of_mlp, parts))
-    run = jax.shard_map(split, axis_names={*free_axes()}, in_specs=specs, out_specs=there)
-    return run(h_BSD, shares_BSE, expert_BSX, *kernels)
+    every = (routes.devices,) * 3
+    specs = (*every, *_kernel_specs(kernels, of_experts, of_mlp, parts))
+    run = on_parts(own, {*free_axes()}, in_specs=specs, out_specs=routes.devices)
+    share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
+    tokens = (routes.dispatch(x, here) for x in (h_BSD, share_BSX, expert_BSX))
+    return routes.combine(run(*tokens, *kernels), there)
 
 
 def expert_load(odds_BSE: jax.Array, expert_BSX: jax.Array, mask_BS: jax.Array) -> jax.Array:
@@ -149,11 +146,11 @@ def _formula(h_BSD, shares_BSE, expert_BSX, gate_EDF, up_EDF, down_EFD) -> jax.A
     """Return x_BSD: every expert computes every token, and those that were not chosen have no share."""
     chosen_BSE = jax.nn.one_hot(expert_BSX, shares_BSE.shape[2], dtype=shares_BSE.dtype).sum(axis=2)
     gate_BSEF, up_BSEF = (
-        lay_out(_product(_to_experts, h_BSD, w), "u_BSEF") for w in (gate_EDF, up_EDF)
+        lay_out(product_of(_to_experts, h_BSD, w), "u_BSEF") for w in (gate_EDF, up_EDF)
     )
     a_BSEF = lay_out(jax.nn.silu(gate_BSEF) * up_BSEF, "a_BSEF")
     share_BSE = shares_BSE * chosen_BSE
-    return _product(_from_experts, a_BSEF * share_BSE[..., None], down_EFD)
+    return product_of(_from_experts, a_BSEF * share_BSE[..., None], down_EFD)
 
 
 def _to_experts(h_BSD, kernels_EDF):
@@ -164,61 +161,11 @@ def _from_experts(a_BSEF, kernels_EFD):
     return jnp.einsum("bsef,efd->bsd", a_BSEF, kernels_EFD)
 
 
-def _product(multiply, x, kernel: Kernel, *others) -> jax.Array:
-    """Return multiply(x, kernel, *others), of a kernel as it is or as it is stored."""
-    multiply = (
-        functools.partial(multiply_stored, multiply) if isinstance(kernel, tuple) else multiply
-    )
-    return multiply(x, kernel, *others)
-
-
-def _count(kernels) -> int:
-    """Return E of kernels, those of the experts that are here."""
-    return jax.tree.leaves(kernels)[0].shape[0]
-
-
-def room(rows: int, count: int) -> int:
-    """Return how many rows fill up the blocks of `count` experts at most, where they have `rows` together."""
-    return count * (max(block_rows(product, rows // count) for product in PRODUCTS.values()) - 1)
-
-
-def block_rows(product: Product, even: int) -> int:
-    """Return the rows of a block where an expert has `even` rows if all have as many."""
-    least, *others = product.blocks
-    return max([least, *(block for block in others if block * SHARE <= even)])
-
-
-def _grouped(
-    multiply, block, h_TD, share_TX, expert_TX, gate_EDF, up_EDF, down_EFD, wide=None, inner=None
-) -> jax.Array:
-    """Return x_TD, the sum over the experts that are here: of numbers 0 to E.
-
-    wide, inner: specs of arrays (R, D) and (R, F), where several devices are traced at once.
-    """
-    E, D = _count(gate_EDF), h_TD.shape[1]
-    expert_N = expert_TX.reshape(-1)
-    here_N = (expert_N >= 0) & (expert_N < E)
-    expert_N = jnp.where(here_N, expert_N, E)  # those of others come last
-    rows_E = jnp.zeros(E, jnp.int32).at[expert_N].add(1, mode="drop")
-    room_E = -(-rows_E // block) * block
-    shift_E = (jnp.cumsum(room_E) - room_E) - (jnp.cumsum(rows_E) - rows_E)
-    sorted_N = jnp.argsort(jnp.argsort(expert_N, stable=True))
-    R = (expert_N.size + E * (block - 1)) // block * block
-    place_N = jnp.where(here_N, sorted_N + shift_E.at[expert_N].get(mode="clip"), R)
-
-    T, X = share_TX.shape
-    token_R = jnp.full(R, T).at[place_N].set(jnp.arange(T * X) // X, mode="drop")
-    x_RD = _lay(h_TD.at[token_R].get(mode="fill", fill_value=0), wide)
-    gate_RF, up_RF = (
-        _lay(checkpoint_name(_product(multiply, x_RD, w, room_E), "u_BSEF"), inner)
-        for w in (gate_EDF, up_EDF)
-    )
-    a_RF = _lay(checkpoint_name(jax.nn.silu(gate_RF) * up_RF, "a_BSEF"), inner)
-    # Weighed here, and not last, so that the gradient of a share needs no y again.
-    share_R = jnp.zeros(R, share_TX.dtype).at[place_N].set(share_TX.reshape(-1), mode="drop")
-    y_RD = _lay(_product(multiply, a_RF * share_R[:, None], down_EFD, room_E), wide)
-    y_ND = y_RD.at[place_N].get(mode="fill", fill_value=0)
-    return y_ND.reshape(T, X, D).sum(axis=1)
+def _axes(h_BSD, kernels) -> tuple[Axes, Axes, Axes]:
+    """Return the axes that split rows, experts, and what is inside of these."""
+    E, *_, F = jax.tree.leaves(kernels)[0].shape
+    rows, _, experts, mlp = map(axes_of, spec_of((*h_BSD.shape[:2], E, F), "u_BSEF"))
+    return rows, experts, mlp
 
 
 def _kernel_specs(kernels, of_experts: Axes, of_mlp: Axes, parts: Axes = ()) -> tuple:
@@ -238,47 +185,19 @@ def _kernel_specs(kernels, of_experts: Axes, of_mlp: Axes, parts: Axes = ()) -> 
     return tuple(map(specs, kernels, (False, False, True)))
 
 
-def _lay(x: jax.Array, spec: P | None) -> jax.Array:
-    return x if spec is None else jax.lax.with_sharding_constraint(x, spec)
-
-
 def _with_rows(spec: P, rows: Axes) -> P:
     """Return the spec of (B, S, D), rows split over `rows` at least, as a product of them needs it."""
     own = axes_of(spec[0])
     return P(own if own[: len(rows)] == rows else rows, *spec[1:])
 
 
-def _vary(x: jax.Array, axes: Axes) -> jax.Array:
-    """Return x, which is the same over these axes, for what is not: its gradient is a sum over them."""
-    return jax.lax.pcast(x, axes, to="varying") if axes else x
-
-
-def _gather(x: jax.Array, spec: P, rows: Axes) -> jax.Array:
-    """Return x with the dims whole that `spec` splits, but for the first, split over `rows`."""
-    for dim, entry in enumerate(spec):
-        axes = tuple(axis for axis in axes_of(entry) if axis not in rows)
-        if axes:
-            x = jax.lax.all_gather(x, axes, axis=dim, tiled=True)
-    return x
-
-
-def _gather_kernel(x: jax.Array, axes: Axes, dim: int) -> jax.Array:
-    """Return a kernel with the dim whole that `axes` split.
+def _gather_kernel(axes: Axes, kernel: Kernel, dim: int) -> Kernel:
+    """Return a kernel with the dim whole that `axes` split; one in few bits is whole.
 
     Sent dim first, XLA for GPUs would have it so in each layer, and copy the kernels of all of them, in
     float32, before the loop over them. So what is sent has the order that it is stored in.
     """
-    if not axes:
-        return x
-    stored = with_layout_constraint(x, Layout(tuple(range(x.ndim))))
+    if not axes or isinstance(kernel, tuple):
+        return kernel
+    stored = with_layout_constraint(kernel, Layout(tuple(range(kernel.ndim))))
     return jax.lax.all_gather(stored, axes, axis=dim, tiled=True)
-
-
-def _add_up(x: jax.Array, over: Axes, spec: P) -> jax.Array:
-    """Return the sum over the axes `over`; a device has the part that `spec` says."""
-    for dim, entry in enumerate(spec):
-        for axis in axes_of(entry):
-            if axis in over:
-                x = jax.lax.psum_scatter(x, axis, scatter_dimension=dim, tiled=True)
-                over = tuple(name for name in over if name != axis)
-    return jax.lax.psum(x, over) if over else x

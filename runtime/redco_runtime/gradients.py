@@ -1,5 +1,6 @@
 """The loss of a batch and its gradients: one weighted mean over everything in it."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.losses import add_up
-from redco_runtime.mesh import free_axes, on_parts
+from redco_runtime.mesh import axes_of, free_axes, on_parts
 from redco_runtime.state import ModelState, PyTree
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)
@@ -42,6 +43,7 @@ def mean_and_gradients(
     micro_batches: int,
     rows: Sequence[str] = (),
     dtype: str = "float32",
+    specs: ModelState | None = None,
 ) -> tuple[Any, PyTree, PyTree]:
     """Return (mean loss, its gradients, variables after it), whatever the number of micro-batches.
 
@@ -52,19 +54,23 @@ def mean_and_gradients(
     mean loss is then {"loss": the same without them, name: value of a term}.
 
     rows: axes of the mesh that split the batch, if no row of it depends on another; () if one does.
-        Where `data` splits it, each device sums the gradients of its own rows in float32, and sends
-        them once, after all micro-batches. fsdp gathers and scatters in each micro-batch, as in
+        Where `data` or `expert` do, each device sums the gradients of its own rows in float32, and
+        sends them once, after all micro-batches. fsdp gathers and scatters in each micro-batch, as in
         PyTorch's FSDP2 and MaxText: once would be to hold the whole model and its gradients in
         float32 on each device, which fsdp is there to avoid.
     dtype: in which gradients are sent once.
+    specs: of `model`, whose loss then has the parts of it that `expert` splits, on their own devices
+        (as `experts` takes them); None: `expert` reduces in each micro-batch.
     """
     sizes = free_axes()
-    once = micro_batches > 1 and "data" in rows and sizes["data"] > 1
-    keys = jax.random.split(key, (sizes["data"] if once else 1, micro_batches))
+    own_rows = ("data",) if specs is None else ("data", "expert")
+    once = tuple(axis for axis in rows if axis in own_rows and sizes.get(axis, 1) > 1)
+    devices = math.prod(sizes[axis] for axis in once) if micro_batches > 1 else 1
+    keys = jax.random.split(key, (devices, micro_batches))
     if micro_batches == 1:
         (value, weight, terms, variables), gradients = _pull_back(loss, model, batch, keys[0, 0])
     elif once:
-        (value, weight, grads), terms = _by_device(loss, model, batch, keys, dtype)
+        (value, weight, grads), terms = _by_device(loss, model, batch, keys, dtype, once, specs)
         variables, gradients = model.variables, partial(_scale, grads)
     else:
         (value, weight, grads), terms, variables = _sum(loss, model, batch, keys)
@@ -75,18 +81,39 @@ def mean_and_gradients(
 
 
 def _by_device(
-    loss: Loss, model: ModelState, batch: PyTree, keys: jax.Array, dtype: str
+    loss: Loss,
+    model: ModelState,
+    batch: PyTree,
+    keys: jax.Array,
+    dtype: str,
+    axes: tuple[str, ...],
+    specs: ModelState | None,
 ) -> tuple[tuple[jax.Array, jax.Array, PyTree], PyTree]:
-    """Return the sums that `_sum` gives, without variables: each device of `data` its own, then all."""
+    """Return the sums that `_sum` gives, without variables: each device of `axes` its own, then all."""
 
     def own(*arrays: PyTree) -> PyTree:
         return jax.tree.map(lambda x: x[None], _sum(loss, *arrays)[:2])
 
-    split = P("data")
-    run = on_parts(own, ("data",), in_specs=(P(), split, split), out_specs=split)
-    sums = run(model, batch, keys)
-    (value, weight, grads), terms = sums
-    grads = jax.tree.map(lambda g: add_up(g.astype(dtype), 1).astype(g.dtype), grads)
+    def part(spec: P) -> P:
+        return P(*(tuple(a for a in axes_of(entry) if a in axes) or None for entry in spec))
+
+    def others(spec: P) -> tuple[str, ...]:
+        return tuple(a for a in axes if not any(a in axes_of(entry) for entry in spec))
+
+    def reduce(sums: jax.Array, spec: P) -> jax.Array:
+        return add_up(sums.astype(dtype), 1).astype(sums.dtype) if others(spec) else sums[0]
+
+    specs = jax.tree.map(lambda x: P(), model) if specs is None else specs
+    grad_specs = jax.tree.map(lambda spec: P(others(spec) or None, *part(spec)), specs.params)
+    rows = P(axes)
+    run = on_parts(
+        own,
+        axes,
+        in_specs=(jax.tree.map(part, specs), rows, rows),
+        out_specs=((rows, rows, grad_specs), rows),
+    )
+    (value, weight, grads), terms = run(model, batch, keys)
+    grads = jax.tree.map(reduce, grads, specs.params)
     return (value.sum(), weight.sum(), grads), jax.tree.map(jnp.sum, terms)
 
 

@@ -4,7 +4,6 @@ The arrays that a model names, by `lay_out` and `attention`, may be saved for th
 name their bytes, and what they spare. All else that a step has at once is counted beside them.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ import jax
 from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
 
 from redco_runtime.gradients import Loss, weighted_sum
-from redco_runtime.mesh import free_axes
 from redco_runtime.saving import LOGITS, saving
 from redco_runtime.state import ModelState, PyTree
 from redco_runtime.traces import (
@@ -64,8 +62,7 @@ def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -
 
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (model, batch, key))
     mesh = jax.sharding.get_abstract_mesh()
-    devices = math.prod(free_axes().values())
-    rows //= mesh.size // devices  # a shard_map has split the batch already
+    devices = mesh.size
     # On no device: a kernel does not say what it computes, the formula in its place does.
     with jax.sharding.use_abstract_mesh(mesh.update(abstract_device=None)), saving(None):
         jaxpr = jax.make_jaxpr(jax.grad(value))(shapes[0].params, *shapes).jaxpr
@@ -127,7 +124,9 @@ def _rooms(body: Jaxpr, layouts: dict[Any, int]) -> dict[tuple[int, ...], float]
     """Return {(rows of experts,): those that fill up the blocks of rows, as a share of them}."""
     rooms = {}
     for one in _grouped(body):
-        from redco_runtime.experts import room  # late: only models with experts have its kernels
+        from redco_runtime.expert_rows import (
+            room,
+        )  # late: only models with experts have its kernels
 
         if (x_RD := one.invars[0]) in layouts:
             rows = x_RD.aval.shape[0] // layouts[x_RD]

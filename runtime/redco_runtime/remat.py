@@ -50,28 +50,40 @@ def saved(remat: str) -> Callable[..., Any]:
     return policies.save_only_these_names(*(names if remat == FIT else remat.split(",")))
 
 
-def fit(loss: Loss, remat: str, used: int, rows: int) -> Loss:
+def fit(
+    loss: Loss,
+    model: ModelState,
+    batch: PyTree,
+    micro_batches: int,
+    remat: str,
+    left: int,
+    rows: int,
+) -> Loss:
     """Return `loss`, which saves what `remat` says, or by FIT what the memory of a device has room for.
 
-    used: bytes on each device of what is there besides, as `state_size` counts them. rows: into how
-    many parts the devices split a batch.
-    The choice is made where the loss is traced, by the shapes of its batch, and is said in a line.
-    Raises UserError there if `remat` names what the backward pass does not need.
+    model, batch: of a step, arrays or their shapes. left: bytes on each device, as `room` counts them.
+    rows: into how many parts the devices split a batch. The choice is said in a line.
+    Raises UserError if `remat` names what the backward pass does not need.
     """
     if remat in POLICIES:
         return loss
-    left = room(used) if remat == FIT else 0
+
+    def cut(x: jax.Array) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((x.shape[0] // micro_batches, *x.shape[1:]), x.dtype)
+
+    key = jax.eval_shape(jax.random.key, 0)
+    needs = measure(loss, model, jax.tree.map(cut, batch), key, rows)
+    if remat == FIT:
+        names = choose(needs.savings, left - needs.size)
+        _say(needs.savings, names)
+    else:
+        names = tuple(remat.split(","))
+        check_names(names, needs.savings)
+    shared = jax.sharding.get_abstract_mesh().size // rows
+    written_out = platform() == "gpu" and writes_out(needs.savings, names, shared)
 
     def fitted(model: ModelState, batch: PyTree, key: jax.Array) -> tuple[Any, PyTree]:
-        needs = measure(loss, model, batch, key, rows)
-        if remat == FIT:
-            names = choose(needs.savings, left - needs.size)
-            _say(needs.savings, names)
-        else:
-            names = tuple(remat.split(","))
-            check_names(names, needs.savings)
-        shared = jax.sharding.get_abstract_mesh().size // rows
-        with saving(names, platform() == "gpu" and writes_out(needs.savings, names, shared)):
+        with saving(names, written_out):
             return loss(model, batch, key)
 
     return fitted

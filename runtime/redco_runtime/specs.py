@@ -102,9 +102,13 @@ def pad(model: ModelState, multiples: Mapping[str, tuple[int, ...]]) -> ModelSta
 
 
 def cut(model: PyTree, shapes: PyTree) -> PyTree:
-    """Return what `pad` was given: arrays in the shapes of a tree of the same structure."""
+    """Return what `pad` was given: arrays in the shapes of a tree of the same structure.
+
+    In a shard_map a device's part of a dim, which `pad` leaves as it is, may be shorter.
+    """
 
     def shorten(x: jax.Array, like: jax.ShapeDtypeStruct) -> jax.Array:
-        return x if x.shape == like.shape else jax.lax.slice(x, [0] * x.ndim, like.shape)
+        sizes = [*map(min, x.shape, like.shape)]
+        return x if x.shape == (*sizes,) else jax.lax.slice(x, [0] * x.ndim, sizes)
 
     return jax.tree.map(shorten, model, shapes)

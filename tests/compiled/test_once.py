@@ -29,17 +29,24 @@ sys.path.insert(0, str(folder))
 ROWS, S = 16, 256
 losses = importlib.import_module("redco_runtime.losses")
 losses.CHUNK_BYTES = ROWS * S * SIZES["vocab_size"] * 4 // DEVICES // 4
-data, both = {"data": 4}, {"data": 2, "fsdp": 2}
-three = both | {"model": 2}
-for target, axes, micro_batches, rows in (
-    ("h100", {"fsdp": 4}, 1, ROWS), ("h100", data, 4, ROWS), ("h100", data, 1, 4), ("h100", data, 1, ROWS),
-    ("h100", both, 4, ROWS), ("h100:8", three, 1, ROWS), ("h100:8", three, 4, ROWS), ("v5e:2x4", three, 4, ROWS),
-):
+for target, axes, micro_batches, rows in json.loads(sys.argv[2]):
     step = compile_train(folder, target_of(target), axes, rows, S, SIZES, micro_batches)
     n = prod(axes.values())
     sent = [one for one in collectives(step.text, n) if one.bytes >= LEAST]
     print(json.dumps([[one.kind, one.runs, one.bytes, max(one.group or [n]) < n // 2] for one in sent]), flush=True)
 """
+DATA, BOTH = {"data": 4}, {"data": 2, "fsdp": 2}
+THREE = BOTH | {"model": 2}
+LLAMA = [
+    ("h100", {"fsdp": 4}, 1, 16),
+    ("h100", DATA, 4, 16),
+    ("h100", DATA, 1, 4),
+    ("h100", DATA, 1, 16),
+    ("h100", BOTH, 4, 16),
+    ("h100:8", THREE, 1, 16),
+    ("h100:8", THREE, 4, 16),
+    ("v5e:2x4", THREE, 4, 16),
+]
 # Bytes in bfloat16 of the tied table, and of the kernels of both layers.
 HEAD = 2 * 640 * 512
 LAYERS = 2 * 2 * (512 * (512 + 256 + 256 + 512) + 3 * 512 * 768)
@@ -53,9 +60,13 @@ def sent(tmp_path_factory):
     """[kind, runs, bytes, whether within one of data] of each collective: under fsdp, in 4 chunks; of data, in 4 micro-batches,
     and in one of few rows and of many; of both, in 4 micro-batches; of both and model, in one, and in 4, on H100 and on v5e.
     """
-    request = Request.from_flags("my-project", "llama", size="3.2-1b")
-    folder = create_project(request, tmp_path_factory.mktemp("compiled"))
-    command = [sys.executable, "-c", PROGRAM, str(folder)]
+    return compiled(tmp_path_factory.mktemp("compiled"), "llama", "3.2-1b", {}, LLAMA)
+
+
+def compiled(parent, model, size, mesh, cases):
+    """What `sent` has of each case: (target, axes, micro-batches, rows)."""
+    folder = create_project(Request.from_flags("my-project", model, size=size, **mesh), parent)
+    command = [sys.executable, "-c", PROGRAM, str(folder), json.dumps(cases)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -103,3 +114,20 @@ def test_the_gradients_of_rows_that_were_looked_up_are_gathered(sent):
 def test_sums_of_many_rows_are_reduced_in_bfloat16(sent):
     assert 2 * HEAD <= total(sent[3], "all-reduce") - LAYERS < 2.1 * HEAD
     assert total(sent[3], "all-gather") == 0
+
+
+def test_experts_send_rows_in_each_micro_batch_and_gradients_once(tmp_path):
+    """Of attention, which each device of `expert` has whole, over all; of experts, over `data`; those are most."""
+    axes = {"data": 2, "expert": 4}
+    mesh = {"mesh": ",".join(f"{name}={n}" for name, n in axes.items())}
+    (sent,) = compiled(tmp_path, "mixtral", "8x7b", mesh, [("h100:8", axes, 4, 32)])
+    reduced = [one for one in sent if one[0] == "all-reduce"]
+    assert {runs for _, runs, *_ in reduced} == {1} and not any(within for *_, within in reduced)
+    experts = 2 * 8 // 4 * 3 * 512 * 768 * 2
+    attention = LAYERS - 2 * 2 * 3 * 512 * 768
+    assert (
+        experts + attention + 2 * HEAD
+        <= total(reduced, "all-reduce")
+        < 1.02 * (experts + attention + 2 * HEAD)
+    )
+    assert {kind for kind, runs, *_ in sent if runs > 1} == {"all-gather", "reduce-scatter"}

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime import experts as module
 from redco_runtime.activations import layouts
 from redco_runtime.adapters.blocks import INT8, NF4
-from redco_runtime.experts import PRODUCTS, Product, expert_load, experts, router_loss
+from redco_runtime.expert_rows import PRODUCTS, Product, block_rows
+from redco_runtime.experts import expert_load, experts, router_loss
 from redco_runtime.flops import count_flops
 from redco_runtime.gradients import mean_and_gradients
 from redco_runtime.groups import multiply_groups
@@ -69,12 +69,12 @@ def check(sizes, out=WHOLE, rows=B):
 
 @pytest.mark.parametrize("sizes", MESHES.values(), ids=MESHES)
 def test_values_and_gradients(sizes, monkeypatch):
-    monkeypatch.setitem(module.PRODUCTS, "cpu", RAGGED)
+    monkeypatch.setitem(PRODUCTS, "cpu", RAGGED)
     check(sizes)
 
 
 def test_groups_with_room_between(monkeypatch):
-    monkeypatch.setitem(module.PRODUCTS, "cpu", Product(RAGGED.multiply, (4, 8)))
+    monkeypatch.setitem(PRODUCTS, "cpu", Product(RAGGED.multiply, (4, 8)))
     check(MESHES["experts"])
 
 
@@ -86,7 +86,7 @@ def test_the_formula():
 @pytest.mark.parametrize("form", [INT8, NF4], ids=["int8", "nf4"])
 def test_kernels_that_are_stored_in_few_bits(form, product, monkeypatch):
     """They are the matrices that they stand for, and what the rest has gradients of is the same."""
-    monkeypatch.setitem(module.PRODUCTS, "cpu", product)
+    monkeypatch.setitem(PRODUCTS, "cpu", product)
     h, shares, *kernels, weights = arrays()
     stored = [form.quantize(kernel, 4) for kernel in kernels]
     table = {"h_BSD": WHOLE, "u_BSEF": WITHIN, "a_BSEF": WITHIN, "x_BSD": WHOLE}
@@ -99,27 +99,48 @@ def test_kernels_that_are_stored_in_few_bits(form, product, monkeypatch):
 
 
 def test_a_split_sequence_and_a_row_that_no_axis_divides(monkeypatch):
-    monkeypatch.setitem(module.PRODUCTS, "cpu", RAGGED)
+    monkeypatch.setitem(PRODUCTS, "cpu", RAGGED)
     check({"expert": 2, "model": 2}, out=P(ROWS, "model", None))
     check({"fsdp": 2, "expert": 2}, rows=1)
 
 
-def test_within_a_shard_map_over_data(monkeypatch):
-    """As gradients of several micro-batches are: summed over `data` afterwards."""
-    monkeypatch.setitem(module.PRODUCTS, "cpu", RAGGED)
-    mesh = make_mesh({"data": 2, "fsdp": 1, "expert": 2, "model": 1})
-    rows, whole = P("data"), P()
-    one = jax.shard_map(
-        lambda *args: jax.lax.psum(jax.grad(loss, 2)(*args), "data"),
-        axis_names={"data"},
-        in_specs=(rows, rows, whole, whole, whole, rows),
-        out_specs=whole,
-        check_vma=False,
-    )
+MIXED = {
+    "x": P(None, None),
+    "gate": P("expert", "fsdp", "model"),
+    "up": P("expert", "fsdp", "model"),
+}
+MIXED |= {"router": P("fsdp", None), "down": P("expert", "model", "fsdp")}
+
+
+def mixed(model, batch, key):
+    """Losses of tokens, whose experts a router chooses, behind a layer that all devices have whole."""
+    h = jnp.tanh(batch["h"] @ model.params["x"])
+    shares = jax.nn.softmax(h @ model.params["router"])
+    chosen = jax.lax.top_k(shares, X)[1]
+    x = experts(h, shares, chosen, *(model.params[name] for name in ("gate", "up", "down")))
+    return ((x * batch["weights"]).sum(-1), jnp.ones(x.shape[:2])), {}
+
+
+@pytest.mark.parametrize("product", [None, RAGGED], ids=["formula", "groups"])
+@pytest.mark.parametrize("sizes", [{"data": 2, "expert": 2}, *MESHES.values()], ids=str)
+def test_micro_batches_on_devices_with_rows_and_experts_of_their_own(sizes, product, monkeypatch):
+    h, _, gate, up, down, weights = arrays(8)
+    x, router = jax.random.normal(jax.random.key(1), (D, D)), weights[0, :E].T
+    params = {"x": x, "router": router, "gate": gate, "up": up, "down": down}
+    model, batch = ModelState(params, {}), {"h": h, "weights": weights}
+    step = functools.partial(mean_and_gradients, mixed, rows=ROWS, specs=ModelState(MIXED, {}))
+    wanted = mean_and_gradients(mixed, model, batch, jax.random.key(0), micro_batches=1)
+
+    monkeypatch.setitem(PRODUCTS, "cpu", product)
     table = {"h_BSD": WHOLE, "u_BSEF": WITHIN, "a_BSEF": WITHIN, "x_BSD": WHOLE}
-    with jax.set_mesh(mesh), layouts(table):
-        found = jax.jit(one)(*arrays())
-    np.testing.assert_allclose(found, expected()[1][2], rtol=1e-4, atol=1e-5)
+    with jax.set_mesh(make_mesh(dict.fromkeys((*ROWS, "model"), 1) | sizes)), layouts(table):
+        placed = ModelState(
+            {name: jax.device_put(params[name], MIXED[name]) for name in params}, {}
+        )
+        run = jax.jit(functools.partial(step, micro_batches=2))
+        found = run(placed, jax.device_put(batch, P(ROWS)), jax.random.key(0))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_flops_are_those_of_the_experts_of_a_token():
@@ -143,7 +164,7 @@ def test_flops_are_those_of_the_experts_of_a_token():
 )
 def test_blocks_of_rows_are_few_more_than_the_rows(platform, rows, count):
     """Those of a device with 4096 tokens of Mixtral, and with 1024 to 8192 of Qwen3-MoE, by chance."""
-    block = module.block_rows(PRODUCTS[platform], rows // count)
+    block = block_rows(PRODUCTS[platform], rows // count)
     sizes = np.random.default_rng(0).multinomial(rows, np.ones(count) / count, size=100)
     room = (-(-sizes // block) * block).sum(axis=1)
     assert block in (16, 64, 128) and room.mean() < 1.15 * rows and room.max() < 1.25 * rows

@@ -70,15 +70,18 @@ def test_devices_of_data_reduce_their_gradients_once_whatever_the_micro_batches(
     )  # a sum of each device: nothing is added up before
 
 
-@pytest.mark.parametrize(("data", "other", "once"), [(2, 2, True), (1, 4, False)])
 @pytest.mark.parametrize("axis", ["fsdp", "expert", "model"])
-def test_data_reduces_once_beside_any_other_axis(problem, axis, data, other, once):
+@pytest.mark.parametrize(("data", "other"), [(2, 2), (1, 4)])
+@pytest.mark.parametrize("specs", [None, ModelState({"w": P(None)}, {})], ids=["", "specs"])
+def test_data_and_expert_reduce_once_beside_any_other_axis(problem, axis, data, other, specs):
     params, batch = problem
-    step = partial(mean_and_gradients, loss, micro_batches=2, rows=("data", "fsdp", "expert"))
+    rows = ("data", "fsdp", "expert")
+    step = partial(mean_and_gradients, loss, micro_batches=2, rows=rows, specs=specs)
     mesh = jax.sharding.AbstractMesh((data, other), ("data", axis))
     with jax.sharding.use_abstract_mesh(mesh):
         text = str(jax.make_jaxpr(step)(ModelState(params, {}), batch, KEY))
-    assert ("shard_map" in text) == once
+    own = data * (other if axis == "expert" and specs else 1)
+    assert ("shard_map" in text) == (own > 1) == (f"f32[{own},3]" in text)
 
 
 class Tied(nnx.Module):

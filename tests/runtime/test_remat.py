@@ -53,6 +53,11 @@ def products(loss):
     return str(jax.make_jaxpr(jax.grad(value))(MODEL.params, BATCH, KEY)).count("dot_general")
 
 
+def fitted(setting, micro_batches=1):
+    """The loss as memory, or a name, has it; of a device that has no state."""
+    return fit(make_loss(setting), MODEL, BATCH, micro_batches, setting, remat.room(0), rows=1)
+
+
 def test_what_is_needed_is_measured_with_its_flops_on_a_device(mesh):
     with jax.set_mesh(mesh):
         needs = measure(make_loss("fit", TABLE), MODEL, BATCH, KEY, rows=2)
@@ -108,16 +113,24 @@ def test_memory_decides_what_is_computed_again(mesh, monkeypatch, capsys, memory
     monkeypatch.setattr(remat, "device_memory", lambda: memory)
     remat._say.cache_clear()
     with jax.set_mesh(mesh):
-        assert products(fit(make_loss("fit"), "fit", used=0, rows=1)) == computed
+        assert products(fitted("fit")) == computed
     names = "y, u" if memory else "nothing; computed again: y, u"
     assert capsys.readouterr().out == f"remat: 0.0 GB saved: {names}\n"
 
 
+def test_a_micro_batch_has_room_where_a_batch_has_none(mesh, monkeypatch):
+    with jax.set_mesh(mesh):
+        needs = measure(make_loss("fit"), MODEL, BATCH, KEY, rows=1)
+        whole = needs.size + sum(one.size for one in needs.savings)
+        monkeypatch.setattr(remat, "room", lambda used: whole // 2)
+        assert products(fitted("fit")) > products(fitted("fit", micro_batches=4)) == 6
+
+
 def test_names_say_what_is_saved_and_policies_do_too(mesh):
     with jax.set_mesh(mesh):
-        assert products(fit(make_loss("u"), "u", used=0, rows=1)) == 7
+        assert products(fitted("u")) == 7
         for policy, computed in (("nothing_saveable", 8), ("everything_saveable", 6)):
-            assert products(fit(make_loss(policy), policy, used=0, rows=1)) == computed
+            assert products(fitted(policy)) == computed
 
 
 def test_a_name_that_saves_nothing_is_refused(mesh):
@@ -125,13 +138,13 @@ def test_a_name_that_saves_nothing_is_refused(mesh):
         jax.set_mesh(mesh),
         pytest.raises(UserError, match="--remat: 'v' is no array .* some of y,u"),
     ):
-        products(fit(make_loss("u,v"), "u,v", used=0, rows=1))
+        fitted("u,v")
 
 
 def test_the_choice_is_of_its_loss_alone(mesh, monkeypatch):
     monkeypatch.setattr(remat, "device_memory", lambda: 10**9)
     with jax.set_mesh(mesh):
-        products(fit(make_loss("fit"), "fit", used=0, rows=1))
+        products(fitted("fit"))
         assert products(make_loss("fit")) == 8
 
 

@@ -15,6 +15,7 @@ from redco_new.search.model import Planned
 from redco_new.search.work import work_of
 
 L, E, D, F = 32, 8, 4096, 14336  # Mixtral 8x7B; X is 2
+MESHES = ("fsdp=8", "fsdp=2,expert=4", "fsdp=2,model=4", "data=2,expert=4")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def planned():
             program = read_model(request, template).program()
             return Planned(request, program, plan_program(request, program), True, 2048)
 
-        return {mesh: plan(mesh) for mesh in ("fsdp=8", "fsdp=2,expert=4", "fsdp=2,model=4")}
+        return {mesh: plan(mesh) for mesh in MESHES}
 
 
 @pytest.mark.parametrize(
@@ -99,3 +100,10 @@ def test_kernels_that_are_sent_are_waited_for_and_a_tpu_adds_up_whole_gradients(
     sent = 3 * L * E * D * F * 2 * 7 / 8
     assert gpu.links["fsdp"] == pytest.approx(3 * sent / (0.8 * 450e9), rel=0.05)
     assert tpu.links["fsdp"] == pytest.approx(4 * sent / (0.8 * 90e9) / 2, rel=0.05)
+
+
+def test_gradients_go_once_over_all_that_splits_rows_but_fsdp(planned):
+    model, target = planned["data=2,expert=4"], parse_target("h100:8")
+    once, split = (estimate_step(model, target, 32, n, memory=LEAST).links for n in (1, 4))
+    assert once.keys() == {"data", "expert", "data+expert"}
+    assert all(once[axes] == pytest.approx(split[axes]) for axes in once)

@@ -1,6 +1,6 @@
 """Products of groups of rows, each with a kernel of its own: what the experts of a model compute.
 
-Their arrays have room for groups of any sizes (redco_runtime/experts.py): of each group, all but one row of a last
+Their arrays have room for groups of any sizes (redco_runtime/expert_rows.py): of each group, all but one row of a last
 block may fill that up. What is counted is the mean over sizes of groups: half of these rows, and nothing of the
 blocks that no group has.
 

@@ -17,7 +17,7 @@ from redco_new.search import experts
 from redco_new.search.memory import FIT, Memory, memory_of
 from redco_new.search.model import Planned
 from redco_new.search.work import Work, work_of
-from redco_new.sharding import DATA, FSDP, predict_collectives
+from redco_new.sharding import DATA, EXPERT, FSDP, predict_collectives
 
 # What is not a product moves its arrays through memory. The three factors are least squares over the
 # rooflines of 34 steps that XLA compiled for H100 (seven models, eight meshes, two remats; tests/compiled/estimates.md):
@@ -136,7 +136,7 @@ def _sending(
         again = AGAIN * repeated if one.phase == "forward" and not of_parameters else 0.0
         times = one.times * (micro_batches * narrow if of_parameters else share)
         times *= 1 + again
-        if of_parameters and axes == [DATA]:
+        if of_parameters and {*axes} <= {DATA, EXPERT}:
             times /= micro_batches  # devices add up the gradients of their own rows first
         sent = Collective(one.kind, one.bytes, group=first_group(plan.mesh, axes))
         seconds = times * link_seconds(sent, target.hardware, hosts)

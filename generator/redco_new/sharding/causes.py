@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
+from redco_new.sharding.classes import routers
 from redco_new.sharding.divide import Axes
 from redco_new.sharding.flow import Flow
 from redco_new.sharding.graph import Dot, Node, Use, Value
@@ -55,19 +56,23 @@ class Causes:
     flow: where the values of the program come from.
     joined: keys of products whose parts come together.
     grouped: classes of kv heads in groups.
+    routers: parameters that choose among experts on the axis `expert`: whole, each row meets them where it lies.
     """
 
     plan: Plan
     flow: Flow
     joined: frozenset[int]
     grouped: frozenset[Node]
+    routers: Set[int]
 
     @classmethod
     def of(cls, plan: Plan) -> Causes:
         """Return the causes of a plan."""
         graph = plan.classes.graph
         joined = (use.value.key for use in graph.uses if use.kind == "join")
-        return cls(plan, Flow.of(graph), frozenset(joined), frozenset(graph.used("repeat")))
+        grouped = frozenset(graph.used("repeat"))
+        chosen_by = routers(plan.classes, plan.layouts.experts)
+        return cls(plan, Flow.of(graph), frozenset(joined), grouped, chosen_by)
 
     def __iter__(self) -> Iterator[Cause]:
         """Yield the causes of products, then of other operations, in the order of the program."""
@@ -102,7 +107,7 @@ class Causes:
         find = self.plan.classes.graph.find
         for operand, other in ((dot.lhs, dot.rhs), (dot.rhs, dot.lhs)):
             own = {find(n) for n in (*dot.contracted, *dot.batch, *operand.dims)} | self.grouped
-            if operand.parameter is None:
+            if operand.parameter is None and other.parameter not in self.routers:
                 yield from ((operand, other, n) for n in self._split(other.dims) if n not in own)
 
     def _enter(self, dot: Dot, operand: Value, other: Value, node: Node) -> Iterator[Cause]:

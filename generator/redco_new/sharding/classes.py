@@ -251,6 +251,16 @@ def _free_columns(classes: Classes, dot: Dot) -> set[Node]:
     return real - {find(n) for n in dot.contracted} - classes.windows
 
 
+def routers(classes: Classes, experts: Set[Node]) -> set[int]:
+    """Return the parameters that choose among `experts`: all that they bring into a product is a column for each."""
+    return {
+        index
+        for dot in classes.graph.dots
+        for index in _weights_of(dot)
+        if (columns := _free_columns(classes, dot)) and columns <= experts
+    }
+
+
 def kernel_classes(classes: Classes) -> set[Node]:
     """Return the classes of parameters that are operands of a product, and those of products.
 

@@ -21,6 +21,7 @@ from redco_new.sharding.classes import (
     kernel_classes,
     neighbouring_classes,
     parameters_per_class,
+    routers,
 )
 from redco_new.sharding.graph import Node
 
@@ -209,9 +210,13 @@ class Placement:
         )
 
     def partition(self, index: int) -> P:
-        """Return the axes of split classes, and `fsdp` on another dim of a matrix that divides."""
+        """Return the axes of split classes, and `fsdp` on another dim of a matrix that divides.
+
+        Each row is routed where it lies, so over `expert`, which splits rows too, a router is whole.
+        """
         dims, shape = self.classes.parameter_dims[index], self.shapes[index]
-        entries = [self.axes.get(node, ()) for node in dims]
+        whole = self.experts if index in self.routers else ()
+        entries = [() if node in whole else self.axes.get(node, ()) for node in dims]
         if sum(node in self._fsdp_order for node in dims) > 1:
             for node in self._fsdp_order:
                 if node in dims and not entries[i := dims.index(node)]:
@@ -236,6 +241,16 @@ class Placement:
             best = max(fits, key=lambda i: (shard[i] & -shard[i], shard[i]))
             entries[best] = (*entries[best], DATA)
         return partition_spec(entries)
+
+    @cached_property
+    def experts(self) -> set[Node]:
+        """Classes that `expert` splits."""
+        return {node for node, axes in self.axes.items() if EXPERT in axes}
+
+    @cached_property
+    def routers(self) -> set[int]:
+        """Parameters that choose among experts that `expert` splits."""
+        return routers(self.classes, self.experts)
 
     @cached_property
     def _fsdp_order(self) -> list[Node]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,6 +23,7 @@ class Reasons:
     ways: how each class can be.
     shards: devices of `model`.
     apart: parameters whose parts are stored apart.
+    routers: parameters that choose among experts on the axis `expert`.
     """
 
     classes: Classes
@@ -31,9 +32,12 @@ class Reasons:
     ways: dict[Node, Ways]
     shards: int
     apart: Apart
+    routers: Set[int]
 
     def of(self, index: int) -> str:
         """Return the reason for the layout of parameter `index`."""
+        if index in self.routers:
+            return "whole: each device chooses experts for its own rows" + self._apart(index)
         node = next((n for n in self.classes.parameter_dims[index] if n in self.split), None)
         if node is None:
             return self._whole(index) + self._apart(index)

@@ -251,7 +251,9 @@ def _derive(forward: Forward, params: Tree, batch: Tree, options: Options, apart
     padding = {node: free[node].stored for node in split if free[node].stored}
     shapes = tuple(parameter.shape for parameter in program.parameters)
     placement = Placement(classes, mesh, shapes, axes, padding)
-    reasons = Reasons(classes, program, frozenset(axes), ways, sizes[MODEL], apart)
+    reasons = Reasons(
+        classes, program, frozenset(axes), ways, sizes[MODEL], apart, placement.routers
+    )
     indices = range(len(shapes))
     moments = placement.moments if options.zero else placement.partition
     return Plan(

@@ -51,6 +51,13 @@ def example_indices(seed: int, step: int, batch_size: int, size: int) -> np.ndar
     return np.concatenate(parts)
 
 
+def batch_indices(examples: Sized, seed: int, step: int, batch_size: int) -> np.ndarray:
+    """Return the same of examples, in an order of their own where they have one."""
+    if isinstance(examples, Ordered):
+        return examples.order(seed, step * batch_size, (step + 1) * batch_size)
+    return example_indices(seed, step, batch_size, len(examples))
+
+
 def to_global(
     sharding: NamedSharding, batch_size: int, collate_rows: Callable[[np.ndarray], Arrays]
 ) -> Batch:
@@ -98,9 +105,7 @@ class TrainBatches(Iterator[Batch]):
         def indices_of(step: int) -> np.ndarray:
             if stream:
                 return np.arange(step * batch_size, (step + 1) * batch_size)
-            if isinstance(examples, Ordered):
-                return examples.order(seed, step * batch_size, (step + 1) * batch_size)
-            return example_indices(seed, step, batch_size, len(cast(Sized, examples)))
+            return batch_indices(cast(Sized, examples), seed, step, batch_size)
 
         def make(step: int) -> Made:
             indices = indices_of(step)

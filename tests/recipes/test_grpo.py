@@ -1,5 +1,6 @@
-"""The recipe grpo: its loss by the plain formula, the rows of answers, and rewards that are none."""
+"""The recipe grpo: its loss by the plain formula, questions of files, the rows of answers, and rewards that are none."""
 
+import json
 from types import SimpleNamespace
 
 import jax
@@ -15,6 +16,8 @@ from redco_runtime.completions.groups import (
     put_first,
     score_answers,
 )
+from redco_runtime.completions.questions import question_examples
+from redco_runtime.data import batch_indices
 from redco_runtime.errors import UserError
 
 grpo = pipeline("grpo")
@@ -88,6 +91,97 @@ def test_a_reward_that_is_no_number_is_one_message(value):
         f"reward() in pipeline.py: it gives {value!r} for the answer 'an answer': give a finite"
     )
     assert str(error.value).startswith(message)
+
+
+def test_a_guide_is_a_text():
+    with pytest.raises(UserError, match=r"--guided: an answer is no text, \{.*--answer-field"):
+        put_first(np.full((1, 2, 3), 9), [{"tests": []}], grpo.encoder("bytes"))
+
+
+@pytest.fixture
+def questions(tmp_path):
+    """questions(*rows, **settings): those of a file, each of 8 tokens at most."""
+
+    def questions(*rows, **changes):
+        path = tmp_path / "questions.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        fields = {"data": (str(path),), "held_out_data": (), "held_out": 0.0, "skip_bad_rows": 0}
+        fields |= {"prompt_field": "prompt", "answer_field": "answer"}
+        return question_examples(
+            SimpleNamespace(**fields | changes), grpo.encoder("bytes"), 8, vocabulary=384
+        )
+
+    return questions
+
+
+TOLD = [{"role": "system", "content": "Add "}, {"role": "user", "content": "1+1="}]
+ROWS = [{"prompt": "3+4=", "answer": "7"}, {"prompt": TOLD, "answer": 2}]
+
+
+def test_questions_of_a_file(questions):
+    """A chat is asked as a whole, and reward() gets what is said last; a number is a text by then."""
+    train, held_out = questions(*ROWS)
+    asked = [grpo.tokenizer("bytes").decode(row["input_ids"][row["mask"]]) for row in train]
+    assert asked == ["3+4=", "Add 1+1="] and held_out == []
+    assert [(row["question"], row["answer"]) for row in train] == [("3+4=", "7"), ("1+1=", "2")]
+    assert train[0]["input_ids"].shape == (8,)
+    assert grpo.rewards(train[1], ["2", "3"]).tolist() == pytest.approx([1.0, 0.1])
+    assert grpo.rewards({"question": "3+4="}, ["7", ""]).tolist() == [0.0, 0.0]  # a prompt
+
+
+def test_a_reward_may_need_the_whole_row(questions):
+    row = {"question": "3+4=", "tests": ["7"], "answer": None}
+    train, _ = questions(row, prompt_field="question", answer_field="")
+    assert train[0]["answer"] == row
+    train, _ = questions(row, prompt_field="question", answer_field="tests")
+    assert train[0]["answer"] == ["7"]
+
+
+def test_questions_that_are_held_out_are_not_learned_from(questions, tmp_path):
+    rows = [{"prompt": f"{i}+1=", "answer": i + 1} for i in range(20)]
+    train, held_out = questions(*rows, held_out=0.25)
+    assert (len(train), len(held_out)) == (15, 5)
+    both = {row["question"] for row in (*train, *held_out)}
+    assert len(both) == 20 and held_out[0] is held_out[0]
+    other = tmp_path / "other.jsonl"
+    other.write_text(json.dumps(ROWS[0]) + "\n")
+    train, held_out = questions(*rows, held_out=0.25, held_out_data=(str(other),))
+    assert len(train) == 20 and [row["question"] for row in held_out] == ["3+4="]
+
+
+def test_sources_have_shares_of_the_rounds(questions, tmp_path):
+    (tmp_path / "other.jsonl").write_text(json.dumps({"prompt": "9+9=", "answer": 18}) + "\n")
+    data = (f"{tmp_path}/questions.jsonl=0.75", f"{tmp_path}/other.jsonl=0.25")
+    train, _ = questions(*ROWS, data=data)
+    order = batch_indices(train, 0, 0, 10_000)
+    assert sum(train[i]["question"] == "9+9=" for i in set(order.tolist())) == 1
+    assert np.mean(order == 2) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ([1], r"is no object: \[1\]"),
+        ({"question": "1+1="}, "has question, and no 'prompt': --prompt-field and"),
+        ({"prompt": "1+1="}, "has prompt, and no 'answer'"),
+        ({"prompt": " ", "answer": 1}, "asks nothing: it has no text"),
+        ({"prompt": 3, "answer": 1}, "whose content is no text"),
+        ({"prompt": [{"role": "assistant", "content": "2"}], "answer": 1}, "and asks nothing"),
+        ({"prompt": "100+100=?", "answer": 200}, "has 9 tokens, and a question has 1 to the 8"),
+    ],
+)
+def test_what_is_no_question_is_named_with_its_line(questions, row, why):
+    with pytest.raises(UserError, match=f"line 3 .*{why}"):
+        questions(*ROWS, row)
+    train, _ = questions(*ROWS, row, skip_bad_rows=1)
+    assert len(train) == 2
+
+
+def test_no_question_is_one_message(questions):
+    with pytest.raises(UserError, match="--data: .*questions.jsonl has no question"):
+        questions({}, skip_bad_rows=1)
+    with pytest.raises(UserError, match="--held-out: 2 is no share"):
+        questions(*ROWS, held_out=2)
 
 
 def test_a_question_needs_room():

@@ -16,5 +16,8 @@ def test_its_own_tests_pass(name, tmp_path):
     create = RECIPES[name].create
     code, out, err = run(f"redco-new {' '.join(create)} --mesh data=2,model=2", tmp_path)
     assert code == 0, err
+    package = tmp_path / create[0] / create[0].replace("-", "_")
+    named = "`evaluate.py`" in (tmp_path / create[0] / "README.md").read_text()
+    assert named == (package / "evaluate.py").is_file()
     code, out, err = run(f"{sys.executable} -m pytest -q", tmp_path / create[0])
     assert code == 0 and re.search(r"^[3-9] passed", out, re.MULTILINE), out + err

@@ -29,7 +29,8 @@ def test_images_are_examples():
 
 
 @pytest.mark.parametrize(
-    ("name", "unit"), [("lm", "token"), ("sft", "token"), ("dpo", "pair"), ("reward", "")]
+    ("name", "unit"),
+    [("lm", "token"), ("sft", "token"), ("dpo", "pair"), ("reward", ""), ("grpo", "")],
 )
 def test_losses_of_tokens_alone_have_a_perplexity(name, unit):
     with open_template() as template:

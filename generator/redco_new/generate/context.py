@@ -79,6 +79,7 @@ class ProjectRecipe:
 
     data_class: Python, the section `data` of config.py.
     data_guide: Markdown, a section of the README; "" for none.
+    evaluates: whether there is evaluate.py.
     train_lines: further lines of the section `train`.
     tiny: section of config.py -> its value in the preset `tiny`, as Python.
     continues: whether a prediction goes on where the prompt ends.
@@ -98,6 +99,7 @@ class ProjectRecipe:
     data_class: str
     tiny: Mapping[str, str]
     data_guide: str = ""
+    evaluates: bool = False
     train_lines: tuple[str, ...] = ()
     continues: bool = False
     system: bool = False

@@ -66,7 +66,7 @@ def read_family(request: Request, template: Template) -> Design:
     return Design(
         request,
         _model_context(request, model, recipe),
-        _recipe_context(recipe, model, data_class, guide, request.lora),
+        _recipe_context(recipe, model, data_class, guide, "evaluate.py" in texts, request.lora),
         files,
         lambda: _program(request, model, recipe, files, length),
         record(model, *key),
@@ -124,13 +124,14 @@ def _trained(recipe: Recipe, provides: frozenset[str], lora: Lora | None) -> dic
 
 
 def _recipe_context(
-    recipe: Recipe, model: Model, data_class: str, guide: str, lora: Lora | None
+    recipe: Recipe, model: Model, data_class: str, guide: str, evaluates: bool, lora: Lora | None
 ) -> ProjectRecipe:
     return ProjectRecipe(
         name=recipe.name,
         words=recipe.words,
         data_class=data_class,
         data_guide=guide and f"{guide}\n",
+        evaluates=evaluates,
         tiny=_tiny_preset(recipe, model, TINY_BLOCKS if lora and lora.base else {}),
         train_lines=recipe.train,
         continues=recipe.name in ("lm", "distillation"),

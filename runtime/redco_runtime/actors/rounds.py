@@ -12,7 +12,7 @@ from redco_runtime.actors.history import History
 from redco_runtime.actors.rollouts import Actor, Row, roll_out
 from redco_runtime.collating import collate_examples
 from redco_runtime.contracts import Arrays, Batch, Counted, Example, Steps, TrainSettings
-from redco_runtime.data import example_indices, to_global
+from redco_runtime.data import batch_indices, to_global
 from redco_runtime.errors import UserError
 from redco_runtime.hooks import check_hooks
 from redco_runtime.progress import PROGRESS
@@ -73,7 +73,7 @@ class Rounds(Iterator[Batch]):
     def indices(self, step: int) -> np.ndarray:
         """Return the examples that the rollout before `step` (those before it, so from 0) is of."""
         settings, turn = self._settings, step // self._settings.round_steps
-        return example_indices(settings.seed, turn, settings.batch_size, len(self._examples))
+        return batch_indices(self._examples, settings.seed, turn, settings.batch_size)
 
     def peek(self) -> Batch:
         """Return the next batch, which stays the next one."""

@@ -21,9 +21,23 @@ def read_chat(row: Any) -> Messages:
         raise ValueError(f"is no object: {json.dumps(row)[:40]}")
     for keys, chat in KINDS:
         if all(key in row for key in keys):
-            return _checked(chat(row), first_learned(row))
+            messages = _checked(chat(row))
+            learned = messages[first_learned(row) :]
+            if not any(m["role"] == "assistant" and m["content"].strip() for m in learned):
+                raise ValueError("has no answer of the assistant, so nothing to learn")
+            return messages
     kinds = "; ".join(" and ".join(map(repr, keys)) for keys, _ in KINDS)
     raise ValueError(f"has {few(row) or 'nothing'}, and a chat has {kinds}")
+
+
+def read_prompt(value: Any) -> Messages:
+    """Return what the assistant is asked, by a text or messages. Raises ValueError, which says why it is nothing."""
+    chat = _checked(as_messages(value, "user"))
+    if chat[-1]["role"] == "assistant":
+        raise ValueError("ends with what the assistant says, and asks nothing")
+    if not chat[-1]["content"].strip():
+        raise ValueError("asks nothing: it has no text")
+    return chat
 
 
 def first_learned(row: Any) -> int:
@@ -60,8 +74,8 @@ def _instruction(row: dict[str, Any]) -> Any:
     return f"{row['instruction']}\n\n{more}" if more else row["instruction"]
 
 
-def _checked(messages: Any, first: int) -> Messages:
-    """Return messages, whose contents are texts. Raises ValueError where they are no chat, or none from `first` is learned."""
+def _checked(messages: Any) -> Messages:
+    """Return messages, whose contents are texts. Raises ValueError where they are no chat."""
     if not isinstance(messages, list) or not messages:
         raise ValueError("has no list of messages")
     chat = []
@@ -72,8 +86,6 @@ def _checked(messages: Any, first: int) -> Messages:
             kinds = ", ".join(ROLES)
             raise ValueError(f"has a message {number} of {message['role']!r}, none of {kinds}")
         chat.append(message | {"content": _text(message["content"], number)})
-    if not any(m["role"] == "assistant" and m["content"].strip() for m in chat[first:]):
-        raise ValueError("has no answer of the assistant, so nothing to learn")
     return chat
 
 

@@ -3,6 +3,7 @@
 Shape letters: B questions, S tokens of one, T of an answer, L of both, G answers.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,10 +43,15 @@ def answer_rows(question: Arrays, tokens_GT: np.ndarray, ends: Sequence[int]) ->
 def put_first(tokens_BGT: np.ndarray, answers: Sequence[str], encoder: ChatEncoder) -> np.ndarray:
     """Return tokens_BGT with the right answer to each question in the place of the first (Yan et al. 2025).
 
-    It is cut where there is no room for all of it.
+    It is cut where there is no room for all of it. Raises UserError for an answer that is no text.
     """
     tokens_BGT = tokens_BGT.copy()
     for tokens_GT, answer in zip(tokens_BGT, answers, strict=True):
+        if not isinstance(answer, str):
+            raise UserError(
+                f"--guided: an answer is no text, {json.dumps(answer)[:40]}, and cannot be one of the group: give "
+                "--guided false, or the key of a text, --answer-field"
+            )
         ids = encoder.tokenizer(answer, add_special_tokens=False)["input_ids"]
         ids = [*ids, *encoder.ends()[:1]][: tokens_GT.shape[1]]
         tokens_GT[0, : len(ids)] = ids

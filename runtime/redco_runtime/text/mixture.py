@@ -24,9 +24,9 @@ class Mixture(Sequence[Arrays]):
 
     def __init__(
         self,
-        parts: Sequence[Sequence[Arrays]],
+        parts: Sequence[Sequence[Any]],
         weights: Sequence[float | None] = (),
-        make: Callable[[Arrays, int], Any] = lambda row, index: row,
+        make: Callable[[Any, int], Any] = lambda row, index: row,
     ) -> None:
         self.parts, self._weights, self._make = parts, weights, make
         self._ends = np.cumsum([len(part) for part in parts])

@@ -16,11 +16,13 @@ from redco_new.render.template import open_template
 from redco_new.request import Request
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.pairs import pack_pairs, pair_examples, split_pair
+from redco_runtime.chats.reading import with_system
 from redco_runtime.errors import UserError
 from redco_runtime.tokenizer import load_tokenizer
 
 dpo = pipeline("dpo")
 ASK = {"role": "user", "content": "Hi"}
+SYSTEM = {"role": "system", "content": "Be short."}
 GOOD, BAD = ({"role": "assistant", "content": text} for text in ("Hello.", "What?"))
 ROWS = [
     {"prompt": "Hi", "chosen": "Hello.", "rejected": "What?"},
@@ -83,6 +85,17 @@ def test_what_is_no_pair_is_named_with_its_line(examples, row, why):
     assert "pairs.jsonl, line 4 " in str(error.value) and why in str(error.value)
     train, _ = examples(lines(*ROWS, row), skip_bad_rows=1)
     assert len(train) == 3
+
+
+def test_a_system_message_comes_before_what_is_asked():
+    config = SimpleNamespace(data=SimpleNamespace(tokenizer="bytes", sequence_length=64))
+    for system, chat in ((None, [ASK]), ("Be short.", [SYSTEM, ASK])):
+        (row,) = dpo.prompts(config, with_system(["Hi"], system))
+        pair = split_pair(row)
+        np.testing.assert_array_equal(pair["input_ids"][0][pair["mask"][0]], encoder().ask(chat))
+        assert row["said"].shape == (128,) and not pair["mask"][1].any()
+    with pytest.raises(UserError, match="--prompt: 84 tokens, and the model takes 64"):
+        dpo.prompts(config, ["Hi" * 30])
 
 
 class Bigrams:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from recipes.pipelines import pipeline
 
+from redco_runtime.chats.reading import with_system
 from redco_runtime.completions.groups import (
     advantages,
     answer_room,
@@ -127,6 +128,19 @@ def test_questions_of_a_file(questions):
     assert train[0]["input_ids"].shape == (8,)
     assert grpo.rewards(train[1], ["2", "3"]).tolist() == pytest.approx([1.0, 0.1])
     assert grpo.rewards({"question": "3+4="}, ["7", ""]).tolist() == [0.0, 0.0]  # a prompt
+
+
+def test_a_system_message_comes_before_a_prompt():
+    """And reward() would get the question alone."""
+    config = SimpleNamespace(
+        data=SimpleNamespace(tokenizer="bytes", sequence_length=16),
+        train=SimpleNamespace(new_tokens=2),
+    )
+    (row,) = grpo.prompts(config, with_system(["1+1="], "Add "))
+    assert row["question"] == "1+1=" and row["input_ids"].shape == (14,)
+    assert grpo.tokenizer("bytes").decode(row["input_ids"][row["mask"]]) == "Add 1+1="
+    with pytest.raises(UserError, match="--prompt: an empty prompt asks nothing"):
+        grpo.prompts(config, [""])
 
 
 def test_a_reward_may_need_the_whole_row(questions):

@@ -83,7 +83,7 @@ class ProjectRecipe:
     train_lines: further lines of the section `train`.
     tiny: section of config.py -> its value in the preset `tiny`, as Python.
     continues: whether a prediction goes on where the prompt ends.
-    system: whether it answers prompts, which may have a system message before them.
+    system: whether predict.py takes a system message, which stands before each prompt.
     scored: whether held-out examples are scored, and best checkpoints kept.
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
     tokenized: whether the data has a tokenizer, which an export takes along.

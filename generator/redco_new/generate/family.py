@@ -135,7 +135,7 @@ def _recipe_context(
         tiny=_tiny_preset(recipe, model, TINY_BLOCKS if lora and lora.base else {}),
         train_lines=recipe.train,
         continues=recipe.name in ("lm", "distillation"),
-        system=recipe.name == "sft",
+        system=recipe.system,
         scored=recipe.scored,
         routed=model.family.routed,
         tokenized="tokenizer" in recipe.tiny.get("data", {}),

@@ -89,10 +89,13 @@ class ChatEncoder:
         """Return a row for each text, or chat, that is asked, as of `pad_row`. Raises UserError."""
         chats = [as_messages(text, "user") for text in texts]
         try:
-            return [pad_row(self.ask(chat), length) for chat in chats]
+            questions = [self.ask(chat) for chat in chats]
         except ValueError as error:
             roles = few(message["role"] for message in chats[0])
             raise UserError(f"--prompt: a chat of {roles} {error}") from None
+        if not all(map(len, questions)):
+            raise UserError("--prompt: an empty prompt asks nothing: give a word at least")
+        return [pad_row(ids, length) for ids in questions]
 
     def read_answers(self, rows: Iterable[np.ndarray]) -> list[str]:
         """Return the text of each row of ids, up to what ends an answer."""

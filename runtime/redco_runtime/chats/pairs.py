@@ -102,6 +102,15 @@ def _rows_of(settings: Any) -> Any:
     return one_a_row(settings, 2 * settings.sequence_length)
 
 
+def ask_pairs(texts: Iterable[str | Messages], encoder: ChatEncoder, length: int) -> list[Arrays]:
+    """Return a row for each text, or chat, that is asked: in the place of the chosen one. Raises UserError."""
+    rows = []
+    for row in encoder.ask_each(texts, length):
+        ids, said = (np.pad(x, (0, length)) for x in (row["input_ids"], row["mask"]))
+        rows.append({"input_ids": ids, "said": said.astype(np.uint8)})
+    return rows
+
+
 def one_chat(text: str, encoder: ChatEncoder, length: int) -> Arrays:
     """Return a row of a chat alone, as JSON has it: in the place of the chosen one.
 

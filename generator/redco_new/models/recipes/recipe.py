@@ -116,6 +116,7 @@ class Recipe:
     task: what PEFT calls that of an adapter, where it is not that of the model's family.
     teacher: whether one of them can be trained before the others, by train.py.
     actors: whether the model makes its examples, by a rollout before each round of steps.
+    system: whether what it answers may have a system message before it, which predict.py then takes.
     terms: whether its loss has terms besides the first one, in a dict.
     order: place among the recipes that `redco recipes` lists; by name where it is the same.
     """
@@ -142,6 +143,7 @@ class Recipe:
     task: str = ""
     teacher: bool = False
     actors: bool = False
+    system: bool = False
     terms: bool = False
     order: int = 1000
 

@@ -30,5 +30,6 @@ RECIPE = Recipe(
     packages=("jinja2>=3.1",),
     runtime=("text", "chats", "several"),
     branches=(Branch("policy"), Branch("reference", frozen=True, base=True)),
+    system=True,
     order=26,
 )

@@ -67,5 +67,6 @@ RECIPE = Recipe(
     runtime=("text", "chats", "several", "actors", "completions"),
     branches=(Branch("policy"), Branch("reference", frozen=True, base=True)),
     actors=True,
+    system=True,
     order=28,
 )

@@ -33,5 +33,6 @@ RECIPE = Recipe(
     tiny=TINY_TEXT,
     packages=("jinja2>=3.1",),
     runtime=("text", "chats"),
+    system=True,
     order=20,
 )

@@ -1,6 +1,8 @@
 """The recipe image: digits, a folder of one's own, pictures that are moved, the loss, and what is said of a picture."""
 
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,8 @@ from PIL import Image
 from generated import run
 from recipes.pipelines import config, pipeline
 from redco_runtime.errors import UserError
-from redco_runtime.pictures.labelled import Labelled
+from redco_runtime.pictures.labelled import Labelled, with_class_names
+from redco_runtime.run import Run
 from redco_runtime.weights import name_labels
 from transformers import ViTConfig, ViTForImageClassification
 
@@ -22,7 +25,7 @@ MODEL = {"image_size": 32, "num_channels": 3, "num_classes": 10}
 
 
 def _config(seed=0, model=MODEL, **data):
-    settings = {"image_folder": "", "held_out": 0.2, "shift": 1}
+    settings = {"image_folder": "", "held_out": 0.2, "shift": 1, "class_names": ()}
     return config(settings | data, model, seed)
 
 
@@ -134,21 +137,58 @@ def test_config_json_has_the_names_of_the_classes(tmp_path, capsys):
     assert image.classes(_config())[3] == "3"
 
 
+@dataclass(frozen=True)
+class Section:
+    image_folder: str = ""
+    class_names: tuple[str, ...] = ()
+    num_classes: int = 2
+
+
+@dataclass(frozen=True)
+class Sections:
+    data: Section = Section()
+    model: Section = Section()
+
+
+def _named(**data):
+    """The names that a run of two classes records."""
+    settings = Sections(Section(**data))
+    return with_class_names(Run(Path("a"), settings, {}, 1), image.classes).config
+
+
+def test_a_run_records_the_names_of_its_classes(tmp_path):
+    for name in ("dog", "cat"):
+        (tmp_path / name).mkdir()
+    settings = _named(image_folder=str(tmp_path))
+    assert settings.data.class_names == ("cat", "dog")
+    (tmp_path / "cat").rmdir()
+    assert image.class_names(settings) == ("cat", "dog")
+    assert image.decode(settings, np.array([[0.2, 0.8]]), [None]) == ["dog (0.80)"]
+    assert _named(class_names=("x",)).data.class_names == ("x",)
+    with pytest.raises(UserError, match="--class-names: x, y, z: 3 names, and the model has 2"):
+        _named(class_names=("x", "y", "z"))
+    assert _named().data.class_names == ()  # ten digits are none of a model of two classes
+
+
 @pytest.mark.slow
 def test_an_export_has_the_names_of_the_classes(tmp_path):
-    """Of the run's own folder, in the files of a project."""
+    """Of the run's own folder, in the files of a project, also where that folder is gone; and so has predict."""
     for name in ("cat", "dog"):
         (tmp_path / "data" / name).mkdir(parents=True)
         for i in range(4):
             Image.new("RGB", (16, 16), (60 * i, 0, 0)).save(tmp_path / "data" / name / f"{i}.png")
     project = create_project(Request.from_flags("vision", "vit"), tmp_path)
     classes = f"--image-folder {tmp_path / 'data'} --num-classes 2"
-    for command in (
-        f"train --preset tiny {classes} --steps 1 --virtual-devices 1 --workdir runs/a",
-        "export --workdir runs/a --out out",
-    ):
-        code, _, err = run(f"{sys.executable} -m vision.{command}", project)
-        assert code == 0, err
+    tiny = f"train --preset tiny {classes} --steps 1 --virtual-devices 1 --workdir"
+    code, _, err = run(f"{sys.executable} -m vision.{tiny} runs/a", project)
+    assert code == 0, err
+    (tmp_path / "data" / "cat" / "0.png").rename(project / "one.png")
+    (tmp_path / "data").rename(tmp_path / "gone")  # as on another machine
+    code, _, err = run(f"{sys.executable} -m vision.export --workdir runs/a --out out", project)
+    assert code == 0, err
+    predict = f"{sys.executable} -m vision.predict --workdir runs/a --prompt one.png"
+    code, out, err = run(predict, project)
+    assert code == 0 and out.startswith(("one.png -> cat (", "one.png -> dog (")), out + err
     read = ViTForImageClassification.from_pretrained(project / "out")
     assert read.config.id2label == {0: "cat", 1: "dog"}
     assert read.classifier.weight.shape[0] == 2

@@ -42,7 +42,7 @@ HEAD: dict[str, Any] = {
     "inner_matrices": 'path[-1].key == "kernel" and "score" not in [x.key for x in path]',
 }
 # Of a project whose recipe is about classes of the model itself.
-CLASSES = "pipeline.classes(run.config), run.config.model.num_classes"
+CLASSES = "pipeline.class_names(run.config), run.config.model.num_classes"
 TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger matrices' do
 
 

@@ -1,16 +1,17 @@
 """Pictures of classes, a folder for each or arrays; those that are learned from are moved a little."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from redco_runtime.cli import print_once
-from redco_runtime.errors import UserError
+from redco_runtime.errors import UserError, few
 from redco_runtime.pictures.checking import check_pictures
 from redco_runtime.pictures.reading import fit_picture, read_picture
+from redco_runtime.run import Run
 from redco_runtime.streams import count_held_out
 
 FILES = (".npy", ".png", ".jpg", ".jpeg")
@@ -79,6 +80,23 @@ def class_folders(folder: str) -> list[Path]:
         print_once(f"--image-folder: {folder} is not here, so that its classes have no names")
         return []
     return sorted(path for path in Path(folder).iterdir() if path.is_dir())
+
+
+def with_class_names(run: Run, classes: Callable[[Any], Sequence[str]]) -> Run:
+    """Return `run` with the names of its classes: those of --class-names, or of `classes` of its configuration.
+
+    So they are recorded with it, and known where its pictures are not. More than the model has are left out of it.
+    Raises UserError for too many of --class-names.
+    """
+    config: Any = run.config
+    most, own = config.model.num_classes, config.data.class_names
+    if len(own) > most:
+        raise UserError(
+            f"--class-names: {few(own)}: {len(own)} names, and the model has {most} classes: give --num-classes"
+        )
+    names = own or tuple(classes(config))
+    data = replace(config.data, class_names=names if len(names) <= most else ())
+    return replace(run, config=replace(config, data=data))
 
 
 def labelled_files(folder: str) -> tuple[list[Path], list[int]]:

@@ -150,24 +150,36 @@ class Sections:
     model: Section = Section()
 
 
-def _named(**data):
-    """The names that a run of two classes records."""
-    settings = Sections(Section(**data))
-    return with_class_names(Run(Path("a"), settings, {}, 1), image.classes).config
+def _named(workdir=Path("a"), **data):
+    """A run of two classes, with their names."""
+    return with_class_names(Run(workdir, Sections(Section(**data)), {}, 1), image.classes)
 
 
 def test_a_run_records_the_names_of_its_classes(tmp_path):
     for name in ("dog", "cat"):
         (tmp_path / name).mkdir()
-    settings = _named(image_folder=str(tmp_path))
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    settings = _named(image_folder=str(tmp_path)).config
     assert settings.data.class_names == ("cat", "dog")
     (tmp_path / "cat").rmdir()
     assert image.class_names(settings) == ("cat", "dog")
     assert image.decode(settings, np.array([[0.2, 0.8]]), [None]) == ["dog (0.80)"]
-    assert _named(class_names=("x",)).data.class_names == ("x",)
+    assert _named(class_names=("x",)).config.data.class_names == ("x",)
     with pytest.raises(UserError, match="--class-names: x, y, z: 3 names, and the model has 2"):
         _named(class_names=("x", "y", "z"))
-    assert _named().data.class_names == ()  # ten digits are none of a model of two classes
+    assert _named().config.data.class_names == ()  # ten digits are none of a model of two classes
+
+
+def test_a_run_goes_on_with_the_classes_that_it_has(tmp_path):
+    """A folder that came in front of others would make each label mean another class."""
+    pictures, workdir = tmp_path / "pictures", tmp_path / "run"
+    (pictures / "cat").mkdir(parents=True)
+    _named(workdir, image_folder=str(pictures)).save()
+    _named(workdir, image_folder=str(pictures)).save(begun=True)
+    (pictures / "ape").mkdir()
+    with pytest.raises(UserError, match="the classes of the run in .* were cat, and are ape, cat"):
+        _named(workdir, image_folder=str(pictures))
+    _named(workdir, image_folder=str(pictures), class_names=("x", "y"))
 
 
 @pytest.mark.slow

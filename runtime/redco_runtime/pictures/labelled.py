@@ -11,7 +11,7 @@ from redco_runtime.cli import print_once
 from redco_runtime.errors import UserError, few
 from redco_runtime.pictures.checking import check_pictures
 from redco_runtime.pictures.reading import fit_picture, read_picture
-from redco_runtime.run import Run
+from redco_runtime.run import FILE, Run, read
 from redco_runtime.streams import count_held_out
 
 FILES = (".npy", ".png", ".jpg", ".jpeg")
@@ -75,18 +75,22 @@ def split_labelled(
 
 
 def class_folders(folder: str) -> list[Path]:
-    """Return the folders of the classes in `folder`, by name; none where it is not there any more, which it says."""
+    """Return the folders of the classes in `folder`, by name; none where it is not there any more, which it says.
+
+    Those that begin with a dot are of other programs, such as .ipynb_checkpoints.
+    """
     if not Path(folder).is_dir():
         print_once(f"--image-folder: {folder} is not here, so that its classes have no names")
         return []
-    return sorted(path for path in Path(folder).iterdir() if path.is_dir())
+    own = (path for path in Path(folder).iterdir() if not path.name.startswith("."))
+    return sorted(path for path in own if path.is_dir())
 
 
 def with_class_names(run: Run, classes: Callable[[Any], Sequence[str]]) -> Run:
     """Return `run` with the names of its classes: those of --class-names, or of `classes` of its configuration.
 
     So they are recorded with it, and known where its pictures are not. More than the model has are left out of it.
-    Raises UserError for too many of --class-names.
+    Raises UserError for too many of --class-names, and where a run goes on whose `classes` are others by now.
     """
     config: Any = run.config
     most, own = config.model.num_classes, config.data.class_names
@@ -95,6 +99,13 @@ def with_class_names(run: Run, classes: Callable[[Any], Sequence[str]]) -> Run:
             f"--class-names: {few(own)}: {len(own)} names, and the model has {most} classes: give --num-classes"
         )
     names = own or tuple(classes(config))
+    path = run.workdir / FILE
+    before = read(path)["config"]["data"].get("class_names") if path.exists() else None
+    if before and not own and before != [*names]:
+        raise UserError(
+            f"--image-folder: the classes of the run in {run.workdir} were {few(before)}, and are {few(names)}: give "
+            "back those folders, name them by --class-names, or choose another --workdir"
+        )
     data = replace(config.data, class_names=names if len(names) <= most else ())
     return replace(run, config=replace(config, data=data))
 

@@ -45,7 +45,10 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     PROGRESS.at("its data")
     # What an evaluation will ask for, which is refused before anything is compiled.
     if run.config.train.steps:
-        pipeline.prompts(run.config, list(run.config.data.sample_prompts))
+        try:
+            pipeline.prompts(run.config, list(run.config.data.sample_prompts))
+        except UserError as error:  # which predict.py would say of its own flag
+            raise UserError(str(error).replace("--prompt:", "--sample-prompts:", 1)) from None
 
 
 def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) -> None:

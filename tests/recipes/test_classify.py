@@ -95,6 +95,14 @@ def test_what_has_no_label_is_named_with_its_line(settings, field, row, why):
     assert len(module.examples(settings(field, good, row, skip_bad_rows=1))[0]) == 1
 
 
+@pytest.mark.parametrize("labels", [(), ("bad",), ("bad", "good", "bad")])
+def test_labels_are_two_names_at_least_each_once(settings, labels):
+    made = settings("text", {"text": "a", "label": 0})
+    made.train.labels = labels
+    with pytest.raises(UserError, match="--labels: .*: give two names at least, each once"):
+        texts.prompts(made, ["a"])
+
+
 @pytest.mark.slow
 def test_labels_of_others_need_data(settings):
     with pytest.raises(UserError, match="--data names none, and a row .* has the label"):

@@ -155,6 +155,15 @@ def test_steps_0_saves_what_a_run_starts_from(run, tmp_path, capsys):
     assert checkpoint.is_dir() and not (tmp_path / "two" / "metrics.jsonl").exists()
 
 
+def test_what_is_wrong_of_a_sample_is_said_of_its_own_flag(run, tmp_path, monkeypatch):
+    def prompts(config, texts):
+        raise UserError(f"--prompt: {texts} is too long")
+
+    monkeypatch.setattr(PIPELINE, "prompts", prompts)
+    with pytest.raises(UserError, match=r"^--sample-prompts: \['p'\] is too long$"):
+        run(tmp_path)
+
+
 def test_scores_without_their_settings_are_refused(run, tmp_path, monkeypatch):
     monkeypatch.setattr(PIPELINE, "evaluate", lambda *_: {}, raising=False)
     with pytest.raises(UserError, match="add to class Train of config.py the fields eval_examples"):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from redco_runtime.contracts import Arrays
-from redco_runtime.errors import UserError
+from redco_runtime.errors import UserError, few
 from redco_runtime.labels.reading import Fields, read_text, read_words
 from redco_runtime.text.blocks import pad_row
 from redco_runtime.text.documents import Bad, Tokens
@@ -34,6 +34,12 @@ class LabelMaker:
     noun: ClassVar[str] = "text"
     marks: ClassVar[Mapping[str, str]] = {MARK: "int16"}
     shard: ClassVar[int] = 2**24  # some seconds, as of pairs
+
+    def __post_init__(self) -> None:
+        if len({*self.labels}) != len(self.labels) or len(self.labels) < 2:
+            raise UserError(
+                f"--labels: {few(self.labels) or 'none'}: give two names at least, each once"
+            )
 
     @property
     def dtype(self) -> str:

@@ -7,12 +7,14 @@ import jax
 import pytest
 from generated import ROOT
 
+from redco_new.project.create import create_project
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.errors import RedcoError
 from redco_new.request import Request
 from redco_new.update.regenerate import Regeneration
-from redco_new.update.user_model import import_package, user_program, weights_notes
+from redco_new.update.user_model import import_package, user_program
+from redco_new.update.weights_notes import weights_notes
 
 MODEL, PIPELINE, STEPS = (f"my_project/{name}.py" for name in ("model", "pipeline", "steps"))
 
@@ -81,6 +83,22 @@ def test_parameters_of_the_users_model(project, program):
 def test_a_parameter_that_is_gone(project, program):
     _, _, notes = read(project(model=NO_BIAS), program)
     assert notes[0].startswith("tensors() in my_project/weights.py names head/bias, layers/mlp/")
+
+
+@pytest.mark.parametrize(("recipe", "lora"), [("dpo", {}), ("grpo", {"lora": "rank=2,base=nf4"})])
+def test_models_beside_each_other_and_adapters_have_their_names(tmp_path, recipe, lora):
+    """Files have one model of each branch, kernels whole, and adapters apart: nothing to say of these."""
+    request = Request.from_flags("my-project", "gpt2", recipe=recipe, **lora)
+    folder = create_project(request, tmp_path)
+    with open_template() as template:
+        program = read_model(request, template).program()
+    with import_package(folder, "my_project") as package:
+        yours, _ = user_program(package, program, "GPT2")
+        assert weights_notes(package, yours) == []
+        package.weights.tensors = lambda config: {}
+        (note,) = weights_notes(package, yours)
+    assert "has no name for policy/embed/embedding" in note
+    assert "lora_a" not in note and "layers/mlp/up/kernel" in note
 
 
 def test_the_users_own_batch(project, program):

@@ -48,7 +48,8 @@ class Regeneration:
         `mesh` is that of its tests from then on. Raises RedcoError, which names the user's line,
         where they cannot be traced.
         """
-        from redco_new.update.user_model import import_package, user_program, weights_notes
+        from redco_new.update.user_model import import_package, user_program
+        from redco_new.update.weights_notes import weights_notes
 
         request = self._design.request
         with import_package(project, request.package) as package:

@@ -162,30 +162,6 @@ def user_program(
     ]
 
 
-def weights_notes(package: ProjectPackage, program: Program) -> list[str]:
-    """Return where weights.py no longer is about the parameters of the model."""
-    from redco_runtime.state import flatten
-
-    # That of a class of the user's own asks the model for its paths: none is written down.
-    if package.weights is None or hasattr(package.weights, "own_paths"):
-        return []
-    try:
-        of_head = getattr(package.pipeline, "head_weights", lambda config, weights: weights)
-        names = (
-            of_head(package.full_config, package.weights).tensors(package.full_config.model).keys()
-        )
-    except Exception:  # the user's own code may raise anything, and says so when it is used
-        return []
-    paths = flatten(program.params).keys()
-    new, gone = ", ".join(sorted(paths - names)), ", ".join(sorted(names - paths))
-    where = f"tensors() in {package.path('weights')}"
-    todo = "`export` needs one, and a checkpoint of `--init` gives them nothing"
-    return [
-        *([f"{where} has no name for {new}: {todo}"] if new else []),
-        *([f"{where} names {gone}, which the model no longer has"] if gone else []),
-    ]
-
-
 def _fault(program: Program) -> Exception | None:
     """Return what tracing a program raises."""
     try:

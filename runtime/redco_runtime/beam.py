@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from redco_runtime.linear import in_compute_dtype
+from redco_runtime.decoding import for_tokens
 
 NEVER = -1e9  # the score of a beam that is none, as in Hugging Face's search
 
@@ -53,15 +53,15 @@ def beam_search(
             f"beam_search: num_beams and max_new_tokens must be at least 1, "
             f"not {num_beams} and {max_new_tokens}."
         )
-    model = in_compute_dtype(model)
+    reader = for_tokens(model)
     B, K, T = input_ids_BS.shape[0], num_beams, max_new_tokens
     penalty_T = jnp.asarray(np.arange(1, T + 1, dtype=np.float32) ** length_penalty, jnp.float32)
     mask_RS = jnp.repeat(mask_BS, K, axis=0)
 
     def log_probabilities(running, cache, i):
         last_R1 = jax.lax.dynamic_index_in_dim(running.tokens, i, axis=2).reshape(B * K, 1)
-        x_R1D, cache = model.decode(last_R1, mask_RS, cache, i)
-        log_BKV = jax.nn.log_softmax(model.logits(x_R1D).astype(jnp.float32)).reshape(B, K, -1)
+        x_R1D, cache = reader.decode(last_R1, mask_RS, cache, i)
+        log_BKV = jax.nn.log_softmax(reader.logits(x_R1D).astype(jnp.float32)).reshape(B, K, -1)
         log_BKV = _force(log_BKV, forced_bos_id, i == 0)
         return _force(log_BKV, forced_eos_id, i == T - 1), cache
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from redco_runtime.linear import in_compute_dtype
+from redco_runtime.decoding import for_tokens
 
 
 def generate(
@@ -25,14 +25,14 @@ def generate(
     Prompts are padded on the right: `mask_BS` is true for their tokens, of which each row has at
     least one. Temperature 0.0 takes the likeliest token, any other samples with `key`; both are
     Python numbers, fixed when traced. `model` has `init_cache(batch, length)`, `logits(x)` and
-    `decode(ids, positions, mask, cache, index)`. Raises ValueError for numbers out of range.
+    `decode(ids, positions, mask, cache, index)`, and may have what `for_tokens` asks for. Raises ValueError for numbers out of range.
     """
     if max_new_tokens < 1 or temperature < 0:
         raise ValueError(
             f"generate: max_new_tokens must be at least 1 and temperature at least 0, "
             f"not {max_new_tokens} and {temperature}."
         )
-    model = in_compute_dtype(model)
+    reader = for_tokens(model)
     B, S = input_ids_BS.shape
     # From the end of each row, its padding moves to the start.
     source_BS = (jnp.arange(S)[None, :] + mask_BS.sum(axis=1, keepdims=True)) % S
@@ -44,7 +44,7 @@ def generate(
     mask_BC = jnp.pad(mask_BS, ((0, 0), (0, num_steps)), constant_values=True)
 
     def next_token(x_BD, i):
-        logits_BV = model.logits(x_BD[:, None, :])[:, 0, :].astype(jnp.float32)
+        logits_BV = reader.logits(x_BD[:, None, :])[:, 0, :].astype(jnp.float32)
         if temperature == 0.0:
             return logits_BV.argmax(axis=-1).astype(jnp.int32)
         step_key = jax.random.fold_in(key, i)
@@ -52,7 +52,7 @@ def generate(
 
     def step(carry, i):
         tokens_B, cache = carry
-        x_B1D, cache = model.decode(tokens_B[:, None], lengths_B1 + i, mask_BC, cache, S + i)
+        x_B1D, cache = reader.decode(tokens_B[:, None], lengths_B1 + i, mask_BC, cache, S + i)
         tokens_B = next_token(x_B1D[:, -1], i + 1)
         return (tokens_B, cache), tokens_B
 

@@ -1,4 +1,4 @@
-"""Linear layers: gradients by XLA's fast kernels on a CPU too, and kernels in the dtype of the computation."""
+"""Linear layers, whose gradients XLA's fast kernels compute on a CPU too."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,30 +21,6 @@ def with_products(model: nnx.Module) -> nnx.Module:
         if isinstance(module, nnx.Linear) and module.dot_general is jax.lax.dot_general:
             module.dot_general = product
     return model
-
-
-def in_compute_dtype(model: Any) -> Any:
-    """Return a copy of `model` whose linear layers and words' table lie in the dtype that they are used in.
-
-    For a loop over tokens, which would read them in float32 and round them for each token: of llama 1B on
-    an H100 that is a quarter of what it reads and writes. What they are used for stays the same.
-    """
-    if not isinstance(model, nnx.Module):
-        return model
-    model = nnx.clone(model)
-    for _, module in nnx.iter_modules(model):
-        if isinstance(module, nnx.Linear) and module.dtype is not None:
-            _round(module.kernel, module.dtype)
-    if isinstance(table := getattr(model, "embed", None), nnx.Embed):
-        _round(table.embedding, model.config.dtype)
-    return model
-
-
-def _round(variable: nnx.Variable, dtype: Any) -> None:
-    """Make an array of float32 one of `dtype`; one of few bits, or rounded already, stays."""
-    array = variable[...]
-    if array.dtype == jnp.float32:
-        variable.set_value(array.astype(dtype))
 
 
 def product(x: jax.Array, kernel: jax.Array, dims: Dims, **options: Any) -> jax.Array:

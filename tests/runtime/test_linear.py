@@ -1,7 +1,5 @@
 """Products of linear layers, which are others on a CPU."""
 
-from types import SimpleNamespace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 from flax import nnx
 from jax.sharding import AbstractDevice
 
-from redco_runtime.linear import in_compute_dtype, product, with_products
+from redco_runtime.linear import product, with_products
 from redco_runtime.mesh import make_mesh
 
 # One that XLA's fast kernels do not take.
@@ -81,31 +79,3 @@ def test_elsewhere_the_product_is_that_of_jax(platform):
             for f in (product, jax.lax.dot_general)
         ]
     assert traces[0] == traces[1]
-
-
-class Words(nnx.Module):
-    """A table and a layer in bfloat16, and a norm in float32."""
-
-    def __init__(self):
-        rngs = nnx.Rngs(0)
-        self.config = SimpleNamespace(dtype="bfloat16")
-        self.embed = nnx.Embed(8, 4, rngs=rngs)
-        self.up = nnx.Linear(4, 6, dtype=jnp.bfloat16, rngs=rngs)
-        self.down = nnx.Linear(6, 4, rngs=rngs)
-        self.ln = nnx.RMSNorm(4, rngs=rngs)
-
-    def __call__(self, ids):
-        rows = self.embed.embedding[...][ids].astype(jnp.bfloat16)
-        return self.ln(self.down(self.up(rows).astype(jnp.float32)))
-
-
-def test_what_is_computed_in_few_bits_lies_in_them_once():
-    model = Words()
-    rounded = in_compute_dtype(model)
-    by_path = nnx.to_flat_state(nnx.state(rounded))
-    found = {"/".join(path): variable[...].dtype.name for path, variable in by_path}
-    assert found.pop("embed/embedding") == found.pop("up/kernel") == "bfloat16"
-    assert {*found.values()} == {"float32"}
-    assert model.up.kernel[...].dtype == model.embed.embedding[...].dtype == jnp.float32
-    ids = jnp.arange(8)
-    np.testing.assert_array_equal(rounded(ids), model(ids))

@@ -133,11 +133,6 @@ class Adapter:
         """A further argument of `_linear` for a layer that is not stored in few bits."""
         return self._choose("", "", ", kind=partial(nnx.Linear, param_dtype=config.dtype)")
 
-    @property
-    def kernels(self) -> str:
-        """A further argument of the constructor of Kernels."""
-        return self._choose("", ", config.dtype", ", config")
-
 
 NO_ADAPTER = Adapter()
 

@@ -41,17 +41,17 @@ def check_packed(pair: Pair) -> None:
 
 
 def check_cache(pair: Pair) -> None:
-    """Rows padded on the left, through the cache: a prompt at once, then token by token."""
+    """Rows padded on the left, through the cache: a prompt at once, then token by token, by layers that are apart."""
     x, prompt = ids(pair, seed=1), S - 6
     mask = np.arange(S) >= S - lengths()[:, None]
     positions = np.maximum(mask.cumsum(1) - 1, 0).astype(np.int32)
     theirs = logits(pair.torch, input_ids=x, attention_mask=mask, position_ids=positions)
     model = pair.ours
-    decode = jax.jit(lambda *args: model.decode(*args))
+    decode, step = (jax.jit(one.decode) for one in (model, model.unstacked()))
     h, cache = decode(x[:, :prompt], positions[:, :prompt], mask, model.init_cache(B, S), 0)
     parts = [model.logits(h)]
     for i in range(prompt, S):
-        h, cache = decode(x[:, i : i + 1], positions[:, i : i + 1], mask, cache, i)
+        h, cache = step(x[:, i : i + 1], positions[:, i : i + 1], mask, cache, i)
         parts.append(model.logits(h))
     ours = np.concatenate(parts, axis=1)
     np.testing.assert_allclose(ours[mask], theirs[mask], atol=TOLERANCE)

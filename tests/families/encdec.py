@@ -45,13 +45,14 @@ def check_forward(pair: Pair) -> None:
 
 
 def check_cache(pair: Pair) -> None:
-    """A target through the cache, some of it at once and then token by token."""
+    """A target through the cache, some of it at once, then token by token, by layers that are apart."""
     model, x, y, mask = pair.ours, source(pair, seed=1), target(pair), masks()["left"]
     given = {"input_ids": x, "attention_mask": mask, "decoder_input_ids": y}
-    decode = jax.jit(lambda *args: model.decode(*args))
+    decode, step = (jax.jit(one.decode) for one in (model, model.unstacked()))
     cache, parts = jax.jit(lambda: model.init_cache(model.encode(x, mask), T + 3))(), []
     for start, stop in ((0, 5), *((i, i + 1) for i in range(5, T))):
-        h_BTD, cache = decode(y[:, start:stop], mask, cache, start)
+        run = step if start else decode
+        h_BTD, cache = run(y[:, start:stop], mask, cache, start)
         parts.append(model.logits(h_BTD))
     theirs = logits(pair.torch, **given)
     np.testing.assert_allclose(np.concatenate(parts, axis=1), theirs, atol=TOLERANCE)

@@ -15,7 +15,7 @@ from flax import nnx
 from redco_runtime.activations import lay_out
 from redco_runtime.attention import attention, text_positions
 from redco_runtime.embedding import look_up
-from redco_runtime.layers import over_layers
+from redco_runtime.layers import each_layer, over_layers, unstack
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +91,12 @@ class GPTJ(nnx.Module):
         shape = (c.num_layers, batch, length, c.num_heads, c.head_dim)
         return {"k": jnp.zeros(shape, c.dtype), "v": jnp.zeros(shape, c.dtype)}
 
+    def unstacked(self):
+        """Return a copy of the model for many calls of `decode`: its layers are apart, not in a stack."""
+        model = nnx.clone(self)
+        model.layers = unstack(self.layers)
+        return model
+
     def decode(self, input_ids_BS, positions_BS, mask_BT, cache, index):
         """Return (x_BSD, cache) for S new tokens, which take the slots `index` to `index + S - 1`.
 
@@ -100,7 +106,7 @@ class GPTJ(nnx.Module):
         rotary = _rotary(positions_BS, self.config.rotary_dim)
 
         # The cache is carried, not scanned over, so that each step writes S slots in place.
-        @nnx.scan(in_axes=(0, nnx.Carry, 0), out_axes=nnx.Carry, graph_updates=False)
+        @each_layer
         def run(layer, carry, i):
             x_BSD, cache = carry
 
@@ -114,7 +120,7 @@ class GPTJ(nnx.Module):
             return layer(x_BSD, rotary, attend)
 
         carry = (self._embed(input_ids_BS), cache)
-        x_BSD, cache = run(self.layers, carry, jnp.arange(self.config.num_layers))
+        x_BSD, cache = run(self.layers, carry)
         return _norm(self.ln, x_BSD), cache
 
     def _embed(self, input_ids_BS):

@@ -19,7 +19,7 @@ from redco_runtime.guard import take_step
 from redco_runtime.linear import with_products
 from redco_runtime.mesh import check_divides, count_parts
 from redco_runtime.optimizers import average_parameters
-from redco_runtime.remat import fit, state_size
+from redco_runtime.remat import fit, room, state_size
 from redco_runtime.specs import constrain, cut, pad, place_abstract, state_specs
 from redco_runtime.state import ModelState, new_state, rebuild
 from redco_runtime.variables import parts_of, streams, variables_of
@@ -74,19 +74,29 @@ def build(config: Config) -> Steps:
     def loss(model, batch, key):
         return training_loss(model, batch, key)[0]
 
-    used = state_size(placed, config.train.micro_batches)
-    fitted_loss = fit(training_loss, config.model.remat, used, count_parts(rows))
+    micro_batches = config.train.micro_batches
+    left = room(state_size(placed, micro_batches))
 
     def train(state, batch):
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
+        fitted_loss = fit(
+            training_loss,
+            state.model,
+            batch,
+            micro_batches,
+            config.model.remat,
+            left,
+            count_parts(rows),
+        )
         value, grads, variables = mean_and_gradients(
             fitted_loss,
             state.model,
             batch,
             key,
-            config.train.micro_batches,
+            micro_batches,
             ROWS,
             config.model.dtype,
+            specs.model,
         )
         grads = constrain(grads, MOMENTS)
         updates, opt_state = optimizer.update(

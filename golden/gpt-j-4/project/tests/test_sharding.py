@@ -41,8 +41,9 @@ def loss_and_gradients(mesh, examples, micro_batches):
         def loss(model, batch, key):
             return steps.loss(model, batch, key), model.variables
 
+        specs = jax.tree.map(lambda leaf: leaf.sharding.spec, steps.state.model)
         compute = jax.jit(
-            partial(mean_and_gradients, loss, micro_batches=micro_batches, rows=ROWS),
+            partial(mean_and_gradients, loss, micro_batches=micro_batches, rows=ROWS, specs=specs),
             out_shardings=(None, shardings, None),
         )
         value, grads, _ = compute(state.model, batch, jax.random.key(1))

@@ -7,7 +7,7 @@ python -m my_project.train --preset tiny --virtual-devices 4 --workdir runs/tiny
 if __name__ == "__main__":
     from redco_runtime.pages import use_huge_pages
 
-    use_huge_pages()  # on a CPU it starts Python again: before anything is imported
+    use_huge_pages()  # on a CPU it starts Python again: import below it, what is above runs twice
 
 from contextlib import closing
 

@@ -17,7 +17,7 @@ from flax import nnx
 from redco_runtime.activations import lay_out
 from redco_runtime.attention import attention
 from redco_runtime.embedding import look_up
-from redco_runtime.layers import over_layers
+from redco_runtime.layers import each_layer, over_layers, unstack
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +112,12 @@ class T5(nnx.Module):
         empty = {"k": jnp.zeros(shape, c.dtype), "v": jnp.zeros(shape, c.dtype)}
         return empty | {"cross_k": cross_k, "cross_v": cross_v}
 
+    def unstacked(self):
+        """Return a copy of the model for many calls of `decode`: its layers are apart, not in a stack."""
+        model = nnx.clone(self)
+        model.decoder = unstack(self.decoder)
+        return model
+
     def decode(self, decoder_ids_BT, mask_BS, cache, index):
         """Return (y_BTD, cache) for T new tokens, which take the slots from `index` on."""
         seen = {
@@ -121,8 +127,8 @@ class T5(nnx.Module):
         }
 
         # The cache is carried, not scanned over, so that each step writes T slots in place.
-        @nnx.scan(in_axes=(0, nnx.Carry, 0, 0), out_axes=nnx.Carry, graph_updates=False)
-        def run(layer, carry, i, cross):
+        @each_layer
+        def run(layer, carry, i, cross_k, cross_v):
             y_BTD, old = carry
 
             def remember(new):
@@ -133,11 +139,10 @@ class T5(nnx.Module):
                 )
                 return (k[i], v[i]), (k, v)
 
-            return layer(y_BTD, remember, seen, cross, mask_BS)
+            return layer(y_BTD, remember, seen, (cross_k, cross_v), mask_BS)
 
-        layers, cross = jnp.arange(self.config.decoder_layers), (cache["cross_k"], cache["cross_v"])
         carry = (self._embed(decoder_ids_BT, "y_BTD"), (cache["k"], cache["v"]))
-        y_BTD, (k, v) = run(self.decoder, carry, layers, cross)
+        y_BTD, (k, v) = run(self.decoder, carry, cache["cross_k"], cache["cross_v"])
         return _norm(self.decoder_ln, y_BTD), cache | {"k": k, "v": v}
 
     def logits(self, y_BTD: jax.Array) -> jax.Array:

@@ -8,10 +8,17 @@ from redco_runtime.errors import UserError
 
 AT_LEAST_0 = (lambda value: value >= 0, "of 0 or more")
 ABOVE_0 = (lambda value: value > 0, "above 0")
+SEVERAL = (lambda value: value >= 2, "of 2 or more")
 SHARE = (lambda value: 0 <= value < 1, "from 0 to below 1")
 # Section, field -> what holds of its value, in words too. What a project has not is passed over.
 RANGES = {
     ("train", "steps"): AT_LEAST_0,
+    ("train", "eval_examples"): AT_LEAST_0,
+    ("train", "group"): SEVERAL,  # which are compared with each other
+    ("train", "kl"): AT_LEAST_0,
+    ("train", "temperature"): ABOVE_0,
+    ("optimizer", "learning_rate"): AT_LEAST_0,
+    ("optimizer", "weight_decay"): AT_LEAST_0,
     ("optimizer", "warmup_steps"): AT_LEAST_0,
     ("optimizer", "beta1"): SHARE,
     ("optimizer", "beta2"): SHARE,

@@ -11,7 +11,7 @@ import jax
 from jax.experimental import multihost_utils
 
 from redco_runtime.contracts import Config
-from redco_runtime.errors import UserError, writing
+from redco_runtime.errors import UserError, few, writing
 
 FILE = "run.json"
 RECORDED = ("config", "mesh", "virtual_devices", "init")
@@ -48,8 +48,14 @@ class Run:
         return self.workdir / "compiled"
 
     def checkpoints_by(self, score: str | None) -> Path:
-        """Return the folder of the best checkpoint by a score, or that of the last ones."""
-        return self.best / score if score else self.checkpoints
+        """Return the folder of the best checkpoint by a score, or that of the last ones. Raises UserError."""
+        if not score:
+            return self.checkpoints
+        if not (self.best / score).is_dir():
+            scores = few(sorted(path.name for path in self.best.glob("*")))
+            todo = f"choose {scores}" if scores else "leave --best out"
+            raise UserError(f"--best: {self.workdir} has no best checkpoint by {score!r}: {todo}")
+        return self.best / score
 
     def record(self) -> dict[str, Any]:
         """Return what run.json holds."""

@@ -201,5 +201,7 @@ def test_no_question_is_one_message(questions):
 def test_a_question_needs_room():
     assert answer_room(8, 2) == 6
     for tokens in (0, 8):
-        with pytest.raises(UserError, match="leave a question no room"):
+        with pytest.raises(
+            UserError, match="--new-tokens: .* of --sequence-length 8: give 1 at least"
+        ):
             answer_room(8, tokens)

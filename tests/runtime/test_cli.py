@@ -160,11 +160,16 @@ def test_an_interrupt_is_one_line(capsys):
     assert "goes on from the last checkpoint" in capsys.readouterr().err
 
 
-def test_the_best_checkpoint_can_be_named_where_there_are_scores(capsys):
+def test_the_best_checkpoint_can_be_named_where_there_are_scores(tmp_path, capsys):
     scored = SimpleNamespace(evaluate=lambda config, outputs, examples: {})
     args = cli.program_parser("Predict.", scored).parse_args(["--workdir", "w", "--best", "f1"])
-    run = Run(Path("w"), Config(), {}, None)
-    assert run.checkpoints_by(args.best) == Path("w/checkpoints-best/f1")
+    run = Run(tmp_path, Config(), {}, None)
+    with pytest.raises(UserError, match="--best: .* by 'f1': leave --best out"):
+        run.checkpoints_by(args.best)
+    (tmp_path / "checkpoints-best" / "f1").mkdir(parents=True)
+    assert run.checkpoints_by(args.best) == tmp_path / "checkpoints-best/f1"
+    with pytest.raises(UserError, match="--best: .* no best checkpoint by 'em': choose f1"):
+        run.checkpoints_by("em")
     parser = cli.program_parser("Predict.", SimpleNamespace())
     assert run.checkpoints_by(parser.parse_args(["--workdir", "w"]).best) == run.checkpoints
     with pytest.raises(SystemExit):

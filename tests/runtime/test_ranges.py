@@ -10,8 +10,10 @@ from redco_runtime.ranges import check_values
 
 def config(**changes):
     values = {"steps": 0, "warmup_steps": 0, "ema_decay": 0.999, "clip_norm": 1.0}
+    values |= {"group": 2, "kl": 0.0, "learning_rate": 1e-3, "eval_examples": 0}
     values |= {"dtype": "bfloat16", "sequence_length": 8, "max_positions": 8} | changes
-    sections = {"train": ("steps",), "optimizer": ("warmup_steps", "ema_decay", "clip_norm")}
+    sections = {"train": ("steps", "group", "kl", "eval_examples")}
+    sections |= {"optimizer": ("warmup_steps", "ema_decay", "clip_norm", "learning_rate")}
     sections |= {"data": ("sequence_length",), "model": ("dtype", "max_positions")}
     return SimpleNamespace(
         **{k: SimpleNamespace(**{n: values[n] for n in names}) for k, names in sections.items()}
@@ -27,6 +29,10 @@ def test_what_runs_have_and_what_a_project_has_not_pass():
     ("field", "value", "says"),
     [
         ("steps", -1, "--steps: -1: give a number of 0 or more"),
+        ("group", 1, "--group: 1: give a number of 2 or more"),
+        ("kl", float("nan"), "--kl: nan: give a number of 0 or more"),
+        ("eval_examples", -1, "--eval-examples: -1: give a number of 0 or more"),
+        ("learning_rate", -1.0, "--learning-rate: -1.0: give a number of 0 or more"),
         ("warmup_steps", -5, "--warmup-steps: -5: give a number of 0 or more"),
         ("ema_decay", 1.0, "--ema-decay: 1.0: give a number from 0 to below 1"),
         ("clip_norm", 0.0, "--clip-norm: 0.0: give a number above 0"),

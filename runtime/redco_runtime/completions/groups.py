@@ -20,7 +20,7 @@ def answer_room(length: int, new_tokens: int) -> int:
     """Return S, where L is `length` and T is `new_tokens`. Raises UserError where nothing is left."""
     if not 0 < new_tokens < length:
         raise UserError(
-            f"--new-tokens: {new_tokens} of --sequence-length {length} leave a question no room: give fewer"
+            f"--new-tokens: {new_tokens} of --sequence-length {length}: give 1 at least, and leave a question room"
         )
     return length - new_tokens
 

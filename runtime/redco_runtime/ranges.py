@@ -16,7 +16,6 @@ RANGES = {
     ("train", "eval_examples"): AT_LEAST_0,
     ("train", "group"): SEVERAL,  # which are compared with each other
     ("train", "kl"): AT_LEAST_0,
-    ("train", "temperature"): ABOVE_0,
     ("optimizer", "learning_rate"): AT_LEAST_0,
     ("optimizer", "weight_decay"): AT_LEAST_0,
     ("optimizer", "warmup_steps"): AT_LEAST_0,

@@ -1,5 +1,6 @@
 """Recipes that bring a model of their own: how they are asked for, and what is refused."""
 
+import numpy as np
 import pytest
 from generated import texts
 from recipes.pipelines import config, pipeline
@@ -51,6 +52,40 @@ def test_what_does_not_fit_is_refused(flags, message):
     with pytest.raises(RedcoError) as error:
         texts(Request.from_flags("a", **flags))
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"clip": 0.0}, {"noise": -1.0}, {"expected_rows": 0}, {"delta": 0.0}, {"delta": 2.0}],
+)
+def test_privacy_that_is_none_is_refused(changes):
+    """With a delta of 2 any run would have had an epsilon of 0."""
+    data = {"clip": 1.0, "noise": 2.0, "expected_rows": 160, "delta": 1e-4, "held_out": 0.2}
+    with pytest.raises(UserError, match="give --clip and --expected-rows above 0, --noise of 0"):
+        made = config(data | changes, {})
+        made.train.batch_size = 320
+        pipeline("dp-sgd").examples(made)
+
+
+def test_a_minibatch_is_a_round_at_most():
+    """It was looked for without an end."""
+    ppo = pipeline("ppo")
+    row = {name: np.arange(3) for name in (*ppo.LEARNED, "reward")}
+    made = config({"minibatch_length": 5, "round_length": 3}, {})
+    (some,) = next(ppo.minibatches(made, [[row]], np.random.default_rng(0)))
+    assert sorted(some[ppo.LEARNED[0]].tolist()) == [0, 1, 2]
+
+
+def test_no_client_is_refused():
+    with pytest.raises(UserError, match="--clients: 0: give a number above 0"):
+        pipeline("fedavg").examples(config({"clients": 0, "held_out": 0.2}, {}))
+
+
+def test_prompts_of_no_held_out_example_are_refused():
+    for tasks, text in ((0, "0"), (3, "x")):
+        made = config({"tasks": tasks, "shots": 1, "held_out": 0.5}, {"inputs": 1})
+        with pytest.raises(UserError, match="--prompt: give the number of a held-out example, of"):
+            pipeline("maml").prompts(made, [text])
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,8 @@ class Corridor:
 
 def test_environments_begin_anew_where_an_episode_ends(monkeypatch):
     monkeypatch.setattr(environments, "open_environment", lambda name: Corridor())
+    with pytest.raises(UserError, match="--round-length: 0 actions: give a number above 0"):
+        environments.play_environments("x", [0, 1], 0, lambda states: [1, 0])
     rows = environments.play_environments("x", [0, 1], 5, lambda states: [1, 0])
     assert rows[0]["observation"].tolist() == [0, 1, 2, 0, 1]
     assert rows[0]["next_observation"].tolist() == [1, 2, 3, 1, 2]

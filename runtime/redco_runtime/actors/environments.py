@@ -48,7 +48,10 @@ def play_environments(name: str, seeds: Sequence[int], count: int, act: Act) -> 
 
     observation, action, reward, next_observation; terminated: whether the task ended there, after which there
     is no reward; done: whether the episode did, by that or by its limit of time. Another one begins then.
+    Raises UserError for no actions.
     """
+    if count < 1:
+        raise UserError(f"--round-length: {count} actions: give a number above 0")
     environments = [open_environment(name) for _ in seeds]
     pairs = zip(environments, seeds, strict=True)
     states = [environment.reset(seed=seed)[0] for environment, seed in pairs]

@@ -2,13 +2,14 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from generated import texts
 from redco_new.errors import RedcoError
-from redco_new.request.own_class import Input, OwnClass
+from redco_new.request.own_class import Input, OwnClass, from_toml
 from redco_new.request import Request
 from redco_new.own.find import find_reference
 from redco_new.own.model import find_own
@@ -65,6 +66,15 @@ class Net(nnx.Module):
     def __call__(self, x):
         return self.w(x)
 """
+
+
+def test_what_a_class_lacks_belongs_into_the_file_that_says_of_it():
+    """In a project that is redco.toml, and no file of --config."""
+    table = {"model": {"class": "nets_linen.py:Mixer"}, "inputs": {"x": {"shape": ["B", 12]}}}
+    told = from_toml("redco.toml", table)
+    for own, place in ((told, "redco.toml"), (replace(told, source="--config"), "a file of --c")):
+        with refused(f"{own.source}: Mixer needs width; give width = ... in [model] of {place}"):
+            find_own("nets_linen.py:Mixer", "classify", own, "my-project", HERE)
 
 
 def test_a_class_that_holds_a_key(tmp_path):

@@ -124,7 +124,7 @@ def find_own(
     own_recipe = find_recipe(recipe)
     reference = find_reference("--model", model, folder)
     method = own.method or "__call__"
-    arguments, inputs, where, example = own.arguments, own.inputs, "--config", None
+    arguments, inputs, where, example = own.arguments, own.inputs, own.source, None
     if own.example:
         where = f"--example {own.example}"
         example = find_reference("--example", own.example, folder)

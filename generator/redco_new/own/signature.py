@@ -77,9 +77,14 @@ def check_arguments(
     parameters.check_names(f"{where}: [model]", f"{name} takes no", arguments)
     if lacking := [key for key in parameters.required if key not in arguments]:
         what = f"{name} needs {', '.join(lacking)}"
-        todo = f"give {lacking[0]} = ... in [model] of a file of --config, or a function: --example"
+        todo = f"give {lacking[0]} = ... in [model] of {_place(where)}"
         raise RedcoError(where, what, todo)
     return "rngs" in signature.parameters
+
+
+def _place(where: str) -> str:
+    """Return where a user writes down what `where` lacks: in a project, in its redco.toml."""
+    return where if where.endswith(".toml") else "a file of --config, or a function: --example"
 
 
 def check_inputs(
@@ -98,9 +103,7 @@ def check_inputs(
     lacking = [key for key in parameters.required if key not in inputs and key != mode]
     if not inputs:
         what = f"the inputs of {name} are not known"
-        raise RedcoError(
-            where, what, "give [inputs] in a file of --config, or a function: --example"
-        )
+        raise RedcoError(where, what, f"give [inputs] in {_place(where)}")
     if lacking:
         what = f"a call of {name} needs {', '.join(lacking)}"
         todo = f"add {lacking[0]}: its shape and dtype, or what it is in all calls, such as None"

@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,7 @@ class OwnClass:
     output: which of its results is the model's, or "".
     method: that is called, or "" for the class itself.
     tiny: the arguments that the preset tiny has instead.
+    source: what says so, for messages: the flag, or the path of a redco.toml.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -82,6 +83,7 @@ class OwnClass:
     output: str = ""
     method: str = ""
     tiny: Mapping[str, Any] = field(default_factory=dict)
+    source: str = field(default="--config", compare=False)
 
 
 def is_own(model: str) -> bool:
@@ -157,7 +159,7 @@ def from_toml(source: str, table: Mapping[str, Any]) -> OwnClass:
     example = table.get("example", "")
     if example:
         check_reference(f"{source}: example", example, "nets.py:example")
-    return parse(source, table, example)
+    return replace(parse(source, table, example), source=source)
 
 
 def parse(where: str, table: Mapping[str, Any], example: str) -> OwnClass:

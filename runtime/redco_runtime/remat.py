@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 from jax.experimental import multihost_utils
 
 from redco_runtime.errors import UserError
@@ -124,8 +125,9 @@ def device_memory() -> int:
         d for d in jax.sharding.get_mesh().devices.flat if d.process_index == jax.process_index()
     ]
     size = (memory_of(here[0]) if here else 0) or UNKNOWN
-    # In MB: float32, which every platform sends, holds such numbers whole.
-    every = multihost_utils.process_allgather(jax.numpy.float32(size // 10**6))
+    # In MB: float32, which every platform sends, holds such numbers whole. Of NumPy: an array of JAX
+    # would lie on the mesh in place, and so in all processes already.
+    every = multihost_utils.process_allgather(np.float32(size // 10**6))
     return int(every.min()) * 10**6
 
 

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from redco_runtime import agreement
 from redco_runtime.data import TrainBatches, eval_batches
 from redco_runtime.errors import UserError
+from redco_runtime.remat import UNKNOWN, device_memory
 
 STEPS, BATCH, SIZE = 3, 8, 21
 DEVICES = np.arange(4).reshape(2, 2)  # devices 0 and 1 belong to process 0, 2 and 3 to process 1
@@ -73,6 +74,8 @@ def worker(port: str, process: str, folder: str) -> None:
                 found[f"{i}.{shard.device.id}.{start}.{stop}"] = np.asarray(shard.data)
         np.savez(Path(folder) / f"{name}.{process}.npz", **found)
 
+    with jax.set_mesh(jax.make_mesh((4,), ("data",))):
+        (Path(folder) / f"memory.{process}").write_text(str(device_memory()))
     (Path(folder) / f"faults.{process}").write_text(
         "\n".join(faults_of(int(process), Path(folder)))
     )
@@ -114,6 +117,11 @@ def folder(tmp_path_factory, run_processes):
 @pytest.fixture(scope="module")
 def found(folder):
     return lambda name, process: np.load(folder / f"{name}.{process}.npz")
+
+
+def test_two_processes_know_the_memory_of_their_devices(folder):
+    """On the mesh of both, as a step is built."""
+    assert [(folder / f"memory.{process}").read_text() for process in (0, 1)] == [str(UNKNOWN)] * 2
 
 
 def test_what_two_processes_do_not_share_is_named_in_both(folder):

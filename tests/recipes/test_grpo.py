@@ -96,7 +96,7 @@ def test_a_reward_that_is_no_number_is_one_message(value):
 
 def test_a_guide_is_a_text():
     with pytest.raises(UserError, match=r"--guided: an answer is no text, \{.*--answer-field"):
-        put_first(np.full((1, 2, 3), 9), [{"tests": []}], grpo.encoder("bytes"))
+        put_first(np.full((1, 2, 3), 9), [{"tests": {1}}], grpo.encoder("bytes"))
 
 
 @pytest.fixture

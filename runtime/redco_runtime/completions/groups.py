@@ -49,7 +49,7 @@ def put_first(tokens_BGT: np.ndarray, answers: Sequence[str], encoder: ChatEncod
     for tokens_GT, answer in zip(tokens_BGT, answers, strict=True):
         if not isinstance(answer, str):
             raise UserError(
-                f"--guided: an answer is no text, {json.dumps(answer)[:40]}, and cannot be one of the group: give "
+                f"--guided: an answer is no text, {json.dumps(answer, default=str)[:40]}, and cannot be one of the group: give "
                 "--guided false, or the key of a text, --answer-field"
             )
         ids = encoder.tokenizer(answer, add_special_tokens=False)["input_ids"]

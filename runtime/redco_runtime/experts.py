@@ -62,13 +62,18 @@ def _by_formula(around: Axes, h_BSD, shares_BSE, expert_BSX, *kernels: Kernel) -
     """Return x_BSD: every expert computes every token."""
     if not around:
         return _formula(h_BSD, shares_BSE, expert_BSX, *kernels)
-    tokens = h_BSD, shares_BSE, expert_BSX
-    h_BSD, shares_BSE, expert_BSX = (jax.lax.all_gather(x, around, tiled=True) for x in tokens)
+
+    def every(x):  # in float32: of a sum in bfloat16 over some of the axes, XLA aborts on a CPU
+        wide = x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
+        return jax.lax.all_gather(wide, around, tiled=True).astype(x.dtype)
+
+    h_BSD, shares_BSE, expert_BSX = map(every, (h_BSD, shares_BSE, expert_BSX))
     E = count_experts(kernels)
     first = jax.lax.axis_index(around) * E
     shares_BSE = jax.lax.dynamic_slice_in_dim(shares_BSE, first, E, axis=2)
     x_BSD = _formula(h_BSD, shares_BSE, expert_BSX - first, *kernels)
-    return jax.lax.psum_scatter(x_BSD, around, tiled=True)
+    wide_BSD = jax.lax.psum_scatter(x_BSD.astype(jnp.float32), around, tiled=True)
+    return wide_BSD.astype(x_BSD.dtype)
 
 
 def _counted(h_BSD, shares_BSE, expert_BSX, *kernels: Kernel) -> jax.Array:

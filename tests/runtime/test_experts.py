@@ -117,17 +117,27 @@ def mixed(model, batch, key):
     h = jnp.tanh(batch["h"] @ model.params["x"])
     shares = jax.nn.softmax(h @ model.params["router"])
     chosen = jax.lax.top_k(shares, X)[1]
-    x = experts(h, shares, chosen, *(model.params[name] for name in ("gate", "up", "down")))
+    dtype = batch["h"].dtype
+    kernels = (model.params[name].astype(dtype) for name in ("gate", "up", "down"))
+    x = experts(h.astype(dtype), shares.astype(dtype), chosen, *kernels)
     return ((x * batch["weights"]).sum(-1), jnp.ones(x.shape[:2])), {}
 
 
-@pytest.mark.parametrize("product", [None, RAGGED], ids=["formula", "groups"])
+FORMS = {
+    "formula": (None, "float32", 1e-5),
+    "rounded": (None, "bfloat16", 0.1),
+    "groups": (RAGGED, "float32", 1e-5),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("sizes", [{"data": 2, "expert": 2}, *MESHES.values()], ids=str)
-def test_micro_batches_on_devices_with_rows_and_experts_of_their_own(sizes, product, monkeypatch):
+def test_micro_batches_on_devices_with_rows_and_experts_of_their_own(sizes, form, monkeypatch):
+    product, dtype, error = FORMS[form]
     h, _, gate, up, down, weights = arrays(8)
     x, router = jax.random.normal(jax.random.key(1), (D, D)), weights[0, :E].T
     params = {"x": x, "router": router, "gate": gate, "up": up, "down": down}
-    model, batch = ModelState(params, {}), {"h": h, "weights": weights}
+    model, batch = ModelState(params, {}), {"h": h.astype(dtype), "weights": weights}
     step = functools.partial(mean_and_gradients, mixed, rows=ROWS, specs=ModelState(MIXED, {}))
     wanted = mean_and_gradients(mixed, model, batch, jax.random.key(0), micro_batches=1)
 
@@ -140,7 +150,7 @@ def test_micro_batches_on_devices_with_rows_and_experts_of_their_own(sizes, prod
         run = jax.jit(functools.partial(step, micro_batches=2))
         found = run(placed, jax.device_put(batch, P(ROWS)), jax.random.key(0))
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=error)
 
 
 def test_flops_are_those_of_the_experts_of_a_token():

@@ -79,7 +79,7 @@ def _by_formula(around: Axes, h_BSD, shares_BSE, expert_BSX, *kernels: Kernel) -
 def _counted(h_BSD, shares_BSE, expert_BSX, *kernels: Kernel) -> jax.Array:
     """Return x_BSD by a program whose FLOPs and bytes are those of all devices; it is not run."""
     rows, of_experts, of_mlp = _axes(h_BSD, kernels)
-    tokens = h_BSD, jnp.take_along_axis(shares_BSE, expert_BSX, axis=2), expert_BSX
+    tokens = h_BSD, _shares_of(shares_BSE, expert_BSX), expert_BSX
     h_TD, share_TX, expert_TX = (x_BSN.reshape(-1, x_BSN.shape[2]) for x_BSN in tokens)
     kernels = jax.tree.map(lay, kernels, _kernel_specs(kernels, of_experts, of_mlp))
     layouts = {"wide": P(rows, None), "inner": P(rows, of_mlp)}
@@ -117,9 +117,9 @@ def _on_devices(
     every = (routes.devices,) * 3
     specs = (*every, *_kernel_specs(kernels, of_experts, of_mlp, parts))
     run = on_parts(own, {*free_axes()}, in_specs=specs, out_specs=routes.devices)
-    share_BSX = jnp.take_along_axis(shares_BSE, expert_BSX, axis=2)
-    tokens = (routes.dispatch(x, here) for x in (h_BSD, share_BSX, expert_BSX))
-    return routes.combine(run(*tokens, *kernels), there)
+    tokens = h_BSD, _shares_of(shares_BSE, expert_BSX), expert_BSX
+    sent = (routes.dispatch(x, here) for x in tokens)
+    return routes.combine(run(*sent, *kernels), there)
 
 
 def expert_load(odds_BSE: jax.Array, expert_BSX: jax.Array, mask_BS: jax.Array) -> jax.Array:
@@ -164,6 +164,13 @@ def _to_experts(h_BSD, kernels_EDF):
 
 def _from_experts(a_BSEF, kernels_EFD):
     return jnp.einsum("bsef,efd->bsd", a_BSEF, kernels_EFD)
+
+
+def _shares_of(shares_BSE, expert_BSX) -> jax.Array:
+    """Return share_BSX, the shares of the experts that were chosen."""
+    numbers_111E = jnp.arange(shares_BSE.shape[2])[None, None, None, :]
+    chosen_BSXE = expert_BSX[..., None] == numbers_111E
+    return jnp.where(chosen_BSXE, shares_BSE[:, :, None, :], 0).sum(axis=3)
 
 
 def _axes(h_BSD, kernels) -> tuple[Axes, Axes, Axes]:

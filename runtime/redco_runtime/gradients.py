@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
+from redco_runtime.cli import print_once
 from redco_runtime.losses import add_up
 from redco_runtime.mesh import axes_of, free_axes, on_parts
 from redco_runtime.state import ModelState, PyTree
+from redco_runtime.traces import picks_elements
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)
 Loss = Callable[[ModelState, PyTree, jax.Array], tuple[Any, PyTree]]
@@ -65,7 +67,8 @@ def mean_and_gradients(
     sizes = free_axes()
     own_rows = ("data",) if specs is None else ("data", "expert")
     once = tuple(axis for axis in rows if axis in own_rows and sizes.get(axis, 1) > 1)
-    devices = math.prod(sizes[axis] for axis in once) if micro_batches > 1 else 1
+    once = once if micro_batches > 1 and _can_be_apart(loss, model, batch, key, once) else ()
+    devices = math.prod(sizes[axis] for axis in once)
     keys = jax.random.split(key, (devices, micro_batches))
     if micro_batches == 1:
         (value, weight, terms, variables), gradients = _pull_back(loss, model, batch, keys[0, 0])
@@ -78,6 +81,27 @@ def mean_and_gradients(
     scale = 1 / jnp.where(weight > 0, weight, 1)
     means = {"loss": value, **terms} if terms else value
     return _scale(means, scale), gradients(scale), variables
+
+
+def _can_be_apart(
+    loss: Loss, model: ModelState, batch: PyTree, key: jax.Array, axes: tuple[str, ...]
+) -> bool:
+    """Return whether devices of `axes` can run a loss each on its own rows; where not, say so.
+
+    Of an array whose rows and whose elements are split by two more axes, XLA (jaxlib 0.10) ends the
+    process where a loss picks elements by index.
+    """
+    others = [axis for axis, size in free_axes().items() if size > 1 and axis not in axes]
+    if not axes or len(others) < 2:
+        return True
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (model, batch, key))
+    if not picks_elements(jax.make_jaxpr(loss)(*shapes).jaxpr):
+        return True
+    print_once(
+        "gradients: sent in each micro-batch, not once a step: the loss picks elements by index (as jnp.take_along_axis and "
+        f"optax's cross-entropy of integer labels do), which XLA cannot split over {' and '.join(others)} there; a comparison it can"
+    )
+    return False
 
 
 def _by_device(

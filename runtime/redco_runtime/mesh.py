@@ -1,6 +1,7 @@
 """Axis sizes -> device mesh."""
 
 import math
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,18 @@ def platform() -> str:
     """Return what a program is traced for, such as "gpu": the devices of the mesh in place; "" where it has none."""
     device = jax.sharding.get_abstract_mesh().abstract_device
     return device.platform if device else ""
+
+
+def use_virtual_devices(count: int) -> None:
+    """Have JAX take `count` devices of the CPU, and no others; before it computes anything.
+
+    XLA runs several collectives of a device at once, each of which holds a thread until all devices
+    have come. Of a thread for each device, which is what it has where cores are as few, one may be
+    missing for ever; two for each are as fast.
+    """
+    os.environ.setdefault("PJRT_NPROC", str(max(os.cpu_count() or 1, 2 * count)))
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", count)
 
 
 def on_parts(

@@ -84,6 +84,29 @@ def test_data_and_expert_reduce_once_beside_any_other_axis(problem, axis, data, 
     assert ("shard_map" in text) == (own > 1) == (f"f32[{own},3]" in text)
 
 
+@pytest.mark.parametrize(
+    ("pick", "model", "once"), [(True, 2, False), (True, 1, True), (False, 2, True)]
+)
+def test_a_loss_that_picks_elements_is_on_all_devices_where_two_more_axes_split(
+    capsys, pick, model, once
+):
+    def loss(model, batch, key):
+        logits_BC = batch["x"] @ model.params["w"]
+        if pick:
+            losses_B = jnp.take_along_axis(logits_BC, batch["y"][:, None], axis=1)[:, 0]
+        else:
+            losses_B = jnp.where(jnp.arange(4)[None] == batch["y"][:, None], logits_BC, 0).sum(1)
+        return (losses_B, jnp.ones(8)[: len(losses_B)]), {}
+
+    state = ModelState({"w": jnp.ones((3, 4))}, {})
+    batch = {"x": jnp.ones((8, 3)), "y": jnp.arange(8) % 4}
+    step = partial(mean_and_gradients, loss, micro_batches=2, rows=("data", "fsdp"))
+    mesh = jax.sharding.AbstractMesh((2, 2, model), ("data", "fsdp", "model"))
+    with jax.sharding.use_abstract_mesh(mesh):
+        text = str(jax.make_jaxpr(step)(state, batch, KEY))
+    assert ("shard_map" in text) == once == ("fsdp and model" not in capsys.readouterr().out)
+
+
 class Tied(nnx.Module):
     """Scores of words for rows of a table, by the table."""
 

@@ -1,3 +1,4 @@
+import os
 from types import SimpleNamespace
 
 import jax
@@ -5,7 +6,13 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from redco_runtime.errors import UserError
-from redco_runtime.mesh import check_divides, count_parts, make_mesh, parse_axes
+from redco_runtime.mesh import (
+    check_divides,
+    count_parts,
+    make_mesh,
+    parse_axes,
+    use_virtual_devices,
+)
 
 AXES = ("data", "fsdp", "model")
 
@@ -16,6 +23,17 @@ def test_minus_one_takes_the_devices_that_are_left():
         "fsdp": 1,
         "model": 2,
     }
+
+
+def test_virtual_devices_have_two_threads_each_and_all_cores_theirs(monkeypatch):
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)
+    for cores, said, wanted in ((2, None, "16"), (64, None, "64"), (2, "5", "5")):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        monkeypatch.delenv("PJRT_NPROC", raising=False)
+        if said:
+            monkeypatch.setenv("PJRT_NPROC", said)
+        use_virtual_devices(8)
+        assert os.environ["PJRT_NPROC"] == wanted
 
 
 def test_given_devices_only():

@@ -36,7 +36,8 @@ def score_last(model: Any, input_ids_BS: jax.Array, mask_BS: jax.Array) -> jax.A
     """Return scores_BK, float32: of the last token of each row. mask_BS: padding is on the right."""
     x_BSD = model.hidden(input_ids_BS)
     last_B = jnp.maximum(mask_BS.sum(axis=1) - 1, 0)
-    x_BD = jnp.take_along_axis(x_BSD, last_B[:, None, None], axis=1)[:, 0]
+    is_last_BS = jnp.arange(x_BSD.shape[1])[None, :] == last_B[:, None]
+    x_BD = jnp.where(is_last_BS[..., None], x_BSD, 0).sum(axis=1)
     scores_BK: jax.Array = model.score(x_BD.astype(jnp.float32))
     return scores_BK
 

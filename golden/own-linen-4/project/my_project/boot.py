@@ -28,6 +28,7 @@ import jax
 import redco_runtime
 from redco_runtime import lifeline
 from redco_runtime.compilation import keep_programs
+from redco_runtime.mesh import use_virtual_devices
 from redco_runtime.rendezvous import BootError, Door, Member, find_address, meet
 
 VARIABLES = {  # index and count, by launcher
@@ -67,8 +68,7 @@ def boot(
     process = who_am_i(os.environ)
     if virtual_devices is not None:
         with _before_arrays():
-            jax.config.update("jax_platforms", "cpu")
-            jax.config.update("jax_num_cpu_devices", virtual_devices)
+            use_virtual_devices(virtual_devices)
     if cache is not None:
         keep_programs(cache)
     me, door = _agree(process, facts or {}) if process.count > 1 else (Member.alone(), None)

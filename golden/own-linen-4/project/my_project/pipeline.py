@@ -66,5 +66,6 @@ def prompts(config, texts):
     _, held_out = examples(config)
     try:
         return [held_out[int(text) % len(held_out)] for text in texts]
-    except ValueError:
-        raise UserError("--prompt: give the number of a held-out example, such as 0") from None
+    except (ValueError, ZeroDivisionError):
+        there = f"of which there are {len(held_out)}"
+        raise UserError(f"--prompt: give the number of a held-out example, {there}") from None

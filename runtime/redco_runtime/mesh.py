@@ -29,7 +29,7 @@ def platform() -> str:
 
 
 def use_virtual_devices(count: int) -> None:
-    """Have JAX take `count` devices of the CPU, and no others; before it computes anything.
+    """Make JAX take `count` devices of the CPU, and no others; before it computes anything.
 
     XLA runs several collectives of a device at once, each of which holds a thread until all devices
     have come. Of a thread for each device, which is what it has where cores are as few, one may be

@@ -24,8 +24,9 @@ gc.set_threshold(100_000, 20, 100)
 
 import jax  # noqa: E402
 
-jax.config.update("jax_platforms", "cpu")
-jax.config.update("jax_num_cpu_devices", 4)
+from redco_runtime.mesh import use_virtual_devices  # noqa: E402
+
+use_virtual_devices(4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_disable_most_optimizations", True)
 

@@ -124,9 +124,8 @@ def _rooms(body: Jaxpr, layouts: dict[Any, int]) -> dict[tuple[int, ...], float]
     """Return {(rows of experts,): those that fill up the blocks of rows, as a share of them}."""
     rooms = {}
     for one in _grouped(body):
-        from redco_runtime.expert_rows import (
-            room,
-        )  # late: only models with experts have its kernels
+        # Late: only models with experts have its kernels.
+        from redco_runtime.expert_rows import room
 
         if (x_RD := one.invars[0]) in layouts:
             rows = x_RD.aval.shape[0] // layouts[x_RD]

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
+from redco_runtime.mesh import use_virtual_devices
 from redco_runtime.run import Run
 
-jax.config.update("jax_platforms", "cpu")
-jax.config.update("jax_num_cpu_devices", 4)
+use_virtual_devices(4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 RUNTIME = Path(__file__).parents[2] / "runtime"

@@ -62,14 +62,15 @@ def try_project(job: dict[str, Any]) -> None:
     """Import all of a project and take one step. Raises what fails; NoTrial where the data does."""
     import jax
 
-    jax.config.update("jax_num_cpu_devices", math.prod(job["mesh"].values()))
+    from redco_runtime.mesh import make_mesh, use_virtual_devices
+
+    use_virtual_devices(math.prod(job["mesh"].values()))
     folder = Path(job["project"], job["package"])
     present = [name for name in MODULES if (folder / f"{name}.py").exists()]
     modules = {name: importlib.import_module(f"{job['package']}.{name}") for name in present}
     config = modules["config"].PRESETS.get("tiny")
     if config is None:
         raise NoTrial("PRESETS in config.py has no tiny")
-    from redco_runtime.mesh import make_mesh
 
     with jax.set_mesh(make_mesh(job["mesh"])):
         steps = modules["steps"].build(config)

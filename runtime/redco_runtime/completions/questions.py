@@ -16,20 +16,19 @@ from redco_runtime.text.blocks import pad_row
 from redco_runtime.text.documents import Bad
 from redco_runtime.text.formats import parse_rows
 from redco_runtime.text.mixture import Mixture
-from redco_runtime.text.sources import Source, announce, check_bad, check_ids, parse_sources
+from redco_runtime.text.sources import (
+    Source,
+    SourceSettings,
+    announce,
+    check_bad,
+    check_ids,
+    parse_sources,
+)
 
 
-class QuestionSettings(Protocol):
+class QuestionSettings(SourceSettings, Protocol):
     """What the section `data` of a configuration has; config.py says what each field means."""
 
-    @property
-    def data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out_data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out(self) -> float: ...
-    @property
-    def skip_bad_rows(self) -> int: ...
     @property
     def prompt_field(self) -> str: ...
     @property

@@ -9,20 +9,12 @@ from redco_runtime.contracts import Arrays
 from redco_runtime.pairs.documents import PairMaker
 from redco_runtime.text.examples import pack_examples, read_examples
 from redco_runtime.text.mixture import Mixture
-from redco_runtime.text.sources import one_a_row
+from redco_runtime.text.sources import SourceSettings, one_a_row
 
 
-class PairSettings(Protocol):
+class PairSettings(SourceSettings, Protocol):
     """What the section `data` of a configuration has; config.py says what each field means."""
 
-    @property
-    def data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out_data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out(self) -> float: ...
-    @property
-    def skip_bad_rows(self) -> int: ...
     @property
     def token_folder(self) -> str: ...
     @property

@@ -18,7 +18,7 @@ from redco_runtime.text.formats import FORMATS, format_of
 from redco_runtime.text.parts import Part
 
 
-class RowSettings(Protocol):
+class SourceSettings(Protocol):
     """What the section `data` of a configuration has; config.py says what each field means."""
 
     @property
@@ -28,9 +28,14 @@ class RowSettings(Protocol):
     @property
     def held_out(self) -> float: ...
     @property
-    def packing(self) -> str: ...
-    @property
     def skip_bad_rows(self) -> int: ...
+
+
+class RowSettings(SourceSettings, Protocol):
+    """The same where documents become rows of tokens, which are kept in a folder."""
+
+    @property
+    def packing(self) -> str: ...
     @property
     def token_folder(self) -> str: ...
     @property

@@ -4,6 +4,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import jax
 
@@ -14,6 +15,7 @@ from redco_new.generate.files import print_files
 from redco_new.render import assets
 from redco_new.render.owners import YOURS, with_header
 from redco_new.render.template import open_template
+from redco_new.render.values import checked
 from redco_new.request import Request
 from redco_new.sharding import plan_sharding
 
@@ -85,7 +87,7 @@ class Context:
     """What FILES print."""
 
     package: str
-    request: Request
+    request: Annotated[Request, checked("redco.toml")]
     model: ProjectModel
     greeting: str = "grüß Gott"
     notes: tuple[str, ...] = ()

@@ -131,7 +131,12 @@ def tensor_files(folder: Path) -> list[Path]:
     if folder.is_file():
         return [folder]
     if (folder / INDEX).exists():
-        names = dict(read_json(folder / INDEX).get("weight_map", ())).values()
+        where = read_json(folder / INDEX).get("weight_map")
+        names: list[Any] = [*where.values()] if isinstance(where, dict) else [None]
+        for name in names:
+            if not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
+                what = f"has a tensor in {name!r}, which is no file beside it"
+                raise UserError(f"--init: {folder / INDEX} {what}: use another checkpoint")
         return [folder / name for name in dict.fromkeys(names)]
     if (folder / ONE).exists():
         return [folder / ONE]
@@ -147,5 +152,5 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object. Raises UserError where there is none."""
     try:
         return dict(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise UserError(f"--init: {path} cannot be read: {error}") from None

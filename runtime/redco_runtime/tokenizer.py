@@ -38,7 +38,7 @@ def load_tokenizer(name: str, **settings: Any) -> Any:
         raise UserError(f"--tokenizer: {name} has no tokenizer: {todo}")
     offline = "" if Path(name).is_dir() else use_cache_without_network()
     try:
-        return transformers.AutoTokenizer.from_pretrained(name)
+        return transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except Exception as error:  # of any kind: its readers are written in several languages
         reason = offline or (str(error).strip() or repr(error)).splitlines()[0]
         raise UserError(f"--tokenizer: {name} cannot be read: {reason}; {todo}") from None

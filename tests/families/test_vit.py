@@ -88,7 +88,7 @@ def test_a_tiny_model_has_a_class_for_each_digit(shards):
     [
         ({"hidden_act": "mish"}, "hidden_act is 'mish'"),
         ({"qkv_bias": False}, "qkv_bias is False"),
-        ({"image_size": (24, 48)}, "image_size is .*, and redco's images are square"),
+        ({"image_size": (24, 48)}, "image_size is .*, and not a whole number"),
     ],
 )
 def test_what_is_not_honoured_is_refused(changes, message):

@@ -97,7 +97,14 @@ def test_an_index_that_names_a_missing_file(tmp_path):
     assert f"{tmp_path}/model-00001-of-00001.safetensors is damaged or missing" in fault(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["{", "[1]"])
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/b", "..", "", None, 5])
+def test_an_index_that_leads_out_of_its_folder(name, tmp_path):
+    index = {"weight_map": {"a": name}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert f"has a tensor in {name!r}, which is no file beside it" in fault(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "[" * 100_000, '{"weight_map": 5}'])
 def test_an_index_that_is_none(text, tmp_path):
     path = tmp_path / "model.safetensors.index.json"
     path.write_text(text)

@@ -1,5 +1,8 @@
 """Tokenizers: where there is none, one message says so."""
 
+import io
+import json
+
 import pytest
 
 from redco_runtime.errors import UserError
@@ -27,6 +30,22 @@ def test_a_folder_that_is_not_there(name, capfd):
         load_tokenizer(name)
     assert str(error.value).startswith(f"--tokenizer: {name}: there is no such folder: give --tok")
     assert capfd.readouterr() == ("", "")
+
+
+def test_one_that_brings_code_runs_none(tmp_path, monkeypatch, capfd):
+    files = {
+        "config.json": {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}},
+        "tokenizer_config.json": {"auto_map": {"AutoTokenizer": ["mine.Tokenizer", None]}},
+    }
+    for name, keys in files.items():
+        (tmp_path / name).write_text(json.dumps(keys))
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    with pytest.raises(UserError, match="cannot be read") as error:
+        load_tokenizer(str(tmp_path))
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "ran").exists() and "[y/N]" not in capfd.readouterr().out
 
 
 def test_one_that_cannot_be_read(tmp_path):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from redco_new.models.recipes import Words
 from redco_new.render.python import print_data
+from redco_new.render.values import Code, Name, Text, checked
 from redco_new.request import Request
 
 
@@ -36,25 +38,25 @@ class ProjectModel:
     """
 
     title: str
-    class_name: str
-    config_class: str
-    config_default: str
-    make: str
-    weights: str = "weights"
-    settings: str = "config.model"
-    update_rule: str = "config.optimizer.transform(config.train.steps)"
-    further_optimizers: tuple[str, ...] = ()
-    sections: Mapping[str, str] = field(default_factory=dict)
+    class_name: Name
+    config_class: Name
+    config_default: Code
+    make: Code
+    weights: Code = "weights"
+    settings: Code = "config.model"
+    update_rule: Code = "config.optimizer.transform(config.train.steps)"
+    further_optimizers: tuple[Name, ...] = ()
+    sections: Mapping[Name, Code] = field(default_factory=dict)
     branch: str = ""
     own_class: str = ""
     imported: bool = False
-    trained: str = "nnx.Param"
-    whole: tuple[str, ...] = ()
-    labels: str = ""
+    trained: Code = "nnx.Param"
+    whole: tuple[Name, ...] = ()
+    labels: Code = ""
     task: str = ""
-    modules: Mapping[str, str] = field(default_factory=dict)
-    matrices: tuple[str, ...] = ("kernel", "embedding")
-    inner_matrices: str = 'path[-1].key == "kernel" and "head" not in [x.key for x in path]'
+    modules: Mapping[Text, Text] = field(default_factory=dict)
+    matrices: tuple[Name, ...] = ("kernel", "embedding")
+    inner_matrices: Code = 'path[-1].key == "kernel" and "head" not in [x.key for x in path]'
 
     @property
     def frozen(self) -> str:
@@ -95,12 +97,12 @@ class ProjectRecipe:
     """
 
     name: str
-    words: Words
-    data_class: str
-    tiny: Mapping[str, str]
-    data_guide: str = ""
+    words: Annotated[Words, checked("the recipe")]
+    data_class: Code
+    tiny: Mapping[Name, Code]
+    data_guide: Code = ""
     evaluates: bool = False
-    train_lines: tuple[str, ...] = ()
+    train_lines: tuple[Code, ...] = ()
     continues: bool = False
     system: bool = False
     scored: bool = False
@@ -123,8 +125,8 @@ class SpecTable:
     """
 
     model: str
-    specs: Mapping[str, str]
-    reasons: Mapping[str, str]
+    specs: Mapping[Text, Code]
+    reasons: Mapping[Text, str]
 
     @property
     def name(self) -> str:
@@ -153,22 +155,22 @@ class ProjectLayout:
     total, trained, total_per_device: parameters, in words: all, those that are trained, on a device.
     """
 
-    mesh: Mapping[str, int]
-    test_mesh: Mapping[str, int]
+    mesh: Mapping[Name, int]
+    test_mesh: Mapping[Name, int]
     test_devices: int
     mesh_example: str
-    axes_legend: str
-    dims_legend: str
-    batch_axes: tuple[str, ...]
-    rows: tuple[str, ...]
-    activations: Mapping[str, str]
-    apart: Mapping[str, tuple[int, tuple[int, ...]]]
-    tiny_apart: Mapping[str, tuple[int, tuple[int, ...]]] | None
+    axes_legend: Code
+    dims_legend: Code
+    batch_axes: tuple[Name, ...]
+    rows: tuple[Name, ...]
+    activations: Mapping[Text, Code]
+    apart: Mapping[Text, tuple[int, tuple[int, ...]]]
+    tiny_apart: Mapping[Text, tuple[int, tuple[int, ...]]] | None
     tables: tuple[SpecTable, ...]
-    moments: Mapping[str, str]
-    saved: Mapping[str, str]
-    padded: Mapping[str, tuple[int, ...]]
-    divided: Mapping[str, tuple[str, ...]]
+    moments: Mapping[Text, Code]
+    saved: Mapping[Name, str]
+    padded: Mapping[Text, tuple[int, ...]]
+    divided: Mapping[Name, tuple[Name, ...]]
     total: str
     trained: str
     total_per_device: str
@@ -190,11 +192,11 @@ class ProjectContext:
     requirements: the packages that its code imports, as pip has them.
     """
 
-    package: str
-    request: Request
+    package: Name
+    request: Annotated[Request, checked("redco.toml")]
     model: ProjectModel
     recipe: ProjectRecipe
     layout: ProjectLayout
     stateful: bool
-    notes: tuple[str, ...]
-    requirements: tuple[str, ...]
+    notes: tuple[Text, ...]
+    requirements: tuple[Text, ...]

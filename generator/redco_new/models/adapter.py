@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from redco_new.errors import RedcoError
+from redco_new.render.values import Name, checked
 from redco_new.request import Lora
 
 PLAIN, ADAPTED = "_linear", "_adapted"  # functions of model.py that make a linear layer
@@ -40,8 +41,8 @@ class Adapter:
     layers: the linear layers that have one, by their names in model.py.
     """
 
-    lora: Lora | None = None
-    layers: frozenset[str] = field(default_factory=frozenset)
+    lora: Annotated[Lora | None, checked("--lora")] = None
+    layers: frozenset[Name] = field(default_factory=frozenset)
 
     def functions(self, projections: Iterable[str]) -> dict[str, str]:
         """Return linear layer -> the function of model.py that makes it."""

@@ -9,6 +9,7 @@ from typing import Any
 from redco_new.models.family import GroupedQuirks, Settings
 from redco_new.models.hf_config import check_equal, read_keys, refuse
 from redco_new.models.tiny import tiny_heads, tiny_mlp, tiny_vocab
+from redco_new.render.values import Name
 
 KEYS = {
     "vocab_size": "vocab_size",
@@ -56,16 +57,16 @@ class DecoderQuirks(GroupedQuirks):
     tensors: the file of shared/tensors: whether checkpoints fuse kernels.
     """
 
-    rope: str = "default"
-    rotation: str = "whole"
-    attend: str = "causal"
+    rope: Name = "default"
+    rotation: Name = "whole"
+    attend: Name = "causal"
     own_head: bool = True
     grouped: bool = False
     qkv_bias: bool = False
     o_bias: bool = False
     mlp_bias: bool = False
     qk_norm: bool = False
-    tensors: str = "apart"
+    tensors: Name = "apart"
 
     @property
     def heads(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from redco_new.models.decoders import DecoderQuirks
+from redco_new.render.values import Name
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class ExpertsQuirks(DecoderQuirks):
     """
 
     normalize_shares: bool = True
-    block: str = "mlp"
+    block: Name = "mlp"
     gate: str = "gate_proj"
     up: str = "up_proj"
     down: str = "down_proj"

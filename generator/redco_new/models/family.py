@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+from redco_new.models.activations import ACTIVATIONS
+from redco_new.render.values import one_of
 
 # What a recipe can call: methods of the emitted class with the arguments that have no default.
 # A family says what its class has, a recipe what it needs; tests hold the former against model.py.
@@ -77,7 +80,7 @@ class ActivationQuirks(Quirks):
     activation: expression between the two products of an MLP, of %s.
     """
 
-    activation: str
+    activation: Annotated[str, one_of(frozenset(ACTIVATIONS.values()))]
 
 
 @dataclass(frozen=True)

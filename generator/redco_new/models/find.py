@@ -11,17 +11,19 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.models.adapter import NO_ADAPTER, Adapter
+from redco_new.models.config_values import check_values
 from redco_new.models.families import FAMILIES
 from redco_new.models.family import Family, GroupedQuirks, Quirks, Settings
 from redco_new.models.hf_config import (
     checkpoint_config,
     change_config,
-    config_class,
     make_config,
     printed_keys,
+    read_source,
     read_transformers,
 )
 from redco_new.render.template import Template
+from redco_new.render.values import Name, Number, Plain, words
 from redco_new.request import is_folder
 from redco_new.request.lookup import look_up
 
@@ -41,15 +43,15 @@ class ModelContext:
     adapter: what is trained beside frozen layers, if anything is.
     """
 
-    package: str
+    package: Name
     title: str
-    model_class: str
-    config_class: str
-    sizes: Mapping[str, Any]
+    model_class: Name
+    config_class: Name
+    sizes: Mapping[Name, Number]
     quirks: Quirks
-    keys: Mapping[str, str]
-    hf: Mapping[str, Any]
-    projection: Mapping[str, str]
+    keys: Mapping[Name, Name]
+    hf: Plain
+    projection: Mapping[Name, Name]
     adapter: Adapter
 
 
@@ -122,13 +124,9 @@ def find_model(
             what = f"{name} has its own size"
             raise RedcoError("--size", what, "leave it out, or give a family with --model")
         source, absent = checkpoint_config(name, folder, source)
-        try:
-            config = config_class(source["model_type"], name).from_dict(source, name_or_path=name)
-        except KeyError:
-            _find_type(name, source["model_type"])
-            raise
-        family = _find_type(name, config.model_type)
-        title = f"{family.title} ({Path(name).name})"
+        family = _find_type(name, source["model_type"])
+        config = read_source(source, name)
+        title = f"{family.title} ({words(Path(name).name)})"
         model = make_model(family, title, read_transformers(config, source), name, shards)
         return replace(model, source=source, absent=absent)
     family = look_up("model", name, FAMILIES)
@@ -156,6 +154,7 @@ def make_model(
     family: Family, title: str, config: SimpleNamespace, tokenizer: str, shards: int
 ) -> Model:
     """Return the model that a config of hf_config.py describes. Raises RedcoError."""
+    check_values(config, family)
     full = family.read(config)
     # The ids of special tokens are of the full vocabulary, and need not be in a tiny one.
     outside = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))

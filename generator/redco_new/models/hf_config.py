@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from packaging.version import Version
 
 from redco_new.errors import RedcoError
+from redco_new.models.activations import ACTIVATIONS
 from redco_new.render.execute import use_runtime
 from redco_new.request import is_folder
 
@@ -26,18 +27,6 @@ _LEFT_OUT = {"_name_or_path", "transformers_version", "dtype", "architectures", 
 
 # Keys that transformers works out of others, has by another name, or drops, as those of generation.
 _IMPLIED = ("num_labels", "num_experts", "forced_bos_token_id")
-
-# transformers' name -> the expression that the emitted code has for it, of %s. The fast and the
-# new gelu, and PyTorch's with tanh, are one approximation (Hendrycks and Gimpel 2016).
-ACTIVATIONS = {
-    "gelu": "jax.nn.gelu(%s, approximate=False)",
-    "gelu_fast": "jax.nn.gelu(%s, approximate=True)",
-    "gelu_new": "jax.nn.gelu(%s, approximate=True)",
-    "gelu_pytorch_tanh": "jax.nn.gelu(%s, approximate=True)",
-    "relu": "jax.nn.relu(%s)",
-    "silu": "jax.nn.silu(%s)",
-    "swish": "jax.nn.silu(%s)",
-}
 
 
 def import_transformers(name: str) -> ModuleType:
@@ -81,7 +70,7 @@ def checkpoint_config(
     offline = "" if path else _offline()
     try:
         return _public_keys(name, read(str(path or name))[0]), False
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError, TypeError, AttributeError) as error:
         if path is not None or recorded is None:
             what = f"{name}: {offline or str(error).strip().splitlines()[0]}"
             todo = "check the name and the network; a gated model needs `hf auth login`"
@@ -99,7 +88,7 @@ def _offline() -> str:
 
 def _public_keys(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a config.json but those that transformers adds. Raises RedcoError."""
-    if "model_type" not in config:
+    if not isinstance(config.get("model_type"), str):
         raise RedcoError("--model", f"{name}: config.json has no model_type", "add it")
     return {key: value for key, value in config.items() if not key.startswith("_")}
 
@@ -113,6 +102,30 @@ def config_class(model_type: str, name: str = "") -> Any:
     transformers = import_transformers(name or model_type)
     transformers.logging.set_verbosity_error()
     return transformers.CONFIG_MAPPING[model_type]
+
+
+def read_source(source: Mapping[str, Any], name: str) -> Any:
+    """Return transformers' config of the keys of a checkpoint's config.json. Raises RedcoError.
+
+    name: of the checkpoint.
+    """
+    if method := source.get("quantization_config"):
+        kind = method.get("quant_method") if isinstance(method, dict) else None
+        stored = f"its weights are quantized ({kind or 'quantization_config'})"
+        todo = (
+            "name the checkpoint that it was made of, in 16 or 32 bits; --lora base=nf4 quantizes"
+        )
+        raise RedcoError(f"config.json of {name}", stored, todo)
+    try:
+        return config_class(source["model_type"], name).from_dict(source, name_or_path=name)
+    except RedcoError:
+        raise
+    except (
+        Exception
+    ) as error:  # of many kinds: transformers checks some values, and computes with all
+        reason = " ".join(str(error).split())[:200]
+        what = f"transformers cannot read it: {type(error).__name__}: {reason}"
+        raise RedcoError(f"config.json of {name}", what, "mend that value") from error
 
 
 def make_config(model_type: str, keys: Mapping[str, Any], name: str = "") -> SimpleNamespace:
@@ -144,13 +157,13 @@ def printed_keys(config: SimpleNamespace, besides: set[str]) -> dict[str, Any]:
 
 def read_keys(config: Any, keys: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields that `keys` names, of a config."""
-    return {field: getattr(config, key) for field, key in keys.items()}
+    return {field: getattr(config, key, None) for field, key in keys.items()}
 
 
 def read_activation(config: Any, key: str) -> str:
     """Return the expression of %s that `key` of a config names. Raises RedcoError."""
     name = getattr(config, key)
-    if name not in ACTIVATIONS:
+    if not isinstance(name, str) or name not in ACTIVATIONS:
         refuse(config, f"{key} is {name!r}, and redco knows {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 

@@ -9,6 +9,7 @@ from redco_new.request.own_class import Input
 from redco_new.own.contents import Content, dtype_source
 from redco_new.own.examples import OF_CLASS, OF_LEVEL, UNRELATED, array_statements
 from redco_new.own.recipes import OwnRecipe
+from redco_new.render.values import Code
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class ClassifySource:
     """
 
     classes: int
-    target: str
-    call: str
+    target: Code
+    call: Code
     has_level: bool
-    setup: tuple[str, ...]
-    arrays: tuple[str, ...]
+    setup: tuple[Code, ...]
+    arrays: tuple[Code, ...]
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,11 @@ class RegressSource:
     arrays: for each input, the statements that put its array into an example
     """
 
-    target: str
+    target: Code
     shape: tuple[int, ...]
-    call: str
-    setup: tuple[str, ...]
-    arrays: tuple[str, ...]
+    call: Code
+    setup: tuple[Code, ...]
+    arrays: tuple[Code, ...]
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,14 @@ class LmSource:
     words: int
     length: int
     prompt_length: int
-    ids: str
-    ids_dtype: str
-    weights: str
-    id_count: str
-    call: str
-    next_call: str
-    setup: tuple[str, ...]
-    arrays: tuple[str, ...]
+    ids: Code
+    ids_dtype: Code
+    weights: Code
+    id_count: Code
+    call: Code
+    next_call: Code
+    setup: tuple[Code, ...]
+    arrays: tuple[Code, ...]
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,16 @@ class Seq2seqSource:
     """
 
     words: int
-    source: str
+    source: Code
     source_length: int
-    source_dtype: str
-    target: str
+    source_dtype: Code
+    target: Code
     target_length: int
-    target_dtype: str
-    call: str
-    next_call: str
-    setup: tuple[str, ...]
-    arrays: tuple[str, ...]
+    target_dtype: Code
+    call: Code
+    next_call: Code
+    setup: tuple[Code, ...]
+    arrays: tuple[Code, ...]
 
 
 PipelineSource = ClassifySource | RegressSource | LmSource | Seq2seqSource

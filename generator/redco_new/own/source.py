@@ -18,6 +18,7 @@ from redco_new.own.imports import import_lines, reference_source
 from redco_new.own.outputs import Output
 from redco_new.own.signature import MODES
 from redco_new.own.smaller import Tiny, change_value
+from redco_new.render.values import Code, Name, Plain
 
 # Flags of train.py, which an argument of the constructor cannot have too.
 FLAGS = frozenset("""
@@ -47,19 +48,19 @@ class ModelSource:
     output: what takes the output that is trained out of what the call gives, or ""
     """
 
-    name: str
-    flax: str
-    imports: tuple[str, ...]
-    decorators: tuple[str, ...]
-    model_class: str
-    config_class: str
-    config_docstring: str
-    config_fields: tuple[str, ...]
-    construct: tuple[str, ...]
-    tiny: Mapping[str, Any]
-    parameters: str
-    call: str
-    output: str
+    name: Name
+    flax: Code
+    imports: tuple[Code, ...]
+    decorators: tuple[Code, ...]
+    model_class: Name
+    config_class: Name
+    config_docstring: Code
+    config_fields: tuple[Code, ...]
+    construct: tuple[Code, ...]
+    tiny: Plain
+    parameters: Code
+    call: Code
+    output: Code
 
 
 @dataclass(frozen=True)

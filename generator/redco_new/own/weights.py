@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from redco_new.own.source import ModelSource
+from redco_new.render.values import Code, Name
 
 
 @dataclass(frozen=True)
@@ -22,16 +23,16 @@ class WeightsSource:
     run_apart, model_apart: Python for what is stored as several, by the config of a run or of the class
     """
 
-    imports: tuple[str, ...]
-    name: str
-    config_class: str
-    settings: str
-    make: str
-    example: str
+    imports: tuple[Code, ...]
+    name: Name
+    config_class: Name
+    settings: Code
+    make: Code
+    example: Code
     linen: bool
-    own_path: str
-    run_apart: str
-    model_apart: str
+    own_path: Code
+    run_apart: Code
+    model_apart: Code
 
 
 def weights_source(package: str, source: ModelSource, linen: bool) -> WeightsSource:

@@ -7,6 +7,7 @@ from typing import Any
 import black
 
 from redco_new.errors import RedcoError
+from redco_new.render.values import is_plain
 
 LINE = 100  # columns
 BLACK = black.Mode(line_length=LINE, target_versions={black.TargetVersion.PY311})
@@ -43,6 +44,8 @@ def print_data(value: Any, before: str = "") -> str:
             return f"[{', '.join(map(print_data, value))}]"
         case tuple():
             return f"({', '.join(map(print_data, value))}{',' * (len(value) == 1)})"
+    if not is_plain(value):
+        raise ValueError(f"{value!r} is no plain data: a number is finite, a text a str")
     return repr(value)
 
 

@@ -20,6 +20,7 @@ from redco_new.errors import RedcoError
 from redco_new.render import assets
 from redco_new.render.check import FOLDER, PROJECT, stage_template
 from redco_new.render.python import MEND, format_python, print_data
+from redco_new.render.values import admit
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -48,8 +49,10 @@ class Template:
         Python is in black's layout; every text has LF and one newline at its end.
         context: a frozen dataclass: templates see its fields by their names, and `python`, which
         is print_data.
-        Raises RedcoError, which says where, if a file cannot be printed or is not Python.
+        Raises RedcoError, which says where, if a value is not what its field declares, or a file cannot be
+        printed or is not Python.
         """
+        admit(context, folder)
         data = {field.name: getattr(context, field.name) for field in fields(context)}
         texts = self._run_copier(data | {FOLDER: folder, "python": print_data})
         return {path: _tidy(path, text) for path, text in texts.items()}

@@ -103,7 +103,8 @@ class Lora:
             file = folder / FILES[0] if folder else Path(os.devnull)
             write(file, [*tensors.heads], tensors)
             if folder:
-                config["base_model_name_or_path"] = base
+                is_path = base and Path(base).exists()
+                config["base_model_name_or_path"] = str(Path(base).resolve()) if is_path else base
                 (folder / FILES[1]).write_text(json.dumps(config, indent=2) + "\n")
                 if tokenizer:
                     tokenizer.save_pretrained(folder)

@@ -28,7 +28,12 @@ def base_of(source: str | None) -> str:
             f"--init: {source} is an adapter, and names no model that it is of: write the folder of "
             f"that, or its id, as {BASE} into {FILES[1]}"
         )
-    return str(base)
+    if not isinstance(base, str) or ".." in Path(base).parts:
+        raise UserError(
+            f"--init: {source}: {BASE} is {base!r}: write the whole path of that folder, or its id, "
+            f"into {FILES[1]}"
+        )
+    return base
 
 
 def read_adapter(

@@ -42,7 +42,7 @@ def load_maker(line: str) -> Maker:
         if "tokenizer" in value:
             from transformers import AutoTokenizer  # late: texts are tokenized without
 
-            return AutoTokenizer.from_pretrained(value["tokenizer"])
+            return AutoTokenizer.from_pretrained(value["tokenizer"], trust_remote_code=False)
         if not value["module"].startswith(f"{PACKAGE}."):
             raise ValueError(f"no class of {PACKAGE}: {value['module']}")
         parts = {name: real(part) for name, part in value["fields"].items()}

@@ -6,6 +6,7 @@ from typing import Any
 from redco_new.models.family import CAUSAL, ActivationQuirks, Family, Settings, Size
 from redco_new.models.hf_config import check_equal, read_activation, read_keys
 from redco_new.models.tiny import tiny_heads, tiny_vocab
+from redco_new.render.values import Name
 
 KEYS = {
     "vocab_size": "vocab_size",
@@ -37,7 +38,7 @@ class OPTQuirks(ActivationQuirks):
     """
 
     pre_norm: bool
-    rows: str
+    rows: Name
 
     @property
     def layer(self) -> str:

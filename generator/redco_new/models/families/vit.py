@@ -3,7 +3,7 @@
 from typing import Any
 
 from redco_new.models.family import ActivationQuirks, Family, IMAGES, Settings, Size
-from redco_new.models.hf_config import check_equal, read_activation, read_keys, refuse
+from redco_new.models.hf_config import check_equal, read_activation, read_keys
 from redco_new.models.tiny import tiny_heads
 
 KEYS = {
@@ -31,9 +31,6 @@ DEFAULTS: dict[str, Any] = {  # of transformers' ViTConfig
 
 def _read(config: Any) -> Settings:
     check_equal(config, qkv_bias=True)
-    for key in ("image_size", "patch_size"):
-        if not isinstance(getattr(config, key), int):
-            refuse(config, f"{key} is {getattr(config, key)}, and redco's images are square")
     quirks = ActivationQuirks(read_activation(config, "hidden_act"))
     return Settings(read_keys(config, KEYS), quirks, sequence_length=0)
 

@@ -9,6 +9,7 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.models.branches import Branch
 from redco_new.render.template import Template
+from redco_new.render.values import Name, Text
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class RecipeContext:
     causal: whether a token of its model sees only those before it.
     """
 
-    package: str
-    tokenizer: str
+    package: Name
+    tokenizer: Text
     sequence_length: int
     routed: bool
     adapted: bool

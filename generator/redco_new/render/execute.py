@@ -8,13 +8,14 @@ from types import ModuleType
 
 from redco_new.render import assets
 from redco_new.errors import RedcoError
+from redco_new.render.python import MEND
 
 
 def use_runtime() -> None:
-    """Make redco_runtime importable, as the generator has it."""
+    """Make redco_runtime what the generator has: never that of a project that the environment happens to have."""
     runtime = str(assets.runtime())
-    if runtime not in sys.path:
-        sys.path.append(runtime)
+    if sys.path[0] != runtime:
+        sys.path.insert(0, runtime)
 
 
 def load_text(path: str, text: str) -> ModuleType:
@@ -29,7 +30,10 @@ def load_text(path: str, text: str) -> ModuleType:
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     try:
         exec(compile(text, path, "exec"), module.__dict__)
+    except ModuleNotFoundError as error:
+        what = f"it cannot be imported: {error}"
+        raise RedcoError(path, what, f"pip install {str(error.name).partition('.')[0]}") from error
     except Exception as error:
         what = f"it cannot be imported: {type(error).__name__}: {error}"
-        raise RedcoError(path, what, "mend the template") from error
+        raise RedcoError(path, what, MEND) from error
     return module

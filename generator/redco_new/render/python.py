@@ -11,7 +11,7 @@ from redco_new.render.values import is_plain
 
 LINE = 100  # columns
 BLACK = black.Mode(line_length=LINE, target_versions={black.TargetVersion.PY311})
-MEND = "mend the template"
+MEND = "mend the folder that --template names; without it, the fault is redco's: report this line"
 
 
 @lru_cache(maxsize=256)  # an update prints a project twice, and most of it is the same

@@ -1,0 +1,91 @@
+"""Several projects in one environment: each has its own runtime, and redco-new and update have redco's."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+
+import pytest
+from generated import ROOT, compilation_cache
+
+FORMER = ROOT / "tests/update/former/my-project"  # of another version, with another runtime
+UNLIKE = {  # name -> flags of redco-new
+    "b": ["--model", "llama", "--recipe", "sft"],
+    "c": ["--model", "bert", "--recipe", "classify-text"],
+    "d": ["--model", "t5"],
+    "e": ["--model", "vit"],
+    "f": ["--recipe", "ppo"],
+}
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """(program, *arguments) -> output of it in an environment in which projects can be installed."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    packages = next((tmp_path / "venv").glob("lib/python*/site-packages"))
+    here = [str(ROOT / "generator"), *[path for path in sys.path if path.endswith("site-packages")]]
+    (packages / "z.pth").write_text("".join(f"{path}\n" for path in here))  # the last of them
+
+    def run(*command):
+        program = str(tmp_path / "venv/bin/python")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
+        done = subprocess.run(
+            [program, *command],
+            cwd=tmp_path,
+            env=kept | compilation_cache(),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def install(project):
+        """As `pip install --editable` of a project does by hatchling."""
+        (packages / f"{project.name}.pth").write_text(f"{project}\n")
+
+    run.install = install
+    return run
+
+
+def redco(program, *arguments):
+    return ["-c", f"from redco_new.cli import {program}_main; {program}_main()", *arguments]
+
+
+@pytest.mark.slow
+def test_projects_of_unlike_recipes_and_versions_share_an_environment(environment, tmp_path):
+    first = shutil.copytree(FORMER, tmp_path / "a")
+    environment.install(first)
+    environment(*redco("new", "b", *UNLIKE["b"]))
+    environment.install(tmp_path / "b")
+    for name in "cdef":  # where the environment has the runtimes of two projects
+        environment(*redco("new", name, *UNLIKE[name]))
+    (tmp_path / "b/redco.toml").write_text(
+        (tmp_path / "b/redco.toml").read_text().replace("model = 1", "model = 2")
+    )
+    environment(*redco("redco", "update", "b"))
+    for name in "bcdef":
+        environment.install(tmp_path / name)
+    for name in "bcdef":  # from a folder that is none of theirs
+        arguments = ["--preset", "tiny", "--steps", "1", "--workdir", f"run-{name}"]
+        environment("-m", f"{name}.train", *arguments, "--virtual-devices", "2")
+        where = f"import {name}.train, redco_runtime; print(redco_runtime.__file__)"
+        assert environment("-c", where).strip() == str(
+            tmp_path / name / "redco_runtime/__init__.py"
+        )
+
+
+def test_two_projects_in_one_process_are_refused(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name / "redco_runtime").mkdir(parents=True)
+        (tmp_path / name / "redco_runtime/__init__.py").touch()
+        (tmp_path / name / "redco.toml").touch()
+        template = ROOT / "templates/project/{{ package }}/__init__.py.jinja"
+        (tmp_path / name / name).mkdir()
+        text = template.read_text().partition("\n")[2]
+        (tmp_path / name / name / "__init__.py").write_text(text)
+    path = os.pathsep.join(str(tmp_path / name) for name in ("a", "b"))
+    for code, fault in (("import b", ""), ("import a, b", f"the runtime of {tmp_path / 'a'}:")):
+        environment = {**os.environ, "PYTHONPATH": path}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+        assert fault in done.stderr.decode() and (done.returncode == 0) == (not fault)

@@ -7,11 +7,11 @@ from redco_new.merge.verify import line_merge_faults
 from redco_new.merge.verify_blocks import block_faults
 
 CLEAR = {
-    "exports": (
-        "__all__ = ['a', 'c']\n",
-        "__all__ = ['a', 'b', 'c']\n",
-        "__all__ = ['a', 'c', 'd']\n",
-        "__all__ = ['a', 'b', 'c', 'd']\n",
+    "a-place-each-inside": (
+        "x = [f(a=1), 2]\n",
+        "x = [f(a=3), 2]\n",
+        "x = [f(a=1), 4]\n",
+        "x = [f(a=3), 4]\n",
     ),
     "both-append": ("x = {1}\n", "x = {1, 3}\n", "x = {1, 2}\n", "x = {1, 3, 2}\n"),
     "table": (
@@ -169,6 +169,15 @@ CLEAR = {
     ),
 }
 UNCLEAR = {
+    "exports": (
+        "__all__ = ['a', 'c']\n",
+        "__all__ = ['a', 'b', 'c']\n",
+        "__all__ = ['a', 'c', 'd']\n",
+    ),
+    "one-tuple": ("x = (6, 5, 0, 0)\n", "x = (6, 6, 0, -100)\n", "x = (6, 5, 1, 0)\n"),
+    "one-tuple-elsewhere": ("x = (1, 2, 3)\n", "x = (1, 2, 4)\n", "x = (5, 2, 3)\n"),
+    "places-of-arguments": ("f(1, 2)\n", "f(3, 2)\n", "f(1, 4)\n"),
+    "a-list-that-both-lengthen": ("x = [1]\n", "x = [1, 2]\n", "x = [0, 1]\n"),
     "new-in-a-block-that-the-other-drops": (
         "for a in b:\n    run(a)\nif a:\n    stop()\n",
         "for a in b:\n    run(a)\nif a:\n    stop()\n    close()\n",

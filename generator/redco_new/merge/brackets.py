@@ -18,14 +18,14 @@ class Group:
     closes: the other one.
     elements: the words of each; a group is one of them.
     comma: whether one is behind the last.
-    display: whether it is a list, a set, a dict, a tuple or an import: the order of new elements is no call's.
+    named: whether its elements have no place but a name: those of a set, a dict or an import.
     """
 
     opens: Word
     closes: Word
     elements: tuple["Element", ...]
     comma: bool
-    display: bool
+    named: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +69,9 @@ def _bracket(opens: Word, closes: Word, inside: list[Part], before: list[Part]) 
         else:
             elements[-1].append(part)
     comma = len(elements) > 1 and not elements[-1]
-    called = bool(before) and (isinstance(before[-1], Group) or _is_callable(before[-1].text))
+    imports = bool(before) and isinstance(before[-1], Word) and before[-1].text == "import"
     chosen = tuple(Element(tuple(x)) for x in elements if x)
-    return Group(opens, closes, chosen, comma, not called)
-
-
-def _is_callable(text: str) -> bool:
-    keywords = ("import", "in", "return", "yield", "and", "or", "not", "else", "if", "is", "lambda")
-    return (text[:1].isalnum() or text[:1] == "_") and text not in keywords
+    return Group(opens, closes, chosen, comma, opens.text == "{" or imports)
 
 
 def words_of(parts: Sequence[Part]) -> list[Word]:

@@ -70,12 +70,14 @@ def _merge_parts(
 
 
 def _merge_groups(base: Group, ours: Group, theirs: Group) -> Group:
-    """Merge brackets element by element. Raises Unclear."""
+    """Merge brackets element by element. Raises Unclear, wherever both sides changed what its place explains."""
     sides = [list(group.elements) for group in (base, ours, theirs)]
+    if not base.named:
+        _check_places(*([x for x in side if not _is_named(x)] for side in sides))
 
     def resolve(overlap: Overlap) -> list[Element]:
         b, o, t = (side[slice(*at)] for side, at in zip(sides, overlap, strict=True))
-        return _merge_elements(b, o, t, base.display)
+        return _merge_elements(b, o, t)
 
     merged = merge_like_git(sides[0], sides[1], sides[2], lambda x: x.key, resolve)
     if merged is None or _most_of_one(merged) > max(map(_most_of_one, sides)):
@@ -84,7 +86,25 @@ def _merge_groups(base: Group, ours: Group, theirs: Group) -> Group:
     spaces = [words_of(x.parts)[0].space for x in like.elements]
     spaced = [_spaced(x, i, spaces) for i, x in enumerate(merged)]
     comma = like.comma or (base.comma and len(spaced) == 1)
-    return Group(like.opens, like.closes, tuple(spaced), comma, base.display)
+    return Group(like.opens, like.closes, tuple(spaced), comma, base.named)
+
+
+def _check_places(base: list[Element], ours: list[Element], theirs: list[Element]) -> None:
+    """Raise Unclear where both sides changed a tuple, a list or the arguments of a call that have no name.
+
+    What is inside of a bracket in one of these is judged there.
+    """
+    b, o, t = ([x.key for x in side] for side in (base, ours, theirs))
+    if o == t:
+        return
+    if len(b) == len(o) == len(t):
+        b, o, t = ([_frame(x) for x in side] for side in (base, ours, theirs))
+    if b not in (o, t):
+        raise Unclear
+
+
+def _frame(element: Element) -> tuple[str, ...]:
+    return tuple(text for part in frame_of(element.parts) for text in part)
 
 
 def _most_of_one(elements: Sequence[Element]) -> int:
@@ -93,7 +113,7 @@ def _most_of_one(elements: Sequence[Element]) -> int:
 
 
 def _merge_elements(
-    base: list[Element], ours: list[Element], theirs: list[Element], display: bool
+    base: list[Element], ours: list[Element], theirs: list[Element]
 ) -> list[Element]:
     """Merge elements that both sides changed, or put new ones in one place. Raises Unclear."""
     if len(base) == len(ours) == len(theirs):
@@ -102,8 +122,6 @@ def _merge_elements(
     old = {x.key for x in base}
     mine, others = ([x for x in side if x.key not in old] for side in (ours, theirs))
     same = {x.key for x in mine} & {x.key for x in others}
-    if not display and not all(_is_named(x) for x in (*mine, *others)):
-        raise Unclear  # the place of an argument says what it is
     if {_name(x) for x in mine if x.key not in same} & {
         _name(x) for x in others if x.key not in same
     }:
@@ -176,4 +194,4 @@ def _spaced(element: Element, index: int, spaces: list[str]) -> Element:
 
 def _with_space(group: Group, space: str) -> Group:
     opens = group.opens._replace(space=space)
-    return Group(opens, group.closes, group.elements, group.comma, group.display)
+    return Group(opens, group.closes, group.elements, group.comma, group.named)

@@ -48,7 +48,9 @@ def test_lines_end_with_lf(template):
 
 def test_undefined_variable(template):
     samples.with_file(template, "README.md.jinja", "# {{ request.name }}\n{{ projcet }}\n")
-    with refused(r"project/README\.md\.jinja, line 2: 'projcet' is undefined; mend the folder that --template names"):
+    with refused(
+        r"project/README\.md\.jinja, line 2: 'projcet' is undefined; mend the folder that --template names"
+    ):
         samples.render(template)
 
 

@@ -47,5 +47,7 @@ def test_a_call_in_a_line():
 
 
 def test_what_is_no_python_is_refused():
-    with pytest.raises(RedcoError, match="a.py: rendered, it is not Python: .*; mend the folder that --template"):
+    with pytest.raises(
+        RedcoError, match="a.py: rendered, it is not Python: .*; mend the folder that --template"
+    ):
         format_python("a.py", "x = (\n")

@@ -73,7 +73,7 @@ def program_parser(doc: str | None, pipeline: object = None) -> argparse.Argumen
     formatter = argparse.RawDescriptionHelpFormatter
     parser = Parser(description=doc, formatter_class=formatter, allow_abbrev=False)
     add = parser.add_argument
-    add("--workdir", type=Path, required=True, help="folder of checkpoints and metrics")
+    add("--workdir", type=local_path, required=True, help="folder of checkpoints and metrics")
     add("--mesh", metavar="AXIS=N,...", help="other mesh sizes than sharding.py's")
     virtual = "run on N virtual CPU devices in this process instead of the real ones"
     add("--virtual-devices", type=positive, metavar="N", help=virtual)
@@ -156,6 +156,14 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return int(text)
+
+
+def local_path(text: str) -> Path:
+    """Parse the path of a folder of this machine or of a file system that it mounts."""
+    if "://" in text:
+        what = "is no folder of this machine: give one, or a folder where that bucket is mounted"
+        raise argparse.ArgumentTypeError(f"{text!r} {what}")
+    return Path(text)
 
 
 def truth(text: str) -> bool:

@@ -1,52 +1,94 @@
 """Values of settings that no run can have, named before it boots."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 
 from redco_runtime.errors import UserError
 
-AT_LEAST_0 = (lambda value: value >= 0, "of 0 or more")
-ABOVE_0 = (lambda value: value > 0, "above 0")
-SEVERAL = (lambda value: value >= 2, "of 2 or more")
-SHARE = (lambda value: 0 <= value < 1, "from 0 to below 1")
-# Section, field -> what holds of its value, in words too. What a project has not is passed over.
-RANGES = {
-    ("train", "steps"): AT_LEAST_0,
-    ("train", "eval_examples"): AT_LEAST_0,
-    ("train", "group"): SEVERAL,  # which are compared with each other
-    ("train", "kl"): AT_LEAST_0,
-    ("optimizer", "learning_rate"): AT_LEAST_0,
-    ("optimizer", "weight_decay"): AT_LEAST_0,
-    ("optimizer", "warmup_steps"): AT_LEAST_0,
-    ("optimizer", "beta1"): SHARE,
-    ("optimizer", "beta2"): SHARE,
-    ("optimizer", "ema_decay"): SHARE,
-    ("optimizer", "clip_norm"): ABOVE_0,
+LARGEST = 2**63 - 1  # that a whole number of JAX or of a file may be
+
+Range = tuple[Callable[[Any], bool], str]
+AT_LEAST_0: Range = (lambda value: value >= 0, "of 0 or more")
+ABOVE_0: Range = (lambda value: value > 0, "above 0")
+SEVERAL: Range = (lambda value: value >= 2, "of 2 or more")
+SHARE: Range = (lambda value: 0 <= value < 1, "from 0 to below 1")
+CHOICE: Range = (lambda value: value >= -1, "of 0 or more, or -1")
+# What holds of each setting that is a number, in words too: a test holds them against every config.py. A
+# setting that a user adds has the range that its class gives it.
+RANGES: dict[str, Range] = {
+    **dict.fromkeys(
+        "batch_size micro_batches log_every eval_every save_every keep".split(), ABOVE_0
+    ),
+    **dict.fromkeys("clip_norm clip delta temperature action_limit".split(), ABOVE_0),
+    **dict.fromkeys("clients drawn shots tasks expected_rows new_tokens".split(), ABOVE_0),
+    **dict.fromkeys("round_length minibatch_length round_steps replay_rounds".split(), ABOVE_0),
+    **dict.fromkeys("sequence_length target_length numbers".split(), ABOVE_0),
+    **dict.fromkeys(
+        "steps warmup_steps eval_rows eval_examples max_skips seed".split(), AT_LEAST_0
+    ),
+    **dict.fromkeys("step_timeout spike learning_rate weight_decay kl beta".split(), AT_LEAST_0),
+    **dict.fromkeys("noise held_out skip_bad_rows first shift teacher_steps".split(), AT_LEAST_0),
+    **dict.fromkeys("beta1 beta2 ema_decay".split(), SHARE),
+    **dict.fromkeys(("target_rate", "teacher_share"), (lambda x: 0 <= x <= 1, "from 0 to 1")),
+    **dict.fromkeys("vocab_size embed_dim token_dim mlp_dim head_dim rotary_dim".split(), ABOVE_0),
+    **dict.fromkeys(
+        "num_layers encoder_layers decoder_layers num_heads num_kv_heads".split(), ABOVE_0
+    ),
+    **dict.fromkeys(
+        "num_experts experts_per_token num_types num_classes num_channels".split(), ABOVE_0
+    ),
+    **dict.fromkeys("image_size patch_size max_positions original_positions".split(), ABOVE_0),
+    **dict.fromkeys("window global_every distance_buckets max_distance kv_copies".split(), ABOVE_0),
+    **dict.fromkeys(
+        "rope_theta local_theta rope_factor rope_low rope_high rope_scale".split(), ABOVE_0
+    ),
+    **dict.fromkeys(
+        "query_scalar lora_rank lora_block lora_alpha score_cap logit_cap".split(), ABOVE_0
+    ),
+    **dict.fromkeys("norm_epsilon layer_norm_epsilon router_loss_coef".split(), AT_LEAST_0),
+    "group": SEVERAL,  # which are compared with each other
+    "only_client": CHOICE,
 }
 
 
 def check_values(config: Any) -> None:
     """Raise UserError for a value that no run of any recipe can have."""
-    for (section, field), (holds, words) in RANGES.items():
-        value = getattr(getattr(config, section, None), field, None)
-        if value is not None and not holds(value):
-            raise UserError(f"--{field.replace('_', '-')}: {value}: give a number {words}")
+    for settings in vars(config).values():
+        check_section(settings)
     _check_dtype(getattr(config.model, "dtype", None))
     length = getattr(config.data, "sequence_length", None)
     most = getattr(config.model, "max_positions", None)
-    if length is not None and most is not None and not 0 < length <= most:
+    if length is not None and most is not None and length > most:
         raise UserError(
             f"--sequence-length: {length} tokens, and the model has places for {most}: give fewer, or more --max-positions"
         )
 
 
+def check_section(settings: Any) -> None:
+    """Raise UserError for a number of a section of config.py that no run of any recipe can have."""
+    for field, value in vars(settings).items():
+        if type(value) in (int, float):
+            _check_number(field, value, RANGES.get(field))
+
+
+def _check_number(field: str, value: float, bounds: Range | None) -> None:
+    flag = f"--{field.replace('_', '-')}"
+    if not math.isfinite(value) or abs(value) > LARGEST:
+        raise UserError(f"{flag}: {value}: give a finite number of 63 bits")
+    if bounds and not bounds[0](value):
+        raise UserError(f"{flag}: {value}: give a number {bounds[1]}")
+
+
 def _check_dtype(name: object) -> None:
-    """Raise UserError for what is the name of no dtype."""
+    """Raise UserError for what is the name of no dtype that a model computes in."""
     if isinstance(name, str):
         try:
-            jnp.dtype(name)
+            floats = jnp.issubdtype(jnp.dtype(name), jnp.floating)
         except TypeError:
-            raise UserError(
-                f"--dtype: no dtype is called {name!r}: give bfloat16 or float32"
-            ) from None
+            floats = False
+        if not floats:
+            what = f"no dtype of real numbers is called {name!r}"
+            raise UserError(f"--dtype: {what}: give bfloat16 or float32")

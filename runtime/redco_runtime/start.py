@@ -11,7 +11,6 @@ from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.checksums import CHECKSUMS
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import (
-    BoundedSettings,
     OwnWeights,
     Pipeline,
     Scored,
@@ -26,6 +25,7 @@ from redco_runtime.hooks import check_hooks
 from redco_runtime.load import adopt, load
 from redco_runtime.loggers import check_loggers
 from redco_runtime.mesh import count_parts
+from redco_runtime.ranges import check_section
 from redco_runtime.profiling import parse_steps
 from redco_runtime.progress import PROGRESS
 from redco_runtime.run import Run
@@ -53,11 +53,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
 
 def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) -> None:
     """Refuse settings that no run can have. Raises UserError."""
-    for name in ("batch_size", "micro_batches", "log_every", "eval_every", "save_every", "keep"):
-        if getattr(settings, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')}: give a number above 0")
-    if isinstance(settings, BoundedSettings) and settings.eval_rows < 0:
-        raise UserError("--eval-rows: give a number above 0, or 0 for all held-out examples")
+    check_section(settings)
     parts = settings.micro_batches * count_parts(steps.batch)
     if settings.batch_size % parts:
         raise UserError(

@@ -184,3 +184,12 @@ def test_the_help_has_what_config_says_of_each_setting_and_its_values(parse, cap
     assert "--held-out HELD_OUT share, at most 100 % [0.5]" in out
     assert "--width WIDTH model.width [full: 4; tiny: 2]" in out
     assert "--shuffle SHUFFLE data.shuffle [true]" in out and "data.files --held-out" in out
+
+
+@pytest.mark.parametrize("folder", ["gs://bucket/run", "s3://bucket/run", "hdfs://a/b"])
+def test_a_work_folder_in_a_bucket_is_refused(folder, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["train", "--workdir", folder])
+    with pytest.raises(SystemExit) as end:
+        cli.training_run("Train.", PRESETS, AXES)
+    assert end.value.code == 2
+    assert f"'{folder}' is no folder of this machine" in capsys.readouterr().err

@@ -1,11 +1,17 @@
 """Values that no run can have."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
+from generated import ROOT
+
+from redco_new.models.families import FAMILIES
+from redco_new.models.find import find_model
+from redco_new.models.recipes import RECIPES
 
 from redco_runtime.errors import UserError
-from redco_runtime.ranges import check_values
+from redco_runtime.ranges import RANGES, check_values
 
 
 def config(**changes):
@@ -30,17 +36,49 @@ def test_what_runs_have_and_what_a_project_has_not_pass():
     [
         ("steps", -1, "--steps: -1: give a number of 0 or more"),
         ("group", 1, "--group: 1: give a number of 2 or more"),
-        ("kl", float("nan"), "--kl: nan: give a number of 0 or more"),
+        ("kl", float("nan"), "--kl: nan: give a finite number"),
         ("eval_examples", -1, "--eval-examples: -1: give a number of 0 or more"),
         ("learning_rate", -1.0, "--learning-rate: -1.0: give a number of 0 or more"),
         ("warmup_steps", -5, "--warmup-steps: -5: give a number of 0 or more"),
         ("ema_decay", 1.0, "--ema-decay: 1.0: give a number from 0 to below 1"),
         ("clip_norm", 0.0, "--clip-norm: 0.0: give a number above 0"),
-        ("dtype", "int7", "--dtype: no dtype is called 'int7'"),
+        ("dtype", "int7", "--dtype: no dtype of real numbers is called 'int7'"),
+        ("dtype", "int8", "--dtype: no dtype of real numbers"),
+        ("dtype", "complex64", "--dtype: no dtype of real numbers"),
         ("sequence_length", 9, "--sequence-length: 9 tokens, and the model has places for 8"),
-        ("sequence_length", 0, "--sequence-length: 0 tokens"),
+        ("sequence_length", 0, "--sequence-length: 0: give a number above 0"),
+        ("steps", 2**63, "--steps: 9223372036854775808: give a finite number of 63 bits"),
+        ("kl", float("inf"), "--kl: inf: give a finite number"),
     ],
 )
 def test_a_value_that_no_run_can_have_is_named(field, value, says):
     with pytest.raises(UserError, match=f"^{says}"):
         check_values(config(**{field: value}))
+
+
+@pytest.mark.parametrize("field", sorted(RANGES))
+@pytest.mark.parametrize("value", [-2, float("nan"), float("inf"), -(10**30), 10**23])
+def test_each_setting_has_a_range(field, value):
+    sections = SimpleNamespace(model=SimpleNamespace(), data=SimpleNamespace(**{field: value}))
+    with pytest.raises(UserError, match=f"^--{field.replace('_', '-')}: "):
+        check_values(sections)
+
+
+def printed_numbers():
+    """The settings that are numbers in every config.py, by what the templates and recipes print."""
+    found = set()
+    for recipe in RECIPES.values():
+        lines = [*recipe.train]
+        files = (ROOT / "templates/recipes" / recipe.name).glob("data.py*")
+        own = [ROOT / "templates/project/{{ package }}/config.py.jinja", *files]
+        lines += [line for file in own for line in file.read_text().splitlines()]
+        found |= {m[1] for x in lines if (m := re.match(r" *(\w+): (?:int|float)\b", x))}
+    for family in FAMILIES:
+        sizes = find_model(family, "", 1).full.sizes
+        found |= {k for k, v in sizes.items() if type(v) in (int, float) and k[-3:] != "_id"}
+    return found
+
+
+def test_every_number_of_a_config_has_a_range():
+    assert not printed_numbers() - RANGES.keys()
+    assert len(printed_numbers()) > 60

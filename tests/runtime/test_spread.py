@@ -68,7 +68,7 @@ def test_a_run_reads_as_many_as_it_is_set_to_and_says_so_once(losses, capsys):
 
 
 def test_fewer_than_none_are_refused(losses):
-    with pytest.raises(UserError, match="--eval-rows: give a number above 0, or 0 for all"):
+    with pytest.raises(UserError, match="--eval-rows: -1: give a number of 0 or more"):
         losses(Bounded(eval_rows=-1))
 
 

@@ -111,7 +111,7 @@ def test_an_interrupted_run_goes_on_where_it_was(run, emitted, tmp_path, monkeyp
 
 @pytest.mark.parametrize("setting", ["batch_size", "micro_batches", "log_every", "keep"])
 def test_settings_that_no_run_can_have_are_refused(run, tmp_path, setting):
-    with pytest.raises(UserError, match=f"--{setting.replace('_', '-')}: give a number above 0"):
+    with pytest.raises(UserError, match=f"--{setting.replace('_', '-')}: 0: give a number above 0"):
         run(tmp_path / "run", **{setting: 0})
     assert not (tmp_path / "run").exists()
 

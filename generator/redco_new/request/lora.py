@@ -12,6 +12,7 @@ OFF = "off"  # what --lora takes to leave it out again
 KEYS = ("rank", "alpha", "targets", "base")
 BASES = ("int8", "nf4")  # what the model can be stored in
 EXAMPLE = "rank=16,alpha=32,targets=q,v"
+MOST_RANK = 1 << 16  # more features than a layer of any model has
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ def check_lora(where: str, value: Any) -> Lora | None:
         raise RedcoError(where, f"unknown key {unknown[0]!r}", f"the keys are {', '.join(KEYS)}")
     rank, alpha = value.get("rank", Lora.rank), value.get("alpha", Lora.alpha)
     targets = value.get("targets", [])
-    if type(rank) is not int or rank < 1:
-        raise RedcoError(f"{where}: rank", f"{rank!r} is no rank", "give a whole number above 0")
+    if type(rank) is not int or not 0 < rank <= MOST_RANK:
+        todo = f"give a whole number from 1 to {MOST_RANK}"
+        raise RedcoError(f"{where}: rank", f"{rank!r} is no rank", todo)
     if type(alpha) not in (int, float) or not 0 < alpha < float("inf"):
         raise RedcoError(f"{where}: alpha", f"{alpha!r} is no scale", "give a number above 0")
     if not isinstance(targets, list | tuple) or not all(t and isinstance(t, str) for t in targets):

@@ -88,7 +88,9 @@ def test_what_is_no_pair_is_named_with_its_line(examples, row, why):
 
 
 def test_a_system_message_comes_before_what_is_asked():
-    config = SimpleNamespace(data=SimpleNamespace(tokenizer="bytes", sequence_length=64))
+    config = SimpleNamespace(
+        data=SimpleNamespace(tokenizer="bytes", sequence_length=64), model=None
+    )
     for system, chat in ((None, [ASK]), ("Be short.", [SYSTEM, ASK])):
         (row,) = dpo.prompts(config, with_system(["Hi"], system))
         pair = split_pair(row)

@@ -79,6 +79,20 @@ def test_a_system_message_comes_before_what_is_asked():
         encoder.ask_each(with_system(["Hi"], "Be short."), 64)
 
 
+@pytest.mark.parametrize("recipe", ["sft", "dpo"])
+def test_a_prompt_leaves_its_answer_places_in_the_model(recipe):
+    own = pipeline(recipe)
+
+    def row(places):
+        data = SimpleNamespace(tokenizer="bytes", sequence_length=128)
+        config = SimpleNamespace(data=data, model=SimpleNamespace(max_positions=places))
+        return len(own.prompts(config, ["Hi"])[0]["input_ids"]) // (2 if recipe == "dpo" else 1)
+
+    assert [row(128), row(512)] == [128 - own.NEW_TOKENS, 128]
+    with pytest.raises(UserError, match="--max-positions: 64 leave a prompt no room"):
+        row(own.NEW_TOKENS)
+
+
 def test_a_template_that_writes_a_turn_otherwise_later_is_refused():
     with pytest.raises(ValueError, match="message 3, around which the chat template writes"):
         learned(fast(FORGETFUL))

@@ -30,6 +30,21 @@ TEMPLATE = """\
 PROBE = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
 
+def prompt_room(config: Any, new_tokens: int) -> int:
+    """Return how many tokens a prompt may have: those of an example, if its answer has places behind them.
+
+    new_tokens: of the answer. Raises UserError where nothing is left for the prompt.
+    """
+    length: int = config.data.sequence_length
+    places: int = getattr(config.model, "max_positions", length + new_tokens)
+    if places <= new_tokens:
+        raise UserError(
+            f"--max-positions: {places} leave a prompt no room before an answer of {new_tokens} "
+            "tokens: give more, or lower NEW_TOKENS in pipeline.py"
+        )
+    return min(length, places - new_tokens)
+
+
 @dataclass
 class ChatEncoder:
     """A tokenizer of transformers, and the template that it writes chats with.

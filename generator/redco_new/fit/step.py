@@ -132,12 +132,14 @@ def lay_mesh(
 
     Raises RedcoError where there are more or fewer devices, or where a TPU's torus has no such axes.
     """
-    many, count = [axis for axis in wanted if axis not in axes and wanted[axis] > 1], devices.size
-    if many:
+    wanted, count = _parted(wanted, axes), devices.size
+    if many := [axis for axis in wanted if axis not in axes and wanted[axis] > 1]:
+        parts = [axis for axis in axes if axis.startswith(f"{many[0]}_")]
+        split = f", which its sharding.py has as {' and '.join(parts)}" if parts else ""
         todo = (
             f"the axes of its sharding.py are {', '.join(axes)}; `redco update --mesh` makes others"
         )
-        raise RedcoError("--mesh", f"the project has no axis {many[0]}", todo)
+        raise RedcoError("--mesh", f"the project has no axis {many[0]}{split}", todo)
     sizes = {axis: wanted.get(axis, 1) for axis in axes} if wanted else dict(axes)
     fixed = math.prod(size for size in sizes.values() if size > 0)
     spelled = ",".join(f"{axis}={size}" for axis, size in sizes.items())
@@ -152,6 +154,16 @@ def lay_mesh(
         what = f"a slice of {'x'.join(map(str, sides))} chips has no {spelled}"
         todo = f"give axes of {_axis_sizes(sides)} devices, or another shape of the slice"
         raise RedcoError("--mesh", what, todo) from None
+
+
+def _parted(wanted: Mapping[str, int], axes: Mapping[str, int]) -> Mapping[str, int]:
+    """Return `wanted` with the axes that sharding.py has an axis as, model_1 and model_2, where it has their size."""
+    parted = dict[str, int]()
+    for axis, size in wanted.items():
+        parts = {part: n for part, n in axes.items() if part.startswith(f"{axis}_")}
+        whole = axis not in axes and parts and math.prod(parts.values()) == size
+        parted |= parts if whole else {axis: size}
+    return parted
 
 
 def _axis_sizes(sides: list[int]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from redco_runtime.chats.reading import Messages, as_messages
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few
-from redco_runtime.text.blocks import pad_row
+from redco_runtime.text.blocks import cut_row
 from redco_runtime.text.encoder import id_dtype, make_encoder
 
 # How a chat is written where the tokenizer brings no template of its own.
@@ -101,7 +101,7 @@ class ChatEncoder:
         return self._encode(self._write(messages, answer=True), [])[0]
 
     def ask_each(self, texts: Iterable[str | Messages], length: int) -> list[Arrays]:
-        """Return a row for each text, or chat, that is asked, as of `pad_row`. Raises UserError."""
+        """Return a row for each text, or chat, that is asked, as of `cut_row`. Raises UserError."""
         chats = [as_messages(text, "user") for text in texts]
         try:
             questions = [self.ask(chat) for chat in chats]
@@ -110,7 +110,7 @@ class ChatEncoder:
             raise UserError(f"--prompt: a chat of {roles} {error}") from None
         if not all(map(len, questions)):
             raise UserError("--prompt: an empty prompt asks nothing: give a word at least")
-        return [pad_row(ids, length) for ids in questions]
+        return [cut_row(ids, length) for ids in questions]
 
     def read_answers(self, rows: Iterable[np.ndarray]) -> list[str]:
         """Return the text of each row of ids, up to what ends an answer."""

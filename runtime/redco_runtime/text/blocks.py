@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from redco_runtime.cli import print_once
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError
 from redco_runtime.streams import count_held_out
@@ -53,14 +54,21 @@ def cut_texts(
 
 def rows_to_continue(tokenizer: Any, texts: Iterable[str], length: int) -> list[Arrays]:
     """Return a row for each text, cut on the left to `length` tokens. Raises UserError for an empty one."""
+    rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    if not all(rows):
+        raise UserError("--prompt: an empty prompt cannot be continued: give a word at least")
+    return [cut_row(ids, length) for ids in rows]
+
+
+def cut_row(ids: Any, length: int) -> Arrays:
+    """Return what `pad_row` does of the last `length` ids, and say so where there are more. Raises UserError."""
     if length < 1:
         raise UserError(
             "--sequence-length: no place for a prompt beside its continuation: give more"
         )
-    rows = [tokenizer(text, add_special_tokens=False)["input_ids"][-length:] for text in texts]
-    if not all(rows):
-        raise UserError("--prompt: an empty prompt cannot be continued: give a word at least")
-    return [pad_row(ids, length) for ids in rows]
+    if len(ids) > length:
+        print_once(f"--prompt: its last {length} tokens are read, of {len(ids)}")
+    return pad_row(ids[-length:], length)
 
 
 def pad_row(ids: Any, length: int, filler: int = 0) -> Arrays:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.cli import print_once
+from redco_runtime.errors import UserError
 from redco_runtime.losses import add_up
 from redco_runtime.mesh import axes_of, free_axes, on_parts
 from redco_runtime.state import ModelState, PyTree
@@ -24,11 +25,14 @@ def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Arr
 
     result: (losses, weights) of one shape, and terms, or a bare scalar, which counts as one value.
     valid_B: which rows count, where the losses have a first dim B; None for all.
+    Raises UserError for what is none of these.
     """
-    one = jnp.ones((), jnp.float32)
-    losses, weights = result[:2] if isinstance(result, tuple) else (result, one)
-    if losses.shape != weights.shape:
-        raise ValueError(f"loss: losses {losses.shape} and weights {weights.shape} differ in shape")
+    parts = result[:2] if isinstance(result, tuple) else (result, jnp.ones(()))
+    if len(parts) < 2 or parts[0].shape != parts[1].shape:
+        shapes = " and ".join(str(part.shape) for part in parts)
+        todo = "return losses and weights of one shape, or one number, the mean loss"
+        raise UserError(f"loss in pipeline.py: what it returns has the shapes {shapes}: {todo}")
+    losses, weights = parts
     weights = weights.astype(jnp.float32)
     if valid_B is not None and weights.ndim:
         weights *= valid_B.reshape(-1, *[1] * (weights.ndim - 1))

@@ -10,13 +10,16 @@ CONTRACTS = (Pipeline, Scored, Drawn, Counted)
 
 
 def check_hooks(pipeline: object, contracts: Iterable[type] = CONTRACTS) -> None:
-    """Refuse a function that has the name of a hook and not its arguments. Raises UserError.
+    """Refuse a pipeline without one of its functions, and one that has not its arguments. Raises UserError.
 
     contracts: protocols; what the module lacks of one it need not have, and the rest is no hook then.
     """
     for contract in contracts:
         public = {name: x for name, x in vars(contract).items() if not name.startswith("_")}
         hooks = {name: x for name, x in public.items() if inspect.isfunction(x)}
+        if contract is Pipeline and (lacks := [x for x in hooks if not hasattr(pipeline, x)]):
+            call = f"{lacks[0]}({', '.join([*inspect.signature(hooks[lacks[0]]).parameters][1:])})"
+            raise UserError(f"pipeline.py has no {lacks[0]}: training calls {call}: write it there")
         if all(hasattr(pipeline, name) for name in (*hooks, *inspect.get_annotations(contract))):
             for name, hook in hooks.items():
                 _check(name, getattr(pipeline, name), list(inspect.signature(hook).parameters)[1:])

@@ -10,6 +10,14 @@ from typing import Any
 from redco_runtime.errors import writing
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Return what a text of JSON says. Raises ValueError where it says nothing, or is nested too deep to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
     """Add a line; NaN and infinity, which JSON does not have, are null. Raises UserError."""
     bad = [
@@ -47,7 +55,7 @@ def _parse(path: Path, numbers: Sequence[str] = ()) -> list[tuple[bytes, dict[st
     sound = []
     for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else []:
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             record |= {name: float(record[name]) for name in numbers}
             record["step"] = int(record["step"])
         except (ValueError, KeyError, TypeError, OverflowError):

@@ -12,6 +12,7 @@ from jax.experimental import multihost_utils
 
 from redco_runtime.contracts import Config
 from redco_runtime.errors import UserError, few, writing
+from redco_runtime.lines import parse_json
 
 FILE = "run.json"
 RECORDED = ("config", "mesh", "virtual_devices", "init")
@@ -122,7 +123,7 @@ def load_run(workdir: Path, config_type: type[Any]) -> Run:
 def read(path: Path) -> dict[str, Any]:
     """Return the contents of a run.json. Raises UserError where it cannot be read."""
     try:
-        record = {"init": None} | json.loads(path.read_text())
+        record = {"init": None} | parse_json(path.read_text())
         return {name: record[name] for name in RECORDED}
     except FileNotFoundError:
         raise UserError(f"--workdir: no run in {path.parent}: train one there first") from None

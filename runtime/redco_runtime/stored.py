@@ -1,6 +1,5 @@
 """Arrays in files, read a slice at a time; a checkpoint of safetensors, as Hugging Face lays one out."""
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from redco_runtime.errors import UserError, listed
 from redco_runtime.hub import use_cache_without_network
+from redco_runtime.lines import parse_json
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 DOWNLOADED = ["config.json", ONE, INDEX, "model-*.safetensors"]
@@ -151,6 +151,6 @@ def tensor_files(folder: Path) -> list[Path]:
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object. Raises UserError where there is none."""
     try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+        return dict(parse_json(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
         raise UserError(f"--init: {path} cannot be read: {error}") from None

@@ -101,6 +101,16 @@ def test_a_mesh_must_make_up_the_devices():
             lay_mesh(axes, devices, wanted, HARDWARE["h100"])
 
 
+def test_an_axis_in_parts_is_asked_for_as_one():
+    devices, axes = np.array(jax.devices()[:1] * 6), {"data": -1, "model_1": 2, "model_2": 3}
+    for wanted, says in (
+        ({"model": 6, "data": 4}, "data=4,model_1=2,model_2=3 does not make up the 6 devices"),
+        ({"model": 3}, "no axis model, which its sharding.py has as model_1 and model_2"),
+    ):
+        with pytest.raises(RedcoError, match=says):
+            lay_mesh(axes, devices, wanted, HARDWARE["h100"])
+
+
 def test_a_batch_is_one_example_for_all_rows_and_must_divide():
     place = jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)), jax.sharding.PartitionSpec("x"))
     steps = SimpleNamespace(batch=place)

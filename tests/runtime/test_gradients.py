@@ -10,6 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import lay_out, layouts
 from redco_runtime.embedding import look_up
+from redco_runtime.errors import UserError
 from redco_runtime.gradients import mean_and_gradients, split_rows, weighted_sum
 from redco_runtime.losses import cross_entropy
 from redco_runtime.mesh import make_mesh
@@ -190,8 +191,14 @@ def test_terms_are_no_part_of_what_is_evaluated():
 
 
 def test_losses_and_weights_of_different_shapes_are_refused():
-    with pytest.raises(ValueError, match="differ in shape"):
+    with pytest.raises(UserError, match="return losses and weights of one shape"):
         weighted_sum((jnp.ones((2, 3)), jnp.ones(2)))
+
+
+@pytest.mark.parametrize("result", [jnp.ones((2, 3)), (jnp.ones((2, 3)),), (jnp.ones(()),)])
+def test_one_array_without_weights_is_refused(result):
+    with pytest.raises(UserError, match="loss in pipeline.py: what it returns has the shapes"):
+        weighted_sum(result)
 
 
 def test_each_part_has_rows_of_every_device():

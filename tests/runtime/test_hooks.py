@@ -46,6 +46,13 @@ def test_another_signature_is_named_with_the_expected_one(own, words):
     assert all(x in str(error.value) for x in [*words, "in pipeline.py", "another name"])
 
 
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_function_that_is_not_there_is_named(name):
+    some = {key: hook for key, hook in HOOKS.items() if key != name}
+    with pytest.raises(UserError, match=f"^pipeline.py has no {name}: training calls {name}\\("):
+        check_hooks(SimpleNamespace(**some))
+
+
 def test_those_of_a_model_that_makes_its_own_examples():
     pipeline = SimpleNamespace(**HOOKS, rollout=lambda policy: 0, minibatches=lambda c, r, g: [])
     with pytest.raises(UserError, match=r"rollout\(config, examples, predict, explore\)"):

@@ -6,6 +6,7 @@ from redco_new.merge.lines import merge_text
 from redco_new.merge.result import WHOLE, Conflict, MergeResult
 from redco_new.merge.swap import take
 from redco_new.merge.three_way import OWNED, merge
+from redco_new.merge.toml import merge_tables
 
 __all__ = [
     "OWNED",
@@ -16,6 +17,7 @@ __all__ = [
     "changed_symbols",
     "merge",
     "merge_document",
+    "merge_tables",
     "merge_text",
     "symbol_text",
     "take",

@@ -60,10 +60,10 @@ def _change(document: Any, other: Any, base: Any, ours: Any, theirs: Any) -> Non
             continue
         if t is _ABSENT:
             del document[key]
+        elif isinstance(o, dict) and isinstance(t, dict):
+            _change(document[key], other[key], b if isinstance(b, dict) else {}, o, t)
         elif _typed(o) == _typed(b):
             document[key] = other[key]
-        elif isinstance(o, dict):
-            _change(document[key], other[key], b if isinstance(b, dict) else {}, o, t)
         else:
             for x in [x for x in b if x not in t and x in o]:
                 document[key].remove(x)

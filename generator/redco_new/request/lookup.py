@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from redco_new.errors import RedcoError
 
 T = TypeVar("T")
+UNITS = {"m": 1e6, "b": 1e9}
+SIZE = re.compile(r"(?:^|-)([0-9]+(?:\.[0-9]+)?)([mb])(?:-|$)")
 
 
 def look_up(kind: str, name: str, entries: Mapping[str, T]) -> T:
     """Return the entry of `entries` by that name. Raises RedcoError on --`kind` that suggests the near ones."""
     if name in entries:
         return entries[name]
-    near = difflib.get_close_matches(name.lower(), entries, n=3, cutoff=0.5)
+    near = _nearest_sizes(name, entries)
+    near = near or difflib.get_close_matches(name.lower(), entries, n=3, cutoff=0.5)
     todo = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(entries)}"
     raise RedcoError(f"--{kind}", f"unknown {kind} {name!r}", todo)
+
+
+def _nearest_sizes(name: str, entries: Iterable[str]) -> list[str]:
+    """Return the two entries whose parameters are nearest by ratio, where `name` says a number of these: 1b, 350m."""
+    wanted = _parameters(name) if SIZE.fullmatch(name.lower()) else 0.0
+    known = {entry: size for entry in entries if (size := _parameters(entry))}
+    if not wanted:
+        return []
+    return sorted(known, key=lambda entry: abs(math.log(known[entry] / wanted)))[:2]
+
+
+def _parameters(name: str) -> float:
+    """Return how many parameters the name of a size says, 0 for none: the 1.4e9 of pythia-1.4b."""
+    found = SIZE.search(name.lower())
+    return float(found[1]) * UNITS[found[2]] if found else 0.0

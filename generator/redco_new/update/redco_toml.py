@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from redco_new.errors import RedcoError, Refusal
-from redco_new.merge import merge_text
+from redco_new.merge import merge_tables, merge_text
 from redco_new.request import Request
 from redco_new.update.file_merge import FileMerge
 from redco_new.update.project_state import ProjectState
@@ -65,7 +65,10 @@ def merge_redco_toml(
     fits = not first.conflicts and asks_for(first.content, toml_request)
     merged = merge_text(theirs_before, first.content if fits else ours, theirs)
     if merged.conflicts or not asks_for(merged.content, request):
-        raise _flags_do_not_fit(toml_request, request)
+        values = merge_tables(toml_request.to_toml(), ours.decode(), request.to_toml())
+        if values is None or not asks_for(values.encode(), request):
+            raise _flags_do_not_fit(toml_request, request)
+        return FileMerge(REDCO_TOML, ours, values.encode())
     return FileMerge(REDCO_TOML, ours, merged.content)
 
 

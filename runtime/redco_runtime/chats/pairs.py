@@ -11,6 +11,7 @@ from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.reading import Messages, as_messages, read_chat
 from redco_runtime.contracts import Arrays, Example
 from redco_runtime.errors import UserError, few
+from redco_runtime.lines import parse_json
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.examples import pack_examples, read_examples
 from redco_runtime.text.formats import parse_rows
@@ -117,7 +118,7 @@ def one_chat(text: str, encoder: ChatEncoder, length: int) -> Arrays:
     Raises UserError for what is none, or has more than `length` tokens.
     """
     try:
-        ids, learned = encoder(read_chat(json.loads(text)))
+        ids, learned = encoder(read_chat(parse_json(text)))
     except ValueError as error:
         why = "is no JSON" if isinstance(error, json.JSONDecodeError) else error
         chat = '{"prompt": "Hi", "completion": "Hello."}'

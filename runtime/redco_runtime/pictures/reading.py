@@ -1,6 +1,5 @@
 """Examples of pictures with captions: of a folder, as datasets and diffusers have it, or drawn."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from redco_runtime.errors import UserError
+from redco_runtime.lines import parse_json
 from redco_runtime.pictures.captions import encode_caption
 from redco_runtime.pictures.checking import MEND, check_pictures
 from redco_runtime.pictures.scenes import draw_scene
@@ -113,7 +113,7 @@ def _read_table(folder: Path, length: int) -> list[tuple[Path | np.ndarray, np.n
         raise UserError(f"--image-folder: {folder} has no {TABLE}, a line for each picture")
     for number, line in enumerate(table.read_text("utf-8").splitlines(), 1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             path, caption = folder / row["file_name"], encode_caption(row["text"], length)
         except (ValueError, KeyError, TypeError, AttributeError):
             todo = 'give {"file_name": a file of the folder, "text": its caption}'

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
 from redco_runtime.errors import UserError
+from redco_runtime.lines import parse_json
 from redco_runtime.text import tables
 from redco_runtime.text.documents import Bad
 from redco_runtime.text.parts import RANGE, Part, Row, Rows
@@ -87,7 +88,7 @@ def _rows_json(part: Part, _: str) -> Rows:
         while at < part.stop and (line := file.readline()):
             if line.strip():
                 try:
-                    yield Row(json.loads(line.rstrip()), at)
+                    yield Row(parse_json(line.rstrip()), at)
                 except ValueError as error:
                     yield Row(None, at, f"is not JSON: {_why(error)}")
             at += len(line)
@@ -103,7 +104,7 @@ def _why(error: ValueError) -> str:
 def _items(path: str) -> Iterator[Row]:
     with open(path, "rb") as file:
         try:
-            rows: list[Any] = json.load(file)
+            rows: list[Any] = parse_json(file.read())
         except ValueError as error:
             raise UserError(
                 f"--data: {path} is not JSON: {error}: mend it, or leave it out"

@@ -6,13 +6,10 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from generated import texts
 from recipes.pipelines import pipeline
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from redco_new.render.execute import load_text
-from redco_new.request import Request
 from redco_runtime.chats.documents import ChatMaker
 from redco_runtime.chats import encoding
 from redco_runtime.chats.encoding import ChatEncoder
@@ -259,15 +256,3 @@ def test_a_question_is_cut_to_what_the_model_has_places_for(capsys):
     assert f"its last 12 tokens are read, of {len(whole)}" in capsys.readouterr().out
     with pytest.raises(UserError, match="no place for a prompt beside its continuation"):
         encoder.ask_each(["Hi"], 0)
-
-
-@pytest.mark.parametrize("recipe", ["sft", "dpo"])
-def test_prompts_leave_an_answer_room_where_the_text_fills_all_places(recipe):
-    request = Request.from_flags("my-project", "gpt2", recipe=recipe, shards="1")
-    files, model, _ = texts(request)
-    pipeline = load_text("pipeline.py", files["my_project/pipeline.py"])
-    data = SimpleNamespace(tokenizer="bytes", sequence_length=1024)
-    config = SimpleNamespace(data=data, model=SimpleNamespace(max_positions=1024))
-    (row,) = pipeline.prompts(config, ["Hi"])
-    places = len(row["input_ids"]) // (2 if recipe == "dpo" else 1)
-    assert places + pipeline.NEW_TOKENS == 1024

@@ -28,13 +28,13 @@ def look_up(kind: str, name: str, entries: Mapping[str, T]) -> T:
 def _nearest_sizes(name: str, entries: Iterable[str]) -> list[str]:
     """Return the two entries whose parameters are nearest by ratio, where `name` says a number of these: 1b, 350m."""
     wanted = _parameters(name) if SIZE.fullmatch(name.lower()) else 0.0
-    known = {entry: size for entry in entries if (size := _parameters(entry))}
+    sizes = {entry: size for entry in entries if (size := _parameters(entry))}
     if not wanted:
         return []
-    return sorted(known, key=lambda entry: abs(math.log(known[entry] / wanted)))[:2]
+    return sorted(sizes, key=lambda entry: abs(math.log(sizes[entry] / wanted)))[:2]
 
 
 def _parameters(name: str) -> float:
     """Return how many parameters the name of a size says, 0 for none: the 1.4e9 of pythia-1.4b."""
-    found = SIZE.search(name.lower())
-    return float(found[1]) * UNITS[found[2]] if found else 0.0
+    said = SIZE.search(name.lower())
+    return float(said[1]) * UNITS[said[2]] if said else 0.0

@@ -29,7 +29,13 @@ def train_source():
     """The emitted train.py of a class of the user's own."""
     text = (PROJECT / "{{ package }}" / "train.py.jinja").read_text()
     request, model = SimpleNamespace(devices=4, lora=None), SimpleNamespace(
-        title="Net", own_class="Net", branch="", labels="", modules={}, weights="weights"
+        title="Net",
+        own_class="Net",
+        branch="",
+        labels="",
+        modules={},
+        weights="weights",
+        checkpoint="",
     )
     recipe = SimpleNamespace(teacher=False, actors=False)
     facts = {"package": "net", "request": request, "model": model, "recipe": recipe}

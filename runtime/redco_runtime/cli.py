@@ -19,7 +19,7 @@ from redco_runtime.events import EVENTS
 from redco_runtime.mesh import parse_axes
 from redco_runtime.output import show
 from redco_runtime.ranges import check_values
-from redco_runtime.run import Run, choices_of, decode, load_run
+from redco_runtime.run import FILE, Run, choices_of, decode, load_run, read
 from redco_runtime.stop import INTERRUPTED, Stopped
 
 
@@ -83,15 +83,24 @@ def program_parser(doc: str | None, pipeline: object = None) -> argparse.Argumen
     return parser
 
 
-def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[str, int]) -> Run:
+def training_run(
+    doc: str | None,
+    presets: Mapping[str, Config],
+    axes: Mapping[str, int],
+    checkpoint: str | None = None,
+) -> Run:
     """Return the run that the command line asks for: a preset, and any of its fields by name.
 
     presets: name -> configuration, of one type; its fields are sections, frozen dataclasses too.
+    checkpoint: what a new run starts from whose preset has the sizes of the first one, which are its
+    own, where --init names nothing else.
     """
     parser, names = program_parser(doc), list(presets)
     parser.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
-    weights = "what a new run starts from: the folder of a run, or weights, by their path or id of the hub"
-    parser.add_argument("--init", metavar="CHECKPOINT", help=weights)
+    weights = "what a new run starts from: the folder of a run, weights, by their path or id of the hub, or none"
+    if checkpoint:
+        weights += f"; default: {checkpoint}, for the sizes that it has"
+    parser.add_argument("--init", metavar="CHECKPOINT", help=weights.replace("%", "%%"))
     wants_help = not {"-h", "--help"}.isdisjoint(sys.argv)  # which takes a look at the source
     for section, field, flag, kind in settings(type(presets[names[0]])):
         sequence, choices = typing.get_origin(kind) is tuple, choices_of(kind)
@@ -107,7 +116,28 @@ def training_run(doc: str | None, presets: Mapping[str, Config], axes: Mapping[s
     config = override(presets[args.preset], vars(args))
     check_values(config)
     mesh = parse_axes(args.mesh, axes) if args.mesh else dict(axes)
-    return Run(args.workdir, config, mesh, args.virtual_devices, args.init)
+    whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
+    init = choose_start(args.workdir, args.init, checkpoint if whole else None)
+    new = whole and args.init is None and not (args.workdir / FILE).exists()
+    if new and init is None and hasattr(config.model, "lora_rank"):
+        raise UserError(
+            "--init: an adapter is of a model that was trained: name its weights, by their path or "
+            "id of the hub, or give --init none for one of random numbers"
+        )
+    return Run(args.workdir, config, mesh, args.virtual_devices, init)
+
+
+def choose_start(workdir: Path, flag: str | None, otherwise: str | None) -> str | None:
+    """Return what the run in `workdir` starts from: what is asked, what it was recorded with, or the default.
+
+    flag: --init, where "none" is for random numbers.
+    """
+    if flag is not None:
+        return None if flag == "none" else flag
+    if (workdir / FILE).exists():
+        recorded: str | None = read(workdir / FILE)["init"]
+        return recorded
+    return otherwise
 
 
 def settings(config_type: type[Any]) -> Iterator[tuple[str, str, str, Any]]:

@@ -106,6 +106,7 @@ def nothing_to_train(checkpoints: Checkpoints, state: TrainState, settings: Trai
 def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState:
     """Return the state of a new run: of the checkpoint that it names, or random."""
     if run.init is None:
+        print_once("starting from random numbers")
         return steps.init(jax.random.key(run.config.train.seed))
     unused: list[str] = []
     folders = [Path(run.init) / "checkpoints", Path(run.init)]

@@ -1,4 +1,5 @@
 import argparse
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -193,3 +194,44 @@ def test_a_work_folder_in_a_bucket_is_refused(folder, monkeypatch, capsys):
         cli.training_run("Train.", PRESETS, AXES)
     assert end.value.code == 2
     assert f"'{folder}' is no folder of this machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "init"),
+    [
+        ([], "/weights"),
+        (["--preset", "tiny"], None),
+        (["--preset", "same"], "/weights"),
+        (["--init", "none"], None),
+        (["--preset", "tiny", "--init", "other"], "other"),
+    ],
+)
+def test_the_sizes_of_a_checkpoint_start_from_it(monkeypatch, tmp_path, flags, init):
+    monkeypatch.setattr("sys.argv", ["train", "--workdir", str(tmp_path), *flags])
+    presets = PRESETS | {"same": Config(data=Data(held_out=0.1))}
+    assert cli.training_run("Train.", presets, AXES, "/weights").init == init
+    record = Run(tmp_path, Config(), AXES, None, "before").record()
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    again = cli.training_run("Train.", presets, AXES, "/weights").init
+    assert again == (init if "--init" in flags else "before")
+
+
+def test_an_adapter_of_random_numbers_is_asked_for_by_name(monkeypatch, tmp_path):
+    @dataclass(frozen=True)
+    class Adapted(Model):
+        lora_rank: int = 2
+
+    @dataclass(frozen=True)
+    class Tuned(Config):
+        model: Adapted = field(default_factory=Adapted)
+
+    presets = {"full": Tuned(), "tiny": Tuned(Adapted(width=2))}
+
+    def init(*flags):
+        monkeypatch.setattr("sys.argv", ["train", "--workdir", str(tmp_path), *flags])
+        return cli.training_run("Train.", presets, AXES).init
+
+    with pytest.raises(UserError, match="--init: an adapter is of a model that was trained"):
+        init()
+    assert init("--init", "none") is init("--preset", "tiny") is None
+    assert init("--init", "a") == "a"

@@ -106,9 +106,16 @@ def split_name(name: str, output: str) -> tuple[str, Path]:
 
 def next_commands(request: Request, target: Path) -> list[str]:
     """Return what to type after a project was created, first to last."""
-    return [
+    commands = [
         f"cd {shlex.quote(str(target))}",
         "pip install -e .",
         f"python -m {request.package}.train --preset tiny --steps 200"
         f" --virtual-devices {request.devices} --workdir runs/a",
     ]
+    from redco_new.models.find import is_checkpoint  # here: it imports jax, which takes seconds
+
+    if request.model and is_checkpoint(request.model):
+        commands.append(
+            f"python -m {request.package}.train --workdir runs/full  # from its weights"
+        )
+    return commands

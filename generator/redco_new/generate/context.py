@@ -33,6 +33,7 @@ class ProjectModel:
     whole: the layers that are trained in full beside an adapter.
     labels: Python of the names of its classes and of their number, of `run`; "" where it has none of its own.
     task: what PEFT calls that of an adapter; "" where it has no name for it.
+    checkpoint: Python of the checkpoint that it was made of, which the preset `full` starts from; "" for none.
     modules: parts of names in checkpoints -> in PEFT, where it has others.
     trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
     """
@@ -54,9 +55,15 @@ class ProjectModel:
     whole: tuple[Name, ...] = ()
     labels: Code = ""
     task: str = ""
+    checkpoint: Code = ""
     modules: Mapping[Text, Text] = field(default_factory=dict)
     matrices: tuple[Name, ...] = ("kernel", "embedding")
     inner_matrices: Code = 'path[-1].key == "kernel" and "head" not in [x.key for x in path]'
+
+    @property
+    def in_folder(self) -> bool:
+        """Whether that checkpoint is a folder, which is found from the project's."""
+        return "Path(" in self.checkpoint
 
     @property
     def frozen(self) -> str:

@@ -19,15 +19,15 @@ from redco_new.models.branches import (
     trained_parameters,
 )
 from redco_new.models.family import CAUSAL
-from redco_new.models.find import Model, find_model
+from redco_new.models.find import Model, find_model, is_checkpoint
 from redco_new.models.hf_config import TRANSFORMERS
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe, pipeline_and_batch
 from redco_new.models.recorded import recall, record
 from redco_new.render.execute import load_text
-from redco_new.render.python import print_call, print_sections
+from redco_new.render.python import print_call, print_data, print_sections
 from redco_new.render.template import Template
-from redco_new.request import Lora, Request
+from redco_new.request import Lora, Request, is_folder
 from redco_new.sharding import MODEL
 
 ADAPTERS = "adapters"  # the folder of the runtime that writes them
@@ -107,10 +107,20 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         sections=defaults,
         branch=several[0].name if several else "",
         labels=CLASSES if recipe.classes else "",
+        checkpoint=_print_checkpoint(request.model),
         task=recipe.task or model.family.task,
         modules=model.family.modules,
         **_trained(recipe, model.family.provides, request.lora),
     )
+
+
+def _print_checkpoint(name: str) -> str:
+    """Return Python of where a checkpoint is, "" for a family. A relative path is from the project's folder."""
+    if not is_folder(name):
+        return print_data(name) if is_checkpoint(name) else ""
+    if name.startswith("~"):
+        return f"str(Path({print_data(name)}).expanduser())"
+    return f"str((Path(__file__).parents[1] / {print_data(name)}).resolve())"
 
 
 def _trained(recipe: Recipe, provides: frozenset[str], lora: Lora | None) -> dict[str, Any]:

@@ -4,8 +4,6 @@
 python -m my_project.export --workdir runs/tiny --out exported
 """
 
-from pathlib import Path
-
 import jax
 
 from my_project import pipeline, weights
@@ -14,7 +12,7 @@ from my_project.config import Config
 from my_project.sharding import AXES
 from my_project.steps import build
 from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import command, print_once, program_parser, recorded_run
+from redco_runtime.cli import command, local_path, print_once, program_parser, recorded_run
 from redco_runtime.export import export
 from redco_runtime.mesh import make_mesh
 
@@ -22,7 +20,9 @@ from redco_runtime.mesh import make_mesh
 @command
 def main() -> None:
     options = program_parser(__doc__, pipeline)
-    options.add_argument("--out", type=Path, required=True, help="a folder that does not exist")
+    options.add_argument(
+        "--out", type=local_path, required=True, help="a folder that does not exist"
+    )
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
     boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)

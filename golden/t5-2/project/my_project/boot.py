@@ -38,6 +38,26 @@ VARIABLES = {  # index and count, by launcher
     "kubernetes": ("JOB_COMPLETION_INDEX", "NUM_PROCESSES"),
     "tpu": ("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"),
 }
+# Launchers that are told apart, but not read: where one says that there are several processes, each of
+# them would train a model of its own. Index and count of each, as its documentation has them.
+UNREAD = {
+    "torchrun": ("RANK", "WORLD_SIZE"),
+    "SkyPilot": ("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES"),
+    "Kubeflow Trainer": ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),
+    "Kubeflow's JAXJob": ("PROCESS_ID", "NUM_PROCESSES"),
+    "Kubernetes": ("JOB_COMPLETION_INDEX", ""),
+    "dstack": ("DSTACK_NODE_RANK", "DSTACK_NODES_NUM"),
+    "MPICH or Intel MPI": ("PMI_RANK", "PMI_SIZE"),
+    "PALS": ("PALS_RANKID", "PALS_SIZE"),
+    "LSF": ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"),
+    "Flux": ("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
+    "AWS Batch": ("AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"),
+    "SageMaker": ("", "SM_HOSTS"),  # ["algo-1", "algo-2"]
+}
+TODO = (
+    "Set REDCO_COORDINATOR, REDCO_PROCESS_COUNT and REDCO_PROCESS_INDEX in each process; "
+    "REDCO_PROCESS_COUNT=1 says that it is the only one."
+)
 
 
 @dataclass(frozen=True)
@@ -94,21 +114,23 @@ def who_am_i(env: Mapping[str, str]) -> Process:
         count = str(len(count.split(",")))
     if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
         pair = ", ".join(f"{name}={env.get(name, '')!r}" for name in VARIABLES[launcher])
-        raise BootError(f"{pair}: not a process; needs an index from 0 and a greater count.")
+        raise BootError(f"{pair}: not a process; needs an index from 0 and a greater count. {TODO}")
     coordinator = env.get("REDCO_COORDINATOR") or _coordinator(launcher, env)
     host, _, port = coordinator.rpartition(":")
     if not (host and port.isdecimal() and 0 < int(port) < 1 << 16):
         raise BootError(
             f"the address of process 0 is {coordinator!r} ({launcher}), which is not host:port. "
-            "Set REDCO_COORDINATOR, the same in all processes."
+            "Set REDCO_COORDINATOR, the same in all processes; "
+            "REDCO_PROCESS_COUNT=1 alone says that this is the only one."
         )
     return Process(int(index), int(count), coordinator, launcher)
 
 
 def _launcher(env: Mapping[str, str]) -> str:
     """Return the nearest launcher that starts several processes; each test is of what only it sets."""
-    if any(env.get(name) for name in VARIABLES["explicit"]):
-        return "explicit"
+    index, count = (env.get(name, "") for name in VARIABLES["explicit"])
+    if index or count:
+        return "single" if count == "1" and index in ("", "0") else "explicit"
     if env.get("OMPI_COMM_WORLD_SIZE", "1") != "1":  # before SLURM: its helpers are srun steps
         return "openmpi"
     in_step = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_STEP_ID")  # not the batch script
@@ -119,11 +141,22 @@ def _launcher(env: Mapping[str, str]) -> str:
         return "kubernetes"
     if env.get("TPU_WORKER_ID") and "," in env.get("TPU_WORKER_HOSTNAMES", ""):
         if env.get("MEGASCALE_NUM_SLICES", "1") != "1":
-            raise BootError("several TPU slices: number their hosts by REDCO_PROCESS_INDEX.")
+            raise BootError(f"several TPU slices are not read. {TODO}")
         return "tpu"
     if env.get("REDCO_COORDINATOR"):
-        raise BootError("REDCO_COORDINATOR needs REDCO_PROCESS_COUNT and REDCO_PROCESS_INDEX.")
+        raise BootError(f"REDCO_COORDINATOR alone says not which process this is. {TODO}")
+    for name, variables in UNREAD.items():
+        values = {variable: env.get(variable, "") for variable in variables}
+        if said := [f"{key}={value}" for key, value in values.items() if value]:
+            index, count = (_number(values[variable]) for variable in variables)
+            if index > 0 or count > 1:
+                raise BootError(f"{' '.join(said)}: {name} starts several processes. {TODO}")
     return "single"
+
+
+def _number(text: str) -> int:
+    """Return the number that a variable says, or how many things it lists; 0 for none."""
+    return int(text) if text.isdecimal() else text.count(",") + 1 if text else 0
 
 
 def _coordinator(launcher: str, env: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -159,3 +160,6 @@ TINY = Config(
 )
 
 PRESETS = {"full": Config(), "tiny": TINY}
+
+# What a new run of the preset `full` starts from, unless --init names another, or none.
+CHECKPOINT = str((Path(__file__).parents[1] / "../checkpoint").resolve())

@@ -15,7 +15,7 @@ import jax
 
 from my_project import pipeline, weights
 from my_project.boot import boot
-from my_project.config import PRESETS
+from my_project.config import CHECKPOINT, PRESETS
 from my_project.sharding import AXES
 from my_project.steps import build
 from redco_runtime.agreement import check_same_examples
@@ -39,7 +39,7 @@ from redco_runtime.stop import Stop, Stopped
 
 @command
 def main() -> None:
-    run = training_run(__doc__, PRESETS, AXES)
+    run = training_run(__doc__, PRESETS, AXES, CHECKPOINT)
     with PROGRESS.deadlines(run.config.train.step_timeout):
         boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
         with jax.set_mesh(make_mesh(run.mesh)):

@@ -135,7 +135,10 @@ def test_pytorch_loads_what_is_exported(my_project, loaded, reference, ids, tmp_
     model, told = transformers.AutoModelForCausalLM.from_pretrained(out, output_loading_info=True)
     assert type(model) is transformers.GPTJForCausalLM and model.dtype == torch.float32
     assert not any(told.values()), told
-    assert np.array_equal(logits(model, ids), logits(reference, ids))
+    here, there = model.state_dict(), reference.state_dict()
+    assert here.keys() == there.keys() and all(torch.equal(here[k], there[k]) for k in here)
+    # The same numbers elsewhere in memory may be multiplied in another order.
+    np.testing.assert_allclose(logits(model, ids), logits(reference, ids), atol=1e-5, rtol=1e-5)
     tokenizer = transformers.AutoTokenizer.from_pretrained(out)
     assert tokenizer.decode(tokenizer("ab")["input_ids"], skip_special_tokens=True) == "ab"
     generation = transformers.GenerationConfig.from_pretrained(out)

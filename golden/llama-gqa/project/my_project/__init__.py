@@ -4,10 +4,9 @@
 import sys
 from pathlib import Path
 
+# Its own redco_runtime, before that of another project that is installed.
 HERE = Path(__file__).resolve().parents[1]
-sys.path.insert(
-    0, str(HERE)
-)  # its own redco_runtime, before that of another project that is installed
+sys.path.insert(0, str(HERE))
 
 import redco_runtime  # noqa: E402
 

@@ -5,12 +5,15 @@ python -m redco_runtime.launch --processes 2 --max-restarts 3 -m my_project.trai
 One process, the default, is numbered by whatever started this one, such as SLURM or Kubernetes: start
 one launch on each host, with the same flags. Several are a run of their own, on this host alone.
 Signals go on to the processes. No restart follows exit codes 0, 2 (mend the command), 3 (look at the
-numbers) and 75 (stopped by a signal); the exit code is that of the process that ended first. A process
-that is stopped (SIGSTOP), which its peers on other hosts have left long since, is ended.
+numbers) and 75 (stopped by a signal), nor the same fault of the program twice in a row: one exit code,
+last line and step. What kills a process, or takes another from it (69), may come as often as there are
+restarts. The exit code is that of the process that ended first. A process that is stopped (SIGSTOP),
+which its peers on other hosts have left long since, is ended.
 """
 
 import argparse
 import ctypes
+import json
 import os
 import random
 import signal
@@ -19,18 +22,18 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from redco_runtime.relay import Stderr
 
 STOPPED = 75  # exit code: a signal ended the run, the same command goes on
 FINAL = (0, 2, 3, STOPPED)  # exit codes that another try would not change
+LOST = 69  # exit code: another process was gone, or never came
+SIGNALLED = 128  # exit codes above it are a shell's, of what a signal ended
 GRACE = 30.0  # seconds for the others to end by themselves, with what they have to say
-PAUSES = (
-    1.0,
-    5.0,
-    15.0,
-    60.0,
-)  # seconds before a restart: a network or a disk may need some to come back
+# Seconds before a restart: a network or a disk may need some to come back.
+PAUSES = (1.0, 5.0, 15.0, 60.0)
 POLL = 0.1
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -43,11 +46,17 @@ class Ended:
 
     number: int
     code: int
+    line: str = ""  # the last that it wrote to stderr, unless that is a terminal
 
     @property
     def exit_code(self) -> int:
         """What a shell would show: 128 and its number for a signal."""
         return self.code if self.code >= 0 else 128 - self.code
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a fault of the program itself: no signal killed it, and no other process was lost."""
+        return 0 < self.code <= SIGNALLED and self.code != LOST
 
     def describe(self, killed_for_memory: bool) -> str:
         """Return one line that says how it ended."""
@@ -80,6 +89,7 @@ class Launch:
     def __init__(self, command: Sequence[str], count: int) -> None:
         self._command, self._count = command, count
         self._running: list[subprocess.Popen[bytes]] = []
+        self._stderrs: list[Stderr] = []  # of those
         self._signals: list[int] = []  # that came to this process
 
     def run(self, max_restarts: int) -> int:
@@ -95,26 +105,33 @@ class Launch:
 
     def _repeat(self, max_restarts: int) -> int:
         """Try until a code is returned that is final, or a signal comes, or a limit is reached."""
-        restarts, started = 0, self._last_checkpoint()
-        began = started
+        restarts, started, fault = 0, self._last_checkpoint(), None
         while True:
-            code = self._try().exit_code
-            reached = self._last_checkpoint()
-            if code not in FINAL and not self._signals:
+            ended = self._try()
+            code, before, reached = ended.exit_code, fault, self._last_checkpoint()
+            if code in FINAL:
+                return code
+            if not self._signals:
                 if restarts == max_restarts:
                     _say(f"gives up after {max_restarts} restarts")
                     return code
-                if restarts and reached == began:
-                    since = f"no checkpoint since the last start, step {reached} before and now"
-                    _say(f"gives up: {since}")
+                step = max(self._last_step(), reached)
+                fault = (code, ended.line, step) if ended.own else None
+                if fault and fault == before:
+                    what = (
+                        f"exit code {code}, after step {step}" if step >= 0 else f"exit code {code}"
+                    )
+                    _say(
+                        f"gives up: the same fault twice in a row, {what}: {ended.line}".rstrip(
+                            ": "
+                        )
+                    )
                     return code
-                began, pause = reached, PAUSES[min(restarts, len(PAUSES) - 1)]
+                pause = PAUSES[min(restarts, len(PAUSES) - 1)]
                 restarts += 1
                 goes_on = f"from step {reached}" if reached >= 0 else "anew"
                 _say(f"restart {restarts} of {max_restarts} in {pause:g} s, {goes_on}")
                 self._wait(pause)
-            if code in FINAL:
-                return code
             if self._signals:  # during a restart; what was done before that is saved
                 return STOPPED if reached > started else code
 
@@ -128,23 +145,36 @@ class Launch:
                 "REDCO_PROCESS_COUNT": str(self._count),
                 "REDCO_PROCESS_INDEX": str(index),
             }
-            env = os.environ | (mine if self._count > 1 else {})
+            env, stderr = os.environ | (mine if self._count > 1 else {}), Stderr()
             self._running.append(
-                subprocess.Popen(self._command, env=env, preexec_fn=_outlive_no_parent)
+                subprocess.Popen(
+                    self._command,
+                    env=env,
+                    stderr=stderr.end if stderr.end >= 0 else None,
+                    preexec_fn=_outlive_no_parent,
+                )
             )
+            self._stderrs.append(stderr)
+            stderr.close_end()
+        for number in self._signals[-1:]:  # that came before one of them was there
+            self._send(number)
+        lines: list[str] = []
         try:
             first = self._first_bad()
             if first.code:
                 until = time.monotonic() + GRACE
                 while time.monotonic() < until and any(map(_is_alive, self._running)):
-                    time.sleep(POLL)
-                _say(first.describe(_memory_kills() > kills))
-            return first
+                    self._sleep()
         finally:
             for process in self._running:
                 process.kill()  # one that is stopped too
                 process.wait()
+            lines += [stderr.close() for stderr in self._stderrs]
             self._running.clear()
+            self._stderrs.clear()
+        if first.code:
+            _say(first.describe(_memory_kills() > kills))
+        return replace(first, line=lines[first.number])
 
     def _first_bad(self) -> Ended:
         """Wait until a process has ended badly, or all have ended; end one that is stopped for long."""
@@ -165,7 +195,13 @@ class Launch:
                 return bad[0]
             if len(ended) == len(self._running):
                 return ended[-1]
-            time.sleep(POLL)
+            self._sleep()
+
+    def _sleep(self) -> None:
+        """Wait a moment, and pass on what the processes say."""
+        time.sleep(POLL)
+        for stderr in self._stderrs:
+            stderr.pass_on()
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -175,17 +211,32 @@ class Launch:
     def _pass_on(self, number: int, _: object) -> None:
         """Pass a signal to the processes; Ctrl-C reaches those of a terminal without that."""
         self._signals.append(number)
+        if number != signal.SIGINT or not sys.stdin.isatty():
+            self._send(number)
+
+    def _send(self, number: int) -> None:
         for process in self._running:
-            if number != signal.SIGINT or not sys.stdin.isatty():
-                with suppress(ProcessLookupError):
-                    process.send_signal(number)
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
 
     def _last_checkpoint(self) -> int:
         """Return the step of the newest checkpoint in the work folder of the command, -1 for none."""
+        folders = self._workdir().glob("checkpoints/*")
+        return max((int(folder.name) for folder in folders if folder.name.isdecimal()), default=-1)
+
+    def _last_step(self) -> int:
+        """Return the step at which the last event of the run began, -1 for none."""
+        try:
+            return int(
+                json.loads((self._workdir() / "events.jsonl").read_bytes().splitlines()[-1])["step"]
+            )
+        except (OSError, ValueError, LookupError, TypeError):
+            return -1
+
+    def _workdir(self) -> Path:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--workdir", type=Path, default=Path("no work folder"))
-        folders = parser.parse_known_args(self._command)[0].workdir.glob("checkpoints/*")
-        return max((int(folder.name) for folder in folders if folder.name.isdecimal()), default=-1)
+        return parser.parse_known_args(self._command)[0].workdir
 
 
 def _outlive_no_parent() -> None:

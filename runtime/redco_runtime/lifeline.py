@@ -21,7 +21,7 @@ from typing import Any
 
 from redco_runtime.events import EVENTS
 from redco_runtime.progress import PROGRESS, Doing
-from redco_runtime.rendezvous import Door, Member
+from redco_runtime.rendezvous import ABSENT, Door, Member
 from redco_runtime.slowest import WINDOW, Share, Slowest
 
 BEAT = 1.0  # seconds between two lines
@@ -132,12 +132,12 @@ class Lifeline:
             try:
                 text = await asyncio.wait_for(words.readline(), SILENCE)
             except TimeoutError:
-                self._note(Fault("silent", index, SILENT.format(SILENCE)))
+                self._note(Fault("silent", index, SILENT.format(SILENCE), ABSENT))
                 break
             except OSError:
                 text = b""
             if not text.endswith(b"\n"):
-                self._note(Fault("gone", index, GONE))
+                self._note(Fault("gone", index, GONE, ABSENT))
                 break
             match json.loads(text):
                 case {"doing": [what, step, seconds], "shares": [own, devices]}:

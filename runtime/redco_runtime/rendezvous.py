@@ -20,7 +20,7 @@ from redco_runtime.errors import UserError, few
 
 GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds: much less than a process takes to start
-ABSENT = 1  # exit code, after which a launcher starts again
+ABSENT = 69  # exit code, EX_UNAVAILABLE of sysexits.h, of a process that lost or never met another
 NEWS = 10.0  # seconds, so that a wait of 300 is 30 lines: between two lines that say who is awaited
 
 

@@ -45,7 +45,9 @@ class Stop(AbstractContextManager["Stop"]):
         """Return whether to stop here; once true, it stays. All processes ask equally often."""
         self._calls += 1
         if self._several:
-            self._agreed |= multihost_utils.reached_preemption_sync_point(self._calls)
+            if multihost_utils.reached_preemption_sync_point(self._calls):
+                drop_lost_output()  # JAX has the signal: of a launcher, say, that is gone
+                self._agreed = True
         return self._agreed or (not self._several and self.heard.is_set())
 
     def __enter__(self) -> "Stop":

@@ -12,24 +12,30 @@ import pytest
 from redco_runtime import launch
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
+QUICK = "from redco_runtime import launch; launch.PAUSES = (0.1,); launch.main()"
 PROGRAM = """
-import os, signal, sys, time
+import json, os, signal, sys, time
 from pathlib import Path
 folder, plan = Path(sys.argv[sys.argv.index("--workdir") + 1]), sys.argv[-1].split(",")
 index = int(os.environ.get("REDCO_PROCESS_INDEX", 0))
 tries = len(list(folder.glob(f"try-{index}-*")))
 (folder / f"try-{index}-{tries}").touch()
 act = plan[min(tries, len(plan) - 1)]
-if act != "stuck" or not tries:
+if act != "die" and not act.startswith("1"):
     (folder / "checkpoints" / str(tries)).mkdir(parents=True, exist_ok=True)
 if act == "wait":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
     (folder / f"ready-{index}").touch()
     time.sleep(60)
+if act.startswith("1 "):  # with what it says, at a step
+    _, word, step = act.split()
+    (folder / "events.jsonl").write_text(json.dumps({"event": "fault", "step": int(step)}) + "\\n")
+    print(f"KeyError: {word}\\nW0000 00:00:{time.time():.6f} is no word of its own", file=sys.stderr)
+    sys.exit(1)
 if index == 1 or os.environ.get("REDCO_PROCESS_COUNT") is None:
-    os.kill(os.getpid(), signal.SIGKILL) if act == "kill" else sys.exit(1 if act == "stuck" else int(act))
-time.sleep(1 if act == "kill" else 0)  # which is told of it
-sys.exit(0 if act.isdigit() and int(act) == 0 else 1)
+    os.kill(os.getpid(), signal.SIGKILL) if act in ("kill", "die") else sys.exit(int(act))
+time.sleep(1 if act in ("kill", "die") else 0)  # which is told of it
+sys.exit(0 if act.isdigit() and int(act) == 0 else 69)
 """
 
 
@@ -39,8 +45,9 @@ def start(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     env = os.environ | {"PYTHONPATH": f"{RUNTIME}{os.pathsep}{tmp_path}"}
 
-    def start(processes, plan, restarts=3):
-        command = [sys.executable, "-m", "redco_runtime.launch", "--processes", processes]
+    def start(processes, plan, restarts=3, quick=False):
+        program = ["-c", QUICK] if quick else ["-m", "redco_runtime.launch"]
+        command = [sys.executable, *program, "--processes", processes]
         command += ["--max-restarts", restarts, "-m", "program", "--workdir", tmp_path, plan]
         return subprocess.Popen(
             [*map(str, command)],
@@ -74,17 +81,56 @@ def test_an_exit_that_another_try_would_not_change(start, tmp_path, code):
     assert err == (f"launch: process 0 ended with exit code {code}\n" if code else "")
 
 
-def test_it_gives_up_after_so_many_restarts_or_without_a_step_between_two(start, tmp_path):
+def test_it_gives_up_after_so_many_restarts(start, tmp_path):
     process = start(1, "1", restarts=1)
     assert "launch: gives up after 1 restarts\n" in process.communicate(timeout=50)[1]
     assert process.returncode == 1 and tries(tmp_path) == 2
 
 
-def test_it_gives_up_where_no_step_is_made(start, tmp_path):
-    process = start(1, "stuck")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_kills_before_the_first_checkpoint_have_all_restarts(start, tmp_path, processes):
+    process = start(processes, "die,die,die,0", quick=True)
+    err = process.communicate(timeout=90)[1]
+    assert process.returncode == 0 and tries(tmp_path) == 4, err
+    assert "launch: restart 3 of 3 in 0.1 s, anew\n" in err
+
+
+def test_so_has_the_loss_of_another_process(start, tmp_path):
+    process = start(1, f"{launch.LOST}", restarts=2, quick=True)
+    assert "launch: gives up after 2 restarts\n" in process.communicate(timeout=50)[1]
+    assert process.returncode == launch.LOST and tries(tmp_path) == 3
+
+
+def test_the_same_fault_twice_in_a_row_is_the_end(start, tmp_path):
+    process = start(1, "1 x 8", quick=True)
     err = process.communicate(timeout=50)[1]
-    assert "launch: gives up: no checkpoint since the last start, step 0 before and now" in err
+    assert err.count("KeyError: x\n") == 3 and err.count("is no word of its own") == 2
+    last = (
+        "launch: gives up: the same fault twice in a row, exit code 1, after step 8: KeyError: x\n"
+    )
+    assert err.endswith(last)
     assert process.returncode == 1 and tries(tmp_path) == 2
+
+
+@pytest.mark.parametrize("plan", ["1 x 8,1 y 8,1 x 8,0", "1 x 8,1 x 9,0", "1 x 8,die,1 x 8,0"])
+def test_another_fault_is_not_the_same(start, tmp_path, plan):
+    process = start(1, plan, quick=True)
+    err = process.communicate(timeout=90)[1]
+    assert process.returncode == 0 and tries(tmp_path) == plan.count(",") + 1, err
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX is here, and never in a launcher
+def test_on_a_terminal_a_process_writes_to_it(monkeypatch, capfd):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    said = "import sys; print('here', file=sys.stderr); sys.exit(2)"
+    assert launch.Launch([sys.executable, "-c", said], 1).run(0) == 2
+    assert "here\n" in capfd.readouterr().err
+
+
+def test_a_signal_before_the_process_is_there_is_passed_on(monkeypatch):
+    one = launch.Launch([sys.executable, "-c", "import time; time.sleep(60)"], 1)
+    one._signals.append(signal.SIGTERM)
+    assert one.run(3) == 143
 
 
 def test_a_signal_goes_on_to_all_and_none_is_started_again(start, tmp_path):

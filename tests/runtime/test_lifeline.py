@@ -83,18 +83,18 @@ GONE = "is gone without a word: killed, by hand or for want of memory, or its ho
 def test_a_process_that_is_killed(run):
     ends = run("kill", lambda processes: processes[1].kill())
     assert ends[1][0] == -signal.SIGKILL
-    assert ends[0] == ends[2] == (1, f"boot: process 1 on host1 {GONE}")
+    assert ends[0] == ends[2] == (69, f"boot: process 1 on host1 {GONE}")
 
 
 def test_process_0_is_killed(run):
     ends = run("kill", lambda processes: processes[0].kill())
-    assert ends[1] == ends[2] == (1, f"boot: process 0 on localhost {GONE}")
+    assert ends[1] == ends[2] == (69, f"boot: process 0 on localhost {GONE}")
 
 
 def test_a_process_that_is_stopped(run):
     ends = run("stop", lambda processes: processes[1].send_signal(signal.SIGSTOP))
     line = "boot: process 1 on host1 is silent for 2 s: stopped, or its network is cut"
-    assert ends[0] == ends[2] == (1, line)
+    assert ends[0] == ends[2] == (69, line)
 
 
 def test_a_process_that_fails(run):

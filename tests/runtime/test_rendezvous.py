@@ -67,7 +67,7 @@ def test_missing_processes_are_named(port):
     first, second = meet_all(port, member(0, 20), member(3, 20), timeout=1)
     assert time.monotonic() - begin < 5
     assert first == second
-    assert first.startswith("1: waited 1 s on host0") and "for 20 processes" in first
+    assert first.startswith("69: waited 1 s on host0") and "for 20 processes" in first
     assert "never came: 1, 2, 4, 5, 6, 7, 8, 9, and 10 more;" in first
     assert "these did: process 0 on host0, process 3 on host3." in first
 
@@ -75,7 +75,7 @@ def test_missing_processes_are_named(port):
 def test_no_process_0(port):
     (fault,) = meet_all(port, member(1), timeout=1)
     place = f"process 0 at localhost:{port}"
-    assert fault.startswith(f"1: process 1 on host1 could not meet {place} within 1 s")
+    assert fault.startswith(f"69: process 1 on host1 could not meet {place} within 1 s")
     assert "refused" in fault
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from redco_runtime.contracts import Arrays, Example
+from redco_runtime.draws import Draws
 from redco_runtime.errors import UserError, few
 
 Collate = Callable[[list[Example]], Arrays]
@@ -15,22 +16,26 @@ Layout = dict[str, tuple[tuple[int, ...], np.dtype]]  # array -> (its dims but t
 
 
 def collate_examples(
-    examples: Sequence[Example], collate: Collate, indices: Sequence[int]
+    examples: Sequence[Example], collate: Collate, indices: Sequence[int], passes: Sequence[int] = ()
 ) -> Arrays:
     """Return what `collate` makes of these examples: arrays of numbers, a row for each.
 
+    passes: the number of the pass of each, of Draws; none: as in the first.
     Raises UserError for what is no such batch, or cannot be made, naming the example that is to blame.
     """
     indices = [int(index) for index in indices]
+    numbers = [int(number) for number in passes] or [0] * len(indices)
     try:
         arrays = {
             name: np.asarray(value)
-            for name, value in collate([examples[index] for index in indices]).items()
+            for name, value in collate(
+                [_take(examples, *pair) for pair in zip(indices, numbers, strict=True)]
+            ).items()
         }
     except Exception as error:
         if len(indices) > 1:
-            for index in indices:  # the one that fails alone is the one to name
-                collate_examples(examples, collate, [index])
+            for index, number in zip(indices, numbers, strict=True):  # the one that fails alone
+                collate_examples(examples, collate, [index], [number])
         raise _fault(collate, indices, f"failed: {type(error).__name__}: {error}", error) from error
     for name, array in arrays.items():
         if array.dtype.kind in "OSUmM":
@@ -44,6 +49,11 @@ def collate_examples(
                 f"gave {name} the shape {array.shape}, whose first dim is not {len(indices)}",
             )
     return arrays
+
+
+def _take(examples: Sequence[Example], index: int, number: int) -> Example:
+    """Return an example, as in its pass `number` where something of it is drawn."""
+    return examples.take(index, number) if isinstance(examples, Draws) else examples[index]
 
 
 def layout_of(arrays: Arrays) -> Layout:

@@ -23,6 +23,7 @@ from redco_runtime.contracts import (
     Pipeline,
     TrainSettings,
 )
+from redco_runtime.draws import Draws
 from redco_runtime.errors import UserError
 from redco_runtime.order import shuffled
 from redco_runtime.progress import PROGRESS
@@ -53,6 +54,7 @@ def example_indices(seed: int, step: int, batch_size: int, size: int) -> np.ndar
 
 def batch_indices(examples: Sized, seed: int, step: int, batch_size: int) -> np.ndarray:
     """Return the same of examples, in an order of their own where they have one."""
+    examples = examples.examples if isinstance(examples, Draws) else examples
     if isinstance(examples, Ordered):
         return examples.order(seed, step * batch_size, (step + 1) * batch_size)
     return example_indices(seed, step, batch_size, len(examples))
@@ -107,8 +109,13 @@ class TrainBatches(Iterator[Batch]):
                 return np.arange(step * batch_size, (step + 1) * batch_size)
             return batch_indices(cast(Sized, examples), seed, step, batch_size)
 
+        def passes_of(step: int) -> np.ndarray:
+            if isinstance(examples, Draws):
+                return examples.passes(seed, step * batch_size, (step + 1) * batch_size)
+            return np.zeros(batch_size, np.int64)
+
         def make(step: int) -> Made:
-            indices = indices_of(step)
+            indices, passes = indices_of(step), passes_of(step)
             count = float(batch_size)
             some: Any = (
                 dict(zip(indices.tolist(), stream.take(), strict=True)) if stream else examples
@@ -116,7 +123,9 @@ class TrainBatches(Iterator[Batch]):
 
             def collate_rows(positions: np.ndarray) -> Arrays:
                 nonlocal count
-                arrays = collate_examples(some, pipeline.collate, indices[positions])
+                arrays = collate_examples(
+                    some, pipeline.collate, indices[positions], passes[positions]
+                )
                 layout.update(layout or layout_of(arrays))
                 check_layout(arrays, layout, pipeline.collate, indices[positions])
                 if isinstance(pipeline, Counted):

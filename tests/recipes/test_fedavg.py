@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from recipes.pipelines import pipeline
+from redco_runtime.draws import example_random
 from redco_runtime.gradients import mean_and_gradients
 from redco_runtime.state import ModelState
 
@@ -22,7 +23,8 @@ class Linear(nnx.Module):
 def _clients():
     rng = np.random.default_rng(0)
     rows = [(rng.normal(size=(n, 4)).astype(np.float32), rng.integers(0, 3, n)) for n in (96, 40)]
-    return [fedavg.client(x, label.astype(np.int32)) for x, label in rows]
+    pairs = [(x, label.astype(np.int32)) for x, label in rows]
+    return [fedavg.client(pair, example_random(0, i)) for i, pair in enumerate(pairs)]
 
 
 def _steps(kernel, client):

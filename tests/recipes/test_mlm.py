@@ -1,12 +1,16 @@
 """The recipe mlm: what is masked, what the loss counts, and how masks are filled in."""
 
 import json
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import SingleDeviceSharding
 from recipes.pipelines import config, pipeline
+from redco_runtime.data import TrainBatches
+from redco_runtime.draws import example_random
 from redco_runtime.errors import UserError
 
 mlm = pipeline("mlm")
@@ -46,15 +50,36 @@ def test_most_are_hidden_some_swapped_some_kept(batch):
     assert (ids[~asked] != MASK).all()
 
 
-def test_masks_follow_the_seed_and_the_example():
+def test_masks_follow_the_seed_the_example_and_its_pass():
     ids = np.arange(3, 103, dtype=np.int32)
     tokens = mlm.tokenizer("bytes")
 
-    def shown(seed, index):
-        return mlm.mask_tokens(ids, tokens, mlm.MASKED, seed, index)[0].tolist()
+    def shown(*key):
+        return tuple(mlm.mask_tokens(ids, tokens, mlm.MASKED, example_random(*key))[0].tolist())
 
-    assert shown(0, 1) == shown(0, 1)
-    assert len({tuple(shown(seed, index)) for seed in (0, 1, -1) for index in (0, 1)}) == 6
+    assert shown(0, 1) == shown(0, 1, 0)
+    keys = [(seed, index, number) for seed in (0, 1, -1) for index in (0, 1) for number in (0, 1)]
+    assert len({shown(*key) for key in keys}) == 12
+
+
+def test_a_row_has_other_masks_in_each_pass_and_a_held_out_one_the_same():
+    train, held_out = mlm.examples(_config(seed=3))
+    size = len(train) // 2
+    settings = SimpleNamespace(seed=3, batch_size=size, steps=5)
+    place = SingleDeviceSharding(jax.devices()[0])
+    taken = TrainBatches(train, mlm, settings, start=0, sharding=place)
+    batches = [np.asarray(batch["labels"]) for batch in taken]
+    passes = {}
+    for step, labels in enumerate(batches):
+        for index, row in zip(taken.indices(step).tolist(), labels, strict=True):
+            passes.setdefault(index, []).append((row != mlm.NOT_ASKED).tolist())
+    twice = [rows for rows in passes.values() if len(rows) > 1]
+    assert len(twice) > 0.9 * len(train)
+    assert all(len({*map(tuple, rows)}) == len(rows) for rows in twice)
+    later = TrainBatches(train, mlm, settings, start=4, sharding=place)  # resumed
+    np.testing.assert_array_equal(next(later)["labels"], batches[4])
+    asked = [mlm.collate(held_out[:3])["labels"] for _ in range(2)]
+    np.testing.assert_array_equal(*asked)
 
 
 def test_what_is_not_asked_for_weighs_nothing(batch):

@@ -99,6 +99,10 @@ def test_a_mixture_has_its_shares_and_whole_epochs(tmp_path):
         assert len(np.unique(epochs, axis=0)) == len(epochs)
     np.testing.assert_array_equal(train.order(5, 9_990, 10_020), order[9_990:10_020])
     assert (train.order(6, 0, 50) != order[:50]).any()
+    passes, seen = train.passes(5, 0, 20_000), {}
+    for index, number in zip(order.tolist(), passes.tolist(), strict=True):
+        assert number == seen.get(index, 0)  # how often it was taken before
+        seen[index] = number + 1
     train, _ = read(tmp_path, a, b)
     assert sorted(train.order(5, len(train), 2 * len(train))) == [*range(len(train))]
 

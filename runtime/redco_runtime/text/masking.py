@@ -9,17 +9,15 @@ HIDDEN, SWAPPED = 0.8, 0.1  # shares: replaced by the mask, by any token; the ot
 
 
 def mask_tokens(
-    ids: np.ndarray, tokenizer: Any, share: float, seed: int, index: int
+    ids: np.ndarray, tokenizer: Any, share: float, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return ids (N,) as the model sees them, and labels (N,): the same for the same seed and index.
+    """Return ids (N,) as the model sees them, and labels (N,). random: as of `example_random`.
 
     Devlin et al. 2019, section 3.1, but for the count: `share` of the ids, rounded, and one at least.
     """
-    # NumPy keeps the raw words of Philox for ever; a Generator's methods may change by release.
-    random = np.random.Philox(key=np.array([seed % 2**64, index], np.uint64))
-    chosen = np.argsort(random.random_raw(len(ids)))[: max(1, round(share * len(ids)))]
-    place = random.random_raw(len(chosen)) / 2**64
-    others = random.random_raw(len(chosen)) % len(tokenizer)
+    draw = random.bit_generator.random_raw
+    chosen = np.argsort(draw(len(ids)))[: max(1, round(share * len(ids)))]
+    place, others = draw(len(chosen)) / 2**64, draw(len(chosen)) % len(tokenizer)
     labels, shown = np.full(len(ids), NOT_ASKED, np.int32), ids.copy()
     labels[chosen] = ids[chosen]
     swapped = np.where(place < HIDDEN + SWAPPED, others, ids[chosen])

@@ -55,30 +55,39 @@ class Mixture(Sequence[Arrays]):
 
     def order(self, seed: int, start: int, stop: int) -> np.ndarray:
         """Return the indices of the rows at the places `start` to `stop - 1` of a run: int64."""
+        return self._places(seed, start, stop)[0]
+
+    def passes(self, seed: int, start: int, stop: int) -> np.ndarray:
+        """Return how often these rows were taken before: the epoch of each, or of its source."""
+        return self._places(seed, start, stop)[1]
+
+    def _places(self, seed: int, start: int, stop: int) -> np.ndarray:
+        """Return the indices and the passes of the rows at these places: (2, stop - start)."""
         places = np.arange(start, stop)
         if not len(self._quotas):
             return _epochs(seed, 0, len(self), places)
         blocks, slots = np.divmod(places, BLOCK)
-        indices = np.empty(len(places), np.int64)
+        rows = np.empty((2, len(places)), np.int64)
         for block in np.unique(blocks):
             now = blocks == block
-            indices[now] = self._in_block(seed, int(block), slots[now])
-        return indices
+            rows[:, now] = self._in_block(seed, int(block), slots[now])
+        return rows
 
     def _in_block(self, seed: int, block: int, slots: np.ndarray) -> np.ndarray:
-        """Return the indices of the rows in some slots of a block."""
+        """Return the indices of the rows in some slots of a block, and their passes."""
         # Which source a slot is of, and how many of its rows come before it in the run.
         numbers_all = np.searchsorted(self._ends_in_block, _shuffled_block(seed, block), "right")
         places = np.empty(BLOCK, np.int64)
         for number, quota in enumerate(self._quotas):
             places[numbers_all == number] = block * quota + np.arange(quota)
         numbers, places = numbers_all[slots], places[slots]
-        indices = np.empty(len(slots), np.int64)
+        rows = np.empty((2, len(slots)), np.int64)
         for number in np.unique(numbers):
             now = numbers == number
-            rows = _epochs(seed, int(number) + 2, len(self.parts[number]), places[now])
-            indices[now] = rows + self._ends[number] - len(self.parts[number])
-        return indices
+            size = len(self.parts[number])
+            rows[:, now] = _epochs(seed, int(number) + 2, size, places[now])
+            rows[0, now] += self._ends[number] - size
+        return rows
 
 
 def source_at(ends: np.ndarray, seed: int, place: int) -> int:
@@ -98,7 +107,7 @@ def _shuffled_block(seed: int, block: int) -> np.ndarray:
 
 
 def _epochs(seed: int, stream: int, size: int, places: np.ndarray) -> np.ndarray:
-    """Return which of `size` rows stand at `places` of epochs laid end to end. Raises UserError where there are none."""
+    """Return which of `size` rows stand at `places` of epochs laid end to end, and the epochs. Raises UserError where there are none."""
     if size < 1:
         raise UserError("no training examples: see what examples() in pipeline.py returns")
     epochs, offsets = np.divmod(places, size)
@@ -106,7 +115,7 @@ def _epochs(seed: int, stream: int, size: int, places: np.ndarray) -> np.ndarray
     for epoch in np.unique(epochs):
         now = epochs == epoch
         indices[now] = permute(offsets[now], size, seed, int(epoch), stream)
-    return indices
+    return np.stack([indices, epochs])
 
 
 def _quotas(weights: Sequence[float]) -> np.ndarray:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from redco_runtime.draws import Draws
 from redco_runtime.errors import UserError
 from redco_runtime.losses import cross_entropy
 from redco_runtime.text.blocks import pad_row
@@ -69,16 +70,17 @@ def examples(config):
     """Return training examples and held-out ones: rows of --data, of --text-files, or of Python's own manual."""
     own, texts = tokenizer(config.data.tokenizer), pydoc_data.topics.topics.values()
     both = packed_texts(config.data, own, config.model.vocab_size, texts)
-    return tuple(rows.map(lambda row, i: masked(config, row, i)) for rows in both)
+    make = functools.partial(masked, config)
+    return tuple(Draws(rows, make, config.train.seed) for rows in both)
 
 
-def masked(config, row, index):
+def masked(config, row, random):
     """Return one example of a row of texts: some of its ids masked, but for special tokens."""
     tokens = tokenizer(config.data.tokenizer)
     mask = row["segments"] > 0 if "segments" in row else row["mask"]
     shown, labels = row["input_ids"].copy(), np.full(len(mask), NOT_ASKED, np.int32)
     places = np.flatnonzero(mask & ~np.isin(shown, tokens.all_special_ids))
-    asked = mask_tokens(shown[places], tokens, MASKED, config.train.seed, index)
+    asked = mask_tokens(shown[places], tokens, MASKED, random)
     shown[places], labels[places] = asked
     return {"input_ids": shown, "mask": mask, "labels": labels}
 

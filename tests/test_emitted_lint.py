@@ -1,5 +1,7 @@
-"""No emitted file imports or names what it does not use: of all families, and classes of one's own."""
+"""Projects of all families, and of classes of one's own: no file imports what it does not use, or is not there."""
 
+import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from types import SimpleNamespace
 
 import jax
 import pytest
+from generated import ROOT
 from own.test_projects import HERE, PROJECTS, flags_of
 from recipes.test_brought import BROUGHT
 
@@ -16,6 +19,8 @@ from redco_new.generate.files import print_files, project_context
 from redco_new.generate.read import plan_request, read_model
 from redco_new.models.families import FAMILIES
 from redco_new.own.recipes import RECIPES
+from redco_new.render.carried import carried
+from redco_new.render.owners import VERBATIM
 from redco_new.render.template import open_template
 from redco_new.request import Request
 
@@ -30,17 +35,29 @@ def plan():
 
 
 @pytest.fixture
-def lint(plan, tmp_path):
-    """lint(request, stateful): what ruff has to say of the Python of a project."""
+def emit(plan):
+    """emit(request, stateful): {path: text} of a project."""
 
-    def lint(request, stateful):
+    def emit(request, stateful=False):
         with open_template() as template:
             model = read_model(request, template)
             # The plan is that of another model, which no preset of this one fits.
             tiny = model.tiny if request.own else None
             model = replace(model, stateful=stateful, tiny=tiny)
             context = project_context(model, SimpleNamespace(stateful=stateful), plan)
-            files = print_files(template, model, context)
+            return print_files(template, model, context)
+
+    return emit
+
+
+@pytest.fixture
+def lint(emit, tmp_path):
+    """lint(request, stateful): what ruff has to say of the Python of a project, and what it lacks of the runtime."""
+
+    def lint(request, stateful):
+        files = emit(request, stateful)
+        if missing := runtime_modules(files) - modules(files):
+            return f"not carried: {missing}"
         for path, text in files.items():
             file = tmp_path / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +72,54 @@ def lint(plan, tmp_path):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_of_a_family(lint, name):
     assert lint(Request.from_flags("a-project", name, shards="2"), stateful=False) == ""
+
+
+def modules(files):
+    """The names of the modules among the files of a project."""
+    paths = (Path(path).with_suffix("") for path in files if path.endswith(".py"))
+    return {".".join(path.parts).removesuffix(".__init__") for path in paths}
+
+
+def runtime_modules(files):
+    """What the Python of a project imports of the runtime, wherever it does."""
+    names = set()
+    for path, text in files.items():
+        for node in ast.walk(ast.parse(text)) if path.endswith(".py") else ():
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+            elif isinstance(node, ast.Import):
+                names |= {name.name for name in node.names}
+    return {name for name in names if name.partition(".")[0] == VERBATIM}
+
+
+SIZES = {  # as CONTRIBUTING.md has them
+    "gpt-j": {"model": "gpt-j"},
+    "llama, sft, LoRA": {"model": "llama", "recipe": "sft", "lora": "rank=8"},
+    "mixtral": {"model": "mixtral"},
+    "t5": {"model": "t5"},
+    "vit": {"model": "vit"},
+    "ppo": {"model": None, "recipe": "ppo"},
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_projects_carry_as_much_as_contributing_says(emit, name):
+    files = emit(Request.from_flags("a-project", shards="2", **SIZES[name]))
+    lines = sum(text.count("\n") for path, text in files.items() if path.startswith(VERBATIM))
+    (row,) = re.findall(rf"\| {name} \| ([\d,]+) \|", (ROOT / "CONTRIBUTING.md").read_text())
+    assert lines <= int(row.replace(",", "")), f"{name} carries {lines} lines of the runtime"
+
+
+def test_what_is_named_is_carried():
+    """In Python or not, wherever it is imported; and nothing else is."""
+    for text in (
+        "python -m redco_runtime.beam",
+        "import redco_runtime.beam as x",
+        "def f():\n    from redco_runtime import (\n        beam,\n    )",
+    ):
+        assert "redco_runtime/beam.py" in carried([text])
+        assert not {"redco_runtime/experts.py", "redco_runtime/muon.py"} & {*carried([text])}
+    assert carried(["import redco", "redco_runtime_of_another"]) == {}
 
 
 @pytest.mark.parametrize("options", [{"zero": 1}, {"sequence_parallel": True}])

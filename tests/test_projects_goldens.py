@@ -8,7 +8,7 @@ import golden
 import pytest
 from generated import run
 
-from redco_new.generate.files import rewriting_files
+from redco_new.render.carried import carried
 
 LONG = {"llama-gqa", "t5-2"}  # two minutes and a half
 CASES = [
@@ -23,11 +23,13 @@ def test_the_tests_of_a_golden_pass(case, tmp_path):
     shutil.copytree(case / "project", tmp_path / "project", symlinks=False)
     for path in golden.classes(case):
         shutil.copy(path, tmp_path)
-    if golden.request_of(case).own:  # beside the runtime, which a golden has a link to
-        for path, text in rewriting_files().items():
-            copy = tmp_path / "project" / path
-            copy.parent.mkdir(exist_ok=True)
-            copy.write_text(text, encoding="utf-8")
+    runtime = tmp_path / "project/redco_runtime"  # a golden has a link to all of it
+    shutil.rmtree(runtime)
+    files = [file for file in (tmp_path / "project").rglob("*") if file.is_file()]
+    for path, text in carried(file.read_text(errors="replace") for file in files).items():
+        copy = tmp_path / "project" / path
+        copy.parent.mkdir(exist_ok=True, parents=True)
+        copy.write_text(text, encoding="utf-8")
     # The test of the boot is the same text in all of them.
     boot = "" if case.name == "gpt-j-4" else "not boot"
     code, out, err = run(f"{sys.executable} -m pytest -q -k '{boot}'", tmp_path / "project")

@@ -26,7 +26,10 @@ def test_paths_and_text(template):
     assert files["my_project/train.py"] == (
         f'{HEADERS[YOURS]}\nimport my_project.model\n\nx = ["grüß Gott"]\n'
     )
-    assert files["launch/hosts.sh"] == f"#!/bin/sh\n{HEADERS[GENERATED]}\necho my_project\n"
+    assert (
+        files["launch/hosts.sh"]
+        == f"#!/bin/sh\n{HEADERS[GENERATED]}\npython -m redco_runtime.errors my_project\n"
+    )
     assert files["launch/jobset.yaml"] == f"{HEADERS[GENERATED]}\nname: my-project\n"
     assert files["my_project/__init__.py"] == f"{HEADERS[GENERATED]}\n"
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,6 @@ from jax.experimental import multihost_utils
 
 from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError, few, writing
-from redco_runtime.importing import imported_code
 from redco_runtime.progress import PROGRESS
 from redco_runtime.streams import is_stream
 
@@ -67,11 +66,14 @@ def wait_for_all(what: str) -> None:
         get_barrier_sync_fn()(key=what, timeout_ms=BARRIER)
 
 
-def check_same_code() -> None:
-    """Raise UserError where a process has another class of the model, or of what that imports."""
+def check_same_code(files: Mapping[str, bytes]) -> None:
+    """Raise UserError where a process has another class of the model, or of what that imports.
+
+    files: module -> what its file holds.
+    """
     if jax.process_count() == 1:
         return
-    code = {name: digest(text.decode(errors="replace")) for name, text in imported_code().items()}
+    code = {name: digest(text.decode(errors="replace")) for name, text in files.items()}
     others, column = _compare([digest([*code]), digest([*code.values()])])
     what = "imports other modules than in"
     if others and column:  # the same modules

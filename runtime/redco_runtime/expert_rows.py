@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.groups import BLOCKS, multiply_groups
+from redco_runtime.expert_blocks import GPU, TPU
+from redco_runtime.groups import multiply_groups
 from redco_runtime.matrices import Stored, multiply_stored
 
 Kernel = jax.Array | Stored  # (E, in, out), of each expert; or as it is stored in few bits
@@ -33,25 +34,9 @@ class Product:
 
 
 PRODUCTS = {
-    "gpu": Product(multiply_groups, BLOCKS),
-    # libtpu multiplies tiles of 128 rows, and one in which groups meet once for each of them: as many as
-    # rows / 128 + E - 1. In blocks of that size none meet.
-    "tpu": Product(lambda x, kernels, rows, block: jax.lax.ragged_dot(x, kernels, rows), (1, 128)),
+    "gpu": Product(multiply_groups, GPU),
+    "tpu": Product(lambda x, kernels, rows, block: jax.lax.ragged_dot(x, kernels, rows), TPU),
 }
-# Of an even share of rows, a block has so little that those that fill up the last are an eighth, in the
-# mean over sizes of groups: 1.06 to 1.12 of the rows of Mixtral and Qwen3-MoE, at most 1.25.
-SHARE = 4
-
-
-def room(rows: int, count: int) -> int:
-    """Return how many rows fill up the blocks of `count` experts at most, where they have `rows` together."""
-    return count * (max(block_rows(product, rows // count) for product in PRODUCTS.values()) - 1)
-
-
-def block_rows(product: Product, even: int) -> int:
-    """Return the rows of a block where an expert has `even` rows if all have as many."""
-    least, *others = product.blocks
-    return max([least, *(block for block in others if block * SHARE <= even)])
 
 
 def by_groups(

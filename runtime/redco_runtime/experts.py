@@ -16,11 +16,11 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import axes_run_over, lay_out, spec_of
 from redco_runtime.dispatch import Axes, Routes
+from redco_runtime.expert_blocks import block_rows
 from redco_runtime.expert_rows import (
     PRODUCTS,
     Kernel,
     Product,
-    block_rows,
     by_groups,
     count_experts,
     lay,
@@ -104,7 +104,7 @@ def _on_devices(
         )
         kernels = tuple(map(functools.partial(_gather_kernel, parts), kernels, (1, 1, 2)))
         first = jax.lax.axis_index(axes) * count_experts(kernels) if axes else 0
-        block = block_rows(product, expert_TX.size // shares_BSE.shape[2])
+        block = block_rows(product.blocks, expert_TX.size // shares_BSE.shape[2])
         multiply = functools.partial(product.multiply, block=block)
         x_TD = by_groups(multiply, block, h_TD, share_TX, expert_TX - first, *kernels)
         return x_TD.reshape(h_1BSD.shape)

@@ -13,11 +13,12 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
+from redco_runtime.expert_blocks import GPU
+
 # Of what one program makes: 128 x 128 sums are the most that lie in registers.
-TILE = 128
+TILE = GPU[-1]
 STEP = 64  # of the dim that is summed over
-LEAST = 16  # that Triton multiplies
-BLOCKS = (LEAST, 32, 64, TILE)  # rows
+LEAST = GPU[0]  # that Triton multiplies
 OPTIONS = triton.CompilerParams(num_warps=8, num_stages=3)
 
 
@@ -26,7 +27,7 @@ def multiply_groups(
 ) -> jax.Array:
     """Return y_RN, each group of rows times its kernel; rows after the last group are zeros.
 
-    rows_E: of each group, multiples of `block`; so is R. block: one of BLOCKS.
+    rows_E: of each group, multiples of `block`; so is R. block: one of GPU.
     interpret: whether Python computes it.
     """
     y_RN = _multiply(_fill(x_RK), _fill(kernels_EKN), rows_E, block, interpret)

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
 
+from redco_runtime.expert_blocks import room
 from redco_runtime.gradients import Loss, weighted_sum
 from redco_runtime.saving import LOGITS, saving
 from redco_runtime.state import ModelState, PyTree
@@ -124,9 +125,6 @@ def _rooms(body: Jaxpr, layouts: dict[Any, int]) -> dict[tuple[int, ...], float]
     """Return {(rows of experts,): those that fill up the blocks of rows, as a share of them}."""
     rooms = {}
     for one in _grouped(body):
-        # Late: only models with experts have its kernels.
-        from redco_runtime.expert_rows import room
-
         if (x_RD := one.invars[0]) in layouts:
             rows = x_RD.aval.shape[0] // layouts[x_RD]
             rooms[x_RD.aval.shape[:1]] = room(rows, one.invars[1].aval.shape[0]) / rows

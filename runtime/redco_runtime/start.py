@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from redco_runtime.agreement import check_same_code, check_shared
+from redco_runtime.agreement import check_shared
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.checksums import CHECKSUMS
 from redco_runtime.cli import print_once
@@ -41,7 +41,6 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     check_hooks(pipeline)
     check_settings(steps, pipeline, run.config.train)
     check_shared(run.workdir)
-    check_same_code()
     PROGRESS.at("its data")
     # What an evaluation will ask for, which is refused before anything is compiled.
     if run.config.train.steps:

@@ -10,7 +10,8 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import layouts
 from redco_runtime.adapters.blocks import INT8, NF4
-from redco_runtime.expert_rows import PRODUCTS, Product, block_rows
+from redco_runtime.expert_blocks import block_rows
+from redco_runtime.expert_rows import PRODUCTS, Product
 from redco_runtime.experts import expert_load, experts, router_loss
 from redco_runtime.flops import count_flops
 from redco_runtime.gradients import mean_and_gradients
@@ -174,7 +175,7 @@ def test_flops_are_those_of_the_experts_of_a_token():
 )
 def test_blocks_of_rows_are_few_more_than_the_rows(platform, rows, count):
     """Those of a device with 4096 tokens of Mixtral, and with 1024 to 8192 of Qwen3-MoE, by chance."""
-    block = block_rows(PRODUCTS[platform], rows // count)
+    block = block_rows(PRODUCTS[platform].blocks, rows // count)
     sizes = np.random.default_rng(0).multinomial(rows, np.ones(count) / count, size=100)
     room = (-(-sizes // block) * block).sum(axis=1)
     assert block in (16, 64, 128) and room.mean() < 1.15 * rows and room.max() < 1.25 * rows

@@ -166,3 +166,18 @@ def test_folder_that_is_no_project(project):
         code, out, err = project.redco("update", folder, "--shards", "8")
         assert (code, out, stamped(project.root)) == (2, "", before)
         assert err.startswith(f"redco: {message}") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("path", [PIPELINE, "my_project/mine.py"])
+def test_what_the_users_code_imports_of_the_runtime_comes_and_stays(project, path):
+    """In a file of redco's or of their own, which the import of a module that is not there stopped until then."""
+    errors, package = "redco_runtime/errors.py", "redco_runtime/__init__.py"
+    text = project.read(PIPELINE) + "\n\nfrom redco_runtime.errors import UserError as mine\n"
+    project.write(path, text)
+    out = project.update()[1]
+    assert f"{errors} " in out and f"{package} " in out, out
+    project.change(TRAIN, "10", "20")
+    assert project.update()[1].splitlines()[0] == "Updated my-project: 1 file."
+    project.write(path, text.replace("mine", "_").replace("errors", "another"))
+    assert errors in project.update()[1]
+    assert not (project.root / errors).exists() and (project.root / package).exists()

@@ -71,7 +71,6 @@ def read_recipe_model(request: Request, template: Template) -> Design:
         files,
         lambda: read_program(request, recipe, model, files, {}),
         packages=recipe.packages,
-        runtime=recipe.runtime,
         branches=tuple(branch.name for branch in recipe.branches),
         targets=tuple(branch.name for branch in recipe.branches if branch.follows),
         tiny=lambda: read_program(request, recipe, model, files, tiny),

@@ -23,7 +23,6 @@ class Design:
     record: the model, for the manifest; None for an own class.
     stateful: whether a call may change or draw more than its parameters.
     packages: what its code imports besides the packages of every project, as pip has them.
-    runtime: folders of the runtime that its code imports, and other projects do not have.
     notes: what its user should know.
     branches: the names of its models, where there are several.
     targets: those of them that follow others, and have no gradients.
@@ -38,7 +37,6 @@ class Design:
     record: Mapping[str, Any] | None = None
     stateful: bool = False
     packages: Sequence[str] = ()
-    runtime: Sequence[str] = ()
     notes: Sequence[str] = ()
     branches: Sequence[str] = ()
     targets: Sequence[str] = ()

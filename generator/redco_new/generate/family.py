@@ -30,7 +30,6 @@ from redco_new.render.template import Template
 from redco_new.request import Lora, Request, is_folder
 from redco_new.sharding import MODEL
 
-ADAPTERS = "adapters"  # the folder of the runtime that writes them
 # Of a project that trains an adapter: which parameters are matrices.
 LORA: dict[str, Any] = {
     "matrices": ("lora_a", "lora_b"),
@@ -71,7 +70,6 @@ def read_family(request: Request, template: Template) -> Design:
         lambda: _program(request, model, recipe, files, length),
         record(model, *key),
         packages=(*recipe.packages, f"transformers>={TRANSFORMERS}"),
-        runtime=(*recipe.runtime, *((ADAPTERS,) if request.lora else ())),
         notes=_notes(request, model),
         branches=tuple(branch.name for branch in recipe.branches),
     )

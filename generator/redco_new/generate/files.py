@@ -1,4 +1,4 @@
-"""The files of a project: those of its model and recipe, those that templates print, the runtime."""
+"""The files of a project: those of its model and recipe, those that templates print, what these need of the runtime."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from redco_new.generate.context import ProjectContext
 from redco_new.generate.design import Design
 from redco_new.generate.layout import check_tiny, layout_context, plan_program, tiny_notes
 from redco_new.models.program import Program
-from redco_new.render import assets
-from redco_new.render.owners import VERBATIM, owner, with_header
+from redco_new.render.carried import carried
+from redco_new.render.owners import owner, with_header
 from redco_new.render.template import Template
 from redco_new.sharding import Plan
 
@@ -61,31 +61,8 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
         path: with_header(path, text, owner(path, package))
         for path, text in template.print_project(context).items()
     }
-    others = {**design.files, **_runtime_files()}
-    for folder in design.runtime:
-        others |= _runtime_files(folder)
-    if context.model.own_class:
-        others |= rewriting_files()
+    others = {**design.files, **carried([*design.files.values(), *printed.values()])}
     if twice := sorted(printed.keys() & others.keys()):
         what = "the template writes a file that redco copies as it is"
         raise RedcoError(twice[0], what, "remove one of the two")
     return dict(sorted({**printed, **others}.items()))
-
-
-def rewriting_files() -> dict[str, str]:
-    """Return the files of the engine that compute a model with its kernels apart, as of the runtime."""
-    folder = assets.rewriting()
-    package, copy = f"redco_new.sharding.{folder.name}", f"{VERBATIM}.{folder.name}"
-    return {
-        f"{VERBATIM}/{folder.name}/{path.name}": path.read_text("utf-8").replace(package, copy)
-        for path in sorted(folder.glob("*.py"))
-    }
-
-
-def _runtime_files(folder: str = "") -> dict[str, str]:
-    """Return the files of the runtime, or of a folder of it: the same, byte for byte, in every project."""
-    root = assets.runtime()
-    return {
-        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
-        for path in sorted((root / VERBATIM / folder).glob("*.py"))
-    }

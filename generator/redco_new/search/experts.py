@@ -87,7 +87,8 @@ class Routed:
 def routed_product(model: Planned, dot: Any, rows: int, platform: str) -> Routed | None:
     """Return what a product is where it is one of experts, of `rows` examples over all devices; None where it is not."""
     # Late: reading a model makes it importable.
-    from redco_runtime.expert_rows import PRODUCTS, block_rows
+    from redco_runtime.expert_blocks import block_rows
+    from redco_runtime.expert_rows import PRODUCTS
 
     plan, graph = model.plan, model.plan.classes.graph
     kernels = dot.lhs if dot.lhs.parameter is not None else dot.rhs
@@ -107,7 +108,7 @@ def routed_product(model: Planned, dot: Any, rows: int, platform: str) -> Routed
     tokens = rows * model.length / _parts(plan, {*plan.batch_axes} - own)
     whole, here = math.prod(graph.sizes[node] for node in of_experts), size(of_experts)
     sent = tokens * chosen_experts(plan.jaxpr) * whole
-    block = block_rows(PRODUCTS[platform], int(sent) // here)
+    block = block_rows(PRODUCTS[platform].blocks, int(sent) // here)
     groups = Groups(
         mean_rows(sent * here / whole, here, block), here, size(inner), size(columns), block
     )

@@ -39,15 +39,21 @@ def migrate_own_files(
     """
     if state.manifest.interface == LATEST:
         return
-    for path in _python_files(state.root):
-        content = state.ours(path) if path not in others else None
-        if content is None:
-            continue
+    for path, content in own_files(state, others).items():
         migrated = migrate(content, path, package, state.manifest.interface)
         merge = FileMerge(path, content, migrated.content, steps=migrated.steps)
         merge = with_stale_names(state, merge)
         if merge.changed or merge.warnings:
             yield merge
+
+
+def own_files(state: ProjectState, others: Collection[str]) -> dict[str, bytes]:
+    """Return {path: content} of the user's own Python files, which redco never wrote.
+
+    others: the files that redco writes.
+    """
+    contents = {path: state.ours(path) for path in _python_files(state.root) if path not in others}
+    return {path: content for path, content in contents.items() if content is not None}
 
 
 def with_stale_names(state: ProjectState, merge: FileMerge) -> FileMerge:

@@ -10,10 +10,16 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.merge import Conflict
 from redco_new.project.manifest import PendingChange
+from redco_new.render.carried import carried
 from redco_new.render.owners import GENERATED, owner
 from redco_new.request import Request
 from redco_new.update.file_merge import FileMerge, merge_file, user_functions_of
-from redco_new.update.migration import migrate_own_files, migrate_sides, with_stale_names
+from redco_new.update.migration import (
+    migrate_own_files,
+    migrate_sides,
+    own_files,
+    with_stale_names,
+)
 from redco_new.update.pending import (
     pending_changes,
     symbols_back_at_base,
@@ -171,6 +177,13 @@ def _with_renderings(plan: UpdatePlan, texts: Mapping[str, str]) -> UpdatePlan:
     merges = {path: _merge_one(plan, path, renderings.get(path)) for path in paths}
     own = migrate_own_files(plan.state, plan.request.package, paths)
     merges |= {merge.path: merge for merge in own}
+    # What the user's code names of the runtime comes too, and stays, though redco's names it not.
+    sides = [merge.after for merge in merges.values() if merge.after is not None]
+    contents = [*sides, *own_files(plan.state, merges).values()]
+    for path, text in carried(content.decode(errors="replace") for content in contents).items():
+        if path not in renderings and path not in ejected_paths:
+            renderings[path] = text.encode()
+            merges[path] = _merge_one(plan, path, renderings[path])
     return replace(plan, renderings=renderings, merges=merges)
 
 

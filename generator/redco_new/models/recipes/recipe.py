@@ -105,7 +105,6 @@ class Recipe:
     tiny: section of config.py -> its fields that the tiny preset sets.
     train: further lines of the section `train`.
     packages: further ones that a project needs.
-    runtime: folders of the runtime that its pipeline imports, and only projects like it have.
     whole_batch: whether the loss of a row depends on the other rows of its batch, or on what is drawn for them all.
     draws: whether its pipeline has `draw_predictions`.
     branches: its models, where `Models` in its pipeline.py has several; the one that is exported first.
@@ -134,7 +133,6 @@ class Recipe:
     also: frozenset[str] = frozenset()
     train: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
-    runtime: tuple[str, ...] = ()
     whole_batch: bool = False
     draws: bool = False
     branches: tuple[Branch, ...] = ()

@@ -33,7 +33,6 @@ RECIPE = Recipe(
     },
     train=scored("exact_match", examples=128),
     packages=("pillow>=11",),
-    runtime=("pictures",),
     draws=True,
     order=120,
 )

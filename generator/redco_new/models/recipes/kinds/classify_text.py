@@ -40,7 +40,6 @@ RECIPE = Recipe(
         'labels: tuple[str, ...] = ("code", "comment", "docstring")  # what a text can be; `data` has these',
         *scored("accuracy", examples=256),
     ),
-    runtime=("text", "labels", "heads"),
     head=("pooler", "score"),
     also_head=("score",),
     task="SEQ_CLS",

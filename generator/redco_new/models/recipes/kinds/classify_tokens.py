@@ -40,7 +40,6 @@ RECIPE = Recipe(
         "  # of a word; `data` has these",
         *scored("f1", examples=256),
     ),
-    runtime=("text", "labels", "heads"),
     head=("score",),
     task="TOKEN_CLS",
     order=44,

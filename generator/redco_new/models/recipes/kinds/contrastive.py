@@ -34,7 +34,6 @@ RECIPE = Recipe(
     },
     train=scored("retrieval_at_1", examples=1000),
     packages=("pillow>=11",),
-    runtime=("pictures",),
     whole_batch=True,
     order=230,
 )

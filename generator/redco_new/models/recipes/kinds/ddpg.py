@@ -62,7 +62,6 @@ RECIPE = Recipe(
         *scored("return", examples=16),
     ),
     packages=("gymnasium>=1.0",),
-    runtime=("actors", "several"),
     branches=(
         Branch("actor", optimizer="optimizer"),
         Branch("critic", optimizer="critic_optimizer"),

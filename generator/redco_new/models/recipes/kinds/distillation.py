@@ -32,7 +32,6 @@ RECIPE = Recipe(
         "teacher_share: float = 0.9  # of the loss; the rest is that of the text. 0: the student alone",
         "temperature: float = 2.0  # by which logits of both are divided where they are compared",
     ),
-    runtime=("text", "several"),
     branches=(Branch("student", sizes=half_the_layers), Branch("teacher", "teacher", frozen=True)),
     teacher=True,
     order=25,

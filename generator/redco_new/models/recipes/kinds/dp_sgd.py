@@ -37,7 +37,6 @@ RECIPE = Recipe(
     },
     train=scored("accuracy", examples=1024),
     packages=("dp-accounting>=0.4.4", "scikit-learn>=1.5"),
-    runtime=("surrogate",),
     whole_batch=True,
     order=220,
 )

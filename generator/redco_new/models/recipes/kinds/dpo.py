@@ -28,7 +28,6 @@ RECIPE = Recipe(
     },
     train=("beta: float = 0.1  # of the margin, a nat: the higher, the nearer the policy stays",),
     packages=("jinja2>=3.1",),
-    runtime=("text", "chats", "several"),
     branches=(Branch("policy"), Branch("reference", frozen=True, base=True)),
     system=True,
     order=26,

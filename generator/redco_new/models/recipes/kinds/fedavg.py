@@ -47,6 +47,5 @@ RECIPE = Recipe(
     },
     train=scored("accuracy"),
     packages=("scikit-learn>=1.5",),
-    runtime=("surrogate",),
     order=210,
 )

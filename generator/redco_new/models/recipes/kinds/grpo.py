@@ -64,7 +64,6 @@ RECIPE = Recipe(
         *scored("reward", examples=25),
     ),
     packages=("jinja2>=3.1",),
-    runtime=("text", "chats", "several", "actors", "completions"),
     branches=(Branch("policy"), Branch("reference", frozen=True, base=True)),
     actors=True,
     system=True,

@@ -42,7 +42,6 @@ RECIPE = Recipe(
     },
     train=scored("accuracy", examples=1024),
     packages=("pillow>=11", "scikit-learn>=1.5"),
-    runtime=("pictures",),
     classes=("head",),
     order=50,
 )

@@ -21,6 +21,5 @@ RECIPE = Recipe(
     ),
     example=text_example,
     tiny=TINY_TEXT,
-    runtime=("text",),
     order=10,
 )

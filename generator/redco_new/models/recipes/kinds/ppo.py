@@ -46,7 +46,6 @@ RECIPE = Recipe(
         *scored("return", examples=16),
     ),
     packages=("gymnasium>=1.0",),
-    runtime=("actors", "several"),
     whole_batch=True,
     branches=(
         Branch("actor", optimizer="optimizer"),

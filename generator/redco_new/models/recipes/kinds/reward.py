@@ -29,7 +29,6 @@ RECIPE = Recipe(
     },
     train=scored("accuracy", examples=128),
     packages=("jinja2>=3.1",),
-    runtime=("text", "chats", "heads"),
     head=("score",),
     task="SEQ_CLS",
     order=27,

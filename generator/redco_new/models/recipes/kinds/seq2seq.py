@@ -35,6 +35,5 @@ RECIPE = Recipe(
     tiny=TINY_TEXT | {"data": TINY_TEXT["data"] | {"target_length": 32}},
     train=scored("rouge2", "rougeL"),
     packages=("rouge-score>=0.1.2",),
-    runtime=("text", "pairs"),
     order=30,
 )

@@ -32,7 +32,6 @@ RECIPE = Recipe(
     example=_example,
     tiny=TINY_TEXT,
     packages=("jinja2>=3.1",),
-    runtime=("text", "chats"),
     system=True,
     order=20,
 )

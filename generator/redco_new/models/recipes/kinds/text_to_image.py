@@ -36,7 +36,6 @@ RECIPE = Recipe(
     },
     train=scored("read_right", examples=128),
     packages=("pillow>=11",),
-    runtime=("pictures",),
     whole_batch=True,
     draws=True,
     order=130,

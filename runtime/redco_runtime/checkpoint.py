@@ -18,6 +18,7 @@ from redco_runtime.checkpoint_tensors import FROZEN, Flat, divide, heads, orbax,
 from redco_runtime.checksums import damage_of, least, write_checksums
 from redco_runtime.differences import describe, differences
 from redco_runtime.errors import UserError, listed, writing
+from redco_runtime.merge import A, B
 from redco_runtime.progress import PROGRESS
 from redco_runtime.state import ModelState, PyTree, flatten, rebuild
 
@@ -25,7 +26,6 @@ from redco_runtime.state import ModelState, PyTree, flatten, rebuild
 SAVE_TIMEOUT = 3600
 MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the model
 AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average
-LATER = ("grad_norm",)  # scalars that checkpoints of earlier versions lack; they begin at 0
 POSITION = "position"  # beside the shapes of parameters, which have a path
 
 State = TypeVar("State")  # a pytree, such as a TrainState
@@ -101,11 +101,8 @@ class Checkpoints(AbstractContextManager):
         folders = self._folders(folder)
         wanted, (stored, shapes) = flatten(abstract), heads(folders, parts)
         self.position = shapes.get(POSITION)
-        absent = {
-            path: jnp.zeros((), wanted[path].dtype, device=wanted.pop(path).sharding)
-            for path in LATER
-            if path in wanted and path not in stored
-        }
+        later = [path for path in wanted.keys() - stored.keys() if _is_later(path)]
+        absent = {path: _zeros(wanted.pop(path)) for path in later}
         self._check_fit(folder, wanted, stored, shapes, self._shapes)
         return rebuild(abstract, {**read(folders, wanted), **absent})
 
@@ -238,3 +235,15 @@ def _bare(stored: Flat, names: Mapping[str, str], shapes: Flat) -> Flat:
         )
         for path, name in names.items()
     }
+
+
+def _is_later(name: str) -> bool:
+    """Return whether checkpoints of earlier versions may lack a tensor, which was 0 there.
+
+    The mean of gradients' norms; the adapter that stays of a reference, which was the model without one.
+    """
+    return name == "grad_norm" or (name.startswith(FROZEN) and name.endswith((A, B)))
+
+
+def _zeros(like: jax.ShapeDtypeStruct) -> jax.Array:
+    return jnp.zeros(like.shape, like.dtype, device=like.sharding)

@@ -153,38 +153,43 @@ class Adapted(nnx.Module):
         )
 
 
-@pytest.mark.slow
-def test_the_reference_of_an_adapter_is_the_model_without_it():
-    """Equal to two models of equal weights, in the loss and in the gradient of the adapter."""
-    keys = jax.random.split(jax.random.key(2), 3)
-    shapes = (384, 384), (384, 4), (4, 384)
-    table, *pair = (jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True))
+def test_the_reference_of_an_adapter_is_the_model_with_the_adapter_that_it_starts_with():
+    """Equal to two models of equal weights, in the loss and in the gradient of the adapter; log 2 at first."""
+    keys = jax.random.split(jax.random.key(2), 5)
+    shapes = (384, 384), (384, 4), (4, 384), (384, 4), (4, 384)
+    table, *both = (jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True))
+    first, later = both[:2], both[2:]
     train, _ = pack_pairs(
         [([ASK, GOOD], [ASK, BAD])], SimpleNamespace(sequence_length=48, held_out=0.0), encoder()
     )
     batch = jax.tree.map(jnp.asarray, dpo.collate([train[0]]))
     alone = pipeline("dpo", adapted=True)
-    assert alone.starts(SimpleNamespace(model=1), "a") == {"policy": ("a", 1)}
+    assert alone.starts(SimpleNamespace(model=1), "a") == {
+        "policy": ("a", 1),
+        "reference": "policy",
+    }
     settings = SimpleNamespace(model=None, train=SimpleNamespace(beta=0.1))
 
     def one_model(pair):
-        models = alone.Models(lambda _, rngs: Adapted(table, pair), settings, rngs=nnx.Rngs(0))
+        models = alone.Models(lambda _, rngs: Adapted(table, first), settings, rngs=nnx.Rngs(0))
+        assert models.reference.table_VV is models.policy.table_VV  # no second model
+        assert not jax.tree.leaves(nnx.state(models.reference, nnx.LoRAParam))  # nor trained
+        nnx.update(models.policy.adapter, {i: x for i, x in enumerate(pair)})
         return alone.loss(models, batch, None)[0][0]
 
     def two_models(pair):
-        policy, reference = Adapted(table, pair), Adapted(table, [])
-        return dpo.loss(SimpleNamespace(policy=policy, reference=reference, beta=0.1), batch, None)[
-            0
-        ][0]
+        models = SimpleNamespace(policy=Adapted(table, pair), reference=Adapted(table, first))
+        return dpo.loss(SimpleNamespace(**vars(models), beta=0.1), batch, None)[0][0]
 
-    ours, theirs = jax.value_and_grad(one_model)(pair), jax.value_and_grad(two_models)(pair)
+    ours, theirs = jax.value_and_grad(one_model)(later), jax.value_and_grad(two_models)(later)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, theirs)
     assert abs(ours[0] - np.log(2)) > 1e-3
+    np.testing.assert_allclose(one_model(first), np.log(2), atol=1e-6)
 
 
 @pytest.mark.slow
 def test_an_adapter_takes_no_second_model():
-    """By the plan: the parameters are those of one model, and its adapter."""
+    """By the plan: the parameters are those of one model, its adapter, and that of the reference."""
     counts = []
     for lora in ({}, {"lora": "rank=2"}):
         request = Request.from_flags("a", "gpt2", recipe="dpo", shards="1", **lora)
@@ -193,5 +198,6 @@ def test_an_adapter_takes_no_second_model():
         plan = plan_program(request, design.program())
         counts.append({row["path"]: row["bytes"] for row in plan.rows()})
     two, one = (sum(count.values()) for count in counts)
-    assert not any(path.startswith("reference/") for path in counts[1])
+    ends = {p.rpartition("/")[2] for p in counts[1] if p.startswith("reference/")}
+    assert ends == {"lora_a", "lora_b"}
     assert one < 0.51 * two

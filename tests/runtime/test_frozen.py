@@ -1,5 +1,6 @@
 """Frozen parameters: no gradients, no moments, and written once."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -64,6 +65,23 @@ def test_a_run_that_never_saved_leaves_no_base_to_the_next(tmp_path):
         checkpoints.save(0, make(0, base=7.0))
     _, state = Checkpoints(tmp_path).restore(abstract(make()))
     assert_same(state, make(0, base=7.0))
+
+
+def test_a_run_whose_reference_was_the_bare_model_goes_on_beside_it(tmp_path):
+    """One of before: its adapter that stays, which no checkpoint of it has, adds nothing."""
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, make(1))
+    copies = {name: jnp.ones((4, 2)) for name in ("lora_a", "lora_b")}
+    state = make(1)
+    now = replace(state, frozen={**state.frozen, "reference": {"q": copies}})
+    _, restored = Checkpoints(tmp_path).restore(abstract(now))
+    off = {"q": jax.tree.map(jnp.zeros_like, copies)}
+    assert_same(restored, replace(state, frozen={**state.frozen, "reference": off}))
+    with pytest.raises(UserError, match="frozen/reference/q/kernel: absent"):
+        more = {"q": {"kernel": jnp.ones(4)}}
+        Checkpoints(tmp_path).restore(
+            abstract(replace(now, frozen={**state.frozen, "reference": more}))
+        )
 
 
 def test_damage_of_what_is_frozen_is_no_state(tmp_path):

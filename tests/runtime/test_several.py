@@ -100,6 +100,21 @@ def test_each_model_starts_from_what_it_names(kind, tmp_path):
         assert [*flatten(state.opt_state)] == ["trace/student/w"]
 
 
+def test_a_branch_starts_as_another_does_in_arrays_of_its_own(tmp_path):
+    with jax.set_mesh(make_mesh({"model": 4})):
+        made = steps("policy", frozen=("reference",))
+        for init, value in ((save(tmp_path, steps(""), 5), 5.0), (None, 1.0)):
+            run = run_of(tmp_path / "b", init)
+            start = start_several(lambda c, i: {"policy": (i, c.model), "reference": "policy"})
+            state = start(made, run, None)
+            policy, reference = state.params["policy"]["w"], state.frozen["reference"]["w"]
+            assert policy[:ROWS].ravel().tolist() == [value] * 2 * ROWS
+            np.testing.assert_array_equal(policy, reference)
+            assert reference.sharding == made.state.frozen["reference"]["w"].sharding
+            policy.delete()  # as a step does that takes its memory
+            assert reference[0, 0] == value
+
+
 def test_a_source_that_is_not_there_is_that_of_a_model(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     weights = SimpleNamespace(PREFIX="", IGNORED=())

@@ -28,7 +28,7 @@ class Branch:
     frozen: whether it stays as it starts.
     optimizer: the section of config.py with its optimizer, where each model has its own.
     follows: the branch whose moving average it is.
-    base: whether it is what the first one starts as, and so, under --lora, that one without its adapter.
+    base: whether it is what the first one starts as: under --lora, that one with a frozen copy of its adapter.
     """
 
     name: str

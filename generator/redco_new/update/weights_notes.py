@@ -18,10 +18,11 @@ def weights_notes(package: ProjectPackage, program: Program) -> list[str]:
     if package.weights is None or hasattr(package.weights, "own_paths"):
         return []
     try:
-        names = _stored_paths(package)
+        names, copies = _stored_paths(package)
     except Exception:  # the user's own code may raise anything, and says so when it is used
         return []
-    paths = _without_adapter({*flatten(program.params)})
+    own = {path for path in flatten(program.params) if path.partition("/")[0] not in copies}
+    paths = _without_adapter(own)
     new, gone = ", ".join(sorted(paths - names)), ", ".join(sorted(names - paths))
     where = f"tensors() in {package.path('weights')}"
     todo = "`export` needs one, and a checkpoint of `--init` gives them nothing"
@@ -31,15 +32,20 @@ def weights_notes(package: ProjectPackage, program: Program) -> list[str]:
     ]
 
 
-def _stored_paths(package: ProjectPackage) -> set[str]:
-    """Return the paths of the parameters that weights.py names; those of several models are each in a branch."""
+def _stored_paths(package: ProjectPackage) -> tuple[set[str], set[str]]:
+    """Return (the paths of the parameters that weights.py names, branches that start as another and are in no files).
+
+    Those of several models are each in a branch.
+    """
     config, pipeline = package.full_config, package.pipeline
     of_head = getattr(pipeline, "head_weights", lambda config, weights: weights)
     tensors = of_head(config, package.weights).tensors
     if not hasattr(pipeline, "starts"):
-        return {*tensors(config.model)}
-    models = pipeline.starts(config, None).items()
-    return {f"{name}/{path}" for name, (_, sizes) in models for path in tensors(sizes)}
+        return {*tensors(config.model)}, set()
+    models = pipeline.starts(config, None)
+    copies = {name for name, start in models.items() if isinstance(start, str)}
+    sizes = {name: start[1] for name, start in models.items() if name not in copies}
+    return {f"{name}/{path}" for name, x in sizes.items() for path in tensors(x)}, copies
 
 
 def _without_adapter(paths: set[str]) -> set[str]:

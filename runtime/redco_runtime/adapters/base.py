@@ -1,20 +1,23 @@
-"""The model that an adapter is of, beside it: of the same arrays, and of no others."""
+"""What an adapted model was at first, beside it: of the same arrays, and of an adapter that stays."""
 
 from typing import TypeVar
 
-import jax
-import jax.numpy as jnp
 from flax import nnx
 
 Model = TypeVar("Model", bound=nnx.Module)
 
 
-def without_adapter(model: Model) -> Model:
-    """Return what computes as a model does whose adapter is switched off: it adds zeros.
+def with_fixed_adapter(model: Model) -> Model:
+    """Return what computes as `model` does, whatever becomes of its adapter: it has a frozen one of its own.
 
-    It has no parameters of its own, and those that are trained get no gradient through it.
+    All other arrays are those of `model`, and no second ones. Those of its own start as the adapter does.
     """
-    graph, *parts = nnx.split(model, nnx.LoRAParam, ...)
-    adapter, rest = parts
-    off: Model = nnx.merge(graph, jax.tree.map(jnp.zeros_like, adapter), rest)
-    return off
+    other = nnx.clone(model)
+    modules = zip(nnx.iter_modules(other), nnx.iter_modules(model), strict=True)
+    for (_, own), (_, shared) in modules:
+        for name, leaf in [*vars(shared).items()]:
+            if isinstance(leaf, nnx.LoRAParam):
+                setattr(own, name, nnx.Param(leaf[...]))
+            elif isinstance(leaf, nnx.Variable):
+                setattr(own, name, leaf)
+    return other

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 
 from redco_runtime.contracts import Steps, Weights
 from redco_runtime.errors import UserError
@@ -16,8 +17,8 @@ from redco_runtime.state import ModelState, TrainState
 Leaf = TypeVar("Leaf")
 
 # (config, --init) -> branch -> (a run or weights, by path or id, or None or "" for random numbers;
-# the sizes of the model, a section of the config)
-Starts = Callable[[Any, str | None], Mapping[str, tuple[str | None, Any]]]
+# the sizes of the model, a section of the config), or the branch that it starts as, whole or in part
+Starts = Callable[[Any, str | None], Mapping[str, tuple[str | None, Any] | str]]
 
 
 def branch_of(leaves: Mapping[str, Leaf], name: str) -> dict[str, Leaf]:
@@ -31,7 +32,10 @@ def start_several(starts: Starts) -> Callable[[Steps, Run, Weights], TrainState]
 
     def start(steps: Steps, run: Run, weights: Weights) -> TrainState:
         model, arrays = steps.state.model, dict[str, jax.Array]()
-        for name, (source, sizes) in starts(run.config, run.init).items():
+        branches = starts(run.config, run.init)
+        copies = {name: other for name, other in branches.items() if isinstance(other, str)}
+        for name, begin in branches.items():
+            source, sizes = ("", None) if isinstance(begin, str) else begin
             if source:
                 whole: Any = run.config
                 config = replace(whole, model=sizes)
@@ -41,11 +45,32 @@ def start_several(starts: Starts) -> Callable[[Steps, Run, Weights], TrainState]
                 except UserError as error:
                     raise UserError(f"the {name}, as from --init {source}: {error}") from None
                 arrays |= {f"{name}/{path}": leaf for path, leaf in own.items()}
-        absent = [path for path in model.arrays if path not in arrays]
+        others = [path for path in model.arrays if path.partition("/")[0] not in copies]
+        absent = [path for path in others if path not in arrays]
         arrays |= initial(steps, absent, run.config.train.seed)
+        for name, other in copies.items():
+            arrays |= _copied(steps, name, branch_of(arrays, other))
         return steps.start(model.with_arrays(arrays))
 
     return start
+
+
+def _copied(steps: Steps, name: str, arrays: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """Return the arrays of a branch, by path: copies of those of another one, by their paths in it."""
+    like = {path: x for path, x in steps.state.model.arrays.items() if path.startswith(f"{name}/")}
+
+    def copy(arrays: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        copies = {}
+        for path, place in like.items():
+            x = arrays[path.removeprefix(f"{name}/")]
+            whole = steps.shapes[path].shape if path in steps.shapes else x.shape
+            x = x[tuple(map(slice, whole))]  # padding is each branch's own
+            rows = [(0, more - size) for size, more in zip(x.shape, place.shape, strict=True)]
+            copies[path] = jnp.copy(jnp.pad(x, rows)).astype(place.dtype)
+        return copies
+
+    places = {path: place.sharding for path, place in like.items()}
+    return jax.jit(copy, out_shardings=places)(arrays)
 
 
 def steps_of(steps: Steps, name: str) -> Steps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from redco_new.errors import RedcoError
@@ -177,15 +177,11 @@ class Recipe:
         return (f"my-{self.name}", "--recipe", self.name, *model)
 
     def adapted(self) -> Recipe:
-        """Return it as it trains an adapter: beside no second model that is the first one without it.
-
-        Raises RedcoError where it trains none.
-        """
-        branches = tuple(branch for branch in self.branches if not branch.base)
-        if len(branches) > 1:
+        """Return it where it can train an adapter: beside no second model. Raises RedcoError."""
+        if len([branch for branch in self.branches if not branch.base]) > 1:
             what = f"the recipe {self.name} trains beside a second model, and no adapter"
             raise RedcoError("--lora", what, "leave it out, or choose another --recipe")
-        return replace(self, branches=branches)
+        return self
 
     def print_files(
         self,

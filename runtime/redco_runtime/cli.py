@@ -19,7 +19,7 @@ from redco_runtime.events import EVENTS
 from redco_runtime.mesh import parse_axes
 from redco_runtime.output import show
 from redco_runtime.ranges import check_values
-from redco_runtime.run import FILE, Run, choices_of, decode, load_run, read
+from redco_runtime.run import FILE, FORMER, Run, choices_of, decode, load_run, read, with_former
 from redco_runtime.stop import INTERRUPTED, Stopped
 
 
@@ -113,7 +113,9 @@ def training_run(
             help=explain(presets, section, field) if wants_help else None,
         )
     args = parser.parse_args()
-    config = override(presets[args.preset], vars(args))
+    flags = kept_flags(args.workdir, type(presets[names[0]]))
+    flags |= {flag: value for flag, value in vars(args).items() if value is not None}
+    config = override(presets[args.preset], flags)
     check_values(config)
     mesh = parse_axes(args.mesh, axes) if args.mesh else dict(axes)
     whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
@@ -125,6 +127,15 @@ def training_run(
             "id of the hub, or give --init none for one of random numbers"
         )
     return Run(args.workdir, config, mesh, args.virtual_devices, init)
+
+
+def kept_flags(workdir: Path, config_type: type[Any]) -> dict[str, Any]:
+    """Return what the run in `workdir` keeps though no flag says so, by flag: its FORMER settings."""
+    if not (workdir / FILE).exists():
+        return {}
+    recorded = with_former(config_type, read(workdir / FILE)["config"])
+    own = (x for x in settings(config_type) if x[:2] in FORMER)
+    return {flag: recorded[section][field] for section, field, flag, _ in own}
 
 
 def choose_start(workdir: Path, flag: str | None, otherwise: str | None) -> str | None:
@@ -158,7 +169,7 @@ def override(config: Any, values: Mapping[str, Any]) -> Any:
     """Return `config` with the settings, by flag, that are not None. Raises UserError."""
     record, flags = dataclasses.asdict(config), []
     for section, field, flag, _ in settings(type(config)):
-        if values[flag] is not None:
+        if values.get(flag) is not None:
             record[section][field] = values[flag]
             flags.append("--" + flag.replace("_", "-"))
     try:

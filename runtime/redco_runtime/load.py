@@ -1,7 +1,7 @@
 """From the tensors of a checkpoint to parameters, each straight into its shards."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -9,9 +9,11 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 from tqdm import tqdm
 
 from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.classes import NONE, Heads, moved_rows, read_heads
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.errors import MOST_LINES, UserError, first, listed
@@ -20,6 +22,7 @@ from redco_runtime.state import TrainState, flatten
 from redco_runtime.stored import Stored, check_config, find, open_tensors
 from redco_runtime.weights import Shape, Tensor, stored_there, wholes
 
+Shapes = Mapping[str, jax.ShapeDtypeStruct]  # by path
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor
 # What old checkpoints, converted from TensorFlow, call the parameters of a norm: transformers renames
 # them when it loads, too.
@@ -38,8 +41,11 @@ def load(
     stored = Stored(folder, open_tensors(folder))
     check_config(folder, weights.hf_config(config.model))
     shapes = {path: leaf.shape for path, leaf in steps.shapes.items()}
-    table, other = stored_there(weights.tensors(config.model), stored.shapes, shapes)
-    return start_from(stored, table, steps, config, weights.PREFIX, (*weights.IGNORED, *other))
+    whole = weights.tensors(config.model)
+    heads = read_heads(stored, whole, config)
+    table, other = stored_there(whole, stored.shapes, shapes, heads.there)
+    ignored = (*weights.IGNORED, *other)
+    return start_from(stored, table, steps, config, weights.PREFIX, ignored, heads)
 
 
 def start_from(
@@ -49,11 +55,13 @@ def start_from(
     config: Config,
     prefix: str,
     ignored: Sequence[str],
+    heads: Heads = NONE,
 ) -> tuple[TrainState, list[str]]:
     """Return (state of a new run, paths of what `table` has not and `init` makes).
 
     table: path of a parameter or a variable -> where it is.
     prefix, ignored: PREFIX and IGNORED of weights.py.
+    heads: what goes by the names of classes, beside `table`.
     Each process reads what its devices hold, shard by shard. Beside what is on devices, its memory
     has room for the largest shard, and the part of one stored tensor that goes into a shard.
     Raises UserError that names what does not fit.
@@ -71,19 +79,33 @@ def start_from(
     hidden = None if jax.process_index() == 0 else True  # None: where stderr is no terminal
     for path, tensor in tqdm(table.items(), "reading", unit="parameters", disable=hidden):
         arrays[path] = read(tensor, shapes[path], like[path], fetch, buffer)
+    named = heads.fill(arrays, config, stored.path)
+    random = [path for path in random if path not in named]
     return steps.start(steps.state.model.with_arrays(arrays)), random
 
 
-def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, list[str], list[str]]:
+def adopt(
+    directory: Path, steps: Steps, config: Config, by_name: Set[str] = frozenset()
+) -> tuple[TrainState, list[str], list[str]]:
     """Return the state of a new run, with what the newest checkpoint of another one has of its model.
 
     Returns (state, paths of parameters that `init` makes, names that the model has not). An adapter that
     the model has not is added to its matrices. Raises UserError, as `restore_common`.
+    by_name: paths of what has a column for each class, which is taken by the names of these.
     """
-    model = steps.state.model
+    model, rows = steps.state.model, moved_rows(config, directory) if by_name else []
+    by_name = by_name if rows else frozenset()
     checkpoints = Checkpoints(directory, shapes=steps.shapes)
-    stored, unused = checkpoints.restore_common(model.arrays, parts_of_matrices)
-    arrays, adapted = merge_parts(stored, model.arrays, directory)
+    replicated = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
+
+    def further(there: Shapes, like: Shapes) -> dict[str, jax.ShapeDtypeStruct]:
+        whole = {p: there[p].update(sharding=replicated) for p in by_name & there.keys()}
+        return parts_of_matrices(there, like) | whole
+
+    stored, unused = checkpoints.restore_common(model.arrays, further)
+    heads = Heads({path: stored[path] for path in by_name & stored.keys()}, rows)
+    rest = {path: array for path, array in stored.items() if path not in heads.there}
+    arrays, adapted = merge_parts(rest, model.arrays, directory)
     if adapted:
         print_once(f"the adapter of {directory} is added to the matrices that it is of")
     absent = [path for path in model.arrays if path not in arrays]
@@ -94,8 +116,10 @@ def adopt(directory: Path, steps: Steps, config: Config) -> tuple[TrainState, li
             "--out exported (and --merge, where it trained an adapter); then --init exported."
         )
         raise UserError(listed(title, first(lost), todo))
-    state = steps.start(model.with_arrays({**arrays, **initial(steps, absent, config.train.seed)}))
-    return state, [path for path in absent if path in steps.shapes], unused
+    arrays |= initial(steps, absent, config.train.seed)
+    named = heads.fill(arrays, config, directory)
+    state = steps.start(model.with_arrays(arrays))
+    return state, [path for path in absent if path in steps.shapes and path not in named], unused
 
 
 def match(

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,8 @@ FILE = "run.json"
 RECORDED = ("config", "mesh", "virtual_devices", "init")
 # Settings of a model that do not change what it computes.
 PLACING = ("kv_copies", "remat", "router_loss_coef")
+# Settings, by section and field, that a run keeps -> what they were before they were fields.
+FORMER = {("data", "subword"): "last", ("data", "resample"): "bicubic"}
 
 
 Section = TypeVar("Section")
@@ -112,12 +115,23 @@ def load_run(workdir: Path, config_type: type[Any]) -> Run:
     path = workdir / FILE
     record = read(path)
     try:
-        return Run(workdir, **record | {"config": decode(config_type, record["config"])})
+        sections = with_former(config_type, record["config"])
+        return Run(workdir, **record | {"config": decode(config_type, sections)})
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: it does not fit config.py: {error}; give back the fields it had, or train in "
             f"another --workdir, where --init {workdir} starts from the parameters that still fit"
         ) from None
+
+
+def with_former(config_type: type[Any], sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections of a recorded configuration, with the FORMER values of fields that it has not yet."""
+    changed = {name: dict(section) for name, section in sections.items()}
+    types = typing.get_type_hints(config_type)
+    for (section, field), value in FORMER.items():
+        if section in changed and field in typing.get_type_hints(types[section]):
+            changed[section].setdefault(field, value)
+    return changed
 
 
 def read(path: Path) -> dict[str, Any]:

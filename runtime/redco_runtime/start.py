@@ -9,6 +9,7 @@ import jax
 from redco_runtime.agreement import check_shared
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.checksums import CHECKSUMS
+from redco_runtime.classes import check_names, paths_by_class
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import (
     OwnWeights,
@@ -40,6 +41,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     """
     check_hooks(pipeline)
     check_settings(steps, pipeline, run.config.train)
+    check_names(run)
     check_shared(run.workdir)
     PROGRESS.at("its data")
     # What an evaluation will ask for, which is refused before anything is compiled.
@@ -111,7 +113,8 @@ def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState
     folders = [Path(run.init) / "checkpoints", Path(run.init)]
     folders = [folder for folder in folders if any(folder.glob(f"*/{CHECKSUMS}"))]
     if folders:
-        state, random, unused = adopt(folders[0], steps, run.config)
+        heads = paths_by_class(weights, run.config)
+        state, random, unused = adopt(folders[0], steps, run.config, heads)
     elif isinstance(weights, OwnWeights):
         state, random = weights.load(run.init, steps, run.config)
     else:

@@ -1,6 +1,6 @@
 """What files call parameters, and how they lay them out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ class Tensor:
     optional: a checkpoint may lack it, or have it for another number of classes; then the parameter keeps its
         initial value.
     otherwise: the tensor that it is read from where a checkpoint lacks it; "" for none.
+    classes: whether the parameter's last dim is of classes, which have names.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Tensor:
     part: tuple[int, int, int] | None = None
     optional: bool = False
     otherwise: str = ""
+    classes: bool = False
 
     @property
     def depth(self) -> int:
@@ -57,17 +59,23 @@ class Whole:
 
 
 def stored_there(
-    table: Mapping[str, Tensor], stored: Mapping[str, Shape], shapes: Mapping[str, Shape]
+    table: Mapping[str, Tensor],
+    stored: Mapping[str, Shape],
+    shapes: Mapping[str, Shape],
+    apart: Container[str] = (),
 ) -> tuple[dict[str, Tensor], list[str]]:
     """Return a table as it is for a checkpoint, and the names of optional tensors that are left out.
 
     stored: the shapes of its tensors, by name. shapes: those of the parameters, by path.
+    apart: paths that are read otherwise, and left out too.
     """
     there, other = dict[str, Tensor](), list[str]()
     for path, tensor in table.items():
         if tensor.otherwise and tensor.name not in stored:
             there[path] = replace(tensor, name=tensor.otherwise)
-        elif tensor.optional and path in shapes and not _fits(tensor, stored, shapes[path]):
+        elif path in apart or (
+            tensor.optional and path in shapes and not _fits(tensor, stored, shapes[path])
+        ):
             other.append(tensor.name)
         else:
             there[path] = tensor

@@ -10,9 +10,12 @@ from flax import nnx
 from recipes.pipelines import config, pipeline
 from redco_runtime.errors import UserError
 from redco_runtime.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
+from redco_runtime.labels.documents import TextLabels, WordLabels
+from redco_runtime.labels.reading import read_text
 from redco_runtime.labels.spans import entities, entity_f1
 from redco_runtime.tokenizer import load_tokenizer
 from redco_runtime.weights import Tensor
+from transformers import BertTokenizerFast
 
 texts, words = pipeline("classify-text"), pipeline("classify-tokens")
 LABELS = {"text": ("bad", "good"), "words": ("O", "B-PER", "I-PER")}
@@ -29,6 +32,7 @@ def settings(tmp_path):
         data = {"data": (str(tmp_path / "a.jsonl"),), "held_out_data": (), "held_out": 0.0}
         data |= {"text_field": field, "label_field": LABEL_FIELDS[field], "skip_bad_rows": 0}
         data |= {"token_folder": str(tmp_path / "tokens"), "tokenizer": "bytes"}
+        data |= {"subword": "first"}
         made = config(data | {"sequence_length": LENGTH} | changes, {"vocab_size": 384})
         made.train.labels = LABELS[field]
         return made
@@ -49,8 +53,18 @@ def test_a_text_has_the_label_of_its_row(settings):
     assert texts.evaluate(made, outputs, rows) == {"accuracy": 0.5}
 
 
-def test_all_tokens_of_a_word_learn_its_label_and_the_last_says_it(settings):
-    made = settings("words", {"words": ["Ann", "Lee", "ran"], "labels": ["B-PER", 2, "O"]})
+def test_the_first_token_of_a_word_learns_its_label_and_says_it(settings):
+    row = {"words": ["Ann", "Lee", "ran"], "labels": ["B-PER", 2, "O"]}
+    (row,) = words.examples(settings("words", row))[0]
+    assert row["label"][:14].tolist() == [2, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0]
+    outputs = np.zeros((1, LENGTH), int)
+    outputs[0, :6] = 1, 0, 0, 0, 2, 0
+    assert words.decode(settings("words"), outputs, [row]) == ["B-PER I-PER O"]
+
+
+def test_all_tokens_of_a_word_may_learn_its_label_and_the_last_say_it(settings):
+    row = {"words": ["Ann", "Lee", "ran"], "labels": ["B-PER", 2, "O"]}
+    made = settings("words", row, subword="last")
     (row,) = words.examples(made)[0]
     assert load_tokenizer("bytes").decode(row["input_ids"][row["mask"]]) == " Ann Lee ran</s>"
     assert row["label"][:14].tolist() == [*[-2] * 3, 2, *[-3] * 3, 3, *[-1] * 3, 1, 0, 0]
@@ -93,6 +107,78 @@ def test_what_has_no_label_is_named_with_its_line(settings, field, row, why):
         module.examples(settings(field, good, row))
     assert "a.jsonl, line 2 " in str(error.value) and why in str(error.value)
     assert len(module.examples(settings(field, good, row, skip_bad_rows=1))[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "number"),
+    [
+        (("bad", "good"), 1, 1),
+        (("1", "2", "3"), 2, 1),  # a name, though it is a place too
+        (("1", "2", "3"), 0, None),  # no name, and no place among names that are numbers
+        (("-1", "0", "1"), -1, 0),
+        (("0", "1"), 1, 1),
+        (("none", "1", "3"), 0, 0),
+        (("none", "1", "3"), 1, 1),
+        (("none", "3", "1"), 3, 1),
+        (("none", "3", "1"), 1, "write names"),  # the name of one, and the place of another
+        (("1", "2"), "2", 1),
+        (("bad", "good"), "1", None),
+        (("bad", "good"), 1.0, None),
+    ],
+)
+def test_a_number_is_a_name_where_names_are_numbers(labels, label, number):
+    row = {"text": "a", "label": label}
+    if isinstance(number, int):
+        assert read_text(row, ("text", "label"), labels) == ("a", [number])
+        return
+    with pytest.raises(ValueError, match=number or "and --labels are"):
+        read_text(row, ("text", "label"), labels)
+
+
+def _wordpieces(folder, unk="[UNK]"):
+    """A tokenizer of three words, whose normalizer leaves U+200B out."""
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "ann", "##a"]))
+    tokenizer = BertTokenizerFast(str(folder / "vocab.txt"))
+    tokenizer.unk_token = unk
+    return tokenizer
+
+
+def test_every_word_has_a_tag(tmp_path):
+    tokenizer = _wordpieces(tmp_path)
+    for subword in ("first", "last"):
+        maker = WordLabels(tokenizer, LABELS["words"], ("words", "labels"), LENGTH, subword)
+        row = {"words": ["anna", "\u200b", "ann"], "labels": [1, 2, 0]}
+        ids, marks, _ = maker.parse(row)
+        assert tokenizer.convert_ids_to_tokens(ids.tolist()) == [
+            *("[CLS]", "ann", "##a", "[UNK]", "ann", "[SEP]")
+        ]
+        assert marks[marks > 0].tolist() == [2, 3, 1]
+    tokenizer.unk_token = None
+    with pytest.raises(ValueError, match='the word "..200b", which gives no token'):
+        maker.parse(row)
+
+
+def test_a_text_without_a_token_is_none(tmp_path):
+    maker = TextLabels(_wordpieces(tmp_path), LABELS["text"], ("text", "label"), LENGTH)
+    with pytest.raises(ValueError, match="'text', which gives no token"):
+        maker.parse({"text": "\u200b\u200b", "label": 0})
+
+
+def test_what_few_rows_have_and_what_is_there_twice_is_said(settings, capsys):
+    rows = [{"text": text, "label": "good"} for text in ("a", "b", "a", "c")]
+    held_out = {"text": "a", "label": "good"}
+    made = settings("text", *rows, {"text": "d", "label": 0})
+    made.train.labels = ("bad", "good", "fair")
+    path = made.data.data[0].replace("a.jsonl", "b.jsonl")
+    with open(path, "w") as file:
+        file.write(json.dumps(held_out))
+    made.data.held_out_data = (path,)
+    texts.examples(made)
+    out = capsys.readouterr().out
+    assert "labels: bad 1, good 5, fair 0\n" in out
+    assert "of one, which is learned or scored, and never both: bad" in out
+    assert "of none, which none learns: fair" in out
+    assert "data: 2 rows differ from another one in nothing; 1 of 1 that are held out" in out
 
 
 @pytest.mark.parametrize("labels", [(), ("bad",), ("bad", "good", "bad")])

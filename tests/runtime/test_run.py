@@ -7,6 +7,7 @@ import jax
 import pytest
 from jax.experimental import multihost_utils
 
+from redco_runtime.cli import kept_flags
 from redco_runtime.errors import UserError
 from redco_runtime.run import Run, load_run
 
@@ -142,3 +143,24 @@ def test_all_processes_refuse_another_model(tmp_path, run_processes):
 
 if __name__ == "__main__":
     worker(*sys.argv[1:])
+
+
+@dataclass(frozen=True)
+class Data:
+    subword: str = "first"
+
+
+@dataclass(frozen=True)
+class WordsConfig(Config):
+    data: Data = field(default_factory=Data)
+
+
+def test_a_run_from_before_a_field_keeps_what_it_was_trained_with(tmp_path):
+    Run(tmp_path, WordsConfig(data=Data("first")), AXES, 4).save()
+    assert load_run(tmp_path, WordsConfig).config.data.subword == "first"
+    record = json.loads((tmp_path / "run.json").read_text())
+    record["config"]["data"] = {}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    assert load_run(tmp_path, WordsConfig).config.data.subword == "last"
+    assert kept_flags(tmp_path, WordsConfig) == {"subword": "last"}
+    assert kept_flags(tmp_path / "new", WordsConfig) == {}

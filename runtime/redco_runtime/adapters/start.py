@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import numpy as np
 from redco_runtime.adapters.blocks import OF_CODES, Blocks
 from redco_runtime.adapters.lora import Lora, whole_kernels
 from redco_runtime.adapters.peft import base_of, read_adapter
+from redco_runtime.classes import read_heads
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.load import match, start_from
 from redco_runtime.merge import CODES, KERNEL, SCALES
@@ -30,6 +32,10 @@ class Frozen:
     weights: Weights
     modules: Mapping[str, str] = field(default_factory=dict)
 
+    def tensors(self, config: Any) -> Mapping[str, Tensor]:
+        """Return what those of the model are called, by path."""
+        return self.weights.tensors(config)
+
     def load(self, source: str, steps: Steps, config: Config) -> tuple[TrainState, list[str]]:
         """Return what redco_runtime.load's `load` does. Raises UserError.
 
@@ -39,7 +45,7 @@ class Frozen:
         base = base_of(source)
         if base != source:
             sizes = Lora(config.model.lora_rank, config.model.lora_alpha)
-            table, like = self.weights.tensors(config.model), flatten(steps.state.params)
+            table, like = self.tensors(config.model), flatten(steps.state.params)
             adapter = read_adapter(Path(source), sizes, table, steps.shapes, like, self.modules)
         folder = find(base)
         stored = Stored(folder, open_tensors(folder))
@@ -47,10 +53,12 @@ class Frozen:
         whole = {
             p: leaf.shape for p, leaf in jax.eval_shape(whole_kernels, dict(steps.shapes)).items()
         }
-        table, other = stored_there(self.weights.tensors(config.model), stored.shapes, whole)
+        tensors = self.tensors(config.model)
+        heads = read_heads(stored, tensors, config)
+        table, other = stored_there(tensors, stored.shapes, whole, heads.there)
         names = match(stored, table, whole, self.weights.PREFIX, (*self.weights.IGNORED, *other))
         in_blocks = InBlocks(stored, names, table, steps.shapes)
-        state, random = start_from(in_blocks, in_blocks.table, steps, config, "", ())
+        state, random = start_from(in_blocks, in_blocks.table, steps, config, "", (), heads)
         if adapter:
             state = steps.start(state.model.with_arrays(state.model.arrays | adapter))
         return state, [path for path in random if path not in adapter]

@@ -4,7 +4,7 @@ Shape letters: B batch, S sequence, D features, C classes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -76,8 +76,9 @@ class ClassifierWeights:
         names = {SCORE: "classifier"}
         names |= {"pooler": f"{self.PREFIX}pooler.dense"} if self.pooled else {}
         for path, name in names.items():
-            own[f"{path}/kernel"] = Tensor(f"{name}.weight", (1, 0), optional=True)
-            own[f"{path}/bias"] = Tensor(f"{name}.bias", optional=True)
+            kernel = Tensor(f"{name}.weight", (1, 0), optional=True, classes=path == SCORE)
+            own[f"{path}/kernel"] = kernel
+            own[f"{path}/bias"] = replace(kernel, name=f"{name}.bias", order=())
         return own
 
     def hf_config(self, config: Any) -> dict[str, Any]:

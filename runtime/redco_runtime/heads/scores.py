@@ -66,7 +66,7 @@ class ScoreWeights:
     def tensors(self, config: Any) -> Mapping[str, Tensor]:
         """Return path of a parameter -> the tensor that holds it; a checkpoint need not have the score."""
         table = self.body.tensors(config).items()
-        score = Tensor(f"{SCORE}.weight", (1, 0), optional=True)
+        score = Tensor(f"{SCORE}.weight", (1, 0), optional=True, classes=True)
         return {p: t for p, t in table if p.split("/")[0] != WORDS} | {f"{SCORE}/kernel": score}
 
     def hf_config(self, config: Any) -> dict[str, Any]:

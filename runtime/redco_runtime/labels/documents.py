@@ -1,5 +1,6 @@
 """Rows with labels to documents: their tokens, some of them marked with the number of a label."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ import numpy as np
 
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few
+from redco_runtime.labels.counts import say_counts
 from redco_runtime.labels.reading import Fields, read_text, read_words
 from redco_runtime.text.blocks import pad_row
 from redco_runtime.text.documents import Bad, Tokens
@@ -21,6 +23,7 @@ from redco_runtime.text.sources import one_a_row
 
 # Of a token: 1 + the number of its label, 0 where it has none, negative where another one of its word says it.
 MARK = "label"
+NAMED = 2  # of the cache: how a label becomes a number
 
 
 @dataclass
@@ -64,7 +67,7 @@ class LabelMaker:
 
     def key(self) -> list[object]:
         """Return what decides the tokens and their marks."""
-        own = [type(self).__name__, self.length, [*self.labels], [*self.fields]]
+        own = [type(self).__name__, NAMED, self.length, [*self.labels], [*self.fields]]
         return [*own, self.encoder.dump()]
 
 
@@ -75,6 +78,10 @@ class TextLabels(LabelMaker):
     def parse(self, row: Any) -> Tokens:
         """Return a row as a document. Raises ValueError, which says why it is none."""
         text, labels = read_text(row, self.fields, self.labels)
+        if not len(self.encoder([text])[0]):
+            raise ValueError(
+                f"has {json.dumps(text)[:40]} in {self.fields[0]!r}, which gives no token"
+            )
         ids = self.tokenizer(text, truncation=True, max_length=self.length)["input_ids"]
         marks = np.zeros(len(ids), np.int16)
         marks[0] = labels[0] + 1
@@ -83,22 +90,44 @@ class TextLabels(LabelMaker):
 
 @dataclass
 class WordLabels(LabelMaker):
-    """A Maker of words with a label each, which all of its tokens learn, and the last one says."""
+    """A Maker of words with a label each. A word that gives no token is the token of what is unknown.
+
+    subword: "first": the first token of a word learns its label and says it, as in run_ner.py and the pipeline of
+        transformers; "last": all of its tokens learn it, and the last one says it.
+    """
+
+    subword: str = "last"  # where the code of a project names none, which was made before it could
 
     def parse(self, row: Any) -> Tokens:
         """Return a row as a document. Raises ValueError, for too many tokens too."""
         words, labels = read_words(row, self.fields, self.labels)
         own = self.encoder
         # A space begins a word: a token of its own, where tokens are bytes, which keeps words apart.
-        pieces = [np.array(own.begin, self.dtype), *own([f" {word}" for word in words])]
-        ids = np.concatenate([*pieces, np.array(own.end, self.dtype)])
+        pairs = zip(words, own([f" {word}" for word in words]), strict=True)
+        pieces = [ids if len(ids) else self._unknown(word) for word, ids in pairs]
+        ids = np.concatenate([own.begin, *pieces, own.end]).astype(self.dtype)
         if len(ids) > self.length:
             raise ValueError(f"has {len(ids)} tokens, more than --sequence-length {self.length}")
-        sizes, numbers = [len(piece) for piece in pieces], np.array([-1, *labels])
-        marks = np.zeros(len(ids), np.int16)
-        marks[: sum(sizes)] = -np.repeat(numbers + 1, sizes)
-        marks[np.cumsum(sizes)[1:] - 1] *= -1
-        return Tokens(ids.astype(self.dtype), marks, True)
+        marks, at = np.zeros(len(ids), np.int16), len(own.begin)
+        for piece, number in zip(pieces, labels, strict=True):
+            end = at + len(piece)
+            if self.subword == "first":
+                marks[at] = number + 1
+            else:
+                marks[at:end] = -number - 1
+                marks[end - 1] = number + 1
+            at = end
+        return Tokens(ids, marks, True)
+
+    def _unknown(self, word: str) -> np.ndarray:
+        """Return the token of what a tokenizer does not know. Raises ValueError where it has none."""
+        if self.tokenizer.unk_token_id is None:
+            raise ValueError(f"has the word {json.dumps(word)[:40]}, which gives no token")
+        return np.array([self.tokenizer.unk_token_id])
+
+    def key(self) -> list[object]:
+        """Return what decides the tokens and their marks."""
+        return [*super().key(), self.subword]
 
 
 def labelled_examples(
@@ -110,7 +139,9 @@ def labelled_examples(
     """
     alone = one_a_row(settings, settings.sequence_length)
     if settings.data:
-        return read_examples(alone, maker, vocabulary)
+        train, held_out = read_examples(alone, maker, vocabulary)
+        say_counts(train, held_out, maker.labels)
+        return train, held_out
     try:
         documents = [maker.parse(row) for row in rows()]
     except ValueError as error:
@@ -120,8 +151,10 @@ def labelled_examples(
 
 def row_to_label(maker: LabelMaker, row: Any) -> Arrays:
     """Return the row of a prompt, as of `labelled_examples`, whose labels mean nothing. Raises UserError."""
+    field, name = maker.fields[1], maker.labels[0] if maker.labels else ""
+    value = [name] * len(row[field]) if isinstance(row[field], list) else name
     try:
-        ids, marks, _ = maker.parse(row)
+        ids, marks, _ = maker.parse({**row, field: value})
     except ValueError as error:
         raise UserError(f"--prompt: {error}") from None
     assert marks is not None  # as those of both makers have them

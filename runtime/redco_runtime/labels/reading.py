@@ -43,10 +43,25 @@ def _values(row: Any, fields: Fields) -> list[Any]:
 
 
 def _number(label: Any, labels: Sequence[str]) -> int:
-    """Return the place of a label among all, which it may say itself."""
-    if label in labels:
-        return labels.index(label)
-    if type(label) is int and 0 <= label < len(labels):
-        return label
-    named = f"{few(labels)}, or 0 to {len(labels) - 1}"
-    raise ValueError(f"has the label {json.dumps(label)[:40]}, and --labels are {named}")
+    """Return the place of a label among all: by its name, or, unless all names are numbers, a number that is its place.
+
+    Raises ValueError for what is neither, and for the name of one label that is the place of another.
+    """
+    by_name, places = str(label) if type(label) is int else label, range(len(labels))
+    named = labels.index(by_name) if by_name in labels else None
+    if type(label) is not int or label not in places or all(map(_is_number, labels)):
+        at = named
+    elif named in (None, label):
+        at = label
+    else:
+        both = f"{label}, the name of one label and the place of {labels[label]!r}"
+        raise ValueError(f"has the label {both}: write names, or leave numbers out of --labels")
+    if at is None:
+        or_places = "" if any(map(_is_number, labels)) else f", or 0 to {len(labels) - 1}"
+        shown = f"{few(labels)}{or_places}"
+        raise ValueError(f"has the label {json.dumps(label)[:40]}, and --labels are {shown}")
+    return at
+
+
+def _is_number(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()

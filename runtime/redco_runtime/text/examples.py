@@ -1,6 +1,8 @@
 """What `examples` of a pipeline returns, of the sources that `--data` names."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from redco_runtime.contracts import Example
@@ -122,7 +124,22 @@ def read_examples(
     sources = parse_sources("--data", settings.data if train else ())
     rows = read(sources, 0.0 if settings.held_out_data else settings.held_out)
     if settings.held_out_data:
-        held_out = read(parse_sources("--held-out-data", settings.held_out_data), 0.0)
+        others = parse_sources("--held-out-data", settings.held_out_data)
+        _say_shared(sources, others, Path(settings.token_folder).expanduser() / "files")
+        held_out = read(others, 0.0)
     else:
         held_out = [one.held_out() for one in rows]
     return Mixture(rows, [source.weight for source in sources]), Mixture(held_out)
+
+
+def _say_shared(sources: Sequence[Source], held_out: Sequence[Source], folder: Path) -> None:
+    """Say which files are held out and trained on too, by what they hold. folder: as of `Source.digest`."""
+    trained = {
+        replace(source, files=(f,)).digest(folder) for source in sources for f in source.files
+    }
+    for source in held_out:
+        for file in source.files:
+            if trained and replace(source, files=(file,)).digest(folder) in trained:
+                announce(
+                    f"--held-out-data: {file} is trained on too, so that its figures say nothing of other data"
+                )

@@ -42,7 +42,7 @@ def head_weights(config, weights):
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
     """Return one batch of texts: ids, mask and labels, each (B, S). Runs on the host.
 
-    A label is 1 + its number, 0 where there is none, and negative but for the last token of a word.
+    A label is 1 + its number, 0 where there is none, and negative where another token of the word says it.
     """
     names = ("input_ids", "mask", "label")
     return {name: np.stack([example[name] for example in examples]) for name in names}
@@ -104,9 +104,8 @@ def prompts(config, texts):
 def maker(config):
     """Return what makes examples of rows."""
     data, own = config.data, tokenizer(config.data.tokenizer)
-    return WordLabels(
-        own, config.train.labels, (data.text_field, data.label_field), data.sequence_length
-    )
+    fields = data.text_field, data.label_field
+    return WordLabels(own, config.train.labels, fields, data.sequence_length, data.subword)
 
 
 def lines(length):

@@ -68,7 +68,6 @@ def main() -> None:
     Sizes.add_flags(parser)
     arguments = parser.parse_args()
     sys.path.insert(0, str(arguments.project))
-    import_module("redco_runtime.pages").use_huge_pages()  # as train.py begins
     sizes = Sizes.of(arguments)
     recorder = Recorder(sizes)
     print(json.dumps(train(arguments.project, sizes, arguments.remat, recorder)))

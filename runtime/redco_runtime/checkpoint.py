@@ -14,7 +14,15 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-from redco_runtime.checkpoint_tensors import FROZEN, Flat, divide, heads, orbax, read
+from redco_runtime.checkpoint_tensors import (
+    FROZEN,
+    Flat,
+    divide,
+    heads,
+    orbax,
+    read,
+    trained_before,
+)
 from redco_runtime.checksums import damage_of, least, write_checksums
 from redco_runtime.differences import describe, differences
 from redco_runtime.errors import UserError, listed, writing
@@ -103,8 +111,12 @@ class Checkpoints(AbstractContextManager):
         self.position = shapes.get(POSITION)
         later = [path for path in wanted.keys() - stored.keys() if _is_later(path)]
         absent = {path: _zeros(wanted.pop(path)) for path in later}
-        self._check_fit(folder, wanted, stored, shapes, self._shapes)
-        return rebuild(abstract, {**read(folders, wanted), **absent})
+        names, stored = trained_before(wanted, stored, shapes)
+        same = {path: leaf for path, leaf in wanted.items() if path not in names}
+        self._check_fit(folder, same, stored, shapes, self._shapes)
+        leaves = read(folders, {names.get(path, path): leaf for path, leaf in wanted.items()})
+        leaves = {path: leaves[names.get(path, path)] for path in wanted}
+        return rebuild(abstract, {**leaves, **absent})
 
     def restore_common(
         self, arrays: Flat, further: Callable[[Flat, Flat], Flat] = lambda *_: {}

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from redco_runtime.state import owner
+
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
 FROZEN = "frozen/"  # how the names of frozen parameters begin, and the folder that has them
 
@@ -28,6 +30,22 @@ def heads(folders: Sequence[Path], parts: tuple[str, ...]) -> tuple[Flat, Flat]:
         stored |= {prefix + path: leaf for path, leaf in metadata.tree.items()}
         shapes |= metadata.custom_metadata or {}
     return {name: leaf for name, leaf in stored.items() if name.startswith(parts)}, shapes
+
+
+def trained_before(wanted: Flat, stored: Flat, shapes: Flat) -> tuple[dict[str, str], Flat]:
+    """Return (variable -> what is stored of it, where an earlier version trained it, and the rest of `stored`).
+
+    shapes: of the parameters that are stored, without padding. What their optimizer kept is left out.
+    """
+    names = dict[str, str]()
+    for path, leaf in wanted.items():
+        part, _, rest = path.partition("/")
+        former = [name for name in (f"params/{rest}", f"ema/{rest}") if name in stored]
+        if part == "variables" and path not in stored and former:
+            if tuple(shapes.get(rest, stored[former[0]].shape)) == leaf.shape:
+                names[path] = former[0]
+    paths = {path.partition("/")[2] for path in names}
+    return names, {name: leaf for name, leaf in stored.items() if not owner(name, paths)}
 
 
 def read(folders: Sequence[Path], wanted: Flat) -> Flat:

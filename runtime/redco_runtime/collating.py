@@ -16,7 +16,10 @@ Layout = dict[str, tuple[tuple[int, ...], np.dtype]]  # array -> (its dims but t
 
 
 def collate_examples(
-    examples: Sequence[Example], collate: Collate, indices: Sequence[int], passes: Sequence[int] = ()
+    examples: Sequence[Example],
+    collate: Collate,
+    indices: Sequence[int],
+    passes: Sequence[int] = (),
 ) -> Arrays:
     """Return what `collate` makes of these examples: arrays of numbers, a row for each.
 

@@ -16,5 +16,5 @@ def count(family: str, size: str) -> int:
     config = getattr(module, model.family.config_class)()
     build = getattr(module, model.family.model_class)
     abstract = nnx.eval_shape(lambda: build(config, rngs=nnx.Rngs(0)))
-    leaves = jax.tree.leaves(nnx.to_pure_dict(nnx.split(abstract, nnx.Param)[1]))
+    leaves = jax.tree.leaves(nnx.to_pure_dict(nnx.split(abstract, nnx.Param, ...)[1]))
     return sum(math.prod(leaf.shape) for leaf in leaves)

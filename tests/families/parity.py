@@ -36,7 +36,7 @@ class Pair:
     """One model twice.
 
     model: as redco reads it.  module, weights: the emitted model.py and weights.py, imported.
-    torch: the reference, in float32, every weight of it random.  params: the same, by our paths.
+    torch: the reference, in float32, every weight of it random.  params: the same by our paths, buffers too.
     """
 
     model: Model
@@ -55,7 +55,7 @@ class Pair:
         """The emitted model with these parameters."""
         build = getattr(self.module, self.model.family.model_class)
         abstract = nnx.eval_shape(lambda: build(self.config(**changes), rngs=nnx.Rngs(0)))
-        return nnx.merge(nnx.split(abstract, nnx.Param)[0], jax.tree.map(jnp.asarray, params))
+        return nnx.merge(nnx.split(abstract)[0], jax.tree.map(jnp.asarray, params))
 
     @cached_property
     def ours(self) -> Any:
@@ -117,7 +117,7 @@ def parameters(reference: Any, module: ModuleType, weights: ModuleType, family: 
     config = getattr(module, family.config_class)(dtype="float32")
     build = getattr(module, family.model_class)
     abstract = nnx.eval_shape(lambda: build(config, rngs=nnx.Rngs(0)))
-    shapes = nnx.to_pure_dict(nnx.split(abstract, nnx.Param)[1])
+    shapes = nnx.to_pure_dict(nnx.split(abstract)[1])
     stored = saved(reference)
     leaves, tree = jax.tree.flatten_with_path(shapes)
     paths = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in leaves]

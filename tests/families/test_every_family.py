@@ -1,5 +1,6 @@
 """What is said of each family holds: its sizes, what its class provides, its exports."""
 
+import fnmatch
 import inspect
 from operator import attrgetter
 from types import SimpleNamespace
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from flax import nnx
 from families.counts import count
-from families.parity import emitted
+from families.parity import emitted, saved
 from families.reference import reference, references
 from redco_runtime.export import export
 from redco_runtime.load import load
@@ -36,6 +38,23 @@ def test_sizes_have_the_parameters_of_their_checkpoints(family):
     parameters = reference(family).parameters
     assert parameters, f"say how many parameters some size of {family} has, in its Reference"
     assert {size: count(family, size) for size in parameters} == parameters
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_a_parameter_is_one_of_the_pytorch_class(family):
+    pair = reference(family).pair(family)
+    table = pair.weights.tensors(pair.config())
+    ours = flatten(nnx.to_pure_dict(nnx.state(pair.ours, nnx.Param)))
+    stored = saved(pair.torch)  # some names of named_parameters() are others in files
+    buffers = {name for name, _ in pair.torch.named_buffers()} & stored.keys()
+    assert names_of(ours, table, stored) == stored.keys() - buffers
+    assert names_of(table.keys() - ours.keys(), table, stored) == buffers
+
+
+def names_of(paths, table, stored):
+    """Return the names in a checkpoint of what our parameters are made of."""
+    patterns = [table[path].name.replace("{}", "[0-9]*") for path in paths]
+    return {name for pattern in patterns for name in fnmatch.filter(stored, pattern)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -164,3 +164,30 @@ def test_the_model_of_a_run_with_a_moving_average_is_that_average(tmp_path, mesh
         "  ema/*: float32 there, absent in the model",
         "  ema/*: bfloat16 there, absent in the model",
     ]
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_what_an_earlier_version_trained_is_a_variable_now(tmp_path, mesh, average):
+    """Its value is read, what the optimizer kept of it is left out; of another size it is refused."""
+    params = {"kernel": jnp.ones((4, 4)), "bias": jnp.arange(4.0)}
+    before = new_state(ModelState(params, {}), OPTIMIZER, 1, average)
+    with Checkpoints(tmp_path, shapes=params) as checkpoints:
+        checkpoints.save(1, before)
+
+    def model(size):
+        return ModelState({"kernel": jnp.zeros((4, 4))}, {"bias": jnp.zeros(size)})
+
+    place = NamedSharding(mesh, P())
+    wanted = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+        new_state(model(4), OPTIMIZER, 1, average),
+    )
+    reader = Checkpoints(tmp_path, shapes={"kernel": params["kernel"]})
+    _, state = reader.restore(wanted)
+    assert state.variables["bias"].tolist() == [0, 1, 2, 3] and (state.params["kernel"] == 1).all()
+    assert reader.restore_model(wanted.model)[1].variables["bias"].tolist() == [0, 1, 2, 3]
+    wanted = replace(
+        wanted, variables=jax.tree.map(lambda x: x.update(shape=(5,)), wanted.variables)
+    )
+    with pytest.raises(UserError, match="bias: float32"):
+        reader.restore(wanted)

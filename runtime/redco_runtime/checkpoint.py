@@ -19,8 +19,10 @@ from redco_runtime.checkpoint_tensors import (
     Flat,
     divide,
     heads,
+    names_of_other,
     orbax,
     read,
+    read_as,
     trained_before,
 )
 from redco_runtime.checksums import damage_of, least, write_checksums
@@ -105,18 +107,27 @@ class Checkpoints(AbstractContextManager):
         folder = self._newest()
         return None if folder is None else (int(folder.name), self._fill(folder, abstract, parts))
 
-    def _fill(self, folder: Path, abstract: State, parts: tuple[str, ...]) -> State:
+    def _fill(
+        self, folder: Path, abstract: State, parts: tuple[str, ...], alone: bool = False
+    ) -> State:
+        """Return `abstract` with its tensors; alone: of a model, which another recipe may have trained."""
         folders = self._folders(folder)
         wanted, (stored, shapes) = flatten(abstract), heads(folders, parts)
         self.position = shapes.get(POSITION)
         later = [path for path in wanted.keys() - stored.keys() if _is_later(path)]
+        names, rest = trained_before(wanted, stored, shapes)
+        lacks = not wanted.keys() - later - names.keys() <= stored.keys()
+        if alone and lacks and (others := names_of_other(wanted, stored)):
+            paths = {_path(here): _path(there) for here, there in others.items()}
+            renamed = {here: stored[there] for here, there in others.items()}
+            theirs = {here: shapes[there] for here, there in paths.items() if there in shapes}
+            self._check_fit(folder, wanted, renamed, theirs, self._shapes)
+            return rebuild(abstract, read_as(folders, wanted, others))
         absent = {path: _zeros(wanted.pop(path)) for path in later}
-        names, stored = trained_before(wanted, stored, shapes)
         same = {path: leaf for path, leaf in wanted.items() if path not in names}
-        self._check_fit(folder, same, stored, shapes, self._shapes)
-        leaves = read(folders, {names.get(path, path): leaf for path, leaf in wanted.items()})
-        leaves = {path: leaves[names.get(path, path)] for path in wanted}
-        return rebuild(abstract, {**leaves, **absent})
+        self._check_fit(folder, same, rest, shapes, self._shapes)
+        named = {path: names.get(path, path) for path in wanted}
+        return rebuild(abstract, {**read_as(folders, wanted, named), **absent})
 
     def restore_common(
         self, arrays: Flat, further: Callable[[Flat, Flat], Flat] = lambda *_: {}
@@ -150,14 +161,15 @@ class Checkpoints(AbstractContextManager):
     def restore_model(self, abstract: ModelState) -> tuple[int, ModelState]:
         """Return (step, model) as `restore` does. Raises UserError where there is no checkpoint.
 
-        Its parameters are the moving average of those of the run, where it has one.
+        Its parameters are the moving average of those of the run, where it has one. A run of another recipe,
+        whose models have other branches or none, is that of the model that it trained.
         """
         if (folder := self._newest()) is None:
             raise self._absent()
         if not heads([folder], AVERAGE[:1])[0]:
-            return int(folder.name), self._fill(folder, abstract, MODEL)
+            return int(folder.name), self._fill(folder, abstract, MODEL, alone=True)
         named = {"ema": abstract.params, "variables": abstract.variables, "frozen": abstract.frozen}
-        average = self._fill(folder, named, AVERAGE)
+        average = self._fill(folder, named, AVERAGE, alone=True)
         return int(folder.name), ModelState(**{"params": average.pop("ema"), **average})
 
     def _folders(self, folder: Path) -> list[Path]:
@@ -247,6 +259,10 @@ def _bare(stored: Flat, names: Mapping[str, str], shapes: Flat) -> Flat:
         )
         for path, name in names.items()
     }
+
+
+def _path(name: str) -> str:
+    return name.partition("/")[2]
 
 
 def _is_later(name: str) -> bool:

@@ -57,6 +57,35 @@ def read(folders: Sequence[Path], wanted: Flat) -> Flat:
     return leaves
 
 
+def names_of_other(wanted: Flat, stored: Flat) -> dict[str, str]:
+    """Return name of a tensor of a model -> that of the same one in the checkpoint of another recipe; {} if none fits.
+
+    There a model may be a branch of several, where here it is alone, or the other way round, or have another
+    name, and parameters may be frozen that are trained here. Of several, it is the one that was trained.
+    """
+    trained_last = sorted(stored, key=lambda name: not name.startswith(FROZEN))
+    whole = {name.partition("/")[2]: name for name in trained_last}
+    of_branch = {path.partition("/")[2]: name for path, name in whole.items()}
+    paths = {name: name.partition("/")[2] for name in wanted}
+    bare = {name: path.partition("/")[2] for name, path in paths.items()}
+    for here in (paths, bare):
+        for there in (whole, of_branch):
+            if here and there.keys() >= {*here.values()}:
+                return {name: there[path] for name, path in here.items()}
+    return {}
+
+
+def read_as(folders: Sequence[Path], wanted: Flat, names: Mapping[str, str]) -> Flat:
+    """Read the tensors that are `wanted`, each by its name there, which several may share."""
+    leaves, left = dict[str, Any](), dict(names)
+    while left:
+        now = {there: here for here, there in left.items()}
+        part = read(folders, {there: wanted[here] for there, here in now.items()})
+        leaves |= {here: part[there] for there, here in now.items()}
+        left = {here: there for here, there in left.items() if here not in leaves}
+    return leaves
+
+
 def _read_one(folder: Path, wanted: Flat) -> Flat:
     arguments = orbax().args.PyTreeRestore(
         item=wanted,

@@ -115,7 +115,7 @@ def load_run(workdir: Path, config_type: type[Any]) -> Run:
     path = workdir / FILE
     record = read(path)
     try:
-        sections = with_former(config_type, record["config"])
+        sections = with_former(config_type, _readable(config_type, record["config"]))
         return Run(workdir, **record | {"config": decode(config_type, sections)})
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
@@ -132,6 +132,23 @@ def with_former(config_type: type[Any], sections: Mapping[str, Any]) -> dict[str
         if section in changed and field in typing.get_type_hints(types[section]):
             changed[section].setdefault(field, value)
     return changed
+
+
+def _readable(config_type: type[Any], sections: dict[str, Any]) -> dict[str, Any]:
+    """Return the sections of a run, without settings that nothing reads: those of a recipe of before.
+
+    All of the model's stay: they say what its parameters are.
+    """
+    types = typing.get_type_hints(config_type)
+    return {
+        name: (
+            {k: v for k, v in fields.items() if k in typing.get_type_hints(types[name])}
+            if name != "model"
+            else fields
+        )
+        for name, fields in sections.items()
+        if name in types
+    }
 
 
 def read(path: Path) -> dict[str, Any]:

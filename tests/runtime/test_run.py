@@ -78,6 +78,30 @@ def test_what_a_run_started_from_stays_recorded_once_it_has_a_checkpoint(tmp_pat
     assert load_run(tmp_path, Config) == run
 
 
+@dataclass(frozen=True)
+class Asked:
+    steps: int = 3
+
+
+@dataclass(frozen=True)
+class Changed(Config):
+    train: Asked = field(default_factory=Asked)
+
+
+def test_what_another_recipe_recorded_is_read_where_config_still_has_it(tmp_path):
+    path = tmp_path / "run.json"
+    Run(tmp_path, Changed(Model(width=8), Asked(7)), AXES, None).save()
+    record = json.loads(path.read_text())
+    record["config"]["train"]["beta"] = 0.1
+    record["config"]["teacher"] = {"width": 2}
+    path.write_text(json.dumps(record))
+    assert load_run(tmp_path, Changed).config == Changed(Model(width=8), Asked(7))
+    record["config"]["model"]["height"] = 2  # without which its parameters are no longer known
+    path.write_text(json.dumps(record))
+    with pytest.raises(UserError, match="does not fit config.py: .*height"):
+        load_run(tmp_path, Changed)
+
+
 def test_a_record_of_before_there_was_init_is_read(tmp_path):
     run = Run(tmp_path, Config(), AXES, 4)
     record = {name: value for name, value in run.record().items() if name != "init"}

@@ -18,7 +18,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.mesh import make_mesh
 from redco_runtime.run import Run
 from redco_runtime.several import divergence as module
-from redco_runtime.several.branches import branch_of, start_several
+from redco_runtime.several.branches import branch_of, start_several, steps_of
 from redco_runtime.several.divergence import divergence
 from redco_runtime.several.optimizers import by_branch
 from redco_runtime.several.teacher import with_teacher
@@ -113,6 +113,42 @@ def test_a_branch_starts_as_another_does_in_arrays_of_its_own(tmp_path):
             assert reference.sharding == made.state.frozen["reference"]["w"].sharding
             policy.delete()  # as a step does that takes its memory
             assert reference[0, 0] == value
+
+
+ONE, TWO = {"trained": ("",)}, {"trained": ("policy",), "frozen": ("reference",)}
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [(ONE, TWO), (TWO, ONE), ({"trained": ("student",), "frozen": ("teacher",)}, TWO)],
+    ids=["branches since", "no branches since", "others since"],
+)
+def test_a_run_of_another_recipe_is_read_as_the_model_that_it_trained(before, now, tmp_path):
+    with jax.set_mesh(make_mesh({"model": 4})):
+        made = steps(*before["trained"], frozen=before.get("frozen", ()))
+        save(tmp_path, made, 5)
+        made = steps(*now["trained"], frozen=now.get("frozen", ()))
+        _, model = Checkpoints(tmp_path / "checkpoints", shapes=made.shapes).restore_model(
+            made.state.model
+        )
+        for path, x in model.arrays.items():
+            assert x[:ROWS].ravel().tolist() == [5.0] * 2 * ROWS
+            assert x.sharding == made.state.model.arrays[path].sharding
+        with pytest.raises(
+            UserError, match="does not fit the model"
+        ):  # training goes on with its own
+            Checkpoints(tmp_path / "checkpoints").restore(made.state)
+
+
+def test_one_branch_is_read_alone(tmp_path):
+    with jax.set_mesh(make_mesh({"model": 4})):
+        made = steps("policy", frozen=("reference",))
+        save(tmp_path, made, 5)
+        own = steps_of(made, "policy")
+        _, model = Checkpoints(tmp_path / "checkpoints", shapes=own.shapes).restore_model(
+            own.state.model
+        )
+        assert {path: float(x[0, 0]) for path, x in model.arrays.items()} == {"w": 5.0}
 
 
 def test_a_source_that_is_not_there_is_that_of_a_model(tmp_path, monkeypatch):

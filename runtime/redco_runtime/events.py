@@ -12,6 +12,7 @@ from typing import Any
 
 from redco_runtime.errors import UserError
 from redco_runtime.lines import append_line, cut_lines, read_lines
+from redco_runtime.lock import release
 from redco_runtime.progress import PROGRESS, STARTING, STEPPING, Doing
 
 FILE = "events.jsonl"
@@ -61,7 +62,10 @@ class Events:
             self._write("restart", waited, boot, lost_steps=max(0, last["step"] - step))
 
     def end(self, kind: str, text: str) -> None:
-        """Write why the process ends; `seconds` is the time of what it did then, as of what hangs."""
+        """Write why the process ends, and let go of its work folder.
+
+        Its `seconds` are the time of what it did then, as of what hangs.
+        """
 
         def write() -> None:
             with self._lock:
@@ -70,6 +74,7 @@ class Events:
                 self._finish(seconds)
                 self._write(kind, seconds, doing=str(doing), text=text.partition("\n")[0])
                 self._path = None
+            release()
 
         thread = threading.Thread(target=write, daemon=True)
         thread.start()

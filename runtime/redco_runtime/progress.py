@@ -12,7 +12,8 @@ LEAST = 300.0  # seconds: the least deadline of a step, unless one is set
 SLOWEST = 20  # medians of a step: what a slow disk or a retry of the network adds stays well below
 LONG = 3600.0  # seconds, for what has no measure of its own: a compilation, a save, a prediction
 STARTING = (  # in this order
-    *("its start", "its data", "a wait for the data of all", "its weights"),
+    *("its start", "a wait for the work folder of all", "its data", "a wait for the data of all"),
+    "its weights",
     *("a compilation", "a wait for the compilations of all", "its first step"),
 )
 STEPPING = ("the examples", "the devices", "the loop")  # of a step, in its order; it waits for two

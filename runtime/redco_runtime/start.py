@@ -1,12 +1,14 @@
 """How a run starts: its settings checked, then its last checkpoint, another run's, or anew."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from redco_runtime.agreement import check_shared
+from redco_runtime import lifeline
+from redco_runtime.agreement import check_shared, wait_for_all
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.checksums import CHECKSUMS
 from redco_runtime.classes import check_names, paths_by_class
@@ -24,6 +26,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
 from redco_runtime.hooks import check_hooks
 from redco_runtime.load import adopt, load
+from redco_runtime.lock import hold
 from redco_runtime.loggers import check_loggers
 from redco_runtime.mesh import count_parts
 from redco_runtime.ranges import check_section
@@ -37,11 +40,15 @@ from redco_runtime.state import TrainState
 def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     """Refuse what no run can have, before it reads its data. Raises UserError.
 
-    Where there are several processes, the work folder is made by it, and must be one that they share.
+    The work folder is made by it, and is this run's from then on; where there are several processes, it
+    must be one that they share.
     """
     check_hooks(pipeline)
     check_settings(steps, pipeline, run.config.train)
     check_names(run)
+    if jax.process_index() == 0:
+        hold(run.workdir, _leave)
+    wait_for_all("the work folder")  # which may have to be waited for
     check_shared(run.workdir)
     PROGRESS.at("its data")
     # What an evaluation will ask for, which is refused before anything is compiled.
@@ -50,6 +57,12 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
             pipeline.prompts(run.config, list(run.config.data.sample_prompts))
         except UserError as error:  # which predict.py would say of its own flag
             raise UserError(str(error).replace("--prompt:", "--sample-prompts:", 1)) from None
+
+
+def _leave(message: str) -> None:
+    """End this process, which has lost its work folder to another run."""
+    print(f"error: {message}", file=sys.stderr, flush=True)
+    lifeline.end(f"error: {message}", UserError.code)
 
 
 def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) -> None:

@@ -148,7 +148,7 @@ def test_every_word_has_a_tag(tmp_path):
     for subword in ("first", "last"):
         maker = WordLabels(tokenizer, LABELS["words"], ("words", "labels"), LENGTH, subword)
         row = {"words": ["anna", "\u200b", "ann"], "labels": [1, 2, 0]}
-        ids, marks, _ = maker.parse(row)
+        ids, marks, *_ = maker.parse(row)
         assert tokenizer.convert_ids_to_tokens(ids.tolist()) == [
             *("[CLS]", "ann", "##a", "[UNK]", "ann", "[SEP]")
         ]

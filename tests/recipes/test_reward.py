@@ -13,6 +13,7 @@ from recipes.pipelines import pipeline
 
 from redco_new.models.find import find_model
 from redco_runtime.chats.pairs import one_chat, pack_pairs, split_pair
+from redco_runtime.chats.reading import Chat
 from redco_runtime.errors import UserError
 from redco_runtime.export import export
 from redco_runtime.heads.scores import ScoreWeights, score_last, with_score
@@ -56,7 +57,7 @@ def test_a_chat_is_scored_as_it_is_trained():
     encoder = reward.encoder("bytes")
     text = '{"prompt": "Hi", "completion": "Hello."}'
     pair = split_pair(one_chat(text, encoder, 48))
-    ids, learned = encoder([ASK, GOOD])
+    ids, learned = encoder(Chat([ASK, GOOD]))
     assert pair["input_ids"][0, : len(ids)].tolist() == ids.tolist()
     assert pair["learned"][0, : len(ids)].tolist() == learned.tolist()
     assert pair["mask"].sum(axis=1).tolist() == [len(ids), 0]

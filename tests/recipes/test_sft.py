@@ -14,7 +14,7 @@ from redco_runtime.chats.documents import ChatMaker
 from redco_runtime.chats import encoding
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.examples import chat_examples
-from redco_runtime.chats.reading import with_system
+from redco_runtime.chats.reading import Chat, with_system
 from redco_runtime.errors import UserError
 from redco_runtime.text.portable import dump_maker, load_maker
 from redco_runtime.tokenizer import load_tokenizer
@@ -32,7 +32,6 @@ CHATML = """{% for m in messages %}<s>{{ m.role }}
 {% endfor %}{% if add_generation_prompt %}<s>assistant
 {% endif %}"""
 THINKING = CHATML.replace("<s>assistant\n{% endif", "<s>assistant\n<think>{% endif")
-FORGETFUL = CHATML.replace("{{ m.content }}", "{% if loop.last %}{{ m.content }}{% endif %}")
 
 
 def fast(template):
@@ -46,7 +45,7 @@ def fast(template):
 
 
 def learned(tokenizer, messages=CHAT):
-    ids, flags = ChatEncoder(tokenizer, encoding.TEMPLATE)(messages)
+    ids, flags = ChatEncoder(tokenizer, encoding.TEMPLATE)(Chat(messages))
     assert ids.dtype == np.int32 and ids.shape == flags.shape
     parts = np.split(ids, np.flatnonzero(np.diff(flags)) + 1)
     said = parts[1::2] if not flags[0] else parts[::2]
@@ -93,17 +92,12 @@ def test_a_prompt_leaves_its_answer_places_in_the_model(recipe):
         row(own.NEW_TOKENS)
 
 
-def test_a_template_that_writes_a_turn_otherwise_later_is_refused():
-    with pytest.raises(ValueError, match="message 3, around which the chat template writes"):
-        learned(fast(FORGETFUL))
-
-
 def test_another_process_gets_what_makes_chats_as_json(tmp_path):
     maker = ChatMaker(ChatEncoder(fast(CHATML), ""), 64)
     line = dump_maker(maker, tmp_path)
     again = load_maker(line)
     assert again.key() == maker.key() and again.portable
-    assert all(map(np.array_equal, again.encoder(CHAT), maker.encoder(CHAT)))
+    assert all(map(np.array_equal, again.encoder(Chat(CHAT)), maker.encoder(Chat(CHAT))))
     with pytest.raises(ValueError, match="no class of redco_runtime: os"):
         load_maker(line.replace("redco_runtime.chats.documents", "os"))
 
@@ -136,6 +130,7 @@ def examples(tmp_path):
         fields = {"data": (str(tmp_path / name),), "held_out_data": (), "held_out": 0.5}
         fields |= {"packing": "on", "skip_bad_rows": 0, "sequence_length": 64}
         fields |= {"token_folder": str(tmp_path / "tokens"), "streaming": False}
+        fields["split_turns"] = False
         settings = SimpleNamespace(**fields | changes)
         return chat_examples(settings, ChatEncoder(load_tokenizer("bytes"), encoding.TEMPLATE), 384)
 
@@ -173,10 +168,10 @@ def test_a_row_each(examples):
 
 def test_chats_are_tokenized_once_and_again_where_the_template_changes(examples, monkeypatch):
     first = [row["input_ids"].tolist() for row in examples(LINES)[0]]
-    encode = ChatEncoder.__call__
-    monkeypatch.setattr(ChatEncoder, "__call__", None)
+    encode = ChatMaker.encode
+    monkeypatch.setattr(ChatMaker, "encode", None)
     assert [row["input_ids"].tolist() for row in examples(LINES)[0]] == first
-    monkeypatch.setattr(ChatEncoder, "__call__", encode)
+    monkeypatch.setattr(ChatMaker, "encode", encode)
     monkeypatch.setattr(encoding, "TEMPLATE", encoding.TEMPLATE.replace("###", "##"))
     again, _ = examples(LINES)
     assert [row["input_ids"].tolist() for row in again] != first
@@ -217,7 +212,7 @@ def test_of_a_prompt_and_a_completion_of_messages_the_completion_is_learned(exam
     [
         ('{"messages": ', "is not JSON"),
         ("[1]", "is no object: [1]"),
-        ('{"text": "a"}', "has text, and a chat has 'messages'; 'prompt' and 'completion'"),
+        ('{"text": "a"}', "has text, and a chat has 'messages'; 'conversations'; 'prompt'"),
         ('{"messages": []}', "has no list of messages"),
         ('{"messages": "a"}', "has no list of messages"),
         ('{"messages": [{"role": "user"}]}', "message 1 without 'role' and 'content'"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.reading import Messages, first_learned, read_chat
+from redco_runtime.chats.reading import Chat, read_chat
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.formats import parse_rows
 from redco_runtime.text.parts import Part
@@ -13,10 +13,14 @@ from redco_runtime.text.parts import Part
 
 @dataclass
 class ChatMaker:
-    """A Maker of chats. length: of a row, which a chat must not be longer than."""
+    """A Maker of chats.
+
+    length: of a row, which a chat must not be longer than. split: whether each answer has a row of its own.
+    """
 
     encoder: ChatEncoder
     length: int
+    split: bool = False
     noun: ClassVar[str] = "chat"
     marks: ClassVar[Mapping[str, str]] = {"learned": "bool"}
     # A template is written several times a chat: smaller than those of texts, so that all cores have one.
@@ -32,15 +36,22 @@ class ChatMaker:
 
     def key(self) -> list[object]:
         """Return what decides the tokens, and which chats are too long."""
-        return [self.encoder.key(), self.length]
+        return [self.encoder.key(), self.length, *(["split"] if self.split else [])]
 
     def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
-        """Return the chats of parts, and the rows that are none. Raises UserError."""
-        return parse_rows(parts, lambda row: self.encode(read_chat(row), first_learned(row)))
+        """Yield the chats of parts, and the rows that are none. Raises UserError."""
+        for one in parse_rows(parts, lambda row: self.encode(read_chat(row))):
+            yield from [one] if isinstance(one, Bad) else one
 
-    def encode(self, messages: Messages, first: int = 0) -> Tokens:
-        """Return a chat, learned from message `first` on, as a document. Raises ValueError for one that is none."""
-        ids, learned = self.encoder(messages, first)
-        if len(ids) > self.length:
-            raise ValueError(f"has {len(ids)} tokens, more than --sequence-length {self.length}")
-        return Tokens(ids.astype(self.dtype), learned, True)
+    def encode(self, chat: Chat) -> list[Tokens]:
+        """Return a chat as documents, as of `ChatEncoder.rows`. Raises ValueError for one that is none."""
+        documents = []
+        for number, (ids, learned) in enumerate(self.encoder.rows(chat, self.split)):
+            if len(ids) > self.length:
+                raise ValueError(
+                    f"has {len(ids)} tokens, more than --sequence-length {self.length}"
+                )
+            if not learned[1:].any():
+                raise ValueError("has no token of an answer behind another, so nothing to learn")
+            documents.append(Tokens(ids.astype(self.dtype), learned, True, number > 0))
+        return documents

@@ -1,17 +1,18 @@
 """A chat to tokens, by a chat template: those that the assistant says are learned."""
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from redco_runtime.chats.reading import Messages, as_messages
+from redco_runtime.chats.answers import Span, Writer
+from redco_runtime.chats.reading import Chat, Messages, Tools, as_messages
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few
 from redco_runtime.text.blocks import cut_row
-from redco_runtime.text.encoder import id_dtype, make_encoder
+from redco_runtime.text.encoder import check_characters, id_dtype, make_encoder
 
 # How a chat is written where the tokenizer brings no template of its own.
 TEMPLATE = """\
@@ -27,7 +28,12 @@ TEMPLATE = """\
 ### assistant
 {% endif %}
 """
-PROBE = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+VERSION = 2  # of what is learned of a chat
+PROBE = Chat([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
+
+Ids = tuple[
+    np.ndarray, np.ndarray
+]  # of a chat: ids (N,) int32, and which of them are learned (N,) bool
 
 
 def prompt_room(config: Any, new_tokens: int) -> int:
@@ -55,9 +61,6 @@ class ChatEncoder:
     tokenizer: Any
     template: str = TEMPLATE
 
-    def __post_init__(self) -> None:
-        self.template = self.tokenizer.chat_template or self.template
-
     @property
     def dtype(self) -> str:
         """Of ids in a file."""
@@ -71,34 +74,33 @@ class ChatEncoder:
     def key(self) -> list[object]:
         """Return what decides the tokens of chats."""
         special = sorted(self.tokenizer.special_tokens_map.items())
-        return [make_encoder(self.tokenizer).dump(), self.template, str(special)]
+        template = self.tokenizer.chat_template or self.template
+        return [VERSION, make_encoder(self.tokenizer).dump(), template, str(special)]
 
-    def __call__(self, messages: Messages, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Return ids (N,) int32 of a chat, and which of them the assistant says: learned (N,) bool.
+    def rows(self, chat: Chat, split: bool = False) -> list[Ids]:
+        """Return the rows of a chat, in which each answer is learned once, with what ends it.
 
-        first: the message that is learned first, by number from 0; those before are a prompt.
-        What ends an answer is learned too, so that the model ends its own.
-        Raises ValueError for a chat that the template refuses, or has no place of its own for.
+        One, unless its template writes earlier answers otherwise once others follow, without their thoughts, say: what
+        it does so with has a row of its own, that ends with it. split: whether each answer has.
+        Raises ValueError for a chat that the template refuses, or leaves something out of.
         """
-        whole = self._write(messages)
-        spans = []  # of characters
-        for number, message in enumerate(messages):
-            if number >= first and message["role"] == "assistant":
-                before = self._write(messages[:number])
-                invited = self._write(messages[:number], answer=True)
-                after = self._write(messages[: number + 1])
-                if not (whole.startswith(after) and after.startswith(before)):
-                    raise ValueError(
-                        f"has an answer, message {number + 1}, around which the chat template writes some "
-                        "messages otherwise once others follow: make a chat of each answer"
-                    )
-                # Some templates invite an answer with more than stands before one.
-                spans.append((len(os.path.commonprefix([invited, after])), len(after)))
-        return self._encode(whole, spans)
+        return [self._encode(*row) for row in self._writer.rows(chat, split)]
 
-    def ask(self, messages: Messages) -> np.ndarray:
-        """Return the ids (N,) int32 after which the assistant answers."""
-        return self._encode(self._write(messages, answer=True), [])[0]
+    def __call__(self, chat: Chat) -> Ids:
+        """Return the same of a chat that has one row. Raises ValueError for one that needs several too."""
+        first, *more = self.rows(chat)
+        if more:
+            raise ValueError(
+                "has several answers, of which the chat template writes some otherwise once others follow: let what is "
+                "before the last be the prompt"
+            )
+        return first
+
+    def ask(self, messages: Messages, tools: Tools = None) -> np.ndarray:
+        """Return the ids (N,) int32 after which the assistant answers. Raises ValueError as `rows`."""
+        text = self._writer.write(messages, tools, ask=True)
+        self._writer.check(Chat(messages, tools=tools), text)
+        return self._encode(text, [])[0]
 
     def ask_each(self, texts: Iterable[str | Messages], length: int) -> list[Arrays]:
         """Return a row for each text, or chat, that is asked, as of `cut_row`. Raises UserError."""
@@ -119,30 +121,29 @@ class ChatEncoder:
         return [text.strip() for text in self.tokenizer.batch_decode(cut, skip_special_tokens=True)]
 
     def ends(self) -> list[int]:
-        """Return the ids that end an answer."""
-        ids, learned = self(PROBE)
-        special = {*self.tokenizer.all_special_ids, self.tokenizer.eos_token_id}
-        return sorted(special & {*ids[learned].tolist(), self.tokenizer.eos_token_id} - {None})
-
-    def _write(self, messages: Messages, answer: bool = False) -> str:
-        """Return a chat as text. answer: as far as to where the assistant answers."""
-        from jinja2 import TemplateError
-
-        if not messages:
-            return ""
+        """Return the ids that end an answer. Raises UserError for a template by which none can be learned."""
         try:
-            text: str = self.tokenizer.apply_chat_template(
-                messages,
-                chat_template=self.template,
-                tokenize=False,
-                add_generation_prompt=answer,
-            )
-        except TemplateError as error:
-            raise ValueError(f"is refused by the chat template: {error}") from None
-        return text
+            ids, learned = self(PROBE)
+        except ValueError as error:
+            raise UserError(
+                f"--tokenizer: a chat of user, assistant {error}: give --tokenizer FOLDER, a copy whose "
+                "chat_template.jinja has {% generation %} before what the assistant says and {% endgeneration %} behind it"
+            ) from None
+        own, said = self.tokenizer, ids[learned].tolist()
+        # Some are special to the tokenizer alone, not by a name; those before the text are its head.
+        added = own.added_tokens_decoder.items()
+        special = {*own.all_special_ids, *(number for number, token in added if token.special)}
+        text = [i for i, one in enumerate(said) if one not in special and "b" in own.decode([one])]
+        after = {*said[max(text, default=-1) + 1 :]}
+        return sorted({*(special & after), own.eos_token_id} - {None})
 
-    def _encode(self, text: str, spans: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    @cached_property
+    def _writer(self) -> Writer:
+        return Writer(self.tokenizer, self.template)
+
+    def _encode(self, text: str, spans: list[Span]) -> Ids:
         """Return the ids of a text, and which of them begin in the spans of its characters."""
+        check_characters(text)
         if self.tokenizer.is_fast:
             tokens = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
             ids = np.array(tokens["input_ids"], np.int32)

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from redco_runtime.chats.documents import ChatMaker
 from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.reading import Messages
+from redco_runtime.chats.reading import Chat, Messages
 from redco_runtime.contracts import Example
+from redco_runtime.errors import UserError
 from redco_runtime.text.examples import StreamSettings, pack_examples, read_or_stream
 from redco_runtime.text.sources import RowSettings
 
@@ -17,12 +18,20 @@ def chat_examples(
 
     A row has "learned" (S,) bool besides: which tokens the assistant says.
     """
-    return read_or_stream(settings, ChatMaker(encoder, settings.sequence_length), vocabulary)
+    encoder.ends()
+    split = getattr(settings, "split_turns", False)  # which an older config.py lacks
+    maker = ChatMaker(encoder, settings.sequence_length, split)
+    return read_or_stream(settings, maker, vocabulary)
 
 
 def pack_chats(
     chats: Sequence[Messages], settings: RowSettings, encoder: ChatEncoder
 ) -> tuple[Sequence[Example], Sequence[Example]]:
-    """Return the same of chats in memory. Raises ValueError for one that is none."""
+    """Return the same of chats in memory. Raises UserError for one that is none."""
+    encoder.ends()
     maker = ChatMaker(encoder, settings.sequence_length)
-    return pack_examples(map(maker.encode, chats), maker, settings)
+    try:
+        documents = [one for chat in chats for one in maker.encode(Chat(chat))]
+    except ValueError as error:
+        raise UserError(f"examples() in pipeline.py: a chat {error}") from None
+    return pack_examples(documents, maker, settings)

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
 
 from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.reading import Messages, as_messages, read_chat
+from redco_runtime.chats.reading import Chat, Messages, as_chat, as_messages, read_chat
 from redco_runtime.contracts import Arrays, Example
 from redco_runtime.errors import UserError, few
 from redco_runtime.lines import parse_json
@@ -19,7 +20,7 @@ from redco_runtime.text.parts import Part
 from redco_runtime.text.sources import one_a_row
 
 SIDES = ("chosen", "rejected")
-Pair = tuple[Messages, Messages]
+Pair = tuple[Chat, Chat]
 
 
 @dataclass
@@ -54,8 +55,8 @@ class PairMaker:
     def encode(self, pair: Pair) -> Tokens:
         """Return a pair as a document. Raises ValueError for one that is none."""
         ids, said = [], []
-        for side, (name, messages) in enumerate(zip(SIDES, pair, strict=True)):
-            own, learned = self.encoder(messages)
+        for side, (name, chat) in enumerate(zip(SIDES, pair, strict=True)):
+            own, learned = self.encoder(chat)
             if len(own) > self.length:
                 most = f"more than --sequence-length {self.length}"
                 raise ValueError(f"has {len(own)} tokens in what is {name}, {most}")
@@ -73,29 +74,48 @@ def read_pair(row: Any) -> Pair:
         raise ValueError(f"has {few(row) or 'nothing'}, and a pair has 'chosen' and 'rejected'")
     if not isinstance(row, dict):
         raise ValueError("is no object")
-    before = as_messages(row.get("prompt", []), "user")
+    before = as_messages(row.get("prompt") or [], "user")
     chosen, rejected = (
-        read_chat({"messages": [*before, *as_messages(row[side], "assistant")]}) for side in SIDES
+        as_chat([*before, *as_messages(row[side], "assistant")], row) for side in SIDES
     )
-    if chosen == rejected:
+    return as_pair(chosen, rejected)
+
+
+def as_pair(chosen: Chat, rejected: Chat) -> Pair:
+    """Return two chats, of which what comes before they differ is a prompt: it weighs the same in both.
+
+    Raises ValueError where they are the same.
+    """
+    if chosen.messages == rejected.messages:
         raise ValueError("has the same chosen and rejected, and prefers nothing")
-    return chosen, rejected
+    both = zip(chosen.messages, rejected.messages, strict=False)
+    same = sum(1 for _ in takewhile(lambda two: two[0] == two[1], both))
+    first = min(
+        same, chosen.answers[-1], rejected.answers[-1]
+    )  # one may go on where the other ends
+    return chosen._replace(first=first), rejected._replace(first=first)
 
 
 def pair_examples(
     settings: Any, encoder: ChatEncoder, vocabulary: int
 ) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the training pairs of `--data` and the held-out ones, one a row, as `read_examples`."""
+    encoder.ends()
     maker = PairMaker(encoder, settings.sequence_length)
     return read_examples(_rows_of(settings), maker, vocabulary)
 
 
 def pack_pairs(
-    pairs: Sequence[Pair], settings: Any, encoder: ChatEncoder
+    pairs: Iterable[Sequence[Messages]], settings: Any, encoder: ChatEncoder
 ) -> tuple[Sequence[Example], Sequence[Example]]:
-    """Return the same of pairs in memory. Raises ValueError for one that is none."""
+    """Return the same of pairs in memory. Raises UserError for one that is none."""
+    encoder.ends()
     maker = PairMaker(encoder, settings.sequence_length)
-    return pack_examples(map(maker.encode, pairs), maker, _rows_of(settings))
+    try:
+        documents = [maker.encode(as_pair(*map(Chat, pair))) for pair in pairs]
+    except ValueError as error:
+        raise UserError(f"examples() in pipeline.py: a pair {error}") from None
+    return pack_examples(documents, maker, _rows_of(settings))
 
 
 def _rows_of(settings: Any) -> Any:
@@ -118,11 +138,12 @@ def one_chat(text: str, encoder: ChatEncoder, length: int) -> Arrays:
     Raises UserError for what is none, or has more than `length` tokens.
     """
     try:
-        ids, learned = encoder(read_chat(parse_json(text)))
+        chat = read_chat(parse_json(text))
+        ids, learned = encoder(chat._replace(first=chat.answers[-1]))
     except ValueError as error:
         why = "is no JSON" if isinstance(error, json.JSONDecodeError) else error
-        chat = '{"prompt": "Hi", "completion": "Hello."}'
-        raise UserError(f"--prompt: {text[:40]!r}: {why}; give a chat, as {chat}") from None
+        example = '{"prompt": "Hi", "completion": "Hello."}'
+        raise UserError(f"--prompt: {text[:40]!r}: {why}; give a chat, as {example}") from None
     if len(ids) > length:
         raise UserError(f"--prompt: {len(ids)} tokens, more than --sequence-length {length}")
     padding = (0, 2 * length - len(ids))

@@ -7,15 +7,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.reading import Messages, read_prompt
+from redco_runtime.chats.reading import Messages, read_prompt, read_tools
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few
 from redco_runtime.order import permute
 from redco_runtime.streams import check_share
 from redco_runtime.text.blocks import pad_row
 from redco_runtime.text.documents import Bad
-from redco_runtime.text.formats import parse_rows
+from redco_runtime.text.formats import describe, parse_rows
 from redco_runtime.text.mixture import Mixture
+from redco_runtime.text.parts import NAMED
 from redco_runtime.text.sources import (
     Source,
     SourceSettings,
@@ -54,20 +55,21 @@ class QuestionReader:
 
     def read(self, source: Source, share: float) -> tuple[list[Question], list[Question]]:
         """Return the questions to learn from, and a share of them that is held out. Raises UserError."""
-        rows, bad = list[Question](), list[str]()
+        rows, bad, count = list[Question](), list[str](), 0
         for row in parse_rows(source.parts(), self.parse):
             if isinstance(row, Bad):
-                bad.append(f"{row.where} {row.why}")
+                bad += [describe(row)] if count < NAMED else []
+                count += 1
             else:
                 rows.append(row)
-        check_bad(source, bad, self.settings.skip_bad_rows)
+        check_bad(source, bad, count, self.settings.skip_bad_rows)
         held_out = max(1, round(share * len(rows))) if share and len(rows) > 1 else 0
         if len(rows) == held_out:
             raise UserError(f"{source.flag}: {source.name} has no question: it is empty")
         check_ids(source.name, max(int(row.ids.max()) for row in rows), self.vocabulary)
         longest = max(len(row.ids) for row in rows)
         apart = f", {held_out:,} of them held out" if held_out else ""
-        left_out = f"; {len(bad)} bad rows left out" if bad else ""
+        left_out = f"; {count:,} bad rows left out" if count else ""
         what = f"{len(rows):,} questions of up to {longest} tokens"
         announce(f"data: {source.name}: {what}{apart}{left_out}")
         places = permute(np.arange(len(rows)), len(rows), 0) < held_out
@@ -77,7 +79,7 @@ class QuestionReader:
     def parse(self, row: Any) -> Question:
         """Return the question of a row. Raises ValueError, which says why it has none."""
         messages, answer = self._fields(row)
-        ids = self.encoder.ask(messages)
+        ids = self.encoder.ask(messages, read_tools(row))
         if not 0 < len(ids) <= self.room:
             room = f"{self.room} that --sequence-length leaves beside --new-tokens"
             raise ValueError(f"has {len(ids)} tokens, and a question has 1 to the {room}")
@@ -105,6 +107,7 @@ def question_examples(
     the row of the file has for it, a number as a text. Raises UserError, which names files and lines.
     """
     check_share(settings.held_out)
+    encoder.ends()
     reader = QuestionReader(settings, encoder, room, vocabulary)
     sources = parse_sources("--data", settings.data)
     share = 0.0 if settings.held_out_data else settings.held_out

@@ -154,7 +154,7 @@ def row_to_label(maker: LabelMaker, row: Any) -> Arrays:
     field, name = maker.fields[1], maker.labels[0] if maker.labels else ""
     value = [name] * len(row[field]) if isinstance(row[field], list) else name
     try:
-        ids, marks, _ = maker.parse({**row, field: value})
+        ids, marks, *_ = maker.parse({**row, field: value})
     except ValueError as error:
         raise UserError(f"--prompt: {error}") from None
     assert marks is not None  # as those of both makers have them

@@ -12,8 +12,10 @@ from redco_runtime.errors import UserError, writing
 from redco_runtime.output import show
 from redco_runtime.progress import PROGRESS
 from redco_runtime.text.documents import Maker
-from redco_runtime.text.shard import Contents, Job, layout_name, read_contents
-from redco_runtime.text.sources import RowSettings, Source, check_bad, check_ids
+from redco_runtime.text.parts import NAMED
+from redco_runtime.text.rows import count_bad
+from redco_runtime.text.shard import Job, layout_name, read_contents
+from redco_runtime.text.sources import RowSettings, Source, announce, check_bad, check_ids
 from redco_runtime.text.worker import make_shards
 
 VERSION = 4  # of what lies in a folder
@@ -45,7 +47,7 @@ class Builder:
                         self._make(source, path, layout)
         index = json.loads(path.read_text())
         check_ids(source.name, index["highest"], self._vocabulary)
-        check_bad(source, index["bad"], s.skip_bad_rows)
+        check_bad(source, index["bad"], count_bad(index), s.skip_bad_rows)
         return path
 
     def _key(self, source: Source) -> str:
@@ -64,16 +66,24 @@ class Builder:
         left = [job for job in jobs if job.number not in contents]
         sizes = {job.number: sum(part.size for part in job.parts) for job in jobs}
         bar = {"unit": "B", "unit_scale": True, "dynamic_ncols": True, "disable": None}
-        done = sum(sizes[number] for number in contents)
+        done, said = sum(sizes[number] for number in contents), False
         with tqdm(total=sum(sizes.values()), initial=done, desc=source.name, **bar) as shown:
             for job, one in make_shards(left, self._maker):
                 PROGRESS.at("the tokens of its data")
                 contents[job.number] = one
-                check_bad(source, _bad_rows(contents), self._settings.skip_bad_rows)
                 check_ids(source.name, one.highest, self._vocabulary)
                 shown.update(sizes[job.number])
-        check_bad(source, _bad_rows(contents), self._settings.skip_bad_rows)
+                if (
+                    one.bad_rows > self._settings.skip_bad_rows
+                    and len(contents) < len(jobs)
+                    and not said
+                ):
+                    said = True  # before the rest, which may take long, is counted
+                    announce(f"data: {one.bad[0]}: the other rows are read, to count the bad ones")
         in_order = [contents[job.number] for job in jobs]
+        bad = [row for one in in_order for row in one.bad][:NAMED]
+        count = sum(one.bad_rows for one in in_order)
+        check_bad(source, bad, count, self._settings.skip_bad_rows)
         if not sum(one.rows for one in in_order):
             raise UserError(
                 f"{source.flag}: {source.name} has no {self._maker.noun} to train on: it is empty, or has less "
@@ -88,10 +98,11 @@ class Builder:
             "packed": self._settings.packing == "on",
             **{
                 name: sum(getattr(one, name) for one in in_order)
-                for name in ("documents", "tokens", "marked")
+                for name in ("documents", "again", "tokens", "marked")
             },
             "highest": max(one.highest for one in in_order),
-            "bad": _bad_rows(contents),
+            "bad": bad,
+            "more_bad": count - len(bad),
             "rows": [one.rows for one in in_order],
             "held_out": [one.held_out for one in in_order],
         }
@@ -106,11 +117,6 @@ class Builder:
         options = (s.sequence_length, s.packing, self._share, s.skip_bad_rows)
         shards = source.shards(self._maker.shard)
         return [Job(str(folder), number, parts, *options) for number, parts in enumerate(shards)]
-
-
-def _bad_rows(contents: dict[int, Contents]) -> list[str]:
-    """Return the bad rows of the shards, by their number, in order."""
-    return [row for number in sorted(contents) for row in contents[number].bad]
 
 
 @contextmanager

@@ -14,17 +14,20 @@ class Tokens(NamedTuple):
     ids: (N,).
     marks: (N,) of each token, where its kind has any.
     ends: whether it ends there, None where it goes on. It is not ended, but cut, where a part of a file ends.
+    again: whether it is of the same row of a file as the one before.
     """
 
     ids: np.ndarray
     marks: np.ndarray | None
     ends: bool | None
+    again: bool = False
 
 
 class Bad(NamedTuple):
-    """A row that is no document: where it is, for people, and why."""
+    """A row that is no document: its part of a file, its place there, and why. `describe` says it."""
 
-    where: str
+    part: Part
+    at: int
     why: str
 
 

@@ -91,6 +91,7 @@ def read_or_stream(
             raise UserError(f"--data: {names} has no {maker.noun} to train on: it is empty")
         announce(
             f"data: {names}: read as it comes, {len(window.rows.held_out())} of its first rows held out"
+            f"{window.rows.apart}"
         )
     return train, Mixture([window.rows.held_out() for window in first if window])
 

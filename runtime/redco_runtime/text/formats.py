@@ -45,9 +45,9 @@ def read_rows(part: Part, column: str = "") -> Rows:
     return FORMATS[format_of(part.file)].rows(part, column)
 
 
-def locate(part: Part, at: int) -> str:
-    """Return where a row of a part is, for people."""
-    return FORMATS[format_of(part.file)].where(part.file, at)
+def describe(bad: Bad) -> str:
+    """Return where a row is, for people, and why it is none; a file of lines is read up to there."""
+    return f"{FORMATS[format_of(bad.part.file)].where(bad.part.file, bad.at)} {bad.why}"
 
 
 def parse_rows(parts: Iterable[Part], parse: Callable[[Any], T]) -> Iterator[T | Bad]:
@@ -59,7 +59,7 @@ def parse_rows(parts: Iterable[Part], parse: Callable[[Any], T]) -> Iterator[T |
                     raise ValueError(row.fault)
                 yield parse(row.value)
             except ValueError as error:
-                yield Bad(locate(part, row.at), str(error))
+                yield Bad(part, row.at, str(error))
 
 
 def _split_lines(file: str) -> list[Part]:

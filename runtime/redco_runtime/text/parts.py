@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 RANGE = 2**22  # bytes of a part of a file, about: parts of many files go into one shard alike
+NAMED = 10  # rows that are none, of those that are counted, whose lines are named: a screen of them
 
 
 class Part(NamedTuple):

@@ -74,6 +74,13 @@ class Rows(Sequence[Arrays]):
         """The highest id."""
         return int(self._index["highest"])
 
+    @property
+    def apart(self) -> str:
+        """What is said of answers that have a document of their own."""
+        why = "since the template writes them otherwise once others follow, or by --split-turns"
+        count = count_again(self._index)
+        return f"; {count:,} answers are apart from their chats, {why}" if count else ""
+
     def __len__(self) -> int:
         return int(self._ends[-1])
 
@@ -89,14 +96,25 @@ class Rows(Sequence[Arrays]):
         padding = 1 - index["tokens"] / (rows * index["sequence_length"])
         packed = "packed into" if index["packed"] else "padded to"
         marked = "".join(f", {index['marked']:,} of them {name}" for name in index["marks"])
-        bad = f"; {len(index['bad'])} bad rows left out" if index["bad"] else ""
+        bad = f"; {count_bad(index):,} bad rows left out" if index["bad"] else ""
         held_out = (
             f", {sum(index['held_out']):,} of them held out" if any(index["held_out"]) else ""
         )
         return (
-            f"{index['documents']:,} {index['noun']}s of {index['tokens']:,} tokens{marked}, {packed} {rows:,} "
-            f"rows of {index['sequence_length']}{held_out}, {padding:.1%} of them padding{bad}"
+            f"{index['documents'] - count_again(index):,} {index['noun']}s of {index['tokens']:,} tokens{marked}, "
+            f"{packed} {rows:,} rows of {index['sequence_length']}{held_out}, {padding:.1%} of them padding{bad}"
+            f"{self.apart}"
         )
+
+
+def count_bad(index: Mapping[str, Any]) -> int:
+    """Return how many rows of files were none, of those that an index is of."""
+    return len(index["bad"]) + int(index.get("more_bad", 0))  # which older ones lack
+
+
+def count_again(index: Mapping[str, Any]) -> int:
+    """Return how many documents are of a row of a file that has others too, of those that an index is of."""
+    return int(index.get("again", 0))
 
 
 def open_rows(file: Path) -> Rows:
@@ -135,6 +153,7 @@ def pack(
     index = {
         "sequence_length": size,
         "packed": packed,
+        "again": contents.again,
         "highest": contents.highest,
         "rows": [layout.train],
         "held_out": [held_out],

@@ -18,8 +18,9 @@ import numpy as np
 
 from redco_runtime.errors import UserError, writing
 from redco_runtime.text.documents import Bad, Maker, Tokens
+from redco_runtime.text.formats import describe
 from redco_runtime.text.packing import lay_out
-from redco_runtime.text.parts import Part
+from redco_runtime.text.parts import NAMED, Part
 
 
 @dataclass(frozen=True)
@@ -59,21 +60,30 @@ class Contents:
     """What a shard has.
 
     documents: how many of them end in it.
+    again: how many of these are of the same row of a file as the one before.
     tokens: of all of them.
     marked: tokens whose mark is not 0.
     highest: of its ids.
-    bad: "FILE, line N WHY" of each row that is none.
+    bad: "FILE, line N WHY" of the first rows that are none.
+    more_bad: how many more there are.
     rows: of a layout, those to train on.
     held_out: the others.
     """
 
     documents: int = 0
+    again: int = 0
     tokens: int = 0
     marked: int = 0
     highest: int = 0
     bad: list[str] = field(default_factory=list)
+    more_bad: int = 0
     rows: int = 0
     held_out: int = 0
+
+    @property
+    def bad_rows(self) -> int:
+        """How many rows are none."""
+        return len(self.bad) + self.more_bad
 
 
 def layout_name(sequence_length: int, packing: str, held_out: float) -> str:
@@ -90,9 +100,9 @@ def read_contents(path: Path) -> Contents | None:
 
 
 def make_shard(job: Job, maker: Maker) -> Contents:
-    """Write a shard and its layout. Where more rows than it may are bad, only say which. Raises UserError."""
+    """Write a shard and, unless more of its rows than may are bad, its layout. Raises UserError."""
     contents = read_contents(job.path("json")) or _tokenize(job, maker)
-    return contents if len(contents.bad) > job.skip_bad_rows else _lay_out(job, contents)
+    return contents if contents.bad_rows > job.skip_bad_rows else _lay_out(job, contents)
 
 
 def _tokenize(job: Job, maker: Maker) -> Contents:
@@ -100,12 +110,12 @@ def _tokenize(job: Job, maker: Maker) -> Contents:
     with ExitStack() as files:
         tokens = files.enter_context(_replacing(job.path("tokens")))
         marks = files.enter_context(_replacing(job.path("marks"))) if maker.marks else None
-        documents = _documents(job, maker, contents.bad)
+        documents = _documents(job, maker, contents)
         lengths = np.array([*write_documents(documents, contents, tokens, marks)], np.int64)
-    if len(contents.bad) > job.skip_bad_rows:
+    if contents.bad_rows > job.skip_bad_rows:
         for kind in ("tokens", "marks"):
             job.path(kind).unlink(missing_ok=True)
-        return Contents(bad=contents.bad)
+        return contents
     with _replacing(job.path("lengths.npy")) as file:
         np.save(file, lengths)
     with _replacing(job.path("json")) as file:
@@ -145,7 +155,7 @@ def write_documents(
 ) -> Iterator[int]:
     """Write ids and marks; yield how many tokens each document has, and count in `contents`."""
     length = 0  # tokens of the document that goes on
-    for ids, marks_N, ends in documents:
+    for ids, marks_N, ends, again in documents:
         tokens.write(ids.tobytes())
         length += len(ids)
         contents.highest = max(contents.highest, int(ids.max(initial=0)))
@@ -154,19 +164,21 @@ def write_documents(
             contents.marked += int(np.count_nonzero(marks_N))
         if ends is not None and length:
             contents.documents += ends
+            contents.again += again
             contents.tokens += length
             yield length
             length = 0
 
 
-def _documents(job: Job, maker: Maker, bad: list[str]) -> Iterator[Tokens]:
-    """Yield the documents of a shard; put the rows that are none into `bad`, until they are too many."""
+def _documents(job: Job, maker: Maker, contents: Contents) -> Iterator[Tokens]:
+    """Yield the documents of a shard; count the rows that are none, and name the first."""
     try:
         for item in maker(job.parts):
             if isinstance(item, Bad):
-                bad.append(f"{item.where} {item.why}")
-                if len(bad) > job.skip_bad_rows:
-                    return
+                if len(contents.bad) < NAMED:
+                    contents.bad.append(describe(item))
+                else:
+                    contents.more_bad += 1
             else:
                 yield item
     except OSError as error:

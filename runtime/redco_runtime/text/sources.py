@@ -13,9 +13,9 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from redco_runtime.cli import print_once
-from redco_runtime.errors import UserError, few, first, listed
+from redco_runtime.errors import UserError, few, listed
 from redco_runtime.text.formats import FORMATS, format_of
-from redco_runtime.text.parts import Part
+from redco_runtime.text.parts import NAMED, Part
 
 
 class SourceSettings(Protocol):
@@ -104,13 +104,14 @@ def announce(line: str) -> None:
     print_once(line)
 
 
-def check_bad(source: Source, bad: Sequence[str], most: int) -> None:
-    """Raise UserError where more rows of a source than `most` are bad. bad: where and why, of each."""
-    if len(bad) > most:
-        count = f"{len(bad)} bad rows" if len(bad) > 1 else "a bad row"
-        title = f"{source.flag}: {source.name} has {count}, and --skip-bad-rows is {most}:"
+def check_bad(source: Source, bad: Sequence[str], count: int, most: int) -> None:
+    """Raise UserError where more rows of a source than `most` are bad. bad: where and why, of the first of `count`."""
+    if count > most:
+        number = f"{count:,} bad rows" if count > 1 else "a bad row"
+        title = f"{source.flag}: {source.name} has {number}, and --skip-bad-rows is {most}:"
+        named = [*bad[:NAMED], *([f"and {count - NAMED:,} more"] if count > NAMED else [])]
         todo = "Mend the file, or leave out so many with --skip-bad-rows."
-        raise UserError(listed(title, first(bad, 8), todo))
+        raise UserError(listed(title, named, todo))
 
 
 def check_ids(name: str, highest: int, vocabulary: int) -> None:

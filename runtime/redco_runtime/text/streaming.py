@@ -11,6 +11,7 @@ from redco_runtime.contracts import Arrays
 from redco_runtime.order import permute
 from redco_runtime.streams import Stream
 from redco_runtime.text.documents import Bad, Maker, Tokens
+from redco_runtime.text.formats import describe
 from redco_runtime.text.mixture import block_ends, source_at
 from redco_runtime.text.rows import Rows, pack
 from redco_runtime.text.sources import RowSettings, Source, check_bad, check_ids
@@ -66,8 +67,8 @@ class TokenStream:
             count = 0
             for item in self._maker([one]):
                 if isinstance(item, Bad):
-                    bad.append(f"{item.where} {item.why}")
-                    check_bad(source, bad, self._settings.skip_bad_rows)
+                    bad.append(describe(item))
+                    check_bad(source, bad, len(bad), self._settings.skip_bad_rows)
                     continue
                 ends = item.ends is not None
                 count += ends

@@ -10,7 +10,7 @@ import numpy as np
 from redco_runtime.errors import few
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.encoder import Encoder
-from redco_runtime.text.formats import format_of, line_of, line_start, locate, read_rows
+from redco_runtime.text.formats import format_of, line_start, read_rows
 from redco_runtime.text.parts import Part
 
 # Bytes of a text that a tokenizer gets at once: its cost grows faster than its length.
@@ -88,7 +88,7 @@ def read_texts(part: Part, field: str) -> Iterator[Text | Bad]:
         return
     for row in read_rows(part, field):
         fault = row.fault or _fault(row.value, field)
-        yield Bad(locate(part, row.at), fault) if fault else Text(row.value[field], True)
+        yield Bad(part, row.at, fault) if fault else Text(row.value[field], True)
 
 
 def _read_text(part: Part) -> Iterator[Text | Bad]:
@@ -105,8 +105,8 @@ def _read_text(part: Part) -> Iterator[Text | Bad]:
             try:
                 yield Text(decoder.decode(block, at + len(block) == size), None)
             except UnicodeError as error:
-                where = line_of(part.file, at + getattr(error, "start", 0))
-                yield Bad(where, "is not UTF-8: convert or unpack the file")
+                place = at + getattr(error, "start", 0)
+                yield Bad(part, place, "is not UTF-8: convert or unpack the file")
                 decoder.reset()
             at += len(block)
         if at > first:

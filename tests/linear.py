@@ -31,6 +31,7 @@ def train_source():
     request, model = SimpleNamespace(devices=4, lora=None), SimpleNamespace(
         title="Net",
         own_class="Net",
+        imported=False,
         branch="",
         labels="",
         modules={},

@@ -1,9 +1,12 @@
-"""The best checkpoint of a run by each of some scores, of which more is better."""
+"""The best checkpoint of a run by each of some scores, and its end where there comes no better one.
+
+More is better of all scores but "loss".
+"""
 
 import json
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import jax
@@ -11,8 +14,13 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.cli import print_once
+from redco_runtime.contracts import PatientSettings, ScoredSettings
 from redco_runtime.errors import UserError, writing
+from redco_runtime.run import Run
 from redco_runtime.state import PyTree, TrainState
+
+LOSS = "loss"  # of held-out examples: what a run has without evaluate()
 
 
 def keep_best(
@@ -30,12 +38,8 @@ def keep_best(
     a score, and as `Checkpoints.save`.
     shapes: as `Checkpoints` has them.
     """
-    for name in names:
-        if name not in scores:
-            raise UserError(
-                f"--best: no score is called {name}: choose some of {', '.join(scores)}"
-            )
-    better = [name for name in names if _agreed(scores[name] > best_score(folder, name))]
+    check_names(names, scores)
+    better = [name for name in names if _agreed(_is_better(folder, name, scores[name]))]
     for name in better:
         _clear_later(folder / name, step)
         with Checkpoints(folder / name, keep=1, shapes=shapes) as checkpoints:
@@ -48,15 +52,54 @@ def keep_best(
     return better
 
 
+def check_names(names: Iterable[str], scores: Iterable[str]) -> None:
+    """Raise UserError for a name without a score."""
+    for name in names:
+        if name not in scores:
+            raise UserError(
+                f"--best: no score is called {name}: choose some of {', '.join(scores)}"
+            )
+
+
 def best_score(folder: Path, name: str) -> float:
     """Return the best score so far, -inf before the first one. Raises UserError if it is damaged."""
+    return _read_best(folder, name)[1]
+
+
+def is_out_of_patience(run: Run, step: int) -> bool:
+    """Return whether a run ends at `step`, as its last --patience evaluations had no better first score of --best.
+
+    Says so, if it does. All processes call it.
+    """
+    settings = run.config.train
+    patience = settings.patience if isinstance(settings, PatientSettings) else 0
+    if not patience or not isinstance(settings, ScoredSettings):
+        return False
+    name, every = settings.best[0], settings.eval_every
+    best, score = _read_best(run.best, name)
+    if over := _agreed(step // every - best // every >= patience):
+        print_once(
+            f"{patience} evaluations had no better {name} than {score:.6g} of step {best} (--patience): "
+            f"--best {name} of predict and export takes that step"
+        )
+    return over
+
+
+def _read_best(folder: Path, name: str) -> tuple[int, float]:
+    """Return (the step, the score) that is the best so far."""
     path = folder / f"{name}.json"
     try:
-        return float(json.loads(path.read_text())[name])
+        record = json.loads(path.read_text())
+        return int(record["step"]), float(record[name])
     except FileNotFoundError:
-        return -math.inf
+        return 0, math.inf if name == LOSS else -math.inf
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: no score in it: {error!r}; delete it to start anew") from None
+
+
+def _is_better(folder: Path, name: str, score: float) -> bool:
+    best = best_score(folder, name)
+    return score < best if name == LOSS else score > best
 
 
 def _agreed(value: bool) -> bool:

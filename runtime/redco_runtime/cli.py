@@ -13,14 +13,18 @@ import jax
 
 from redco_runtime import lifeline
 from redco_runtime.comments import explain
-from redco_runtime.contracts import Config, Scored
+from redco_runtime.contracts import Config
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
 from redco_runtime.mesh import parse_axes
 from redco_runtime.output import show
 from redco_runtime.ranges import check_values
 from redco_runtime.run import FILE, FORMER, Run, choices_of, decode, load_run, read, with_former
+from redco_runtime.settings_file import print_settings, read_settings
 from redco_runtime.stop import INTERRUPTED, Stopped
+
+ALSO = {"learning_rate_decay": ("--schedule",)}  # further names of flags
+NOT_IN_RUNS = ("workdir", "settings")  # of what a run was given, what says where it is
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
@@ -57,7 +61,17 @@ def print_once(text: str) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose faults are one message, without all flags."""
+    """A parser whose faults are one message, without all flags. actions: by the name of each."""
+
+    def __init__(self, **options: Any) -> None:
+        self.actions = dict[str, argparse.Action]()
+        super().__init__(allow_abbrev=False, **options)
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        action = super().add_argument(*names, **options)
+        words = (name.lstrip("-").replace("-", "_") for name in action.option_strings)
+        self.actions |= dict.fromkeys(words, action)
+        return action
 
     def error(self, message: str) -> NoReturn:
         unknown = message.startswith("unrecognized") and "--data" in message
@@ -65,21 +79,20 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message}: --help lists the flags{where}\n")
 
 
-def program_parser(doc: str | None, pipeline: object = None) -> argparse.ArgumentParser:
+def program_parser(doc: str | None, pipeline: object = None) -> Parser:
     """Return a parser with the options that all programs share.
 
-    pipeline: that of a program that reads a checkpoint, which has --best where it has scores.
+    pipeline: that of a program that reads a checkpoint, which has --best.
     """
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = Parser(description=doc, formatter_class=formatter, allow_abbrev=False)
+    parser = Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--workdir", type=local_path, required=True, help="folder of checkpoints and metrics")
     add("--mesh", metavar="AXIS=N,...", help="other mesh sizes than sharding.py's")
     virtual = "run on N virtual CPU devices in this process instead of the real ones"
     add("--virtual-devices", type=positive, metavar="N", help=virtual)
     parser.set_defaults(best=None)
-    if isinstance(pipeline, Scored):
-        add("--best", metavar="SCORE", help="its best checkpoint, not the last one")
+    if pipeline is not None:
+        add("--best", metavar="SCORE", help="its best checkpoint by that, not the last one")
     return parser
 
 
@@ -101,18 +114,21 @@ def training_run(
     if checkpoint:
         weights += f"; default: {checkpoint}, for the sizes that it has"
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights.replace("%", "%%"))
+    add_file = "a file of TOML with any of these, by their names; flags win"
+    parser.add_argument("--settings", type=Path, metavar="FILE", help=add_file)
     wants_help = not {"-h", "--help"}.isdisjoint(sys.argv)  # which takes a look at the source
     for section, field, flag, kind in settings(type(presets[names[0]])):
         sequence, choices = typing.get_origin(kind) is tuple, choices_of(kind)
         item = typing.get_args(kind)[0] if sequence else type(choices[0]) if choices else kind
         parser.add_argument(
             "--" + flag.replace("_", "-"),
+            *ALSO.get(flag, ()),
             type=truth if item is bool else item,
             nargs="*" if sequence else None,
             metavar=f"{{{','.join(choices)}}}" if choices else flag.upper(),
             help=explain(presets, section, field) if wants_help else None,
         )
-    args = parser.parse_args()
+    args, text = parse_with_file(parser, type(presets[names[0]]))
     flags = kept_flags(args.workdir, type(presets[names[0]]))
     flags |= {flag: value for flag, value in vars(args).items() if value is not None}
     config = override(presets[args.preset], flags)
@@ -126,7 +142,31 @@ def training_run(
             "--init: an adapter is of a model that was trained: name its weights, by their path or "
             "id of the hub, or give --init none for one of random numbers"
         )
-    return Run(args.workdir, config, mesh, args.virtual_devices, init)
+    return Run(args.workdir, config, mesh, args.virtual_devices, init, text)
+
+
+def parse_with_file(parser: Parser, config_type: type[Any]) -> tuple[argparse.Namespace, str]:
+    """Return what the command line and the file of --settings say, and all that they say as such a file.
+
+    Where both say it, the command line. Raises UserError.
+    """
+    sections: dict[str, dict[str, str]] = {}
+    for section, field, flag, _ in settings(config_type):
+        names = (field, *(name.lstrip("-") for name in ALSO.get(flag, ())))
+        sections.setdefault(section, {}).update(dict.fromkeys(names, flag))
+    early = Parser(add_help=False)
+    early.add_argument("--settings", type=Path)
+    file = early.parse_known_args()[0].settings
+    values = read_settings(file, parser.actions, sections) if file else {}
+    for action in parser.actions.values():
+        action.required &= action.dest not in values
+    args = parser.parse_args(namespace=argparse.Namespace(**values))
+    values = {k: v for k, v in vars(args).items() if v is not None and k not in NOT_IN_RUNS}
+    if "steps" in values and values.get("epochs"):
+        raise UserError("--epochs: --steps says how long a run is, too: give one of the two")
+    if "steps" in values and hasattr(args, "epochs"):
+        args.epochs = 0.0  # also where config.py has some
+    return args, print_settings(values, sections)
 
 
 def kept_flags(workdir: Path, config_type: type[Any]) -> dict[str, Any]:

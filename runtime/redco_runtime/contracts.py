@@ -60,8 +60,32 @@ class BoundedSettings(Protocol):
 
 
 @runtime_checkable
+class EpochSettings(Protocol):
+    """What that section has besides where a run may be as long as so many epochs."""
+
+    @property
+    def epochs(self) -> float: ...
+
+
+@runtime_checkable
+class RoundSettings(Protocol):
+    """What that section has besides where the model makes its examples."""
+
+    @property
+    def round_steps(self) -> int: ...
+
+
+@runtime_checkable
+class PatientSettings(Protocol):
+    """What that section has besides where a run may end early."""
+
+    @property
+    def patience(self) -> int: ...
+
+
+@runtime_checkable
 class ScoredSettings(Protocol):
-    """What that section has besides where the pipeline is Scored."""
+    """What that section has besides where best checkpoints are kept."""
 
     @property
     def eval_examples(self) -> int: ...
@@ -105,6 +129,13 @@ class Scored(Protocol):
     def evaluate(
         self, config: Any, outputs: PyTree, examples: Sequence[Example], /
     ) -> dict[str, float]: ...
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """A pipeline that predicts something else of held-out examples than these, to score it: a question each."""
+
+    def questions(self, config: Any, examples: Sequence[Example], /) -> Sequence[Example]: ...
 
 
 @runtime_checkable

@@ -147,6 +147,12 @@ class TrainBatches(Iterator[Batch]):
         self._next = self._next or next(self._batches)
         return self._next[0]
 
+    def peek_count(self) -> float:
+        """Return how many of `unit` that one has."""
+        self.peek()
+        assert self._next is not None
+        return self._next[1]
+
     def __next__(self) -> Batch:
         PROGRESS.at("the examples", self._step)
         batch, amount, self.position = self._next or next(self._batches)

@@ -7,9 +7,10 @@ from functools import cached_property
 
 import jax
 
-from redco_runtime.best import keep_best
+from redco_runtime.best import check_names, keep_best
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import (
+    Asking,
     BoundedSettings,
     Drawn,
     Example,
@@ -77,14 +78,18 @@ class Evaluation:
         settings = config.train if isinstance(config.train, ScoredSettings) else None
         if self.examples and settings and isinstance(pipeline, Scored):
             some = list(Spread(self.examples, settings.eval_examples))
-            outputs = inference.outputs(state.predictor, some)
+            rows = pipeline.questions(config, some) if isinstance(pipeline, Asking) else some
+            outputs = inference.outputs(state.predictor, rows)
             scores = pipeline.evaluate(config, outputs, some)
             if isinstance(pipeline, Drawn) and jax.process_index() == 0:
                 folder = self.run.workdir / PICTURES
                 folder.mkdir(parents=True, exist_ok=True)
                 pipeline.draw_predictions(config, outputs, some, folder / f"{step}.png")
         self.metrics.evaluated(step, loss, scores, list(zip(samples, texts, strict=True)))
-        if settings and scores and step:
-            for name in keep_best(best, settings.best, scores, step, state, self.steps.shapes):
+        held_out = {"loss": loss, **scores}
+        if settings and self.examples and not step:
+            check_names(settings.best, held_out)
+        if settings and self.examples and step:
+            for name in keep_best(best, settings.best, held_out, step, state, self.steps.shapes):
                 self.metrics.say(f"  best {name} so far: {best / name / str(step)}")
-        return {"loss": loss, **scores}
+        return held_out

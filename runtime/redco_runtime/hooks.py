@@ -3,10 +3,10 @@
 import inspect
 from collections.abc import Iterable
 
-from redco_runtime.contracts import Counted, Drawn, Pipeline, Scored
+from redco_runtime.contracts import Asking, Counted, Drawn, Pipeline, Scored
 from redco_runtime.errors import UserError
 
-CONTRACTS = (Pipeline, Scored, Drawn, Counted)
+CONTRACTS = (Pipeline, Scored, Asking, Drawn, Counted)
 
 
 def check_hooks(pipeline: object, contracts: Iterable[type] = CONTRACTS) -> None:

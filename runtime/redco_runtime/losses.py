@@ -4,7 +4,10 @@ Shape letters: B batch, S sequence, D model, V vocab, C chunks, P positions of a
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +24,22 @@ from redco_runtime.saving import CHOICE, LOGITS
 # backward, at the size of 2,000 tokens and 128k words as fast as a larger one.
 CHUNK_BYTES = 2**30
 
+SMOOTHING: ContextVar[float] = ContextVar("SMOOTHING", default=0.0)
+
 LogitsFn = Callable[[jax.Array], jax.Array]
+
+
+@contextmanager
+def smooth_labels(share: float) -> Iterator[None]:
+    """Make `cross_entropy` learn, in what is traced in it, `share` of all labels alike, the rest of the label.
+
+    As label_smoothing_factor of transformers' Trainer (Szegedy et al. 2016).
+    """
+    token = SMOOTHING.set(share)
+    try:
+        yield
+    finally:
+        SMOOTHING.reset(token)
 
 
 def cross_entropy(
@@ -39,13 +57,14 @@ def cross_entropy(
     and gathered once for all chunks. Its gradient is summed in float32, and then sent, once.
     """
     B, S, D = x_BSD.shape
+    share = SMOOTHING.get()
     if chunk is None:
         V = jax.eval_shape(logits_fn, x_BSD).shape[-1]
         chunk = max(1, CHUNK_BYTES * math.prod(free_axes().values()) // (4 * B * V))
         if LOGITS in (CHOICE.get().names or ()):
             chunk = S
     if S <= chunk:
-        return _nats(logits_fn(x_BSD), labels_BS)
+        return _nats(logits_fn(x_BSD), labels_BS, share)
     num_chunks = -(-S // chunk)
     size = -(-S // num_chunks)  # equal chunks: less padding than full ones and a rest
     padding = num_chunks * size - S
@@ -53,28 +72,36 @@ def cross_entropy(
     labels_BS = jnp.pad(labels_BS, ((0, 0), (0, padding)))
     x_CBPD = x_BSD.reshape(B, num_chunks, size, D).swapaxes(0, 1)
     labels_CBP = labels_BS.reshape(B, num_chunks, size).swapaxes(0, 1)
-    losses_CBP = _in_chunks(logits_fn, x_CBPD, labels_CBP)
+    losses_CBP = _in_chunks(logits_fn, x_CBPD, labels_CBP, share)
     return losses_CBP.swapaxes(0, 1).reshape(B, num_chunks * size)[:, :S]
 
 
-@jax.custom_vjp
-def _nats(logits_BPV: jax.Array, labels_BP: jax.Array) -> jax.Array:
-    """Return the cross-entropy of each token, float32."""
-    return _nats_and_saved(logits_BPV, labels_BP)[0]
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _nats(logits_BPV: jax.Array, labels_BP: jax.Array, share: float) -> jax.Array:
+    """Return the cross-entropy of each token, float32. share: of all labels alike, as of `smooth_labels`."""
+    return _nats_and_saved(logits_BPV, labels_BP, share)[0]
 
 
-def _nats_and_saved(logits_BPV: jax.Array, labels_BP: jax.Array) -> tuple[jax.Array, tuple]:
+def _nats_and_saved(
+    logits_BPV: jax.Array, labels_BP: jax.Array, share: float
+) -> tuple[jax.Array, tuple]:
     """Return losses_BP, and for the backward pass the logits as they are and a number of each token."""
     float_BPV = logits_BPV.astype(jnp.float32)
     picked_BP = jnp.where(_is_label(logits_BPV, labels_BP), float_BPV, 0.0).sum(axis=-1)
     log_sum_BP = jax.nn.logsumexp(float_BPV, axis=-1)
-    return log_sum_BP - picked_BP, (logits_BPV, labels_BP, log_sum_BP)
+    wanted_BP = picked_BP
+    if share:
+        wanted_BP = (1 - share) * picked_BP + share * float_BPV.mean(axis=-1)
+    return log_sum_BP - wanted_BP, (logits_BPV, labels_BP, log_sum_BP)
 
 
-def _pull_nats(saved: tuple, g_BP: jax.Array) -> tuple[jax.Array, None]:
+def _pull_nats(share: float, saved: tuple, g_BP: jax.Array) -> tuple[jax.Array, None]:
     logits_BPV, labels_BP, log_sum_BP = saved
-    share_BPV = jnp.exp(logits_BPV.astype(jnp.float32) - log_sum_BP[..., None])
-    grads_BPV = g_BP[..., None] * (share_BPV - _is_label(logits_BPV, labels_BP))
+    got_BPV = jnp.exp(logits_BPV.astype(jnp.float32) - log_sum_BP[..., None])
+    wanted_BPV = _is_label(logits_BPV, labels_BP)
+    if share:
+        wanted_BPV = (1 - share) * wanted_BPV + share / logits_BPV.shape[-1]
+    grads_BPV = g_BP[..., None] * (got_BPV - wanted_BPV)
     return grads_BPV.astype(logits_BPV.dtype), None
 
 
@@ -87,7 +114,9 @@ def _is_label(logits_BPV: jax.Array, labels_BP: jax.Array) -> jax.Array:
     return vocab_11V == labels_BP[..., None]
 
 
-def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) -> jax.Array:
+def _in_chunks(
+    logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array, share: float
+) -> jax.Array:
     """Return losses_CBP. Each device has all that the head is of, and sums what its rows give of it."""
     sizes = free_axes()
     rows = [axis for axis in axes_of(spec_of(x_CBPD.shape[1:], "x_BSD")[0]) if sizes[axis] > 1]
@@ -101,7 +130,7 @@ def _in_chunks(logits_fn: LogitsFn, x_CBPD: jax.Array, labels_CBP: jax.Array) ->
         logits_BPV = _logits(function, shapes, weights, x_BPD)
         if CHOICE.get().names is None:  # for who counts what can be saved
             logits_BPV = checkpoint_name(logits_BPV, LOGITS)
-        return _nats(logits_BPV, labels_BP)
+        return _nats(logits_BPV, labels_BP, share)
 
     def forward(weights: list, *parts: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda _, part: (None, losses(weights, *part)), None, parts)[1]

@@ -22,17 +22,20 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(
         "batch_size micro_batches log_every eval_every save_every keep".split(), ABOVE_0
     ),
-    **dict.fromkeys("clip_norm clip delta temperature action_limit".split(), ABOVE_0),
+    **dict.fromkeys("clip_norm adam_epsilon clip delta temperature action_limit".split(), ABOVE_0),
     **dict.fromkeys("clients drawn shots tasks expected_rows new_tokens".split(), ABOVE_0),
     **dict.fromkeys("round_length minibatch_length round_steps replay_rounds".split(), ABOVE_0),
     **dict.fromkeys("sequence_length target_length numbers".split(), ABOVE_0),
     **dict.fromkeys(
-        "steps warmup_steps eval_rows eval_examples max_skips seed".split(), AT_LEAST_0
+        "steps epochs warmup_steps eval_rows eval_examples patience max_skips seed".split(),
+        AT_LEAST_0,
     ),
     **dict.fromkeys("step_timeout spike learning_rate weight_decay kl beta".split(), AT_LEAST_0),
     **dict.fromkeys("noise held_out skip_bad_rows first shift teacher_steps".split(), AT_LEAST_0),
-    **dict.fromkeys("beta1 beta2 ema_decay".split(), SHARE),
-    **dict.fromkeys(("target_rate", "teacher_share"), (lambda x: 0 <= x <= 1, "from 0 to 1")),
+    **dict.fromkeys("beta1 beta2 ema_decay label_smoothing".split(), SHARE),
+    **dict.fromkeys(
+        ("target_rate", "teacher_share", "final_rate"), (lambda x: 0 <= x <= 1, "from 0 to 1")
+    ),
     **dict.fromkeys("vocab_size embed_dim token_dim mlp_dim head_dim rotary_dim".split(), ABOVE_0),
     **dict.fromkeys(
         "num_layers encoder_layers decoder_layers num_heads num_kv_heads".split(), ABOVE_0

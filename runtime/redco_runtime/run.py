@@ -16,6 +16,7 @@ from redco_runtime.errors import UserError, few, writing
 from redco_runtime.lines import parse_json
 
 FILE = "run.json"
+SETTINGS = "settings.toml"
 RECORDED = ("config", "mesh", "virtual_devices", "init")
 # Settings of a model that do not change what it computes.
 PLACING = ("kv_copies", "remat", "router_loss_coef")
@@ -35,6 +36,7 @@ class Run:
     mesh: dict[str, int]  # axis name -> size
     virtual_devices: int | None  # CPU devices in this process; None for the real ones
     init: str | None = None  # what it starts from, a run or safetensors; None for random parameters
+    settings: str = dataclasses.field(default="", compare=False)  # what its command says, as settings.toml
 
     @property
     def checkpoints(self) -> Path:
@@ -108,6 +110,8 @@ class Run:
                 temporary = path.with_suffix(".tmp")
                 temporary.write_text(json.dumps(record, indent=2) + "\n")
                 temporary.replace(path)
+                if self.settings:
+                    path.with_name(SETTINGS).write_text(self.settings)
 
 
 def load_run(workdir: Path, config_type: type[Any]) -> Run:

@@ -1,9 +1,11 @@
 """How a run starts: its settings checked, then its last checkpoint, another run's, or anew."""
 
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 
@@ -14,14 +16,18 @@ from redco_runtime.checksums import CHECKSUMS
 from redco_runtime.classes import check_names, paths_by_class
 from redco_runtime.cli import print_once
 from redco_runtime.contracts import (
+    EpochSettings,
     OwnWeights,
+    PatientSettings,
     Pipeline,
+    RoundSettings,
     Scored,
     ScoredSettings,
     Steps,
     TrainSettings,
     Weights,
 )
+from redco_runtime.data import TrainBatches
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
 from redco_runtime.hooks import check_hooks
@@ -34,7 +40,8 @@ from redco_runtime.profiling import parse_steps
 from redco_runtime.progress import PROGRESS
 from redco_runtime.run import Run
 from redco_runtime.starts import record_start
-from redco_runtime.state import TrainState
+from redco_runtime.state import TrainState, flatten
+from redco_runtime.streams import is_stream
 
 
 def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
@@ -82,6 +89,67 @@ def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) ->
             "int, how many held-out examples it scores, and best: tuple[str, ...], the scores whose "
             "best checkpoint is kept"
         )
+    patience = settings.patience if isinstance(settings, PatientSettings) else 0
+    if patience and not (isinstance(settings, ScoredSettings) and settings.best):
+        raise UserError(
+            "--patience: a run ends by the first score of --best, and it has none: give --best loss, "
+            "or a score that evaluate() in pipeline.py returns"
+        )
+
+
+def count_steps(
+    steps: Steps, run: Run, examples: Any, build: Callable[[Any], Steps]
+) -> tuple[Steps, Run]:
+    """Return `steps` and `run`; where --epochs says how long it is, those of as many steps.
+
+    An epoch is as many rows as there are examples, the last one rounded up to a whole batch.
+    Raises UserError for examples without a length.
+    """
+    settings = run.config.train
+    epochs = settings.epochs if isinstance(settings, EpochSettings) else 0
+    if not epochs or not settings.steps:
+        return steps, run
+    if is_stream(examples):
+        raise UserError("--epochs: how many examples there are is not known before: give --steps")
+    count = math.ceil(epochs * _steps_an_epoch(examples, settings))
+    config = cast(Any, run.config)
+    config = replace(config, train=replace(config.train, steps=max(count, 1)))
+    return build(config), replace(run, config=config)
+
+
+def _steps_an_epoch(examples: Sized, settings: TrainSettings) -> float:
+    updates = settings.round_steps if isinstance(settings, RoundSettings) else 1
+    return len(examples) * updates / settings.batch_size
+
+
+def introduce(run: Run, steps: Steps, examples: Any, held_out: Sequence[Any], batches: Any) -> None:
+    """Print what a run trains, where, on what, for how long, and where it writes."""
+    settings, shapes = run.config.train, steps.shapes
+    trained = flatten(steps.state.params)
+    sizes = {path: math.prod(leaf.shape) for path, leaf in shapes.items()}
+    total, some = sum(sizes.values()), sum(n for path, n in sizes.items() if path in trained)
+    share = "all trained" if some == total else f"{some:,} trained ({some / total:.2%})"
+    mesh = " ".join(f"{axis}={size}" for axis, size in jax.sharding.get_mesh().shape.items())
+    devices = f"{_several(jax.device_count(), 'device')} ({jax.devices()[0].device_kind})"
+    processes = _several(jax.process_count(), "process", "processes")
+    unit, rows, epochs = "", "rows that come one after the other", ""
+    if isinstance(batches, TrainBatches) and batches.unit != "examples":
+        unit = f", {batches.peek_count():,.0f} {batches.unit} in the first"
+    if not is_stream(examples):
+        an_epoch = _steps_an_epoch(examples, settings)
+        rows = _several(len(examples), "row")
+        epochs = f", {an_epoch:,.1f} steps an epoch: {settings.steps / an_epoch:.3g} epochs"
+    print_once(
+        f"{type(run.config.model).__name__.removesuffix('Config')}: {total:,} parameters, {share}\n"
+        f"mesh {mesh}: {devices}, {processes}\n"
+        f"{rows}, and {len(held_out):,} held out; {settings.batch_size:,} a step{unit}\n"
+        f"{_several(settings.steps, 'step')}{epochs}\n"
+        f"writing to {run.workdir}"
+    )
+
+
+def _several(count: int, name: str, names: str = "") -> str:
+    return f"{count:,} {name if count == 1 else names or name + 's'}"
 
 
 def start_or_resume(
@@ -114,7 +182,8 @@ def nothing_to_train(checkpoints: Checkpoints, state: TrainState, settings: Trai
     if step == 0:
         checkpoints.save(0, state)
         print_once(f"checkpoint: {checkpoints.directory / '0'}")
-    print_once(f"step {step} of {settings.steps} is done: give more --steps to train on")
+    longer = "--steps" if step >= settings.steps else "--patience"
+    print_once(f"step {step} of {settings.steps} is done: give more {longer} to train on")
 
 
 def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState:

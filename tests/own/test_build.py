@@ -199,4 +199,7 @@ def test_an_argument_cannot_take_the_name_of_another_flag(tmp_path, monkeypatch)
     options = set(re.findall(r'add(?:_argument)?\("--([a-z-]+)"', files["redco_runtime/cli.py"]))
     options.remove("best")  # of predict and export, which have no flags of the model
     sections = {"model", "data", "optimizer", "train"}
-    assert FLAGS == (fields - sections) | {name.replace("-", "_") for name in options} | {"help"}
+    assert FLAGS == (fields - sections) | {name.replace("-", "_") for name in options} | {
+        "help",
+        "schedule",
+    }

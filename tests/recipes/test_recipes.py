@@ -4,11 +4,12 @@ import json
 import re
 import shlex
 import statistics
+import tomllib
 
 import pytest
 import typer
 from generated import ROOT, shell_commands
-from recipes import measure, table
+from recipes import measure, rates, table
 
 from redco_new import cli
 from redco_new.cli.new import new_app
@@ -25,6 +26,20 @@ def rows():
 
 def test_the_table_of_our_readme(rows):
     assert table.current_table() == table.table(rows), "python tests/recipes/table.py"
+
+
+def test_the_table_of_rates():
+    assert rates.current_table() == rates.table(), "python tests/recipes/rates.py"
+
+
+def test_the_settings_of_the_page_are_settings():
+    config = (ROOT / "templates/project/{{ package }}/config.py.jinja").read_text()
+    (text,) = re.findall("```toml\n(.*?)```", rates.PAGE.read_text(), re.DOTALL)
+    for section, values in tomllib.loads(text).items():
+        fields = config.partition(f"class {section.capitalize()}:")[2].partition("\nclass ")[0]
+        for name in values:
+            field = {"schedule": "learning_rate_decay"}.get(name, name)
+            assert re.search(rf"^    {field}: ", fields, re.MULTILINE), name
 
 
 def test_the_list_for_programs(rows, monkeypatch, capsys):

@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.best import best_score, keep_best
+from redco_runtime.best import best_score, is_out_of_patience, keep_best
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.errors import UserError
 from redco_runtime.evaluation import Evaluation
@@ -150,3 +150,42 @@ def test_an_evaluation_that_is_to_stop_gives_no_number(parts):
     # Which a callback compares: no such loss is below any.
     assert numbers.keys() == {"loss"} and not numbers["loss"] < 1.0
     assert not (folder / "eval.jsonl").exists()
+
+
+def test_less_is_better_of_a_loss(tmp_path):
+    values = [(10, 3.0), (20, 2.0), (30, 2.5), (40, float("nan")), (50, 1.0)]
+    found = [keep_best(tmp_path, ("loss",), {"loss": x}, n, state(n)) for n, x in values]
+    assert found == [["loss"], ["loss"], [], [], ["loss"]] and kept(tmp_path, "loss")[0] == 50
+
+
+def test_the_loss_is_a_score_without_any(parts):
+    _, pipeline, run, _ = parts
+    del pipeline.evaluate
+    run.config.train.best = ("loss",)
+    report_all(parts, [(0, 3.0), (2, 1.0)])
+    assert kept(run.best, "loss") == (2, 1.0)
+
+
+def test_a_score_that_there_is_not_is_named_before_the_first_step(parts):
+    parts[2].config.train.best = ("nearest",)
+    with pytest.raises(UserError, match="no score is called nearest: choose some of loss, n, num"):
+        report_all(parts, [(0, 3.0)])
+
+
+def test_what_is_predicted_for_scores_can_be_other_than_the_examples(parts):
+    pipeline, asked = parts[1], []
+    pipeline.questions = lambda config, some: asked.append(len(some)) or [{"x": 1.0} for _ in some]
+    assert report_all(parts, [(0, 1.0)])[0]["near"] == -1.0 and asked == [7]
+
+
+@pytest.mark.parametrize(("step", "over"), [(40, False), (49, False), (50, True), (55, True)])
+def test_patience_ends_with_so_many_evaluations_without_a_better_score(parts, step, over, capsys):
+    run = parts[2]
+    run.config.train.patience, run.config.train.eval_every = 3, 10
+    keep_best(run.best, ("near",), {"near": -0.5}, 20, state(20))
+    assert is_out_of_patience(run, step) is over
+    assert (
+        "3 evaluations had no better near than -0.5 of step 20" in capsys.readouterr().out
+    ) is over
+    run.config.train.patience = 0
+    assert not is_out_of_patience(run, step)

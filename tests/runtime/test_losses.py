@@ -8,7 +8,7 @@ from jax.extend.core import jaxprs_in_params
 from jax.sharding import PartitionSpec as P
 from redco_runtime import losses
 from redco_runtime.activations import layouts
-from redco_runtime.losses import cross_entropy
+from redco_runtime.losses import cross_entropy, smooth_labels
 from redco_runtime.mesh import make_mesh
 from redco_runtime.saving import LOGITS, saving
 
@@ -197,3 +197,20 @@ def test_ignored_labels_stay_finite():
     np.testing.assert_allclose(_chunked(kernel_DV, x_BSD, labels_BS), expected, rtol=1e-5)
     for gradient in jax.jit(jax.grad(weighted, argnums=(0, 1)))(kernel_DV, x_BSD):
         assert (gradient == 0.0).all()
+
+
+@pytest.mark.parametrize("chunk", [2, 512])
+def test_smoothed_labels_are_those_of_torch(chunk):
+    torch = pytest.importorskip("torch")
+    kernel_DV, x_BSD, labels_BS = _inputs(5)
+    with smooth_labels(0.1):
+        value, pull = jax.vjp(lambda k, x: _chunked(k, x, labels_BS, chunk), kernel_DV, x_BSD)
+    grads = pull(jnp.ones_like(value))  # outside: what was traced keeps its share
+    kernel, x = (torch.tensor(np.asarray(a), requires_grad=True) for a in (kernel_DV, x_BSD))
+    peer = torch.nn.CrossEntropyLoss(label_smoothing=0.1, reduction="none")
+    theirs = peer((x @ kernel).flatten(0, 1), torch.tensor(np.asarray(labels_BS)).long().flatten())
+    theirs.sum().backward()
+    np.testing.assert_allclose(value.flatten(), theirs.detach().numpy(), rtol=1e-5)
+    for ours, own in zip(grads, (kernel, x), strict=True):
+        np.testing.assert_allclose(ours, own.grad.numpy(), rtol=1e-4, atol=1e-6)
+    assert not np.allclose(value, _plain(kernel_DV, x_BSD, labels_BS), rtol=1e-3)

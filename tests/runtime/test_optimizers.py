@@ -42,7 +42,9 @@ STEPS = 10
 def emitted():
     """The emitted config.py of a family, without its model."""
     model = ProjectModel("Net", "Net", "Net", "Net", "")
-    recipe = SimpleNamespace(data_class="Data = Net", train_lines=[], tiny={})
+    recipe = SimpleNamespace(
+        data_class="Data = Net", train_lines=[], tiny={}, rate="1e-4", rate_reason="Why"
+    )
     layout = SimpleNamespace(saved={})
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
         package="optimized", model=model, recipe=recipe, layout=layout, python=print_data
@@ -236,3 +238,18 @@ def test_bfloat16_refuses_a_beta2_that_it_cannot_tell_from_one():
         settings(moment_dtype="bfloat16", beta2=0.999)
     rule = store_moments(optax.scale_by_adam(), "float32")
     assert rule.init({"a": jnp.ones((2, 2), jnp.bfloat16)}).mu["a"].dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize("kind", ["cosine", "linear", "wsd"])
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_a_schedule_ends_at_its_share_of_the_peak(kind, share):
+    made = settings(learning_rate_decay=kind, final_rate=share, warmup_steps=4, learning_rate=2.0)
+    rates = [float(made.schedule(20)(step)) for step in (3, 4, 20)]
+    assert rates == pytest.approx([2.0 * 4 / 5, 2.0, 2.0 * share], abs=1e-6)
+
+
+def test_epsilon_is_adams():
+    params, grads = {"w": {"kernel": jnp.zeros((2, 2))}}, {"w": {"kernel": jnp.full((2, 2), 1e-3)}}
+    rule = settings(adam_epsilon=1.0, weight_decay=0.0, learning_rate=1.0).transform(10)
+    updates, _ = rule.update(grads, rule.init(params), params)
+    np.testing.assert_allclose(updates["w"]["kernel"], -1e-3 / (1e-3 + 1.0), rtol=1e-5)

@@ -6,7 +6,7 @@ And what its README says can be added to it.
 import json
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -208,3 +208,67 @@ def test_what_the_readme_adds_to_the_loop_works(load_train, steps, tmp_path, mon
     assert numbers[2]["loss"] == lines[1]["loss"] and 0 < numbers[2]["held_out_loss"] < 1
     assert numbers[2]["param_norm"] == lines[1]["param_norm"]
     assert numbers[0]["sample/p"] == "0.000"
+
+
+@dataclass(frozen=True)
+class Patient(Train):
+    epochs: float = 0.0
+    patience: int = 0
+    eval_examples: int = 4
+    best: tuple[str, ...] = ()
+
+
+@pytest.fixture
+def run_patient(emitted, steps, monkeypatch):
+    """run(workdir, **settings): a run of the linear model with all fields of an emitted `Train`."""
+    monkeypatch.setattr(emitted, "build", lambda config: steps)
+
+    def run(workdir, **settings):
+        config = Config(train=Patient(**settings))
+        emitted.train(steps, Run(workdir, config, MESH, None))
+
+    return run
+
+
+def test_a_run_says_first_what_it_is_about_to_do(run, tmp_path, capsys):
+    run(tmp_path)
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "starting from random numbers\n"
+        "Model: 4 parameters, all trained\n"
+        "mesh data=2 fsdp=1 model=2: 4 devices (cpu), 1 process\n"
+        "10 rows, and 5 held out; 4 a step\n"
+        "6 steps, 2.5 steps an epoch: 2.4 epochs\n"
+        f"writing to {tmp_path}\n"
+    )
+
+
+@pytest.mark.parametrize(("epochs", "count"), [(1, 3), (2, 5), (0.1, 1)])
+def test_a_run_is_so_many_epochs_long(run_patient, tmp_path, epochs, count):
+    run_patient(tmp_path, epochs=epochs)
+    assert [line["step"] for line in read(tmp_path / "metrics.jsonl")][-1] == count
+    assert json.loads((tmp_path / "run.json").read_text())["config"]["train"]["steps"] == count
+
+
+def test_epochs_of_what_has_no_length_are_refused(run_patient, tmp_path, monkeypatch):
+    endless = lambda config: (iter(examples(10)), examples(5))  # noqa: E731
+    monkeypatch.setattr(PIPELINE, "examples", endless)
+    with pytest.raises(UserError, match="--epochs: how many examples there are is not known"):
+        run_patient(tmp_path, epochs=1)
+
+
+def test_a_run_ends_where_its_loss_gets_no_better(run_patient, tmp_path, capsys, monkeypatch):
+    with pytest.raises(UserError, match="--patience: .* give --best loss"):
+        run_patient(tmp_path, patience=2)
+    losses = iter([9.0, 3.0, 2.0, 2.5, 2.0, 1.0, 1.0])
+    monkeypatch.setattr(Inference, "mean_loss", lambda *_: next(losses))
+    run_patient(tmp_path, steps=9, eval_every=1, save_every=100, patience=2, best=("loss",))
+    assert [line["loss"] for line in read(tmp_path / "eval.jsonl")] == [9.0, 3.0, 2.0, 2.5, 2.0]
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["4"]
+    assert [path.name for path in (tmp_path / "checkpoints-best/loss").iterdir()] == ["2"]
+    capsys.readouterr()
+    again = {"steps": 9, "eval_every": 1, "save_every": 100, "best": ("loss",)}
+    run_patient(tmp_path, patience=2, **again)
+    assert "step 4 of 9 is done: give more --patience to train on" in capsys.readouterr().out
+    run_patient(tmp_path, patience=3, **again | {"steps": 5})
+    assert read(tmp_path / "metrics.jsonl")[-1]["step"] == 5

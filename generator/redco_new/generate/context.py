@@ -29,6 +29,7 @@ class ProjectModel:
     own_class: the name of the user's class, or of the recipe's; "" for a family.
     imported: whether model.py imports that class, from where the user has it.
     matrices: names of parameters that decay.
+    bias_tables: layers that have one of these names, and hold biases.
     inner_matrices: expression of whether the parameter at `path` is a matrix inside the model.
     whole: the layers that are trained in full beside an adapter.
     labels: Python of the names of its classes and of their number, of `run`; "" where it has none of its own.
@@ -58,6 +59,7 @@ class ProjectModel:
     checkpoint: Code = ""
     modules: Mapping[Text, Text] = field(default_factory=dict)
     matrices: tuple[Name, ...] = ("kernel", "embedding")
+    bias_tables: tuple[Name, ...] = ()
     inner_matrices: Code = 'path[-1].key == "kernel" and "head" not in [x.key for x in path]'
 
     @property
@@ -87,13 +89,14 @@ class ProjectRecipe:
     """What is trained, and how a project speaks of it.
 
     data_class: Python, the section `data` of config.py.
+    rate, rate_reason: the learning rate at its peak, as Python, and why it is that.
+    smooths: whether labels of its loss can be smoothed.
     data_guide: Markdown, a section of the README; "" for none.
     evaluates: whether there is evaluate.py.
     train_lines: further lines of the section `train`.
     tiny: section of config.py -> its value in the preset `tiny`, as Python.
     continues: whether a prediction goes on where the prompt ends.
     system: whether predict.py takes a system message, which stands before each prompt.
-    scored: whether held-out examples are scored, and best checkpoints kept.
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
     tokenized: whether the data has a tokenizer, which an export takes along.
     whole_batch: whether the loss of a row depends on the other rows, so that micro-batches change it.
@@ -107,12 +110,14 @@ class ProjectRecipe:
     words: Annotated[Words, checked("the recipe")]
     data_class: Code
     tiny: Mapping[Name, Code]
+    rate: Code
+    rate_reason: Code
+    smooths: bool = False
     data_guide: Code = ""
     evaluates: bool = False
     train_lines: tuple[Code, ...] = ()
     continues: bool = False
     system: bool = False
-    scored: bool = False
     routed: bool = False
     tokenized: bool = False
     whole_batch: bool = False

@@ -108,6 +108,7 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         checkpoint=_print_checkpoint(request.model),
         task=recipe.task or model.family.task,
         modules=model.family.modules,
+        bias_tables=() if request.lora else model.family.bias_tables,
         **_trained(recipe, model.family.provides, request.lora),
     )
 
@@ -141,10 +142,12 @@ def _recipe_context(
         data_guide=guide and f"{guide}\n",
         evaluates=evaluates,
         tiny=_tiny_preset(recipe, model, TINY_BLOCKS if lora and lora.base else {}),
-        train_lines=recipe.train,
+        train_lines=recipe.train_lines,
+        rate=(recipe.adapter_rate if lora else recipe.rate).python,
+        rate_reason=(recipe.adapter_rate if lora else recipe.rate).reason,
+        smooths=recipe.smooths,
         continues=recipe.name in ("lm", "distillation"),
         system=recipe.system,
-        scored=recipe.scored,
         routed=model.family.routed,
         tokenized="tokenizer" in recipe.tiny.get("data", {}),
         teacher=recipe.teacher,

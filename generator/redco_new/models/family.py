@@ -124,6 +124,7 @@ class Family:
     derived_keys: further keys of config.json, which the emitted weights.py works out.
     projections: the linear layers that --lora can adapt: those of its own layers, by their names in
         model.py -> what checkpoints call them.
+    bias_tables: its layers whose tables are biases, which no weight decay is for.
     modules: parts of the names in checkpoints -> what transformers 5 calls these modules, and PEFT with
         it, where it renames what it loads; of several, the first first.
     order: place among the families that `redco models` lists; by name where it is the same.
@@ -145,6 +146,7 @@ class Family:
     quirks: type[Quirks] = Quirks
     derived_keys: tuple[str, ...] = ()
     projections: Mapping[str, str] = field(default_factory=dict)
+    bias_tables: tuple[str, ...] = ()
     modules: Mapping[str, str] = field(default_factory=dict)
     order: int = 1000
 

@@ -14,6 +14,7 @@ from redco_new.render.carried import carried
 from redco_new.render.owners import GENERATED, owner
 from redco_new.request import Request
 from redco_new.update.file_merge import FileMerge, merge_file, user_functions_of
+from redco_new.update.kept_defaults import keep_defaults
 from redco_new.update.migration import (
     migrate_own_files,
     migrate_sides,
@@ -171,6 +172,7 @@ def _with_user_model(plan: UpdatePlan, regeneration: Regeneration) -> UpdatePlan
 def _with_renderings(plan: UpdatePlan, texts: Mapping[str, str]) -> UpdatePlan:
     """Return the plan with these files as the template's side."""
     manifest = plan.state.manifest
+    texts, defaults = _with_kept_defaults(plan, texts)
     ejected_paths = {*manifest.ejected_paths}
     renderings = {path: text.encode() for path, text in texts.items() if path not in ejected_paths}
     paths = sorted({*renderings, *manifest.files} - ejected_paths)
@@ -184,7 +186,25 @@ def _with_renderings(plan: UpdatePlan, texts: Mapping[str, str]) -> UpdatePlan:
         if path not in renderings and path not in ejected_paths:
             renderings[path] = text.encode()
             merges[path] = _merge_one(plan, path, renderings[path])
-    return replace(plan, renderings=renderings, merges=merges)
+    config = merges.get(f"{plan.request.package}/config.py")
+    news = defaults if config and config.changed else []  # once, and not at each update
+    notes = (*plan.notes, *(note for note in news if note not in plan.notes))
+    return replace(plan, renderings=renderings, merges=merges, notes=notes)
+
+
+def _with_kept_defaults(
+    plan: UpdatePlan, texts: Mapping[str, str]
+) -> tuple[Mapping[str, str], list[str]]:
+    """Return the files as a project of this recipe that was made before has them, and what it keeps."""
+    before, now = plan.state.manifest.request, plan.request.to_dict()
+    path = f"{plan.request.package}/config.py"
+    base = plan.state.pristine(path)
+    if any(before.get(key) != now.get(key) for key in ("recipe", "lora")) or not base:
+        return texts, []
+    if path not in texts:
+        return texts, []
+    text, notes = keep_defaults(texts[path], base.decode())
+    return {**texts, path: text}, notes
 
 
 def _merge_one(plan: UpdatePlan, path: str, theirs: bytes | None) -> FileMerge:

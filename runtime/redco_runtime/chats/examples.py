@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from redco_runtime.chats.documents import ChatMaker
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.reading import Chat, Messages
-from redco_runtime.contracts import Example
+from redco_runtime.contracts import Arrays, Example
 from redco_runtime.errors import UserError
 from redco_runtime.text.examples import StreamSettings, pack_examples, read_or_stream
 from redco_runtime.text.sources import RowSettings
@@ -35,3 +37,12 @@ def pack_chats(
     except ValueError as error:
         raise UserError(f"examples() in pipeline.py: a chat {error}") from None
     return pack_examples(documents, maker, settings)
+
+
+def split_answer(row: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Return (ids of a question of a row, ids of its answer): the first that is learned, and its chat before it."""
+    numbers = row["segments"] if "segments" in row else row["mask"]
+    start = int(row["learned"].argmax())
+    chat = numbers == numbers[start]
+    stop = start + int(np.append(~(row["learned"] & chat)[start:], True).argmax())
+    return row["input_ids"][int(chat.argmax()) : max(start, 1)], row["input_ids"][start:stop]

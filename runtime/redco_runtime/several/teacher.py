@@ -20,7 +20,9 @@ def with_teacher(run: Run, teaching: Callable[[Any], Any], train: Callable[[Run]
     config: Any = run.config
     if config.train.teacher or not config.train.teacher_share:
         return run
-    before = replace(run, workdir=run.workdir / FOLDER, config=teaching(config), init=None)
+    before = replace(
+        run, workdir=run.workdir / FOLDER, config=teaching(config), init=None, settings=""
+    )
     if Checkpoints(before.checkpoints).latest() != before.config.train.steps:
         print_once(f"training a teacher first, since --teacher names none: {before.workdir}")
         train(before)

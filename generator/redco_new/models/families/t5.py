@@ -132,5 +132,6 @@ FAMILY = Family(
     shrink=_shrink,
     quirks=T5Quirks,
     projections={name: name for name in "qkvo"},
+    bias_tables=("encoder_distance", "decoder_distance"),
     order=130,
 )

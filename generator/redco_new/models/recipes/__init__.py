@@ -1,13 +1,14 @@
 """The kinds of training: what they need of a model, their pipelines, a batch to trace them with."""
 
 from redco_new.models.recipes.choose import choose_recipe, pipeline_and_batch, possible_recipes
-from redco_new.models.recipes.defaults import TINY_TEXT
+from redco_new.models.recipes.defaults import NEW, TINY_TEXT, scored
 from redco_new.models.recipes.kinds import RECIPES
 from redco_new.models.recipes.recipe import Figure, OwnModel, Recipe, Words
 
 __all__ = [
     "RECIPES",
     "TINY_TEXT",
+    "NEW",
     "Figure",
     "OwnModel",
     "Recipe",
@@ -15,4 +16,5 @@ __all__ = [
     "choose_recipe",
     "pipeline_and_batch",
     "possible_recipes",
+    "scored",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,32 @@ TINY_TEXT: dict[str, dict[str, Any]] = {
 MANUAL = "on the language reference that ships with Python"
 
 
+@dataclass(frozen=True)
+class Rate:
+    """A learning rate at its peak, and why it is that: whose default, or which paper's."""
+
+    value: float
+    reason: str
+
+    @property
+    def python(self) -> str:
+        """It as people write it: 2e-5."""
+        return f"{self.value:.0e}".replace("e-0", "e-")
+
+
+NEW = Rate(1e-4, "That of BERT (Devlin et al. 2018), which most models that start anew bear")
+TUNED = Rate(5e-5, "That of transformers' Trainer, among those of BERT (Devlin et al. 2018)")
+ADAPTER = Rate(
+    2e-4, "That of LoRA for GPT-2 and 3 (Hu et al. 2021), of QLoRA (Dettmers et al. 2023)"
+)
+TUNED_ADAPTER = Rate(5e-4, "That of LoRA for RoBERTa (Hu et al. 2021)")
+
+
 def scored(*best: str, examples: int = 64) -> tuple[str, ...]:
     """Return the lines of the section `train` for scores, `best` those whose best checkpoint is kept."""
     return (
         f"eval_examples: int = {examples}  # held-out examples that evaluate() in pipeline.py scores, at most",
-        f"best: tuple[str, ...] = {print_data(best)}  # scores whose best checkpoint is kept",
+        f"best: tuple[str, ...] = {print_data(best)}  # scores, or loss, whose best checkpoint is kept",
     )
 
 

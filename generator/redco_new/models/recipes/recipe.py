@@ -8,8 +8,11 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.models.branches import Branch
+from redco_new.models.recipes.defaults import ADAPTER, NEW, Rate, scored
 from redco_new.render.template import Template
 from redco_new.render.values import Name, Text
+
+SMOOTHING = "label_smoothing: float = 0.0  # share of what is learned that all labels have alike"
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,8 @@ class Recipe:
     actors: whether the model makes its examples, by a rollout before each round of steps.
     system: whether what it answers may have a system message before it, which predict.py then takes.
     terms: whether its loss has terms besides the first one, in a dict.
+    rate, adapter_rate: the learning rate by default: of all parameters, of an adapter.
+    smooths: whether its loss is the cross-entropy of labels, which --label-smoothing can smooth.
     order: place among the recipes that `redco recipes` lists; by name where it is the same.
     """
 
@@ -144,6 +149,9 @@ class Recipe:
     actors: bool = False
     system: bool = False
     terms: bool = False
+    rate: Rate = NEW
+    adapter_rate: Rate = ADAPTER
+    smooths: bool = False
     order: int = 1000
 
     def takes(self, provides: frozenset[str]) -> bool:
@@ -159,9 +167,11 @@ class Recipe:
         return self.head_of(provides) or self.classes
 
     @property
-    def scored(self) -> bool:
-        """Whether held-out examples are scored, and best checkpoints kept."""
-        return any(line.startswith("best:") for line in self.train)
+    def train_lines(self) -> tuple[str, ...]:
+        """The further lines of the section `train`, and those of scores, also where its user writes evaluate()."""
+        scored_already = any(line.startswith("best:") for line in self.train)
+        scores = () if scored_already else scored()
+        return (*self.train, *scores, *((SMOOTHING,) if self.smooths else ()))
 
     @property
     def maker(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.family import CAUSAL, MASKED
-from redco_new.models.recipes.defaults import TINY_TEXT, scored, text_example
+from redco_new.models.recipes.defaults import TINY_TEXT, TUNED, TUNED_ADAPTER, scored, text_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 
@@ -43,5 +43,7 @@ RECIPE = Recipe(
     head=("pooler", "score"),
     also_head=("score",),
     task="SEQ_CLS",
+    rate=TUNED,
+    adapter_rate=TUNED_ADAPTER,
     order=42,
 )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.family import MASKED
-from redco_new.models.recipes.defaults import TINY_TEXT, scored, text_example
+from redco_new.models.recipes.defaults import TINY_TEXT, TUNED, TUNED_ADAPTER, scored, text_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 
@@ -42,5 +42,7 @@ RECIPE = Recipe(
     ),
     head=("score",),
     task="TOKEN_CLS",
+    rate=TUNED,
+    adapter_rate=TUNED_ADAPTER,
     order=44,
 )

@@ -2,7 +2,7 @@
 
 from redco_new.models.branches import Branch
 from redco_new.models.family import CAUSAL
-from redco_new.models.recipes.defaults import TINY_TEXT, pair_example
+from redco_new.models.recipes.defaults import TINY_TEXT, Rate, pair_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 RECIPE = Recipe(
@@ -30,5 +30,7 @@ RECIPE = Recipe(
     packages=("jinja2>=3.1",),
     branches=(Branch("policy"), Branch("reference", frozen=True, base=True)),
     system=True,
+    rate=Rate(1e-6, "That of TRL, and of DPO (Rafailov et al. 2023)"),
+    adapter_rate=Rate(1e-5, "Ten times that of the whole model (Schulman et al. 2025)"),
     order=26,
 )

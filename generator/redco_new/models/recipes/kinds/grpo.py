@@ -7,7 +7,7 @@ import numpy as np
 
 from redco_new.models.branches import Branch
 from redco_new.models.family import CAUSAL
-from redco_new.models.recipes.defaults import scored
+from redco_new.models.recipes.defaults import Rate, scored
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 GROUP = 8  # answers to a question, as in the recipe's config
@@ -67,5 +67,7 @@ RECIPE = Recipe(
     branches=(Branch("policy"), Branch("reference", frozen=True, base=True)),
     actors=True,
     system=True,
+    rate=Rate(1e-6, "That of TRL, and of DeepSeekMath (Shao et al. 2024)"),
+    adapter_rate=Rate(1e-5, "Ten times that of the whole model (Schulman et al. 2025)"),
     order=28,
 )

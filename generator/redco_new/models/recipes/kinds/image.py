@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.family import IMAGES
-from redco_new.models.recipes.defaults import scored
+from redco_new.models.recipes.defaults import TUNED, TUNED_ADAPTER, scored
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 
@@ -43,5 +43,7 @@ RECIPE = Recipe(
     train=scored("accuracy", examples=1024),
     packages=("pillow>=11", "scikit-learn>=1.5"),
     classes=("head",),
+    rate=TUNED,
+    adapter_rate=TUNED_ADAPTER,
     order=50,
 )

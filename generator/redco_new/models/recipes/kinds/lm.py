@@ -21,5 +21,6 @@ RECIPE = Recipe(
     ),
     example=text_example,
     tiny=TINY_TEXT,
+    smooths=True,
     order=10,
 )

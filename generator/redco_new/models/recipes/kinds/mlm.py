@@ -33,5 +33,6 @@ RECIPE = Recipe(
     # With the rate of TINY_TEXT, three times as high, two seeds of three learn the frequencies of bytes alone.
     tiny=TINY_TEXT | {"optimizer": {"learning_rate": 1e-3, "warmup_steps": 20}},
     train=scored("accuracy"),
+    smooths=True,
     order=40,
 )

@@ -1,7 +1,7 @@
 """A model of rewards: a number for a chat, by which of two answers people prefer."""
 
 from redco_new.models.family import CAUSAL
-from redco_new.models.recipes.defaults import TINY_TEXT, pair_example, scored
+from redco_new.models.recipes.defaults import TINY_TEXT, Rate, pair_example, scored
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 CHAT = '{"prompt": "What is 3 + 4?", "completion": "3 + 4 = 7"}'
@@ -31,5 +31,7 @@ RECIPE = Recipe(
     packages=("jinja2>=3.1",),
     head=("score",),
     task="SEQ_CLS",
+    rate=Rate(1e-4, "That of TRL, where a head starts anew"),
+    adapter_rate=Rate(1e-4, "That of TRL for adapters, where a head starts anew"),
     order=27,
 )

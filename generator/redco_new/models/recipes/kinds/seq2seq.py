@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.family import ENCODER_DECODER
-from redco_new.models.recipes.defaults import TINY_TEXT, scored, text_example
+from redco_new.models.recipes.defaults import TINY_TEXT, TUNED, TUNED_ADAPTER, scored, text_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 
@@ -35,5 +35,8 @@ RECIPE = Recipe(
     tiny=TINY_TEXT | {"data": TINY_TEXT["data"] | {"target_length": 32}},
     train=scored("rouge2", "rougeL"),
     packages=("rouge-score>=0.1.2",),
+    rate=TUNED,
+    adapter_rate=TUNED_ADAPTER,
+    smooths=True,
     order=30,
 )

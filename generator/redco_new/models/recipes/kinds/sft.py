@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.family import CAUSAL
-from redco_new.models.recipes.defaults import TINY_TEXT, text_example
+from redco_new.models.recipes.defaults import TINY_TEXT, Rate, text_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 
@@ -33,5 +33,7 @@ RECIPE = Recipe(
     tiny=TINY_TEXT,
     packages=("jinja2>=3.1",),
     system=True,
+    rate=Rate(2e-5, "That of TRL, and of Alpaca (Taori et al. 2023)"),
+    smooths=True,
     order=20,
 )

@@ -36,7 +36,9 @@ class Run:
     mesh: dict[str, int]  # axis name -> size
     virtual_devices: int | None  # CPU devices in this process; None for the real ones
     init: str | None = None  # what it starts from, a run or safetensors; None for random parameters
-    settings: str = dataclasses.field(default="", compare=False)  # what its command says, as settings.toml
+    settings: str = dataclasses.field(
+        default="", compare=False
+    )  # what its command says, as settings.toml
 
     @property
     def checkpoints(self) -> Path:

@@ -61,7 +61,11 @@ def test_layers_that_peft_has_as_one_share_its_features(tmp_path):
     "changes, what",
     [
         ({"r": 8}, "of rank 8, and the model's is 2: give --lora-rank 8"),
-        ({"lora_alpha": 16}, "of alpha 16, and the model's is 4.0: give --lora-alpha 16"),
+        ({"lora_alpha": 16}, "of alpha 16, and the model's is 4: give --lora-alpha 16"),
+        (
+            {"lora_alpha": 4, "use_rslora": True},
+            r"alpha 5.6568542, which is 4 times the root of the rank \(use_rslora\), and the model's",
+        ),
         ({"peft_type": "IA3"}, "of kind IA3, and not LORA"),
         (
             {"tensors": {**TENSORS, "base_model.model.head.lora_A.weight": draw(2, 3)}},
@@ -74,6 +78,13 @@ def test_layers_that_peft_has_as_one_share_its_features(tmp_path):
 def test_what_does_not_fit_is_named(changes, what, tmp_path):
     with pytest.raises(UserError, match=what):
         read(write(tmp_path, **changes))
+
+
+def test_alpha_of_rslora_is_that_times_the_root_of_the_rank(tmp_path):
+    folder = write(tmp_path, lora_alpha=4, use_rslora=True)
+    assert read(folder, Lora(2, 5.6568542)).keys() == read(folder, Lora(2, 4 * 2**0.5)).keys()
+    with pytest.raises(UserError, match="give --lora-alpha 5.6568542"):
+        read(folder, Lora(2, 5.6569))
 
 
 def test_what_is_trained_in_full_beside_it_is_read(tmp_path, monkeypatch):

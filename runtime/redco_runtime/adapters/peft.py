@@ -1,5 +1,6 @@
 """An adapter that PEFT wrote, or `export`, as the start of a run."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from redco_runtime.stored import Stored, open_tensors, read_json
 from redco_runtime.weights import Tensor
 
 BASE = "base_model_name_or_path"
+ALIKE = 1e-6  # of two alphas, relatively: what float32, in which they multiply, can barely tell apart
 
 
 def base_of(source: str | None) -> str:
@@ -103,11 +105,14 @@ def check_sizes(folder: Path, lora: Lora) -> None:
             f"--init: {folder} is an adapter of rank {rank}, and the model's is {lora.rank}: "
             f"give --lora-rank {rank}"
         )
-    alpha = alpha * rank**0.5 if config.get("use_rslora") else alpha  # times alpha / sqrt(rank)
-    if alpha != lora.alpha:
+    why = ""
+    if config.get("use_rslora"):  # times alpha / sqrt(rank), and not alpha / rank
+        why = f", which is {alpha:g} times the root of the rank (use_rslora)"
+        alpha *= rank**0.5
+    if not math.isclose(alpha, lora.alpha, rel_tol=ALIKE):
         raise UserError(
-            f"--init: {folder} is an adapter of alpha {alpha}, and the model's is {lora.alpha}: "
-            f"give --lora-alpha {alpha}"
+            f"--init: {folder} is an adapter of alpha {alpha:.8g}{why}, and the model's is "
+            f"{lora.alpha:g}: give --lora-alpha {alpha:.8g}"
         )
 
 

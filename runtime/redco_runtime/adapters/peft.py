@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,7 +15,9 @@ from redco_runtime.stored import Stored, open_tensors, read_json
 from redco_runtime.weights import Tensor
 
 BASE = "base_model_name_or_path"
-ALIKE = 1e-6  # of two alphas, relatively: what float32, in which they multiply, can barely tell apart
+ALIKE = (
+    1e-6  # of two alphas, relatively: what float32, in which they multiply, can barely tell apart
+)
 
 
 def base_of(source: str | None) -> str:
@@ -99,12 +102,16 @@ def check_sizes(folder: Path, lora: Lora) -> None:
     if config.get("peft_type") != "LORA":
         what = f"an adapter of kind {config.get('peft_type')}"
         raise UserError(f"--init: {folder} is {what}, and not LORA: choose another")
-    rank, alpha = config.get("r"), config.get("lora_alpha")
+    rank: Any = config.get("r")
+    alpha: Any = config.get("lora_alpha")
     if rank != lora.rank:
         raise UserError(
             f"--init: {folder} is an adapter of rank {rank}, and the model's is {lora.rank}: "
             f"give --lora-rank {rank}"
         )
+    if type(alpha) not in (int, float):
+        what = f"lora_alpha of its {FILES[1]} is {alpha!r}, and no number"
+        raise UserError(f"--init: {folder}: {what}: choose another adapter")
     why = ""
     if config.get("use_rslora"):  # times alpha / sqrt(rank), and not alpha / rank
         why = f", which is {alpha:g} times the root of the rank (use_rslora)"

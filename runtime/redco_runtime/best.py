@@ -79,7 +79,7 @@ def is_out_of_patience(run: Run, step: int) -> bool:
     best, score = _read_best(run.best, name)
     if over := _agreed(step // every - best // every >= patience):
         print_once(
-            f"{patience} evaluations had no better {name} than {score:.6g} of step {best} (--patience): "
+            f"{name} got no better than {score:.6g} of step {best} for --patience {patience}: "
             f"--best {name} of predict and export takes that step"
         )
     return over

@@ -109,12 +109,17 @@ def count_steps(
     epochs = settings.epochs if isinstance(settings, EpochSettings) else 0
     if not epochs or not settings.steps:
         return steps, run
-    if is_stream(examples):
+    if _is_endless(examples):
         raise UserError("--epochs: how many examples there are is not known before: give --steps")
     count = math.ceil(epochs * _steps_an_epoch(examples, settings))
     config = cast(Any, run.config)
     config = replace(config, train=replace(config.train, steps=max(count, 1)))
     return build(config), replace(run, config=config)
+
+
+def _is_endless(examples: Any) -> bool:
+    """Return whether nobody counts the examples: they are read as they come, or numbers of games."""
+    return is_stream(examples) or isinstance(examples, range)
 
 
 def _steps_an_epoch(examples: Sized, settings: TrainSettings) -> float:
@@ -132,10 +137,10 @@ def introduce(run: Run, steps: Steps, examples: Any, held_out: Sequence[Any], ba
     mesh = " ".join(f"{axis}={size}" for axis, size in jax.sharding.get_mesh().shape.items())
     devices = f"{_several(jax.device_count(), 'device')} ({jax.devices()[0].device_kind})"
     processes = _several(jax.process_count(), "process", "processes")
-    unit, rows, epochs = "", "rows that come one after the other", ""
+    unit, rows, epochs = "", "rows as they come", ""
     if isinstance(batches, TrainBatches) and batches.unit != "examples":
         unit = f", {batches.peek_count():,.0f} {batches.unit} in the first"
-    if not is_stream(examples):
+    if not _is_endless(examples):
         an_epoch = _steps_an_epoch(examples, settings)
         rows = _several(len(examples), "row")
         epochs = f", {an_epoch:,.1f} steps an epoch: {settings.steps / an_epoch:.3g} epochs"

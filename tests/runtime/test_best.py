@@ -185,7 +185,7 @@ def test_patience_ends_with_so_many_evaluations_without_a_better_score(parts, st
     keep_best(run.best, ("near",), {"near": -0.5}, 20, state(20))
     assert is_out_of_patience(run, step) is over
     assert (
-        "3 evaluations had no better near than -0.5 of step 20" in capsys.readouterr().out
+        "near got no better than -0.5 of step 20 for --patience 3" in capsys.readouterr().out
     ) is over
     run.config.train.patience = 0
     assert not is_out_of_patience(run, step)

@@ -250,9 +250,9 @@ def test_a_run_is_so_many_epochs_long(run_patient, tmp_path, epochs, count):
     assert json.loads((tmp_path / "run.json").read_text())["config"]["train"]["steps"] == count
 
 
-def test_epochs_of_what_has_no_length_are_refused(run_patient, tmp_path, monkeypatch):
-    endless = lambda config: (iter(examples(10)), examples(5))  # noqa: E731
-    monkeypatch.setattr(PIPELINE, "examples", endless)
+@pytest.mark.parametrize("some", [iter(examples(10)), range(2**31)])
+def test_epochs_of_what_nobody_counts_are_refused(run_patient, tmp_path, monkeypatch, some):
+    monkeypatch.setattr(PIPELINE, "examples", lambda config: (some, examples(5)))
     with pytest.raises(UserError, match="--epochs: how many examples there are is not known"):
         run_patient(tmp_path, epochs=1)
 

@@ -198,10 +198,9 @@ def _with_kept_defaults(
     """Return the files as a project of this recipe that was made before has them, and what it keeps."""
     before, now = plan.state.manifest.request, plan.request.to_dict()
     path = f"{plan.request.package}/config.py"
-    base = plan.state.pristine(path)
-    if any(before.get(key) != now.get(key) for key in ("recipe", "lora")) or not base:
-        return texts, []
-    if path not in texts:
+    other = any(before.get(key) != now.get(key) for key in ("recipe", "lora"))
+    base = plan.state.base(path, None)
+    if other or not base or path not in texts:
         return texts, []
     text, notes = keep_defaults(texts[path], base.decode())
     return {**texts, path: text}, notes

@@ -11,7 +11,7 @@ CLASSES := .classes/.installed
 HARNESS := .harness/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-slow test-all test-classes test-cluster test-harness golden golden-check collectives perf table1 estimates large recipes kills faults bench fmt lint
+.PHONY: help venv compilers demo test test-slow test-all test-classes test-cluster test-harness golden golden-check collectives perf table1 estimates large recipes kills faults bench table fmt lint
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
@@ -102,6 +102,9 @@ bench: $(INSTALLED)  ## compare a project with Redco 0.4.23: step time, compile 
 	$(BIN)/redco-new my-project --model gpt-j --shards 4 --output .benchmarks
 	$(BIN)/python tests/benchmarks/redco/run.py --project .benchmarks/my-project \
 	    --rounds 5 --L 4 --steps 6
+
+table: $(INSTALLED)  ## rewrite a table; NAME=parity: forty steps of each kind of model beside transformers' Trainer, two minutes
+	PYTHONPATH=tests $(BIN)/python tests/benchmarks/$(NAME)/table.py
 
 fmt: $(INSTALLED)  ## format the code
 	$(BIN)/ruff check --fix --quiet $(SOURCES)

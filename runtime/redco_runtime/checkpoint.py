@@ -172,6 +172,11 @@ class Checkpoints(AbstractContextManager):
         average = self._fill(folder, named, AVERAGE, alone=True)
         return int(folder.name), ModelState(**{"params": average.pop("ema"), **average})
 
+    def history(self) -> Mapping[str, Any]:
+        """Return the position of the newest, of which a run that starts from it takes what Accounted examples need."""
+        folder = self._newest()
+        return (heads([folder], ())[1].get(POSITION) if folder else None) or {}
+
     def _folders(self, folder: Path) -> list[Path]:
         """Return that of a checkpoint, and that of what is frozen, verified, where something is."""
         frozen = Checkpoints(self.directory / FROZEN)._newest()

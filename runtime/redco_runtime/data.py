@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding
 
 from redco_runtime.collating import Collate, Layout, check_layout, collate_examples, layout_of
 from redco_runtime.contracts import (
+    Accounted,
     Arrays,
     Batch,
     Counted,
@@ -100,8 +101,12 @@ class TrainBatches(Iterator[Batch]):
     ) -> None:
         batch_size, seed = settings.batch_size, settings.seed
         stream = (
-            Stream(examples, seed, batch_size, start, position) if is_stream(examples) else None
+            Stream(examples, seed, batch_size, start, position if start else None)
+            if is_stream(examples)
+            else None
         )
+        if isinstance(examples, Accounted):
+            examples.resume(start, position)
         layout: Layout = {}
 
         def indices_of(step: int) -> np.ndarray:
@@ -134,6 +139,8 @@ class TrainBatches(Iterator[Batch]):
                 return arrays
 
             batch = to_global(sharding, batch_size, collate_rows)
+            if isinstance(examples, Accounted):
+                return batch, count, examples.history(step + 1)
             return batch, count, stream.position if stream else None
 
         self.unit = pipeline.UNIT if isinstance(pipeline, Counted) else "examples"

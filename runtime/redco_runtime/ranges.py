@@ -31,7 +31,9 @@ RANGES: dict[str, Range] = {
         AT_LEAST_0,
     ),
     **dict.fromkeys("step_timeout spike learning_rate weight_decay kl beta".split(), AT_LEAST_0),
-    **dict.fromkeys("noise held_out skip_bad_rows first shift teacher_steps".split(), AT_LEAST_0),
+    **dict.fromkeys(
+        "noise epsilon held_out skip_bad_rows first shift teacher_steps".split(), AT_LEAST_0
+    ),
     **dict.fromkeys("beta1 beta2 ema_decay label_smoothing".split(), SHARE),
     **dict.fromkeys(
         ("target_rate", "teacher_share", "final_rate"), (lambda x: 0 <= x <= 1, "from 0 to 1")

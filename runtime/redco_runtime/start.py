@@ -174,6 +174,9 @@ def start_or_resume(
     if restored:
         print_once(f"resuming from step {restored[0]} in {checkpoints.directory}")
     state = restored[1] if restored else (new or new_run)(steps, run, weights)
+    if not restored and run.init:
+        folder = _checkpoints_of(run.init)
+        checkpoints.position = Checkpoints(folder).history() if folder else {}
     run.save(begun=restored is not None)
     record_start(run, steps, int(state.step))
     if jax.process_index() == 0:
@@ -185,7 +188,7 @@ def nothing_to_train(checkpoints: Checkpoints, state: TrainState, settings: Trai
     """Say that all steps are done; save what `--steps 0` of a new run starts from."""
     step = int(state.step)
     if step == 0:
-        checkpoints.save(0, state)
+        checkpoints.save(0, state, checkpoints.position)
         print_once(f"checkpoint: {checkpoints.directory / '0'}")
     longer = "--steps" if step >= settings.steps else "--patience"
     print_once(f"step {step} of {settings.steps} is done: give more {longer} to train on")
@@ -197,11 +200,9 @@ def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState
         print_once("starting from random numbers")
         return steps.init(jax.random.key(run.config.train.seed))
     unused: list[str] = []
-    folders = [Path(run.init) / "checkpoints", Path(run.init)]
-    folders = [folder for folder in folders if any(folder.glob(f"*/{CHECKSUMS}"))]
-    if folders:
+    if folder := _checkpoints_of(run.init):
         heads = paths_by_class(weights, run.config)
-        state, random, unused = adopt(folders[0], steps, run.config, heads)
+        state, random, unused = adopt(folder, steps, run.config, heads)
     elif isinstance(weights, OwnWeights):
         state, random = weights.load(run.init, steps, run.config)
     else:
@@ -212,3 +213,9 @@ def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState
         print_once(f"left out, since the model does not have them: {', '.join(unused)}")
     print_once(f"starting from the weights of {run.init}")
     return state
+
+
+def _checkpoints_of(init: str | None) -> Path | None:
+    """Return the folder of checkpoints that --init names, a run or that folder; None where it is neither."""
+    folders = [Path(init) / "checkpoints", Path(init)] if init else []
+    return next((folder for folder in folders if any(folder.glob(f"*/{CHECKSUMS}"))), None)

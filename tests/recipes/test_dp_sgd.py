@@ -1,5 +1,8 @@
 """The recipe dp-sgd: its gradient is that of Abadi et al. 2016, example by example; what batches draw."""
 
+import json
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from recipes.pipelines import pipeline
 from redco_runtime.errors import UserError
 from redco_runtime.gradients import mean_and_gradients
 from redco_runtime.mesh import make_mesh
+from redco_runtime.privacy import PrivateRows
 from redco_runtime.state import ModelState
 
 dp = pipeline("dp-sgd")
@@ -23,12 +27,18 @@ class Linear(nnx.Module):
         return x_BF @ self.kernel[...]
 
 
+def _settings(noise=2.0, expected=EXPECTED, steps=10, delta=1e-5, epsilon=0.0, clip=CLIP):
+    data = {"noise": noise, "expected_rows": expected, "delta": delta, "epsilon": epsilon}
+    return SimpleNamespace(**data, clip=clip), SimpleNamespace(batch_size=200, steps=steps)
+
+
 def _rows(noise):
-    rng, scale = np.random.default_rng(0), ROWS / EXPECTED
-    deviation = scale * noise * CLIP / np.sqrt(ROWS)
+    rng = np.random.default_rng(0)
     x_BF = (rng.normal(size=(ROWS, 4)) * np.linspace(0.1, 2, ROWS)[:, None]).astype(np.float32)
-    rows = [dp.example(x, i % 4, scale, CLIP, deviation) for i, x in enumerate(x_BF[:-2])]
-    return rows + [dp.example(x, 0, 0.0, CLIP, deviation) for x in x_BF[-2:]]
+    plain = [{"x": x, "label": np.int32(i % 4)} for i, x in enumerate(x_BF[:-2])]
+    data, train = _settings(noise)
+    rows = PrivateRows(plain, data, SimpleNamespace(batch_size=ROWS, steps=1))
+    return rows[:] + [rows[len(plain)]]
 
 
 def _gradients(noise, micro_batches, mesh, seeds=1):
@@ -85,12 +95,91 @@ def test_noise_is_added_once_a_batch(micro_batches):
     assert abs(noise.mean()) < 0.03
 
 
+def _private(size=1000, shift=0, **settings):
+    return PrivateRows([{"x": np.float32(i + shift)} for i in range(size)], *_settings(**settings))
+
+
 def test_a_batch_draws_each_example_by_itself():
-    drawn = dp.Drawn([*range(1001)], 0.1)
-    batches = [drawn.order(0, 200 * step, 200 * (step + 1)) for step in range(50)]
+    rows = _private(expected=100)
+    batches = [rows.order(0, 200 * step, 200 * (step + 1)) for step in range(50)]
     sizes = [(batch < 1000).sum() for batch in batches]
     assert all(len(batch) == 200 for batch in batches) and len({*sizes}) > 10
     np.testing.assert_allclose(np.mean(sizes), 100, atol=5)
-    assert np.array_equal(drawn.order(0, 200, 400), batches[1])
+    assert np.array_equal(rows.order(0, 200, 400), batches[1])
     with pytest.raises(UserError, match="--batch-size: .* examples were drawn"):
-        drawn.order(0, 0, 50)
+        rows.order(0, 0, 50)
+
+
+def _composed(*stretches, delta=1e-5):
+    """Epsilon by dp-accounting, of (noise, rate, steps)."""
+    import dp_accounting as dp
+
+    events = [
+        dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps)
+        for noise, rate, steps in stretches
+    ]
+    accountant = dp.rdp.RdpAccountant().compose(dp.ComposedDpEvent(events))
+    return accountant.get_epsilon(delta)
+
+
+def test_epsilon_is_that_of_all_stretches_and_not_of_the_last_noise():
+    first = _private(noise=0.3, steps=4, expected=100)
+    first.resume(0, None)
+    assert (
+        first.epsilon() == pytest.approx(_composed((0.3, 0.1, 4)), abs=1e-3)
+        and first.epsilon() > 20
+    )
+    then = _private(noise=20.0, steps=5, expected=50)
+    saved = json.loads(json.dumps(first.history(4)))
+    then.resume(4, saved)
+    assert then.epsilon() == pytest.approx(_composed((0.3, 0.1, 4), (20, 0.05, 1)), abs=1e-3)
+    # A run that starts from it brings that with it, whatever its own examples.
+    other = _private(shift=1, noise=20.0, steps=1, expected=50)
+    other.resume(0, saved)
+    assert other.epsilon() == pytest.approx(then.epsilon(), abs=1e-3)
+
+
+def test_a_run_that_goes_on_has_the_history_of_one():
+    whole, again = (_private(steps=10, expected=100) for _ in range(2))
+    again.resume(4, whole.history(4))
+    assert again.history(10) == whole.history(10)
+
+
+@pytest.mark.parametrize("position", [None, {}, {"epoch": 1}])
+def test_what_has_no_history_or_other_data_is_refused(position):
+    with pytest.raises(UserError, match="--workdir: its checkpoint has no history of privacy"):
+        _private().resume(4, position)
+    with pytest.raises(UserError, match="--workdir: the examples are others"):
+        _private().resume(4, _private(shift=1).history(4))
+
+
+def test_noise_is_worked_out_for_an_epsilon():
+    rows = _private(epsilon=8.0, expected=100, steps=50)
+    assert 7.99 < rows.epsilon() <= 8
+    again = _private(epsilon=8.0, expected=100, steps=50)
+    again.resume(20, rows.history(20))
+    assert again.noise == rows.noise  # bit-identical
+    spent = _private(noise=0.3, expected=100, steps=4)
+    more = _private(epsilon=60.0, expected=100, steps=50)
+    more.resume(4, spent.history(4))
+    assert 59.9 < more.epsilon() <= 60 and more.epsilon() == pytest.approx(
+        _composed((0.3, 0.1, 4), (more.noise, 0.1, 46)), abs=1e-3
+    )
+    with pytest.raises(UserError, match="--epsilon: 8 in the end is not to be had: .* is spent"):
+        _private(epsilon=8.0, expected=100).resume(4, spent.history(4))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"expected": 150, "size": 100},
+            "--expected-rows: 150 of a batch .* there are 100 examples",
+        ),
+        ({"expected": 300}, "--expected-rows: 300 of a batch .* --batch-size 200"),
+        ({"delta": 0.5}, "--delta: 0.5 is not above 0 and below 1 / 1000"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(settings, message):
+    with pytest.raises(UserError, match=message):
+        _private(**settings)

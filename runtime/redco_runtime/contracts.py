@@ -177,7 +177,7 @@ class Accounted(Protocol):
     """Examples with a history that checkpoints keep, and that a run goes on with which starts from another."""
 
     def resume(self, start: int, position: Mapping[str, Any] | None, /) -> None:
-        """Go on at the step `start`, after what a position says. Raises UserError."""
+        """Start at the step `start`, after what a position says. Raises UserError."""
 
     def history(self, step: int, /) -> dict[str, Any]:
         """Return the position, as JSON has it, after so many steps."""

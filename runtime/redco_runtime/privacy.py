@@ -19,9 +19,8 @@ from redco_runtime.errors import UserError
 HISTORY = "privacy"  # in the position that a checkpoint has
 SAMPLING = "poisson"
 MOST_NOISE = 1e4  # in units of `clip`, that is looked for
-Stretch = dict[
-    str, float
-]  # noise, clip, rate, steps, and the target that its noise was worked out for
+# noise, clip, rate, steps, and the target that its noise was worked out for
+Stretch = dict[str, float]
 
 
 class PrivacySettings(Protocol):

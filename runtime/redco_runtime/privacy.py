@@ -103,7 +103,7 @@ class PrivateRows(Sequence[Example]):
         return self._noise
 
     def resume(self, start: int, position: Mapping[str, Any] | None) -> None:
-        """Go on after the steps that a position has the history of. Raises UserError where it is another's, or has none."""
+        """Start after the steps that a position has the history of. Raises UserError where it is another's, or has none."""
         history = (position or {}).get(HISTORY, {})
         if start and not history:
             raise UserError(

@@ -1,5 +1,6 @@
 """Names of classes: what the numbers mean that a model gives, compared by name wherever two tables of them meet."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from redco_runtime.cli import print_once
+from redco_runtime.cli import announce, print_once
 from redco_runtime.errors import UserError, few
 from redco_runtime.run import FILE, Run, read
 from redco_runtime.stored import Stored, read_json
@@ -133,3 +134,38 @@ def _say(ours: Sequence[str], theirs: Sequence[str]) -> str:
         "left out": [name for name in theirs if name not in ours],
     }
     return "; ".join(f"{what}: {few(names)}" for what, names in parts.items() if names)
+
+
+def number_of(label: Any, labels: Sequence[str], named: str = "--labels") -> int:
+    """Return the place of a label among all: by its name, or, unless all names are numbers, a number that is its place.
+
+    Raises ValueError for what is neither, and for the name of one label that is the place of another.
+    """
+    name, places = str(label) if type(label) is int else label, range(len(labels))
+    by_name = labels.index(name) if name in labels else None
+    if type(label) is not int or label not in places or all(map(_is_number, labels)):
+        at = by_name
+    elif by_name in (None, label):
+        at = label
+    else:
+        both = f"{label}, the name of one label and the place of {labels[label]!r}"
+        raise ValueError(f"has the label {both}: write names, or leave numbers out of {named}")
+    if at is None:
+        or_places = "" if any(map(_is_number, labels)) else f", or 0 to {len(labels) - 1}"
+        shown = f"{few(labels)}{or_places}"
+        raise ValueError(f"has the label {json.dumps(label)[:40]}, and {named} are {shown}")
+    return at
+
+
+def say_rare(count: Mapping[str, int]) -> None:
+    """Print which labels are there once, or never. count: how often each is there."""
+    for number, why in (
+        (1, "which is learned or scored, and never both"),
+        (0, "which none learns"),
+    ):
+        if names := [name for name, n in count.items() if n == number]:
+            announce(f"labels: of {['none', 'one'][number]}, {why}: {few(names)}")
+
+
+def _is_number(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()

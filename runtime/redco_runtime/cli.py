@@ -60,6 +60,12 @@ def print_once(text: str) -> None:
         show(text)
 
 
+@functools.cache
+def announce(text: str) -> None:
+    """Print a line, once for all processes, and once though it is said again: of data that is read several times."""
+    print_once(text)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose faults are one message, without all flags. actions: by the name of each."""
 

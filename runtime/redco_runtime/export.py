@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -34,6 +35,7 @@ def export(
     shapes: PyTree = None,
     variables: PyTree = None,
     tokenizer: Any = None,  # of transformers, which is not typed
+    beside: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
     """Write `directory`: tensors, config.json, what `tokenizer` saves. All of it, or nothing.
 
@@ -42,6 +44,7 @@ def export(
     params, variables: arrays, sharded or not, all of which are written.
     shapes: those of the parameters without padding.
     table: path of each of them -> the tensor that it becomes.
+    beside: name of a further file -> what it holds, as JSON.
     """
     sizes = flatten(params if shapes is None else shapes) | flatten(variables)
     tensors = Tensors(flatten(params) | flatten(variables), sizes, table)
@@ -51,6 +54,8 @@ def export(
             write(folder / file if folder else Path(os.devnull), names, tensors)
         if folder:
             write_documents(folder, config, files, tensors, tokenizer)
+            for name, document in beside.items():
+                (folder / name).write_text(json.dumps(document, indent=2) + "\n")
 
 
 class Tensors:

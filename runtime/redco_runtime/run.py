@@ -21,7 +21,13 @@ RECORDED = ("config", "mesh", "virtual_devices", "init")
 # Settings of a model that do not change what it computes.
 PLACING = ("kv_copies", "remat", "router_loss_coef")
 # Settings, by section and field, that a run keeps -> what they were before they were fields.
-FORMER = {("data", "subword"): "last", ("data", "resample"): "bicubic"}
+FORMER = {
+    ("data", "subword"): "last",
+    ("data", "resize"): (),
+    ("data", "resample"): "bicubic",
+    ("data", "mean"): (0.5,),
+    ("data", "std"): (0.5,),
+}
 
 
 Section = TypeVar("Section")

@@ -15,7 +15,7 @@ from redco_runtime.hub import use_cache_without_network
 from redco_runtime.lines import parse_json
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
-DOWNLOADED = ["config.json", ONE, INDEX, "model-*.safetensors"]
+DOWNLOADED = ["config.json", "preprocessor_config.json", ONE, INDEX, "model-*.safetensors"]
 # Keys of config.json that change no number of a forward pass without dropout.
 UNCOMPARED = """_name_or_path architectures dtype transformers_version init* *_token_id *drop*
     use_cache output_* return_dict chunk_size_feed_forward problem_type id2label label2id

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from recipes.pipelines import config, pipeline
+from redco_runtime.cli import announce
 from redco_runtime.errors import UserError
 from redco_runtime.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
 from redco_runtime.labels.documents import TextLabels, WordLabels
@@ -173,6 +174,7 @@ def test_what_few_rows_have_and_what_is_there_twice_is_said(settings, capsys):
     with open(path, "w") as file:
         file.write(json.dumps(held_out))
     made.data.held_out_data = (path,)
+    announce.cache_clear()  # of what other tests had it say
     texts.examples(made)
     out = capsys.readouterr().out
     assert "labels: bad 1, good 5, fair 0\n" in out

@@ -43,7 +43,7 @@ def _params():
 
 
 def _config(**data):
-    settings = {"image_folder": "", "drawn": 100, "held_out": 0.1}
+    settings = {"image_folder": "", "image_data": (), "drawn": 100, "held_out": 0.1}
     return config(settings | data, MODEL)
 
 

@@ -1,5 +1,6 @@
 """The recipe image: digits, a folder of one's own, pictures that are moved, the loss, and what is said of a picture."""
 
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,11 +8,16 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pyarrow as pa
 import pytest
+import transformers
 from PIL import Image
 from generated import run
+from pyarrow import parquet
 from recipes.pipelines import config, pipeline
+from redco_runtime.cli import announce
 from redco_runtime.errors import UserError
+from redco_runtime.pictures import tables
 from redco_runtime.pictures.labelled import Labelled, with_class_names
 from redco_runtime.run import Run
 from redco_runtime.weights import name_labels
@@ -21,12 +27,19 @@ from redco_new.project.create import create_project
 from redco_new.request import Request
 
 image = pipeline("image")
+FRAMING = {"resize": (), "resample": "bilinear", "mean": (0.5,), "std": (0.5,)}
 MODEL = {"image_size": 32, "num_channels": 3, "num_classes": 10}
 
 
 def _config(seed=0, model=MODEL, **data):
-    settings = {"image_folder": "", "held_out": 0.2, "shift": 1, "class_names": ()}
-    return config(settings | data, model, seed)
+    settings = {
+        "image_folder": "",
+        "image_data": (),
+        "held_out": 0.2,
+        "shift": 1,
+        "class_names": (),
+    }
+    return config(settings | FRAMING | data, model, seed)
 
 
 def _folder(path, **classes):
@@ -82,13 +95,14 @@ def test_a_folder_of_ones_own(tmp_path):
     ("array", "message"),
     [
         (np.zeros((16, 32, 3), np.uint8), r"uint8 \(16, 32, 3\), and the model takes uint8"),
-        (np.zeros((32, 32, 3), np.float32), r"float32 \(32, 32, 3\), and the model takes uint8"),
+        (
+            np.full((32, 32, 3), -1, np.float32),
+            "cannot be read: float32 of -1 to 0: give 0 to 1, or",
+        ),
     ],
 )
 def test_pictures_that_do_not_fit_are_named(tmp_path, array, message):
-    with pytest.raises(
-        UserError, match=rf"2 of its pictures .*\n.*a/0.npy: {message} \(32, 32, 3\)"
-    ):
+    with pytest.raises(UserError, match=rf"2 of its pictures .*\n.*a/0.npy: {message}"):
         image.examples(_folder(tmp_path, a=[array, array]))
 
 
@@ -140,6 +154,7 @@ def test_config_json_has_the_names_of_the_classes(tmp_path, capsys):
 @dataclass(frozen=True)
 class Section:
     image_folder: str = ""
+    image_data: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     num_classes: int = 2
 
@@ -177,9 +192,135 @@ def test_a_run_goes_on_with_the_classes_that_it_has(tmp_path):
     _named(workdir, image_folder=str(pictures)).save()
     _named(workdir, image_folder=str(pictures)).save(begun=True)
     (pictures / "ape").mkdir()
-    with pytest.raises(UserError, match="the classes of the run in .* were cat, and are ape, cat"):
+    with pytest.raises(
+        UserError, match="classes of the run in .* are cat, and here they are ape, cat"
+    ):
         _named(workdir, image_folder=str(pictures))
-    _named(workdir, image_folder=str(pictures), class_names=("x", "y"))
+    with pytest.raises(UserError, match="classes of the run in .* are cat, and here they are x, y"):
+        _named(workdir, image_folder=str(pictures), class_names=("x", "y"))
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers"),
+    [
+        (("b", "c", "a"), {"a": 2, "b": 0}),
+        ((), {"a": 0, "b": 1}),
+        (("x", "y"), {"a": 0, "b": 1}),
+        (("a", "x"), "its classes b are none of a, x"),
+        (("x", "y", "z"), "its classes a, b are none of x, y, z"),
+    ],
+)
+def test_folders_are_classes_by_their_names(tmp_path, capsys, names, numbers):
+    arrays = np.zeros((2, 2, 32, 32, 3), np.uint8)
+    arrays[1] = 9
+    folder = _folder(tmp_path, b=arrays[1], a=arrays[0]).data.image_folder
+    settings = _config(image_folder=folder, class_names=names)
+    if isinstance(numbers, str):
+        with pytest.raises(UserError, match=numbers):
+            image.examples(settings)
+        return
+    rows = [one for part in image.examples(settings) for one in part]
+    pairs = {(int(one["pixels"].max()), int(one["label"])) for one in rows}
+    assert pairs == {(0, numbers["a"]), (9, numbers["b"])}
+    said = "other names of the classes, in order: a is x, b is y"
+    assert (said in capsys.readouterr().out) == (names == ("x", "y"))
+
+
+def test_digits_are_classes_by_their_names():
+    _, held_out = image.examples(_config())
+    _, other = image.examples(_config(class_names=tuple("9876543210")))
+    assert [9 - label for label in other.labels] == list(held_out.labels)
+
+
+def test_pictures_of_a_class_lie_at_any_depth_and_what_is_left_out_is_said(tmp_path, capsys):
+    for name in ("a/x/y/1.webp", "a/2.bmp", "b/3.gif", "b/z/4.tif"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    for name in ("a/x/notes.txt", "b/5.heic", "loose.png", "a/.hidden"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "nobody").mkdir()
+    announce.cache_clear()  # of what other tests had it say
+    train, held_out = image.examples(_config(image_folder=str(tmp_path), shift=0))
+    assert len(train) + len(held_out) == 4
+    out = capsys.readouterr().out
+    assert "--image-folder: 2 left out, of no kind that is read: a/x/notes.txt, b/5.heic\n" in out
+    assert "--image-folder: 1 left out, in no folder of a class: loose.png\n" in out
+    assert "labels: of none, which none learns: nobody\n" in out
+
+
+def test_parts_of_a_data_set_are_no_classes(tmp_path):
+    for name in ("train/a", "train/b", "test/a"):
+        (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(
+        UserError, match="test, train, which are parts of a data set, and no classes"
+    ):
+        image.classes(_config(image_folder=str(tmp_path)))
+
+
+def _tables(folder, labels):
+    """The same pictures, all of a gray of their number, as JSON lines and as Parquet of their bytes."""
+    paths = [folder / f"{number}.png" for number in range(len(labels))]
+    for number, path in enumerate(paths):
+        Image.new("RGB", (32, 32), (number,) * 3).save(path)
+    rows = [{"image": p.name, "label": x} for p, x in zip(paths, labels, strict=True)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    images = [{"bytes": path.read_bytes(), "path": path.name} for path in paths]
+    return pa.table({"image": images, "label": labels})
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("labels", "own", "names", "numbers"),
+    [
+        (["b", "a", "b"], [], (), [1, 0, 1]),
+        (["b", "a", "b"], [], ("b", "a"), [0, 1, 0]),
+        ([1, 0, 1], [], ("cat", "dog"), [1, 0, 1]),
+        ([1, 0, 1], ["x", "y"], (), [1, 0, 1]),
+        ([1, 0, 1], ["x", "y"], ("y", "x"), [0, 1, 0]),
+        ([3, 1, 3], [], ("1", "2", "3"), [2, 0, 2]),
+    ],
+)
+def test_tables_of_pictures(tmp_path, monkeypatch, kind, labels, own, names, numbers):
+    monkeypatch.setattr(tables, "UNPACKED", tmp_path / "cache")
+    table = _tables(tmp_path, labels)
+    if own and kind == "jsonl":
+        return  # which names no numbers
+    feature = {"label": {"names": own, "_type": "ClassLabel"}} if own else {}
+    document = json.dumps({"info": {"features": feature}})
+    parquet.write_table(
+        table.replace_schema_metadata({"huggingface": document}), tmp_path / "rows.parquet"
+    )
+    settings = _config(image_data=(str(tmp_path / f"rows.{kind}"),), class_names=names, shift=0)
+    for _ in range(2):  # the second time it is unpacked already
+        rows = [one for part in image.examples(settings) for one in part]
+        rows.sort(key=lambda one: one["pixels"].max())
+        assert [one["pixels"].max() for one in rows] == [0, 1, 2]
+        assert [int(one["label"]) for one in rows] == numbers
+    assert image.class_names(settings) == (names or image.classes(settings))
+    assert not own or image.classes(settings) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "", "a.csv: give .jsonl or .parquet"),
+        ("a.jsonl", '{"image": "no.png", "label": 0}', "a.jsonl:1: .*no.png is not there"),
+        ("a.jsonl", '{"picture": "0.png", "label": 0}', 'a.jsonl:1: .*give {"image": a file'),
+        ("a.jsonl", '{"image": "0.png"}', 'a.jsonl:1: .*give {"image": a file'),
+        ("a.jsonl", "[", 'a.jsonl:1: .*give {"image": a file'),
+        ("a.parquet", "no", "a.parquet cannot be read"),
+        (
+            "a.jsonl",
+            '{"image": "0.png", "label": 0}\n{"image": "0.png", "label": "x"}',
+            "labels are texts and numbers, 'x' and 0",
+        ),
+    ],
+)
+def test_tables_that_are_none_are_named(tmp_path, name, text, message):
+    _tables(tmp_path, [0])
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=message):
+        image.examples(_config(image_data=(str(tmp_path / name),)))
 
 
 @pytest.mark.slow
@@ -204,6 +345,11 @@ def test_an_export_has_the_names_of_the_classes(tmp_path):
     read = ViTForImageClassification.from_pretrained(project / "out")
     assert read.config.id2label == {0: "cat", 1: "dog"}
     assert read.classifier.weight.shape[0] == 2
+    classify = transformers.pipeline("image-classification", model=str(project / "out"))
+    likeliest = classify(str(project / "one.png"))[0]
+    said = out.split("-> ")[1].split()  # "cat", "(0.52)"
+    assert said[0] == likeliest["label"]
+    assert float(said[1].strip("()")) == pytest.approx(likeliest["score"], abs=6e-3)  # 2 digits
 
 
 def test_a_folder_that_is_not_there_is_refused():
@@ -222,7 +368,8 @@ class Brightest:
 
 def test_loss_and_predictions():
     pixels = np.stack([np.full((32, 32, 3), value, np.uint8) for value in (255, 0)])
-    batch = {"pixels": pixels, "label": np.array([3, 3])}
+    scale = {name: np.full((2, 3), 0.5, np.float32) for name in ("mean", "std")}
+    batch = {"pixels": pixels, "label": np.array([3, 3]), **scale}
     losses, weights = image.loss(Brightest(), batch, None)
     expected = [np.exp(value) / (np.exp(value) + 9) for value in (1, -1)]
     np.testing.assert_allclose(losses, -np.log(expected), rtol=1e-5)

@@ -8,6 +8,7 @@ import numpy as np
 
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.reading import Messages, read_prompt, read_tools
+from redco_runtime.cli import announce
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few
 from redco_runtime.order import permute
@@ -20,7 +21,6 @@ from redco_runtime.text.parts import NAMED
 from redco_runtime.text.sources import (
     Source,
     SourceSettings,
-    announce,
     check_bad,
     check_ids,
     parse_sources,

@@ -1,12 +1,13 @@
 """What is odd of rows with labels, for people: labels that few have, and rows that differ in nothing."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
 
-from redco_runtime.cli import print_once
+from redco_runtime.classes import say_rare
+from redco_runtime.cli import announce
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import few
 
@@ -19,26 +20,16 @@ def say_counts(train: Sequence[Arrays], held_out: Sequence[Arrays], labels: Sequ
     count = dict(zip(labels, (own + other).tolist(), strict=True))
     whole = len(train) + len(held_out) == rows.total() + rest.total()
     of_first = "" if whole else f", of the first {rows.total() + rest.total():,} rows"
-    print_once(f"labels: {few(f'{name} {n:,}' for name, n in count.items())}{of_first}")
+    announce(f"labels: {few(f'{name} {n:,}' for name, n in count.items())}{of_first}")
     if whole:
         say_rare(count)
     twice = rows.total() + rest.total() - len(rows | rest)
     shared = sum(n for row, n in rest.items() if row in rows)
     if twice:
         leak = f"; {shared:,} of {rest.total():,} that are held out are trained on too"
-        print_once(
+        announce(
             f"data: {twice:,} rows{of_first} differ from another one in nothing{leak if shared else ''}"
         )
-
-
-def say_rare(count: Mapping[str, int]) -> None:
-    """Print which labels are there once, or never. count: how often each is there."""
-    for number, why in (
-        (1, "which is learned or scored, and never both"),
-        (0, "which none learns"),
-    ):
-        if names := [name for name, n in count.items() if n == number]:
-            print_once(f"labels: of {['none', 'one'][number]}, {why}: {few(names)}")
 
 
 def _look(rows: Sequence[Arrays], labels: int) -> tuple[np.ndarray, Counter[bytes]]:

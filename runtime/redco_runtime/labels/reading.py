@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from redco_runtime.classes import number_of
 from redco_runtime.errors import few
 
 Fields = Sequence[
@@ -16,7 +17,7 @@ def read_text(row: Any, fields: Fields, labels: Sequence[str]) -> tuple[str, lis
     text, label = _values(row, fields)
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"has {json.dumps(text)[:40]} in {fields[0]!r}, and no text")
-    return text, [_number(label, labels)]
+    return text, [number_of(label, labels)]
 
 
 def read_words(row: Any, fields: Fields, labels: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -30,7 +31,7 @@ def read_words(row: Any, fields: Fields, labels: Sequence[str]) -> tuple[list[st
     for word in words:
         if not isinstance(word, str) or not word.strip():
             raise ValueError(f"has {json.dumps(word)[:40]} in {fields[0]!r}, and no word")
-    return words, [_number(label, labels) for label in own]
+    return words, [number_of(label, labels) for label in own]
 
 
 def _values(row: Any, fields: Fields) -> list[Any]:
@@ -40,28 +41,3 @@ def _values(row: Any, fields: Fields) -> list[Any]:
         todo = "--text-field and --label-field name others"
         raise ValueError(f"has {few(row) or 'nothing'}, and no {absent[0]!r}: {todo}")
     return [row[field] for field in fields]
-
-
-def _number(label: Any, labels: Sequence[str]) -> int:
-    """Return the place of a label among all: by its name, or, unless all names are numbers, a number that is its place.
-
-    Raises ValueError for what is neither, and for the name of one label that is the place of another.
-    """
-    by_name, places = str(label) if type(label) is int else label, range(len(labels))
-    named = labels.index(by_name) if by_name in labels else None
-    if type(label) is not int or label not in places or all(map(_is_number, labels)):
-        at = named
-    elif named in (None, label):
-        at = label
-    else:
-        both = f"{label}, the name of one label and the place of {labels[label]!r}"
-        raise ValueError(f"has the label {both}: write names, or leave numbers out of --labels")
-    if at is None:
-        or_places = "" if any(map(_is_number, labels)) else f", or 0 to {len(labels) - 1}"
-        shown = f"{few(labels)}{or_places}"
-        raise ValueError(f"has the label {json.dumps(label)[:40]}, and --labels are {shown}")
-    return at
-
-
-def _is_number(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()

@@ -18,11 +18,14 @@ MEND = "mend it, or leave it out"
 TAIL = 64  # bytes that are searched for them: some programs write a few behind
 
 
-def check_pictures(pictures: Sequence[Any], read: Callable[[Path], object]) -> None:
+def check_pictures(
+    pictures: Sequence[Any], read: Callable[[Path], object], flag: str = "--image-folder"
+) -> None:
     """Raise UserError, which names all that cannot be read, of as many files as are looked at in SECONDS.
 
     pictures: paths, and arrays, which are passed over.
     read: reads one whole, or raises UserError; called for files that do not look whole.
+    flag: what names them.
     """
     paths = [one for one in pictures if isinstance(one, Path)]
     order = np.random.default_rng(0).permutation(len(paths)).tolist()
@@ -38,7 +41,7 @@ def check_pictures(pictures: Sequence[Any], read: Callable[[Path], object]) -> N
             "ends the run where it is read"
         )
     if faults:
-        title = f"--image-folder: {len(faults)} of its pictures cannot be used:"
+        title = f"{flag}: {len(faults)} of its pictures cannot be used:"
         raise UserError(listed(title, first(faults), "Mend them, or leave them out."))
 
 

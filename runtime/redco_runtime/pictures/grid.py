@@ -26,7 +26,7 @@ def write_grid(path: Path, pixels_NHWC: np.ndarray, titles: Sequence[str]) -> No
         cell.set_axis_off()
     for cell, pixels, title in zip(figure.axes, pixels_NHWC, titles, strict=False):
         cell.imshow(pixels, vmin=0, vmax=255)
-        cell.set_title(textwrap.fill(title, LETTERS), fontsize=FONT)
+        cell.set_title(textwrap.fill(title, LETTERS), fontsize=FONT, parse_math=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph ")  # a letter that its font does not have is a box
         figure.savefig(path, dpi=100)

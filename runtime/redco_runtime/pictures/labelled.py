@@ -1,51 +1,93 @@
-"""Pictures of classes, a folder for each or arrays; those that are learned from are moved a little."""
+"""Pictures by their classes: a folder for each, or the label of a row, matched by name with those of a run."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from redco_runtime.cli import print_once
+from redco_runtime.classes import check_names, number_of, say_rare
+from redco_runtime.cli import announce
 from redco_runtime.errors import UserError, few
 from redco_runtime.pictures.checking import check_pictures
-from redco_runtime.pictures.reading import fit_picture, read_picture
-from redco_runtime.run import FILE, Run, read
+from redco_runtime.pictures.files import files_in
+from redco_runtime.pictures.framing import framing_of
+from redco_runtime.pictures.opening import FILES
+from redco_runtime.pictures.processor import with_processor
+from redco_runtime.pictures.reading import read_picture
+from redco_runtime.pictures.shifted import Labelled
+from redco_runtime.pictures.tables import read_tables
+from redco_runtime.run import Run
 from redco_runtime.streams import count_held_out
 
-FILES = (".npy", ".png", ".jpg", ".jpeg")
+# Names of parts of a data set, which are no classes where they have folders.
+PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}
+FIELD = "label"  # of a row
 
 
-@dataclass(frozen=True)
-class Labelled(Sequence[Any]):
-    """Examples {"pixels": uint8 (size, size, channels), "label": int32 ()}; files are read when asked for.
+def prepare_pictures(run: Run, classes: Callable[[Any], Sequence[str]]) -> Run:
+    """Return `run` with the names of its classes, as `with_class_names`, and the pictures of what it starts from.
 
-    pictures: files, or arrays, uint8 (height, width), which are resized.
-    shift: pixels that a picture is moved at most, up or down and to either side. Each is (2 shift + 1)^2
-        examples, one for each way to move it, first all pictures as they are: so what a step learns from
-        follows from the order of examples, in a run that goes on too.
+    Raises UserError, as `with_processor` too.
     """
+    return with_class_names(with_processor(run), classes)
 
-    pictures: Sequence[Path | np.ndarray]
-    labels: Sequence[int]
-    size: int
-    channels: int
-    shift: int = 0
 
-    def __len__(self) -> int:
-        return len(self.labels) * (2 * self.shift + 1) ** 2
+def with_class_names(run: Run, classes: Callable[[Any], Sequence[str]]) -> Run:
+    """Return `run` with the names of its classes: those of --class-names, or of `classes` of its configuration.
 
-    def __getitem__(self, index: Any) -> Any:
-        way, place = divmod(range(len(self))[index], len(self.labels))
-        picture, ways = self.pictures[place], 2 * self.shift + 1
-        read = read_picture if isinstance(picture, Path) else fit_picture
-        pixels = read(picture, self.size, self.channels)
-        # What is moved in repeats the edge; NumPy has a window that begins at (shift, shift) unmoved.
-        top, left = ((step + self.shift) % ways for step in divmod(way, ways))
-        padded = np.pad(pixels, [(self.shift, self.shift)] * 2 + [(0, 0)], mode="edge")
-        moved = padded[top : top + self.size, left : left + self.size]
-        return {"pixels": moved, "label": np.int32(self.labels[place])}
+    So they are recorded with it, and known where its pictures are not. More than the model has are left out of it.
+    Raises UserError for too many of --class-names, or one of them twice, and where a run goes on whose classes are
+    others by now.
+    """
+    config: Any = run.config
+    most, own = config.model.num_classes, config.data.class_names
+    if len(own) > most:
+        raise UserError(
+            f"--class-names: {few(own)}: {len(own)} names, and the model has {most} classes: give --num-classes"
+        )
+    if len({*own}) < len(own):
+        raise UserError(f"--class-names: {few(own)}: give each once")
+    names = own or tuple(classes(config))
+    data = replace(config.data, class_names=names if len(names) <= most else ())
+    run = replace(run, config=replace(config, data=data))
+    check_names(run)
+    return run
+
+
+def classes_of(data: Any) -> list[str]:
+    """Return the names of the classes of the section `data`: of its folders, or of the labels in its tables.
+
+    [] where it has neither, and where a folder is not there any more, which it says. Raises UserError.
+    """
+    if data.image_folder and data.image_data:
+        raise UserError("--image-folder: give it, or --image-data, and not both")
+    if data.image_data:
+        return _names_of_rows([label for _, label, _ in read_tables(data.image_data, FIELD)])
+    return [path.name for path in class_folders(data.image_folder)] if data.image_folder else []
+
+
+def labelled_pictures(data: Any, names: Sequence[str]) -> tuple[list[Path], list[int]]:
+    """Return the pictures of the section `data`, in order, and the number that the class of each has in `names`.
+
+    Raises UserError where the names are none of its classes', or in part.
+    """
+    if not data.image_data:
+        return labelled_files(data.image_folder, names)
+    rows = [*read_tables(data.image_data, FIELD)]
+    there = _names_of_rows([label for _, label, _ in rows])
+    named = there if any(isinstance(label, str) for _, label, _ in rows) else names
+    places = number_classes(there, names, "--image-data") if named is there else range(len(names))
+    labels = []
+    for _, label, where in rows:
+        try:
+            labels.append(places[number_of(label, named, "the classes")])
+        except ValueError as error:
+            raise UserError(f"{where}: {error}") from None
+    _say(names, labels)
+    return [path for path, _, _ in rows], labels
 
 
 def split_labelled(
@@ -62,14 +104,15 @@ def split_labelled(
         raise UserError(
             f"{max(labels) + 1} classes, and the model has {model.num_classes}: give --num-classes"
         )
-    size, channels = model.image_size, model.num_channels
-    check_pictures(pictures, lambda path: read_picture(path, size, channels))
+    size, channels, framing = model.image_size, model.num_channels, framing_of(data, model)
+    flag = "--image-data" if getattr(data, "image_data", ()) else "--image-folder"
+    check_pictures(pictures, lambda path: read_picture(path, size, channels, framing), flag)
     order = np.random.default_rng(seed).permutation(len(pictures)).tolist()
     held_out = count_held_out(len(order), data.held_out)
 
     def some(indices: list[int], shift: int) -> Labelled:
         parts = [pictures[i] for i in indices], [labels[i] for i in indices]
-        return Labelled(*parts, size, channels, shift)
+        return Labelled(*parts, size, channels, shift, framing)
 
     return some(order[held_out:], data.shift), some(order[:held_out], 0)
 
@@ -77,53 +120,83 @@ def split_labelled(
 def class_folders(folder: str) -> list[Path]:
     """Return the folders of the classes in `folder`, by name; none where it is not there any more, which it says.
 
-    Those that begin with a dot are of other programs, such as .ipynb_checkpoints.
+    Those that begin with a dot are of other programs, such as .ipynb_checkpoints. Raises UserError for those of the
+    parts of a data set.
     """
     if not Path(folder).is_dir():
-        print_once(f"--image-folder: {folder} is not here, so that its classes have no names")
+        announce(f"--image-folder: {folder} is not here, so that its classes have no names")
         return []
     own = (path for path in Path(folder).iterdir() if not path.name.startswith("."))
-    return sorted(path for path in own if path.is_dir())
+    folders = sorted(path for path in own if path.is_dir())
+    names = {path.name.lower() for path in folders}
+    if names and names <= PARTS and any(one.is_dir() for path in folders for one in path.iterdir()):
+        raise UserError(
+            f"--image-folder: {folder} has {few(path.name for path in folders)}, which are parts of a data set, and no "
+            f"classes: give one of them, {folders[0]}"
+        )
+    return folders
 
 
-def with_class_names(run: Run, classes: Callable[[Any], Sequence[str]]) -> Run:
-    """Return `run` with the names of its classes: those of --class-names, or of `classes` of its configuration.
+def labelled_files(folder: str, names: Sequence[str] = ()) -> tuple[list[Path], list[int]]:
+    """Return the pictures in the folders of the classes, at any depth, and the number of the class of each.
 
-    So they are recorded with it, and known where its pictures are not. More than the model has are left out of it.
-    Raises UserError for too many of --class-names, and where a run goes on whose `classes` are others by now.
+    names: of the classes, by number; none: the folders', in order. What is left out is said. Raises UserError.
     """
-    config: Any = run.config
-    most, own = config.model.num_classes, config.data.class_names
-    if len(own) > most:
-        raise UserError(
-            f"--class-names: {few(own)}: {len(own)} names, and the model has {most} classes: give --num-classes"
-        )
-    names = own or tuple(classes(config))
-    path = run.workdir / FILE
-    before = read(path)["config"]["data"].get("class_names") if path.exists() else None
-    if before and not own and before != [*names]:
-        raise UserError(
-            f"--image-folder: the classes of the run in {run.workdir} were {few(before)}, and are {few(names)}: give "
-            "back those folders, name them by --class-names, or choose another --workdir"
-        )
-    data = replace(config.data, class_names=names if len(names) <= most else ())
-    return replace(run, config=replace(config, data=data))
-
-
-def labelled_files(folder: str) -> tuple[list[Path], list[int]]:
-    """Return the pictures in the folders of the classes, in order, and the number of the class of each. Raises UserError."""
     if not Path(folder).is_dir():
         raise UserError(f"--image-folder: {folder} is not a folder")
-    pairs = [
-        (path, label)
-        for label, within in enumerate(class_folders(folder))
-        for path in sorted(within.iterdir())
-        if path.suffix.lower() in FILES
-    ]
+    folders = class_folders(folder)
+    parts = [files_in(within) for within in folders]
+    places = number_classes([path.name for path in folders], names, "--image-folder")
+    pairs = [(path, at) for at, (own, _) in zip(places, parts, strict=True) for path in own]
     if len(pairs) < 2:
-        classes, kinds = len(class_folders(folder)), ", ".join(FILES)
         raise UserError(
-            f"--image-folder: {folder} has {len(pairs)} pictures in {classes} folders of classes: give a folder with "
-            f"some of {kinds} for each class"
+            f"--image-folder: {folder} has {len(pairs)} pictures in {len(folders)} folders of classes: give a folder "
+            f"with some of {', '.join(FILES)} for each class"
         )
-    return [path for path, _ in pairs], [label for _, label in pairs]
+    others = [path for _, rest in parts for path in rest]
+    loose = [path for path in Path(folder).iterdir() if path.suffix.lower() in FILES]
+    for left, why in ((others, "of no kind that is read"), (loose, "in no folder of a class")):
+        if left:
+            shown = few((path.relative_to(folder) for path in sorted(left)), 3)
+            announce(f"--image-folder: {len(left)} left out, {why}: {shown}")
+    labels = [label for _, label in pairs]
+    _say(names or [path.name for path in folders], labels)
+    return [path for path, _ in pairs], labels
+
+
+def number_classes(there: Sequence[str], names: Sequence[str], flag: str) -> list[int]:
+    """Return the number of each class of pictures among `names`: by its name.
+
+    Where all names are others, and as many, they are those of the classes in order, which is said. Raises UserError
+    where only some are.
+    """
+    absent = [name for name in there if name not in names]
+    if not names or (len(absent) == len(there) == len(names)):
+        if names:
+            pairs = few(f"{one} is {name}" for one, name in zip(there, names, strict=True))
+            announce(f"--class-names: other names of the classes, in order: {pairs}")
+        return [*range(len(there))]
+    if absent:
+        raise UserError(
+            f"{flag}: its classes {few(absent)} are none of {few(names)}: give --class-names that has them all, or "
+            "other names for all of them, in order"
+        )
+    return [names.index(name) for name in there]
+
+
+def _names_of_rows(labels: Sequence[Any]) -> list[str]:
+    """Return the names of the classes of rows: their texts, or, where they are numbers, all of 0 to the largest."""
+    texts = {label for label in labels if isinstance(label, str)}
+    numbers = [label for label in labels if type(label) is int]
+    if texts and numbers:
+        both = f"{sorted(texts)[0]!r} and {numbers[0]}"
+        raise UserError(f"--image-data: its labels are texts and numbers, {both}: give one kind")
+    if texts or not numbers:
+        return sorted(texts)
+    return [str(number) for number in range(max(numbers) + 1)]
+
+
+def _say(names: Sequence[str], labels: Sequence[int]) -> None:
+    """Print which classes have one picture, or none."""
+    count = Counter(labels)
+    say_rare({name: count[number] for number, name in enumerate(names)})

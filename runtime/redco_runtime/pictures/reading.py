@@ -1,21 +1,26 @@
 """Examples of pictures with captions: of a folder, as datasets and diffusers have it, or drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from redco_runtime.errors import UserError
-from redco_runtime.lines import parse_json
+from redco_runtime.cli import announce
+from redco_runtime.errors import UserError, few
 from redco_runtime.pictures.captions import encode_caption
 from redco_runtime.pictures.checking import MEND, check_pictures
+from redco_runtime.pictures.files import files_in
+from redco_runtime.pictures.framing import Framing
+from redco_runtime.pictures.opening import open_picture, to_bytes
 from redco_runtime.pictures.scenes import draw_scene
+from redco_runtime.pictures.tables import read_lines, read_tables
 from redco_runtime.streams import count_held_out
 
 TABLE = "metadata.jsonl"  # of a folder: a line for each picture, {"file_name": ..., "text": ...}
 COLORS = 3  # red, green, blue
+Pair = tuple[Path | np.ndarray, np.ndarray]  # a picture, and the ids of its caption
 
 
 @dataclass(frozen=True)
@@ -36,21 +41,27 @@ class Captioned(Sequence[Any]):
 
 
 def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Captioned]:
-    """Return the training and the held-out examples: of `data.image_folder`, or drawn, `data.drawn` of them.
+    """Return the training and the held-out examples: of `data.image_folder`, of the tables `data.image_data`, or drawn.
 
     data: its field `held_out` is the share that is never trained on.
     model: has image_size, pixels, and caption_length, bytes. Raises UserError for what does not fit it.
     """
     rng, size = np.random.default_rng(seed), model.image_size
-    pairs: list[tuple[Path | np.ndarray, np.ndarray]]
-    if data.image_folder:
-        pairs = _read_table(Path(data.image_folder), model.caption_length)
-        check_pictures([path for path, _ in pairs], lambda path: read_picture(path, size))
+    tables = getattr(data, "image_data", ())  # which older projects have not
+    if data.image_folder or tables:
+        if data.image_folder and tables:
+            raise UserError("--image-folder: give it, or --image-data, and not both")
+        rows = read_tables(tables, "text") if tables else None
+        length = model.caption_length
+        pairs = _captioned(rows, length) if rows else _read_table(Path(data.image_folder), length)
+        flag = "--image-data" if tables else "--image-folder"
+        check_pictures([path for path, _ in pairs], lambda path: read_picture(path, size), flag)
     else:
         scenes = (draw_scene(rng, size) for _ in range(data.drawn))
         pairs = [(pixels, encode_caption(text, model.caption_length)) for pixels, text in scenes]
     if len(pairs) < 2:
-        where = f"--image-folder: {data.image_folder} has" if data.image_folder else "--drawn:"
+        named = data.image_folder or " ".join(tables)
+        where = f"--image-{'data' if tables else 'folder'}: {named} has" if named else "--drawn:"
         raise UserError(f"{where} {len(pairs)} pictures: give two at least")
     pairs = [pairs[i] for i in rng.permutation(len(pairs))]
     held_out = count_held_out(len(pairs), data.held_out)
@@ -58,69 +69,82 @@ def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Caption
     return Captioned(train[0], train[1], size), Captioned(rest[0], rest[1], size)
 
 
-def read_picture(path: Path, size: int, channels: int = COLORS) -> np.ndarray:
+def read_picture(
+    path: Path, size: int, channels: int = COLORS, framing: Framing | None = None
+) -> np.ndarray:
     """Return the pixels of a file: uint8 (size, size, channels), 3 or 1. Raises UserError.
 
-    An array, .npy, has them as they are; a picture is resized.
+    An array, .npy, has them as they are, see `to_bytes`; a picture is framed, or else resized.
     """
-    from PIL import Image, UnidentifiedImageError  # late: few read files
+    from PIL import UnidentifiedImageError  # late: few read files
 
     try:
         if path.suffix.lower() == ".npy":
-            pixels = np.asarray(np.load(path))
+            pixels = to_bytes(np.asarray(np.load(path)))
         else:
-            with Image.open(path) as image:
-                pixels = _fit(image, size, channels)
+            image = open_picture(path, channels)
+            pixels = (framing or Framing(size, channels)).pixels(image)
     except UnidentifiedImageError:
         raise UserError(f"{path}: no picture: give .npy, or what pillow reads") from None
     except Exception as error:  # each decoder has its own
         raise UserError(f"{path}: cannot be read: {error}: {MEND}") from None
-    if pixels.shape != (size, size, channels) or pixels.dtype != np.uint8:
+    if pixels.shape != (size, size, channels):
         actual, wanted = f"{pixels.dtype} {pixels.shape}", f"uint8 {(size, size, channels)}"
         raise UserError(f"{path}: {actual}, and the model takes {wanted}, of 0 to 255")
     return pixels
 
 
-def fit_picture(pixels_HW: np.ndarray, size: int, channels: int = COLORS) -> np.ndarray:
+def fit_picture(
+    pixels_HW: np.ndarray, size: int, channels: int = COLORS, framing: Framing | None = None
+) -> np.ndarray:
     """Return a gray picture, uint8 (H, W), as one of uint8 (size, size, channels)."""
     from PIL import Image
 
-    return _fit(Image.fromarray(pixels_HW), size, channels)
-
-
-def _fit(image: Any, size: int, channels: int) -> np.ndarray:
-    """Return the pixels of an image of pillow, resized."""
-    mode = "RGB" if channels == COLORS else "L"
-    return np.asarray(image.convert(mode).resize((size, size))).reshape(size, size, -1)
+    return (framing or Framing(size, channels)).pixels(Image.fromarray(pixels_HW))
 
 
 def prompted_picture(
-    text: str, held_out: Sequence[Any], size: int, channels: int = COLORS
+    text: str,
+    held_out: Sequence[Any],
+    size: int,
+    channels: int = COLORS,
+    framing: Framing | None = None,
 ) -> dict[str, np.ndarray]:
-    """Return the held-out example of a number, or {"pixels": ...} of the file at a path. Raises UserError."""
+    """Return the held-out example of a number, or {"pixels": ...} of the file at a path. Raises UserError.
+
+    With a framing an example has its scale too.
+    """
     if text.isdecimal():
         return dict(held_out[int(text) % len(held_out)])
     if not Path(text).is_file():
         raise UserError(f"--prompt: {text} is neither a file nor the number of a held-out picture")
-    return {"pixels": read_picture(Path(text), size, channels)}
+    pixels = read_picture(Path(text), size, channels, framing)
+    return {"pixels": pixels} | (framing.scale if framing else {})
 
 
-def _read_table(folder: Path, length: int) -> list[tuple[Path | np.ndarray, np.ndarray]]:
+def _read_table(folder: Path, length: int) -> list[Pair]:
     """Return (path, ids of the caption) of each line of the table of a folder. Raises UserError."""
     table = folder / TABLE
-    pairs: list[tuple[Path | np.ndarray, np.ndarray]] = []
     if not table.is_file():
         raise UserError(f"--image-folder: {folder} has no {TABLE}, a line for each picture")
-    for number, line in enumerate(table.read_text("utf-8").splitlines(), 1):
+    rows = [*read_lines(table, "text", ("file_name",))]
+    pairs, named = _captioned(rows, length), {path.resolve() for path, _, _ in rows}
+    others = [path for path in files_in(folder)[0] if path.resolve() not in named]
+    if others:
+        announce(
+            f"--image-folder: {len(others)} pictures without a line in {TABLE} are left out: {few(others, 3)}"
+        )
+    return pairs
+
+
+def _captioned(rows: Iterable[tuple[Path, Any, str]], length: int) -> list[Pair]:
+    """Return (path, ids of the caption) of rows. Raises UserError."""
+    pairs: list[Pair] = []
+    for path, caption, where in rows:
+        if not isinstance(caption, str):
+            raise UserError(f"{where}: {str(caption)[:40]!r}: give a caption")
         try:
-            row = parse_json(line)
-            path, caption = folder / row["file_name"], encode_caption(row["text"], length)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            todo = 'give {"file_name": a file of the folder, "text": its caption}'
-            raise UserError(f"{table}:{number}: {line[:40]!r}: {todo}") from None
+            pairs.append((path, encode_caption(caption, length)))
         except UserError as error:
-            raise UserError(f"{table}:{number}: {error}") from None
-        if not path.is_file():
-            raise UserError(f"{table}:{number}: {path} is not there")
-        pairs.append((path, caption))
+            raise UserError(f"{where}: {error}") from None
     return pairs

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from redco_runtime.cli import announce
 from redco_runtime.errors import UserError, writing
 from redco_runtime.output import show
 from redco_runtime.progress import PROGRESS
@@ -15,7 +16,7 @@ from redco_runtime.text.documents import Maker
 from redco_runtime.text.parts import NAMED
 from redco_runtime.text.rows import count_bad
 from redco_runtime.text.shard import Job, layout_name, read_contents
-from redco_runtime.text.sources import RowSettings, Source, announce, check_bad, check_ids
+from redco_runtime.text.sources import RowSettings, Source, check_bad, check_ids
 from redco_runtime.text.worker import make_shards
 
 VERSION = 4  # of what lies in a folder

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from redco_runtime.cli import announce
 from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError
 from redco_runtime.streams import check_share
@@ -14,7 +15,7 @@ from redco_runtime.text.documents import Maker, Tokens
 from redco_runtime.text.encoder import make_encoder
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.rows import Rows, open_rows, pack
-from redco_runtime.text.sources import RowSettings, Source, announce, parse_sources
+from redco_runtime.text.sources import RowSettings, Source, parse_sources
 from redco_runtime.text.streaming import StreamMixture, TokenStream
 from redco_runtime.text.texts import TextMaker
 

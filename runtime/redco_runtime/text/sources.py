@@ -1,6 +1,5 @@
 """What `--data` names: files and data sets, with weights; and the parts that they are read in."""
 
-import functools
 import glob
 import hashlib
 import json
@@ -12,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from redco_runtime.cli import print_once
 from redco_runtime.errors import UserError, few, listed
 from redco_runtime.text.formats import FORMATS, format_of
 from redco_runtime.text.parts import NAMED, Part
@@ -96,12 +94,6 @@ def parse_sources(flag: str, names: Sequence[str]) -> list[Source]:
     if 0 < len(without) < len(sources):
         raise UserError(f"{flag}: {few(without)}: give a weight, =0.5, to all of them or to none")
     return sources
-
-
-@functools.cache
-def announce(line: str) -> None:
-    """Print a line, once though a source is held out too."""
-    print_once(line)
 
 
 def check_bad(source: Source, bad: Sequence[str], count: int, most: int) -> None:

@@ -15,6 +15,7 @@ def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
     return {
         "pixels": np.zeros((size, size, sizes["num_channels"]), np.uint8),
         "label": np.int32(0),
+        **dict.fromkeys(("mean", "std"), np.ones(sizes["num_channels"], np.float32)),
     }
 
 
@@ -31,8 +32,8 @@ RECIPE = Recipe(
         sample="the class of two held-out digits",
         prompt="0",
         predicts="names the class of a picture: a file, or the number of a held-out one",
-        data="give a folder with one of .npy, .png or .jpg files for each class with `--image-folder DIR`, "
-        "or change `examples` in `pipeline.py`",
+        data="give a folder with one for each class with `--image-folder DIR`, rows with an `image` and a "
+        "`label` with `--image-data rows.parquet`, or change `examples` in `pipeline.py`",
     ),
     example=_example,
     tiny={

@@ -1,0 +1,20 @@
+"""Files of pictures in a folder, at any depth, and what else lies there."""
+
+import os
+from pathlib import Path
+
+from redco_runtime.pictures.opening import FILES
+
+
+def files_in(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the pictures in a folder and in those within it, in order, and the other files.
+
+    What begins with a dot is of other programs, such as .ipynb_checkpoints.
+    """
+    pictures, others = list[Path](), list[Path]()
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(name for name in names if not name.startswith(".")):
+            path = Path(where, name)
+            (pictures if path.suffix.lower() in FILES else others).append(path)
+    return pictures, others

@@ -17,7 +17,6 @@ from redco_new.merge import (
     verify_ledger,
     verify_pieces,
     verify_text,
-    verify_versions,
 )
 from redco_new.merge.verify import merge_faults
 
@@ -162,7 +161,6 @@ def test_the_verifier_shares_no_code_with_the_merge():
         verify_ledger,
         verify_pieces,
         verify_text,
-        verify_versions,
         memory,
         result,
         trees,
@@ -179,6 +177,5 @@ def test_the_verifier_shares_no_code_with_the_merge():
         "verify_blocks",
         "verify_ledger",
         "verify_pieces",
-        "verify_versions",
     )
     assert ours == {f"redco_new.merge.{name}" for name in own}

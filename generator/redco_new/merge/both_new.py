@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from itertools import pairwise, takewhile
 
 from redco_new.merge.import_block import bindings_of, is_import, merge_import_block
-from redco_new.merge.new_cases import case_of
 from redco_new.merge.statements import OPEN, Statement
 
 Lines = list[str]
@@ -16,8 +15,7 @@ _BRANCHES = ("try", "if", "elif", "else", "except", "finally")
 def both_new(ours: Place, theirs: Place) -> list[Statement | Lines] | None:
     """Return what both put in one place; None where it may matter which comes first.
 
-    It does not between definitions of different names, and between cases that exclude each other. Nor
-    where the names that one binds are not in the other, and both bind names to what nothing is
+    It does not between definitions of different names. Nor where the names that one binds are not in the other, and both bind names to what nothing is
     called for, or one has imports and definitions only.
     """
     if not ours or not theirs or ours[0].indent != theirs[0].indent:
@@ -27,11 +25,8 @@ def both_new(ours: Place, theirs: Place) -> list[Statement | Lines] | None:
     if not _is_level(ours) or not _is_level(theirs):
         return None
     names = defined_names(ours), defined_names(theirs)
-    cases = case_of(ours), case_of(theirs)
     if all(names):
         return None if names[0] & names[1] else [*ours, *theirs]
-    if cases[0][:1] == cases[1][:1] != ():
-        return None if cases[0] == cases[1] else [*ours, *theirs]
     if _bound(ours) & _words(theirs) or _bound(theirs) & _words(ours):
         return None
     ranks = sorted(max((_rank(x) for x in _executed(side)), default=0) for side in (ours, theirs))

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from redco_new.merge.prose import Unclear
 from redco_new.merge.statements import CLOSE, OPEN, Word
 
 Words = Sequence[Word]
+
+
+class Unclear(Exception):
+    """Both sides changed the same place."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +94,6 @@ def words_of(parts: Sequence[Part]) -> list[Word]:
 
 def key_of(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(word.text for word in words_of(parts))
-
-
-def holds_all(more: Words, less: Words) -> bool:
-    """Return whether a statement is another with elements added to its brackets. Raises Unclear."""
-    return _holds(read_brackets(list(more)), read_brackets(list(less)))
-
-
-def _holds(more: Sequence[Part], less: Sequence[Part]) -> bool:
-    if frame_of(more) != frame_of(less):
-        return False
-    for big, small in zip(more, less, strict=True):
-        if isinstance(big, Group) and isinstance(small, Group):
-            left = iter(big.elements)
-            inside = all(any(_holds(x.parts, y.parts) for x in left) for y in small.elements)
-            if not inside or bool(small.elements) != bool(big.elements):
-                return False
-    return True
 
 
 def frame_of(parts: Sequence[Part]) -> list[tuple[str, ...]]:

@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from redco_new.merge.both_new import both_new, defined_names
-from redco_new.merge.contained import blocks_of, fuller_side
 from redco_new.merge.elements import merge_statement_words
 from redco_new.merge.import_block import is_import, merge_import_block
 from redco_new.merge.matching import changes, partners
@@ -18,6 +17,7 @@ Lines = list[str]
 Merged = list[Statement | Lines]
 Place = list[Statement]
 Keys = list[Hashable]
+_CLAUSES = [("else",), ("elif",), ("except",), ("finally",)]
 
 
 @dataclass
@@ -93,8 +93,30 @@ def _loses_block(side: Place, partner: dict[int, int], in_other: dict[int, int])
     in_base = {j: i for i, j in partner.items()}
     return any(
         j not in in_base and outer in in_base and in_base[outer] not in in_other
-        for j, outer in enumerate(blocks_of(side))
+        for j, outer in enumerate(_blocks_of(side))
     )
+
+
+def _blocks_of(statements: list[Statement]) -> list[int | None]:
+    """Return for each statement the one, among these, whose block it is in; None for those outside.
+
+    An `else` or the like is in the block that it goes on with.
+    """
+    above: list[int] = []
+    blocks: list[int | None] = []
+    for i, x in enumerate(statements):
+        while above and not _is_inside(x, statements[above[-1]]):
+            above.pop()
+        blocks.append(above[-1] if above else None)
+        if x.words:
+            above.append(i)
+    return blocks
+
+
+def _is_inside(x: Statement, header: Statement) -> bool:
+    if x.indent == header.indent:
+        return x.says[:1] in _CLAUSES
+    return x.indent.startswith(header.indent)
 
 
 def _settle(base: Place, mine: _Hunk, other: _Hunk) -> bool:
@@ -130,9 +152,8 @@ def _both(base: Place, ours: Place, theirs: Place) -> Merged | None:
     if len(base) == len(ours) == len(theirs) == 1 and ours[0].head == theirs[0].head:
         one = _merge_one(base[0], ours[0], theirs[0])
         return None if one is None else [one]
-    for merge in (merge_import_block, fuller_side):
-        if (merged := merge(base, ours, theirs)) is not None:
-            return merged
+    if (merged := merge_import_block(base, ours, theirs)) is not None:
+        return merged
     return None if base else both_new(ours, theirs)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 from redco_new.merge.by_heads import Merged, merge_by_heads
-from redco_new.merge.contained import fuller_side
 from redco_new.merge.import_block import is_import, merge_import_block
 from redco_new.merge.line_merge import Overlap, merge_like_git
 from redco_new.merge.matching import partners
@@ -34,8 +33,6 @@ def merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
         b, o, t = (side[slice(*at)] for side, at in zip(cut, overlap, strict=True))
         if (imports := merge_import_block(b, o, t)) is not None:
             return imports
-        if (fuller := fuller_side(b, o, t)) is not None:
-            return fuller
         words = ([text for x in side for text in x.says] for side in (b, o, t))
         return None if collide(*words) else merge_by_heads(b, o, t)
 

@@ -11,17 +11,15 @@ from redco_new.merge.brackets import (
     Element,
     Group,
     Part,
+    Unclear,
     Words,
     frame_of,
     key_of,
     read_brackets,
     words_of,
 )
-from redco_new.merge.deletions import wider_deletion
 from redco_new.merge.line_merge import Overlap, merge_like_git
-from redco_new.merge.prose import Unclear, merge_prose
 from redco_new.merge.statements import Word, remarks_of
-from redco_new.merge.versions import higher_version
 
 
 def merge_statement_words(base: Words, ours: Words, theirs: Words) -> list[Word] | None:
@@ -29,12 +27,22 @@ def merge_statement_words(base: Words, ours: Words, theirs: Words) -> list[Word]
     sides = [list(side) for side in (base, ours, theirs)]
     try:
         if all(len(side) == 1 for side in sides):
-            return [merge_prose(*(side[0] for side in sides))]
+            return [_merge_text(*(side[0] for side in sides))]
         merged = words_of(_merge_parts(*(read_brackets(side) for side in sides)))
     except Unclear:
         return None
     b, o, t, m = (_remarks(side) for side in (*sides, merged))
     return merged if m in (o + t - b, o | t) else None
+
+
+def _merge_text(base: Word, ours: Word, theirs: Word) -> Word:
+    """Merge a docstring or a name, of which one side has changed no more than the blanks. Raises Unclear."""
+    b, o, t = (word.text.split() for word in (base, ours, theirs))
+    if t in (b, o):
+        return ours
+    if o != b:
+        raise Unclear
+    return theirs._replace(space=ours.space)
 
 
 def _remarks(words: Words) -> Counter[str]:
@@ -51,14 +59,10 @@ def _merge_parts(
         return ours
     if o == b:
         return theirs
-    if (higher := higher_version(words_of(base), words_of(ours), words_of(theirs))) is not None:
-        return higher
     frames = [frame_of(side) for side in (base, ours, theirs)]
     brackets = [[x for x in frame if len(x) > 1] for frame in frames]
     if frames[1] != frames[2] or brackets[0] != brackets[1]:
-        if (side := wider_deletion(b, o, t)) is None:
-            raise Unclear
-        return ours if side == o else theirs
+        raise Unclear
     groups = iter([part for part in base if isinstance(part, Group)])
     merged: list[Part] = []
     for y, z in zip(ours, theirs, strict=True):

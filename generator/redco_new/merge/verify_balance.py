@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from redco_new.merge.verify_ledger import Ledger, read_ledger
-from redco_new.merge.verify_versions import version_faults
 
 # What says nothing of its own: to have it in two places is no sign that one was moved.
 _EMPTY = frozenset(
@@ -99,7 +98,6 @@ def line_faults(
     for name in r.imported & r.sources.keys():
         if not any(name in side.imported and name in side.sources for side in (o, t)):
             yield f"{name}: one side imports it, the other defines it"
-    yield from version_faults(*(side.versions for side in (b, o, t, r)))
     yield from _residue_faults(b.says, o.says, t.says, r.says)
     for binding in b.imports.keys() | o.imports.keys() | t.imports.keys() | r.imports.keys():
         bounds = _bounds(b.imports[binding], o.imports[binding], t.imports[binding])

@@ -15,7 +15,6 @@ from redco_new.merge.verify_pieces import (
     exported_names,
     predefined_names,
 )
-from redco_new.merge.verify_versions import Versions, read_versions
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -33,7 +32,6 @@ class Ledger:
     sources: what each definition says, by its dotted path.
     imports: (module, name, alias), anywhere.
     imported: the names that imports outside of functions and classes bind.
-    versions: the texts that a variable or a keyword of such a name has, by that name.
     uses: the names of the file that it uses or exports.
     bound: those that it binds; "*" where it imports all of a module.
     reads: the attributes that it reads.
@@ -47,7 +45,6 @@ class Ledger:
     sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     imports: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     imported: set[str] = field(default_factory=set)
-    versions: Versions = field(default_factory=lambda: defaultdict(list))
     uses: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
     reads: set[str] = field(default_factory=set)
@@ -103,8 +100,6 @@ def _read_chunk(chunk: str, postponed: bool) -> Ledger:
                 ledger.imports.update(bindings_in(node))
     ledger.own |= {path.rpartition(".")[2] for path in ledger.sources if "." in path}
     _enter_names(ledger, chunk, postponed)
-    if "version" in chunk.lower():
-        ledger.versions = read_versions(nodes)
     return ledger
 
 

@@ -14,11 +14,13 @@ from redco_runtime.contracts import (
     BoundedSettings,
     Drawn,
     Example,
+    PatientSettings,
     Pipeline,
     Scored,
     ScoredSettings,
     Steps,
 )
+from redco_runtime.errors import UserError
 from redco_runtime.inference import Inference
 from redco_runtime.metrics import Metrics
 from redco_runtime.run import Run
@@ -44,6 +46,11 @@ class Evaluation:
     def __post_init__(self) -> None:
         check_held_out(self.examples)
         size, count = len(self.examples), len(self.rows)
+        settings = self.run.config.train
+        if not size and isinstance(settings, PatientSettings) and settings.patience:
+            raise UserError(
+                "--patience: no example is held out to measure by: give more --held-out"
+            )
         if not size:
             print_once(
                 "no example is held out: evaluations have no loss, and show the samples alone"

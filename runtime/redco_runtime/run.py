@@ -66,7 +66,7 @@ class Run:
         if not score:
             return self.checkpoints
         if not (self.best / score).is_dir():
-            scores = few(sorted(path.name for path in self.best.glob("*")))
+            scores = few(sorted(path.name for path in self.best.glob("*/")))
             todo = f"choose {scores}" if scores else "leave --best out"
             raise UserError(f"--best: {self.workdir} has no best checkpoint by {score!r}: {todo}")
         return self.best / score

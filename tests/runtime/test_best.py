@@ -189,3 +189,10 @@ def test_patience_ends_with_so_many_evaluations_without_a_better_score(parts, st
     ) is over
     run.config.train.patience = 0
     assert not is_out_of_patience(run, step)
+
+
+def test_patience_needs_what_it_measures_by(parts):
+    steps, pipeline, run, _ = parts
+    run.config.train.patience = 3
+    with pytest.raises(UserError, match="--patience: no example is held out to measure by"):
+        Evaluation(steps, pipeline, run, [], None)

@@ -168,8 +168,9 @@ def test_the_best_checkpoint_can_be_named(tmp_path):
     with pytest.raises(UserError, match="--best: .* by 'f1': leave --best out"):
         run.checkpoints_by(args.best)
     (tmp_path / "checkpoints-best" / "f1").mkdir(parents=True)
+    (tmp_path / "checkpoints-best" / "f1.json").touch()
     assert run.checkpoints_by(args.best) == tmp_path / "checkpoints-best/f1"
-    with pytest.raises(UserError, match="--best: .* no best checkpoint by 'em': choose f1"):
+    with pytest.raises(UserError, match="--best: .* no best checkpoint by 'em': choose f1$"):
         run.checkpoints_by("em")
     assert run.checkpoints_by(parser.parse_args(["--workdir", "w"]).best) == run.checkpoints
 

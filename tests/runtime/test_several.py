@@ -58,6 +58,7 @@ class Settings:
     teacher: str = ""
     teacher_share: float = 0.5
     steps: int = 3
+    epochs: float = 2.0
     seed: int = 0
 
 
@@ -179,7 +180,7 @@ def test_a_teacher_is_trained_where_one_is_wanted_and_none_named(settings, train
 
     after = with_teacher(run, teaching, runs.append)
     assert len(runs) == trained
-    assert [r.config.model for r in runs] == ["large"] * trained
+    assert [(r.config.model, r.config.train.epochs) for r in runs] == [("large", 0)] * trained
     assert [(r.workdir, r.init) for r in runs] == [(Path("runs/a/teacher"), None)] * trained
     named = "runs/a/teacher" if trained else settings.teacher
     assert after == replace(run, config=replace(config, train=replace(settings, teacher=named)))

@@ -20,9 +20,12 @@ def with_teacher(run: Run, teaching: Callable[[Any], Any], train: Callable[[Run]
     config: Any = run.config
     if config.train.teacher or not config.train.teacher_share:
         return run
-    before = replace(
-        run, workdir=run.workdir / FOLDER, config=teaching(config), init=None, settings=""
-    )
+    taught = teaching(config)
+    # Of the run itself: a teacher is as long as its own steps.
+    own = {name: 0 for name in ("epochs", "patience") if hasattr(taught.train, name)}
+    taught = replace(taught, train=replace(taught.train, **own))
+    folder = run.workdir / FOLDER
+    before = replace(run, workdir=folder, config=taught, init=None, settings="")
     if Checkpoints(before.checkpoints).latest() != before.config.train.steps:
         print_once(f"training a teacher first, since --teacher names none: {before.workdir}")
         train(before)

@@ -12,7 +12,9 @@ from redco_new.models.recipes.defaults import ADAPTER, NEW, Rate, scored
 from redco_new.render.template import Template
 from redco_new.render.values import Name, Text
 
-SMOOTHING = "label_smoothing: float = 0.0  # share of what is learned that all labels have alike"
+SMOOTHING = (
+    "label_smoothing: float = 0.0  # share of the target that is spread over all labels alike"
+)
 
 
 @dataclass(frozen=True)

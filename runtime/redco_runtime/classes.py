@@ -1,6 +1,5 @@
 """Names of classes: what the numbers mean that a model gives, compared by name wherever two tables of them meet."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from redco_runtime.cli import announce, print_once
-from redco_runtime.errors import UserError, few
+from redco_runtime.errors import UserError, few, shown
 from redco_runtime.run import FILE, Run, read
 from redco_runtime.stored import Stored, read_json
 from redco_runtime.weights import Tensor
@@ -152,8 +151,8 @@ def number_of(label: Any, labels: Sequence[str], named: str = "--labels") -> int
         raise ValueError(f"has the label {both}: write names, or leave numbers out of {named}")
     if at is None:
         or_places = "" if any(map(_is_number, labels)) else f", or 0 to {len(labels) - 1}"
-        shown = f"{few(labels)}{or_places}"
-        raise ValueError(f"has the label {json.dumps(label)[:40]}, and {named} are {shown}")
+        names = f"{few(labels)}{or_places}"
+        raise ValueError(f"has the label {shown(label)}, and {named} are {names}")
     return at
 
 

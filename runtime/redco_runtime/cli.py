@@ -18,7 +18,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
 from redco_runtime.mesh import parse_axes
 from redco_runtime.output import show
-from redco_runtime.ranges import check_values
+from redco_runtime.ranges import check_number, check_values
 from redco_runtime.run import FILE, FORMER, Run, choices_of, decode, load_run, read, with_former
 from redco_runtime.settings_file import print_settings, read_settings
 from redco_runtime.stop import INTERRUPTED, Stopped
@@ -218,6 +218,7 @@ def override(config: Any, values: Mapping[str, Any]) -> Any:
         if values.get(flag) is not None:
             record[section][field] = values[flag]
             flags.append("--" + flag.replace("_", "-"))
+            check_number(field, values[flag], flags[-1])  # before a config computes with it
     try:
         return decode(type(config), record)
     except ValueError as error:
@@ -250,6 +251,10 @@ def local_path(text: str) -> Path:
     if "://" in text:
         what = "is no folder of this machine: give one, or a folder where that bucket is mounted"
         raise argparse.ArgumentTypeError(f"{text!r} {what}")
+    try:
+        Path(text).exists()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be one: {error.strerror}") from None
     return Path(text)
 
 

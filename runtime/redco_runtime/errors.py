@@ -1,9 +1,11 @@
 """The error that a user can mend."""
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 MOST_LINES = 20  # of a message: with what is around them they fit a terminal of 24
 
@@ -29,6 +31,11 @@ def first(faults: Sequence[str], most: int = MOST_LINES) -> list[str]:
 def few(items: Iterable[object], most: int = 8, separator: str = ", ") -> str:
     """Return the first of many things on a line, and how many more there are."""
     return separator.join(first([str(item) for item in items], most))
+
+
+def shown(value: Any) -> str:
+    """Return the first characters of a value of a row, as JSON has it; of a table it may be of another kind."""
+    return json.dumps(value, default=str)[:40]
 
 
 @contextmanager

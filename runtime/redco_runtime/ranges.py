@@ -75,12 +75,14 @@ def check_values(config: Any) -> None:
 def check_section(settings: Any) -> None:
     """Raise UserError for a number of a section of config.py that no run of any recipe can have."""
     for field, value in vars(settings).items():
-        if type(value) in (int, float):
-            _check_number(field, value, RANGES.get(field))
+        check_number(field, value, f"--{field.replace('_', '-')}")
 
 
-def _check_number(field: str, value: float, bounds: Range | None) -> None:
-    flag = f"--{field.replace('_', '-')}"
+def check_number(field: str, value: Any, flag: str) -> None:
+    """Raise UserError, which names the flag, for a number that a setting of that name cannot be."""
+    if type(value) not in (int, float):
+        return
+    bounds = RANGES.get(field)
     if not math.isfinite(value) or abs(value) > LARGEST:
         raise UserError(f"{flag}: {value}: give a finite number of 63 bits")
     if bounds and not bounds[0](value):

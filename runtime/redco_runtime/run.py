@@ -2,8 +2,9 @@
 
 import dataclasses
 import json
+import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ FORMER = {
 
 
 Section = TypeVar("Section")
+Check = Callable[[type[Any], Any], None]
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,10 @@ def load_run(workdir: Path, config_type: type[Any]) -> Run:
     record = read(path)
     try:
         sections = with_former(config_type, _readable(config_type, record["config"]))
-        return Run(workdir, **record | {"config": decode(config_type, sections)})
-    except (KeyError, TypeError, ValueError) as error:
+        others = {name: record.pop(name) for name in RECORDED[1:]}
+        check_kinds(Run, others)
+        return Run(workdir, decode(config_type, sections, check_kinds), **others)
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise UserError(
             f"{path}: it does not fit config.py: {error}; give back the fields it had, or train in "
             f"another --workdir, where --init {workdir} starts from the parameters that still fit"
@@ -167,32 +171,61 @@ def read(path: Path) -> dict[str, Any]:
     """Return the contents of a run.json. Raises UserError where it cannot be read."""
     try:
         record = {"init": None} | parse_json(path.read_text())
-        return {name: record[name] for name in RECORDED}
+        sections = {name: dict(section) for name, section in record["config"].items()}
+        return {name: record[name] for name in RECORDED} | {"config": sections}
     except FileNotFoundError:
         raise UserError(f"--workdir: no run in {path.parent}: train one there first") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{path}: cannot be read as a run: {error!r}; restore or delete it"
         ) from None
 
 
-def decode(kind: type[Section], values: dict[str, Any]) -> Section:
+def decode(kind: type[Section], values: dict[str, Any], check: Check | None = None) -> Section:
     """Return a frozen dataclass, and those in its fields, from what dataclasses.asdict made of it.
 
+    check: of each dataclass and its values, which raises ValueError.
     Raises ValueError for a value that is none of the choices of its field.
     """
-    types = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind)
     fields: dict[str, Any] = {}
+    if check:
+        check(kind, values)
     for name, value in values.items():
-        if name in PLACING and name not in types:
+        if name in PLACING and name not in hints:
             continue
-        if dataclasses.is_dataclass(types.get(name)):
-            value = decode(types[name], value)
-        choices = choices_of(types.get(name))
+        if dataclasses.is_dataclass(hints.get(name)):
+            value = decode(hints[name], value, check)
+        choices = choices_of(hints.get(name))
         if choices and value not in choices:
             raise ValueError(f"{name} {value!r} is none of {', '.join(choices)}")
         fields[name] = tuple(value) if isinstance(value, list) else value
     return kind(**fields)
+
+
+def check_kinds(kind: type[Any], values: Any) -> None:
+    """Raise ValueError for a value that its field of a dataclass cannot have, by its type and by its default."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{values!r} is no table of {kind.__name__}")
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        value, like = values.get(field.name, field.default), type(field.default)
+        if not (_fits(value, hints[field.name]) or type(value) is like or value is field.default):
+            raise ValueError(f"{field.name} is {value!r}, and of another kind")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether a value of JSON may be one of a type; those that settings do not have take any."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin is tuple:
+        return isinstance(value, list) and all(_fits(item, parts[0]) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(item, parts[1]) for item in value.values())
+    if kind is float:
+        return type(value) in (int, float)
+    return kind not in (bool, int, str, type(None)) or type(value) is kind
 
 
 def choices_of(kind: Any) -> tuple[Any, ...]:

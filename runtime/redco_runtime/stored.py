@@ -21,6 +21,7 @@ UNCOMPARED = """_name_or_path architectures dtype transformers_version init* *_t
     use_cache output_* return_dict chunk_size_feed_forward problem_type id2label label2id
     task_specific_params summary_* classifier_* router_aux_loss_coef""".split()
 IDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}  # that any vocabulary has
+LAYERS = 10_000  # at most: transformers makes a list of them, of whatever length
 DERIVED = ("n_inner", "head_dim")  # null: from other sizes, as the shapes of tensors show
 
 
@@ -94,6 +95,9 @@ def check_config(folder: Path, ours: Mapping[str, Any]) -> None:
 
 def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:
     """Return what makes the model, of a config.json and of the defaults of transformers."""
+    deep = [k for k, v in config.items() if k.endswith("layers") and type(v) is int and v > LAYERS]
+    if deep:
+        raise UserError(f"--init: {where} has {config[deep[0]]} layers by {deep[0]}: mend that")
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is missing
     from transformers import CONFIG_MAPPING  # late: it takes a second
 

@@ -50,6 +50,14 @@ def run(app: typer.Typer, program: str, args: list[str]) -> int:
         command_path = context.command_path if context else program
         print(f"{program}: command line: {what}; see {command_path} --help", file=sys.stderr)
         return RedcoError.exit_code
+    except (
+        OSError
+    ) as error:  # of a path that is too long, of a disk: what is read and written says its own
+        if error.filename is None:
+            raise
+        failure = RedcoError(str(error.filename), str(error.strerror), "mend that and run it again")
+        print(f"{program}: {failure}", file=sys.stderr)
+        return RedcoError.exit_code
     if code == INTERRUPTED:
         print(f"{program}: interrupted; nothing was left behind", file=sys.stderr)
     return code or 0

@@ -114,7 +114,7 @@ def next_commands(request: Request, target: Path) -> list[str]:
     ]
     from redco_new.models.find import is_checkpoint  # here: it imports jax, which takes seconds
 
-    if request.model and is_checkpoint(request.model):
+    if request.is_family and is_checkpoint(request.model):
         commands.append(
             f"python -m {request.package}.train --workdir runs/full  # from its weights"
         )

@@ -14,6 +14,7 @@ from packaging.version import Version
 from redco_new.errors import RedcoError
 from redco_new.models.activations import ACTIVATIONS
 from redco_new.render.execute import use_runtime
+from redco_new.render.values import is_number
 from redco_new.request import is_folder
 
 CONFIG = "config.json"
@@ -21,6 +22,10 @@ CONFIG = "config.json"
 # The oldest transformers that reads configs as redco does: 5 has the rotations of a model as
 # `rope_parameters`, and other defaults than 4 in most families, which a project would print.
 TRANSFORMERS = 5
+
+# Of a model: transformers makes a list of its layers, of whatever length. Ten times those of the deepest that was
+# trained, which has 1,000 (Wang et al. 2022).
+MOST_LAYERS = 10_000
 
 # Keys that say nothing of a model's sizes: versions, places, and what a family says itself.
 _LEFT_OUT = {"_name_or_path", "transformers_version", "dtype", "architectures", "model_type"}
@@ -116,6 +121,10 @@ def read_source(source: Mapping[str, Any], name: str) -> Any:
             "name the checkpoint that it was made of, in 16 or 32 bits; --lora base=nf4 quantizes"
         )
         raise RedcoError(f"config.json of {name}", stored, todo)
+    for key, value in source.items():
+        if key.endswith(("layer", "layers")) and is_number(value) and value > MOST_LAYERS:
+            what = f"{key} is {value!r}, and more than {MOST_LAYERS} layers"
+            raise RedcoError(f"config.json of {name}", what, "mend that value")
     try:
         return config_class(source["model_type"], name).from_dict(source, name_or_path=name)
     except RedcoError:

@@ -75,7 +75,9 @@ Number = Annotated[
 
 def one_of(texts: AbstractSet[str]) -> tuple[Check, str]:
     """Return what a field of one of these texts is annotated with."""
-    return (lambda value: value in texts), f"one of {', '.join(sorted(texts))}"
+    return (
+        lambda value: isinstance(value, str) and value in texts
+    ), f"one of {', '.join(sorted(texts))}"
 
 
 def checked(what: str) -> tuple[Check, str]:

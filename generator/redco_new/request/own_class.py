@@ -4,14 +4,13 @@ import keyword
 import math
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from redco_new.errors import RedcoError
-from redco_new.request.toml import key_text, value_text
+from redco_new.request.toml import key_text, read_toml, value_text
 
 DTYPES = ("float32", "bfloat16", "float16", "int32", "uint8", "bool")
 BATCH = "B"
@@ -127,11 +126,12 @@ def read_config(path: str) -> dict[str, Any]:
     """Return the tables of a file of --config. Raises RedcoError if it cannot be read."""
     where = f"--config {path}"
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise RedcoError(where, f"cannot be read: {error.strerror}", "give a TOML file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of a path too
         raise RedcoError(where, f"not TOML: {error}", "mend that line") from error
+    table = read_toml(where, text)
     if unknown := sorted(set(table) - set(TABLES)):
         what = f"unknown key {unknown[0]!r}"
         raise RedcoError(where, what, f"the keys are {', '.join(TABLES)}")

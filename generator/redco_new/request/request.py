@@ -14,7 +14,7 @@ from redco_new.request.lora import Lora, check_lora
 from redco_new.request.mesh import AXES, check_mesh, parse_mesh
 from redco_new.request.names import check_name, dns_label, package_name
 from redco_new.request.own_class import CLASS, TABLES, OwnClass
-from redco_new.request.toml import value_text
+from redco_new.request.toml import read_toml, value_text
 
 DTYPES = ("bfloat16", "float32")
 STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
@@ -144,10 +144,7 @@ class Request:
 
         folder: that of the project, which the paths in it are relative to.
         """
-        try:
-            table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise RedcoError(source, f"not TOML: {error}", "mend that line") from error
+        table = read_toml(source, text)
         keys = {f.name for f in fields(cls)} - {"own", "folder", "recorded"}
         if isinstance(table.get("model"), dict):
             keys |= {*TABLES, "example"}

@@ -2,7 +2,20 @@
 
 import json
 import re
+import tomllib
 from typing import Any
+
+from redco_new.errors import RedcoError
+
+
+def read_toml(where: str, text: str) -> dict[str, Any]:
+    """Return what a text of TOML says. Raises RedcoError for what is none, or nested too deep to be read."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise RedcoError(where, "not TOML: it is nested too deep", "mend it") from error
+    except ValueError as error:  # of numbers with too many digits too
+        raise RedcoError(where, f"not TOML: {error}", "mend that line") from error
 
 
 def value_text(value: Any) -> str:

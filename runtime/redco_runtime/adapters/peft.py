@@ -104,6 +104,9 @@ def check_sizes(folder: Path, lora: Lora) -> None:
         raise UserError(f"--init: {folder} is {what}, and not LORA: choose another")
     rank: Any = config.get("r")
     alpha: Any = config.get("lora_alpha")
+    for key, value in (("r", rank), ("lora_alpha", alpha)):
+        if type(value) not in (int, float):
+            raise UserError(f"--init: {folder}: {key} of {FILES[1]} is {value!r}, and no number")
     if rank != lora.rank:
         raise UserError(
             f"--init: {folder} is an adapter of rank {rank}, and the model's is {lora.rank}: "

@@ -1,10 +1,9 @@
 """The chats of rows, whichever keys they have: lists of messages as OpenAI and transformers have them."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from redco_runtime.errors import few
+from redco_runtime.errors import few, shown
 from redco_runtime.lines import parse_json
 
 Messages = list[dict[str, Any]]  # {"role": "user", "content": "..."}, in order
@@ -42,7 +41,7 @@ class Chat(NamedTuple):
 def read_chat(row: Any) -> Chat:
     """Return the chat of a row. Raises ValueError, which says why it has none."""
     if not isinstance(row, dict):
-        raise ValueError(f"is no object: {json.dumps(row)[:40]}")
+        raise ValueError(f"is no object: {shown(row)}")
     for keys, messages in KINDS:
         if all(key in row for key in keys):
             first = len(as_messages(row["prompt"], "user")) if "completion" in keys else 0
@@ -209,7 +208,7 @@ def _text(content: Any, number: int) -> str:
         is_text = isinstance(part, dict) and part.get("type") == "text"
         if not is_text or not isinstance(part.get("text"), str):
             raise ValueError(
-                f"has a message {number} with a part {json.dumps(part, default=str)[:40]}, and parts are texts, "
+                f"has a message {number} with a part {shown(part)}, and parts are texts, "
                 '{"type": "text", "text": ...}'
             )
     return "".join(part["text"] for part in content)

@@ -3,7 +3,6 @@
 Shape letters: B questions, S tokens of one, T of an answer, L of both, G answers.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.contracts import Arrays
-from redco_runtime.errors import UserError
+from redco_runtime.errors import UserError, shown
 
 FLOOR = 1e-4  # of a deviation: answers that all get the same teach nothing
 
@@ -49,7 +48,7 @@ def put_first(tokens_BGT: np.ndarray, answers: Sequence[str], encoder: ChatEncod
     for tokens_GT, answer in zip(tokens_BGT, answers, strict=True):
         if not isinstance(answer, str):
             raise UserError(
-                f"--guided: an answer is no text, {json.dumps(answer, default=str)[:40]}, and cannot be one of the group: give "
+                f"--guided: an answer is no text, {shown(answer)}, and cannot be one of the group: give "
                 "--guided false, or the key of a text, --answer-field"
             )
         ids = encoder.tokenizer(answer, add_special_tokens=False)["input_ids"]

@@ -10,7 +10,7 @@ from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.reading import Messages, read_prompt, read_tools
 from redco_runtime.cli import announce
 from redco_runtime.contracts import Arrays
-from redco_runtime.errors import UserError, few
+from redco_runtime.errors import UserError, few, shown
 from redco_runtime.order import permute
 from redco_runtime.streams import check_share
 from redco_runtime.text.blocks import pad_row
@@ -87,7 +87,7 @@ class QuestionReader:
 
     def _fields(self, row: Any) -> tuple[Messages, Any]:
         if not isinstance(row, dict):
-            raise ValueError(f"is no object: {json.dumps(row)[:40]}")
+            raise ValueError(f"is no object: {shown(row)}")
         prompt, answer = self.settings.prompt_field, self.settings.answer_field
         for field in (prompt, *([answer] if answer else [])):
             if field not in row:

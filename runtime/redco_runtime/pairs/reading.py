@@ -1,10 +1,9 @@
 """The pairs of rows, whichever keys they have."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from redco_runtime.errors import few
+from redco_runtime.errors import few, shown
 
 Names = tuple[str, str]  # of the source and of the target
 # Keys of rows, tried in this order: those of data sets of summaries, answers and corrections.
@@ -27,7 +26,7 @@ def read_pair(row: Any, names: Names) -> tuple[str, str]:
     names: of the fields; ("", ""): found by their keys, of a translation the first two languages.
     """
     if not isinstance(row, Mapping):
-        raise ValueError(f"is no object: {json.dumps(row)[:40]}")
+        raise ValueError(f"is no object: {shown(row)}")
     if isinstance(row.get(TRANSLATION), Mapping):
         row = row[TRANSLATION]
         names = names if any(names) else tuple([*row][:2])
@@ -43,5 +42,5 @@ def read_pair(row: Any, names: Names) -> tuple[str, str]:
         )
     for name in pair:
         if not isinstance(row[name], str):
-            raise ValueError(f"has {json.dumps(row[name])[:40]} in {name!r}, and no text")
+            raise ValueError(f"has {shown(row[name])} in {name!r}, and no text")
     return row[pair[0]], row[pair[1]]

@@ -30,7 +30,7 @@ def rows_parquet(part: Part, column: str) -> Rows:
     columns = _check_column(part.file, file.schema_arrow, column)
     groups = [file.metadata.row_group(i).num_rows for i in range(part.start)]
     batches = file.iter_batches(ROWS, range(part.start, part.stop), columns)
-    return _rows(batches, sum(groups))
+    return _rows(part.file, batches, sum(groups))
 
 
 def _open_parquet(path: str) -> Any:
@@ -47,7 +47,8 @@ def rows_arrow(part: Part, column: str) -> Rows:
     """Yield the rows of a file of Arrow."""
     schema, batches = _arrow_batches(part.file)
     columns = _check_column(part.file, schema, column)
-    return _rows((batch.select(columns) if columns else batch for batch in batches), 0)
+    some = (batch.select(columns) if columns else batch for batch in batches)
+    return _rows(part.file, some, 0)
 
 
 def _arrow_batches(path: str) -> tuple[Any, Iterator[Any]]:
@@ -80,7 +81,7 @@ def rows_hf(part: Part, column: str) -> Rows:
     table = _dataset(part.file)
     columns = _check_column(part.file, table.features.arrow_schema, column)
     some = table.select(range(part.start, part.stop)).with_format("arrow", columns=columns)
-    return _rows(some.iter(ROWS), part.start)
+    return _rows(part.file, some.iter(ROWS), part.start)
 
 
 def fingerprint(name: str) -> str:
@@ -165,6 +166,9 @@ def _check_column(name: str, schema: Any, field: str) -> list[str] | None:
     return [field]
 
 
-def _rows(batches: Iterable[Any], first: int) -> Rows:
-    rows = (row for batch in batches for row in batch.to_pylist())
-    return (Row(row, number) for number, row in enumerate(rows, first))
+def _rows(name: str, batches: Iterable[Any], first: int) -> Rows:
+    """Yield the rows of batches, by number from `first`. Raises UserError where one is damaged."""
+    more = iter(batches)
+    while rows := _opened(name, lambda: next((batch.to_pylist() for batch in more), None)):
+        yield from (Row(row, number) for number, row in enumerate(rows, first))
+        first += len(rows)

@@ -52,3 +52,32 @@ class Translator(nn.Module):
         y += jnp.cumsum(y, axis=1)  # of what is before it
         y += nn.MultiHeadDotProductAttention(4)(y, x)
         return embed.attend(nn.Dropout(0.1, deterministic=deterministic)(y))
+
+
+class Residual(nn.Module):
+    """Two products beside a connection that has one of its own where widths differ, as those of ResNet."""
+
+    width: int
+
+    @nn.compact
+    def __call__(self, x):
+        y = nn.Dense(self.width)(nn.relu(nn.Dense(self.width)(x)))
+        return nn.relu(y + (x if x.shape == y.shape else nn.Dense(self.width, name="skip")(x)))
+
+
+class Sequence(nn.Module):
+    """Layers one after the other, which are made outside: layers_0 to layers_n."""
+
+    layers: tuple[nn.Module, ...]
+
+    @nn.compact
+    def __call__(self, image):
+        x = image.reshape(len(image), -1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def residual(classes: int = 10, widths: tuple[int, ...] = (512, 1024)):
+    """A stem of a fixed width, and blocks: where these are narrower, the first one gets a connection."""
+    return Sequence((nn.Dense(512), *map(Residual, widths), nn.Dense(classes)))

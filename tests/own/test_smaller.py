@@ -44,6 +44,17 @@ def test_heads_are_no_layers_that_cannot_be_split():
     assert own("Headed", "regress", inputs={"x": Input((512,))}).tiny.changes == {"heads": 4}
 
 
+def test_a_tiny_model_has_no_parameter_that_the_full_one_has_not():
+    """Narrower blocks have a connection behind the stem, of which sharding.py would have no spec."""
+    inputs = {"image": Input((8, 8, 3))}
+    model = "nets_linen.py:residual"
+    net = find_own(model, "classify", OwnClass(inputs=inputs), "my-project", HERE, 2)
+    assert not net.tiny.changes and any("layers_2/skip" in x for x in net.abstract.paths)
+    said = OwnClass(inputs=inputs, tiny={"widths": (64, 128)})
+    with pytest.raises(RedcoError, match="has .*layers_1/skip/.*, and the full model has not"):
+        find_own(model, "classify", said, "my-project", HERE, 2)
+
+
 def test_several_sizes_in_one():
     wide = own("Wide", "classify", inputs=IMAGE)
     assert wide.tiny.changes == {"depths": (1, 1, 1), "widths": (8, 16, 64)}

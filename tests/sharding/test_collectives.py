@@ -141,6 +141,10 @@ def test_fsdp_gathers_parameters_and_scatters_gradients():
         Collective("all-gather", "forward", ("fsdp",), (), PARAMETERS, held, 1, ()),
         Collective("all-gather", "backward", ("fsdp",), (), PARAMETERS, held, 1, ()),
         Collective("reduce-scatter", "backward", ("fsdp",), (), GRADIENTS, held, 1, ()),
+        Collective("all-reduce", "backward", ("fsdp",), (), GRADIENTS, bias, 1, ()),
+    ]
+    several = predict_collectives(plan_of("mlp", data=2, fsdp=2, model=4))
+    assert [one for one in several if not one.classes][3:] == [
         Collective("all-reduce", "backward", ("data",), (), GRADIENTS, held // 2, 1, ()),
         Collective("all-reduce", "backward", ("data", "fsdp"), (), GRADIENTS, bias, 1, ()),
     ]
@@ -186,8 +190,9 @@ def test_what_splits_the_words_of_a_table_splits_no_tokens_of_its_rows(tied, pos
     assert plan.activations["rows_BSD"] == P("data", positions, "fsdp")
 
 
-def test_one_device_sends_nothing_but_gradients_over_data():
-    (one,) = predict_collectives(plan_of("llama", model=1))
+def test_nothing_is_sent_over_an_axis_of_one_device():
+    assert not predict_collectives(plan_of("llama", model=1))
+    (one,) = predict_collectives(plan_of("llama", data=2, model=1))
     assert (one.axes, one.array) == (("data",), GRADIENTS)
 
 

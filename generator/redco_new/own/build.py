@@ -62,6 +62,7 @@ class AbstractModel:
     uses: of the inputs, what a call does with them
     indexes_within: whether no table is shorter than a range that indexes it
     shapes: of its parameters
+    paths: of these, in the same order
     random: whether a call draws random numbers
     collections: of Linen, that a call changes
     stateful: whether it has more than parameters, or computes otherwise in training
@@ -79,6 +80,7 @@ class AbstractModel:
     uses: Mapping[str, Use]
     indexes_within: bool
     shapes: tuple[tuple[int, ...], ...]
+    paths: tuple[str, ...]
     random: bool
     collections: tuple[str, ...]
     stateful: bool
@@ -141,6 +143,10 @@ def build_abstract(
         uses=traced.notes.uses(),
         indexes_within=traced.notes.within,
         shapes=tuple(leaf.shape for leaf in jax.tree.leaves(params)),
+        paths=tuple(
+            jax.tree_util.keystr(path, simple=True, separator="/")
+            for path, _ in jax.tree.leaves_with_path(params)
+        ),
         random=random,
         collections=traced.collections,
         stateful=random or bool(mode) or bool(jax.tree.leaves(rest)),

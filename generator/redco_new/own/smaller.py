@@ -125,6 +125,10 @@ def find_difference(full: Candidate, tiny: Candidate, texts: bool) -> str:
     bounds = {name: content.below for name, content in full.contents.items()}
     if full.contents != {n: replace(c, below=bounds[n]) for n, c in tiny.contents.items()}:
         return "does other things with its inputs"
+    ranks = dict(zip(theirs.paths, map(len, theirs.shapes), strict=True))
+    for path, dims in zip(ours.paths, ours.shapes, strict=True):
+        if ranks.get(path) != len(dims):  # of which sharding.py has no spec
+            return f"has {path} of {len(dims)} dims, and the full model has not"
     if (ours.random, ours.collections) != (theirs.random, theirs.collections):
         return "holds other things than parameters"
     return ""

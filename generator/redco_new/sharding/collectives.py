@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from redco_new.sharding.activations import Rows
 from redco_new.sharding.causes import BACKWARD, PHASES, Cause, Causes
 from redco_new.sharding.classes import LETTERS
-from redco_new.sharding.divide import DATA, FSDP, Axes, axes_of_entry, shard_shape
+from redco_new.sharding.divide import FSDP, Axes, axes_of_entry, shard_shape
 from redco_new.sharding.graph import Node, Value
 from redco_new.sharding.plan import Plan
 
@@ -127,7 +127,7 @@ def _of_parameters(plan: Plan) -> Iterator[Collective]:
 
     ZeRO's third stage (Rajbhandari et al. 2020, section 5.3): a parameter that fsdp splits is
     gathered in each pass, and its gradient is scattered. What is not split over an axis of the
-    batch has its gradient reduced over it. `data` is counted whatever its size. A table of which
+    batch has its gradient reduced over it. A table of which
     nothing but rows is read stays, and so does its gradient. What is frozen has none. That of a table
     counts as reduced: where rows are fewer, the runtime's `look_up` sends theirs instead, which is less.
     """
@@ -143,14 +143,15 @@ def _of_parameters(plan: Plan) -> Iterator[Collective]:
             continue
         scattered += size * plan.mesh[FSDP] if FSDP in own and i not in tables else 0
         others = (axis for axis in plan.batch_axes if axis not in own)
-        reduced[tuple(a for a in others if a == DATA or plan.mesh[a] > 1)] += size
+        reduced[tuple(axis for axis in others if plan.mesh[axis] > 1)] += size
     if plan.mesh[FSDP] > 1 and gathered:
         for phase in PHASES:
             yield Collective("all-gather", phase, (FSDP,), (), PARAMETERS, gathered, 1, ())
     if plan.mesh[FSDP] > 1 and scattered:
         yield Collective("reduce-scatter", BACKWARD, (FSDP,), (), GRADIENTS, scattered, 1, ())
     for axes, size in reduced.items():
-        yield Collective("all-reduce", BACKWARD, axes, (), GRADIENTS, size, 1, ())
+        if axes:
+            yield Collective("all-reduce", BACKWARD, axes, (), GRADIENTS, size, 1, ())
 
 
 def dim_letters(plan: Plan) -> dict[tuple[Node, int], str]:

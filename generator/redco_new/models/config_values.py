@@ -66,5 +66,9 @@ def _check_heads(config: Any, keys: Mapping[str, str]) -> None:
     if heads and dim and head_dim is None and dim % heads:
         named = f"{keys['embed_dim']} is {dim} and {keys['num_heads']} {heads}"
         refuse(config, f"{named}, which does not divide it")
+    experts, chosen = sizes.get("num_experts"), sizes.get("experts_per_token")
+    if experts and chosen and chosen > experts:
+        named = f"{keys['experts_per_token']} is {chosen} and {keys['num_experts']} {experts}"
+        refuse(config, f"{named}, of which a token has so many")
     if head_dim and head_dim % 2 and getattr(config, _ROPE, None):
         refuse(config, f"head_dim is {head_dim}, and rotary positions turn pairs of features")

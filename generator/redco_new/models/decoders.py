@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 from redco_new.models.family import GroupedQuirks, Settings
 from redco_new.models.hf_config import check_equal, read_keys, refuse
 from redco_new.models.tiny import tiny_heads, tiny_mlp, tiny_vocab
-from redco_new.render.values import Name
+from redco_new.render.values import Name, one_of
 
 KEYS = {
     "vocab_size": "vocab_size",
@@ -38,7 +40,22 @@ DERIVED_KEYS = ("rope_parameters", "layer_types")
 # trades memory of activations, which grows with it, for context; redco.toml's owner may raise it.
 LONGEST = 4096
 
-ROPE_KINDS = ("default", "linear", "llama3", "longrope")  # files of templates/models/shared/rope
+ROPE_KINDS = (
+    "default",
+    "linear",
+    "llama3",
+    "longrope",
+    "yarn",
+)  # files of templates/models/shared/rope
+
+# Of YaRN: keys of rope_parameters that a checkpoint may leave out, what they are then in transformers, and those that
+# some have -> whether weights.py writes them too.
+BETAS = {"beta_fast": 32.0, "beta_slow": 1.0}
+_STATED = one_of(
+    frozenset(
+        " ".join(keys) for n in range(4) for keys in combinations((*BETAS, "attention_factor"), n)
+    )
+)
 
 _BIAS = ", use_bias=True"
 
@@ -48,6 +65,7 @@ class DecoderQuirks(GroupedQuirks):
     """What the templates `decoder` and `experts` depend on besides sizes; defaults as in Llama.
 
     rope: the file of templates/models/shared/rope.
+    rope_stated: the keys of YaRN that the checkpoint states, of those that may be left out.
     rotation: the file of shared/rotation: whether the whole of a head is rotated, or a part.
     attend: the file of shared/attend: whether tokens attend to all before them, or to a window.
     own_head: whether logits have a table of their own, not that of the embedding.
@@ -58,6 +76,7 @@ class DecoderQuirks(GroupedQuirks):
     """
 
     rope: Name = "default"
+    rope_stated: Annotated[str, _STATED] = ""
     rotation: Name = "whole"
     attend: Name = "causal"
     own_head: bool = True
@@ -67,6 +86,11 @@ class DecoderQuirks(GroupedQuirks):
     mlp_bias: bool = False
     qk_norm: bool = False
     tensors: Name = "apart"
+
+    @property
+    def imports(self) -> str:
+        """What model.py imports of Python's library besides."""
+        return "\nimport math" if self.rope == "yarn" else ""
 
     @property
     def heads(self) -> str:
@@ -133,6 +157,7 @@ def read_decoder(
         sizes,
         kind(
             rope=rope,
+            rope_stated=_stated(config.rope_parameters) if rope == "yarn" else "",
             rotation="part" if partial != 1.0 else "whole",
             attend="window" if window else "causal",
             own_head=not config.tie_word_embeddings,
@@ -176,6 +201,8 @@ def _read_rope(config: Any) -> tuple[str, dict[str, Any]]:
         }
     elif kind == "longrope":
         fields |= _read_longrope(config, rope)
+    elif kind == "yarn":
+        fields |= _read_yarn(config, rope)
     elif kind != "default":
         refuse(config, f"rope_type is {kind!r}, and redco has {', '.join(ROPE_KINDS)}")
     return kind, fields
@@ -195,6 +222,36 @@ def _read_longrope(config: Any, rope: dict[str, Any]) -> dict[str, Any]:
         "rope_scale": scale,
         "original_positions": original,
     }
+
+
+def _read_yarn(config: Any, rope: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of YaRN (Peng et al. 2023), as transformers has it. Raises RedcoError.
+
+    rope_factor: by which slow rotations are slowed.
+    rope_fast, rope_slow: turns in the original length, between which that goes from none to whole.
+    rope_scale: of the rotated features; where none is stated, as in section 3.4 there.
+    """
+    factor, original = rope.get("factor"), rope.get("original_max_position_embeddings")
+    if not factor or not original:
+        refuse(config, "rope_parameters of yarn lack factor, or original_max_position_embeddings")
+    if factor < 1:
+        refuse(config, f"the factor of yarn is {factor!r}, and not 1 or more")
+    check_equal(SimpleNamespace(**vars(config) | rope), mscale=None, mscale_all_dim=None)
+    check_equal(SimpleNamespace(**vars(config) | rope), truncate=True)
+    scale = rope.get("attention_factor")
+    fast, slow = (float(rope.get(key) or value) for key, value in BETAS.items())
+    return {
+        "rope_factor": factor,
+        "rope_fast": fast,
+        "rope_slow": slow,
+        "rope_scale": 0.1 * math.log(factor) + 1 if scale is None else scale,
+        "original_positions": original,
+    }
+
+
+def _stated(rope: dict[str, Any]) -> str:
+    """Return the keys of YaRN that may be left out, and are not."""
+    return " ".join(key for key in (*BETAS, "attention_factor") if rope.get(key))
 
 
 def shrink_decoder(config: Any, shards: int) -> dict[str, Any]:

@@ -48,7 +48,8 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys("image_size patch_size max_positions original_positions".split(), ABOVE_0),
     **dict.fromkeys("window global_every distance_buckets max_distance kv_copies".split(), ABOVE_0),
     **dict.fromkeys(
-        "rope_theta local_theta rope_factor rope_low rope_high rope_scale rope_fast rope_slow".split(), ABOVE_0
+        "rope_theta local_theta rope_factor rope_low rope_high rope_scale rope_fast rope_slow".split(),
+        ABOVE_0,
     ),
     **dict.fromkeys(
         "query_scalar lora_rank lora_block lora_alpha score_cap logit_cap".split(), ABOVE_0

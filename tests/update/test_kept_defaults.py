@@ -51,6 +51,15 @@ def test_the_rule_of_updates_stays_and_all_else_is_redcos():
     assert keep_defaults(text, text) == (text, [])
 
 
+def test_what_became_a_field_stays_as_it_was():
+    data = '\n\nclass Data:\n    subword: str = "first"  # x\n    text_field: str = "words"\n'
+    text, notes = keep_defaults(BEFORE + data, BEFORE)
+    assert text == BEFORE + data.replace("first", "last")
+    assert notes == ['config.py: subword stays "last"; a project made today has "first"']
+    assert keep_defaults(BEFORE + data, text)[0] == text  # and at the next update
+    assert keep_defaults(BEFORE + data, BEFORE + data) == (BEFORE + data, [])
+
+
 @pytest.mark.parametrize(
     "base", ["", "class Optimizer", "class Other:\n    learning_rate: int = 1\n"]
 )

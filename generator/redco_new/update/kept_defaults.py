@@ -1,7 +1,8 @@
 """What a project that was made keeps of config.py, where redco's own defaults are others by now.
 
 An update that changed the rate of a run, or which parameters decay, would do so without a word: the class
-Optimizer keeps the defaults that redco wrote for this project, and `matrices` its text.
+Optimizer keeps the defaults that redco wrote for this project, and `matrices` its text. So do fields of Data that say
+what was so before they were there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import ast
 from dataclasses import dataclass
 
 SETTINGS, RULE = "Optimizer", "matrices"  # a class, a function of config.py
+# Fields of a further class -> what a project did that has none of them, as Python; the runtime has these in run.py.
+DATA, FORMER = "Data", {"subword": '"last"', "resample": '"bicubic"'}
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,10 @@ def keep_defaults(theirs: str, base: str) -> tuple[str, list[str]]:
         return theirs, []
     notes, content = list[str](), theirs.encode()
     for name, part in sorted(new.items(), key=lambda item: -item[1].start):
-        before = old.get(name)
-        if before and before.text != part.text:
-            content = content[: part.start] + before.text.encode() + content[part.stop :]
-            what = "stays as it was" if name == RULE else f"stays {before.text}"
+        was = old[name].text if name in old else FORMER.get(name) if old else None
+        if was and was != part.text:
+            content = content[: part.start] + was.encode() + content[part.stop :]
+            what = "stays as it was" if name == RULE else f"stays {was}"
             today = "another" if name == RULE else part.text
             notes.append(f"config.py: {name} {what}; a project made today has {today}")
             if name != RULE:
@@ -65,9 +68,10 @@ def _parts(text: str) -> dict[str, _Part]:
 
     parts = dict[str, _Part]()
     for node in ast.parse(text).body:
-        if isinstance(node, ast.ClassDef) and node.name == SETTINGS:
-            fields = (x for x in node.body if isinstance(x, ast.AnnAssign) and x.value)
-            parts |= {ast.unparse(x.target): part(x.value) for x in fields if x.value}
+        if isinstance(node, ast.ClassDef) and node.name in (SETTINGS, DATA):
+            fields = (x for x in node.body if isinstance(x, ast.AnnAssign))
+            own = {ast.unparse(x.target): part(x.value) for x in fields if x.value}
+            parts |= {k: x for k, x in own.items() if node.name == SETTINGS or k in FORMER}
         if isinstance(node, ast.FunctionDef) and node.name == RULE:
             parts[RULE] = part(node)
     return parts

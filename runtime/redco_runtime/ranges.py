@@ -64,7 +64,7 @@ def check_values(config: Any) -> None:
     """Raise UserError for a value that no run of any recipe can have."""
     for settings in vars(config).values():
         check_section(settings)
-    _check_dtype(getattr(config.model, "dtype", None))
+        _check_dtype(getattr(settings, "dtype", None) or None)  # "": that of another model
     length = getattr(config.data, "sequence_length", None)
     most = getattr(config.model, "max_positions", None)
     if length is not None and most is not None and length > most:

@@ -85,13 +85,9 @@ class Run:
         settings = {f"{s}.{name}": v for s, part in sections.items() for name, v in part.items()}
         return {name: str(value) for name, value in (settings | record).items()}
 
-    def save(self, begun: bool = False) -> None:
-        """Write run.json, by process 0. Raises UserError where another model was trained here.
-
-        begun: it has a checkpoint, so that what it started from stays as it was recorded.
-        """
-        path = self.workdir / FILE
-        record = json.loads(json.dumps(self.record()))
+    def check_same_model(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return (what run.json is to hold, what it holds). Raises UserError where that is of another model."""
+        path, record = self.workdir / FILE, json.loads(json.dumps(self.record()))
         recorded = read(path) if path.exists() else record
         before, now = recorded["config"]["model"], record["config"]["model"]
         changed = [
@@ -105,6 +101,15 @@ class Run:
                 "choose the model of that run, or another --workdir, where --init "
                 f"{self.workdir} starts from its parameters"
             )
+        return record, recorded
+
+    def save(self, begun: bool = False) -> None:
+        """Write run.json, by process 0. Raises UserError where another model was trained here.
+
+        begun: it has a checkpoint, so that what it started from stays as it was recorded.
+        """
+        path = self.workdir / FILE
+        record, recorded = self.check_same_model()
         if begun:
             if self.init not in (None, recorded["init"]):
                 raise UserError(

@@ -18,6 +18,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.mesh import make_mesh
 from redco_runtime.run import Run
 from redco_runtime.several import divergence as module
+from redco_runtime.several import teacher as teaching
 from redco_runtime.several.branches import branch_of, start_several, steps_of
 from redco_runtime.several.divergence import divergence
 from redco_runtime.several.optimizers import by_branch
@@ -63,9 +64,21 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Sizes:
+    name: str
+    vocab_size: int = 3
+
+
+@dataclass(frozen=True)
+class Data:
+    tokenizer: str = "letters"
+
+
+@dataclass(frozen=True)
 class Config:
-    model: str = "small"
-    teacher: str = "large"
+    model: Sizes = Sizes("small")
+    teacher: Sizes = Sizes("large")
+    data: Data = Data()
     train: Settings = Settings()
 
 
@@ -167,23 +180,88 @@ def test_a_branch_is_of_its_own_name():
     assert branch_of(leaves, "teacher") == {"w": 1}
 
 
+@pytest.fixture
+def student(monkeypatch):
+    """student(settings, **config) -> (with_teacher of a run in runs/a, the runs that are trained): no check of hooks."""
+    monkeypatch.setattr(teaching, "check_run", lambda *_: None)
+
+    def student(settings, folder=Path("runs/a"), init=None, **changes):
+        config, runs = replace(Config(train=settings), **changes), []
+        pipeline = SimpleNamespace(
+            teaching=lambda config: replace(config, model=config.teacher), tokenizer=Tokenizer
+        )
+        run = Run(folder, config, {}, None, init)
+        made = [steps("student", frozen=("teacher",)) if init else None]
+        after = with_teacher(
+            run, pipeline, None, lambda config: made[0], lambda _, run: runs.append(run)
+        )
+        return run, after, runs
+
+    return student
+
+
 @pytest.mark.parametrize(
     ("settings", "trained"),
-    [(Settings(), 1), (Settings(teacher="there"), 0), (Settings(teacher_share=0.0), 0)],
+    [(Settings(), 1), (Settings(teacher="letters"), 0), (Settings(teacher_share=0.0), 0)],
 )
-def test_a_teacher_is_trained_where_one_is_wanted_and_none_named(settings, trained):
-    config, runs = Config(train=settings), []
-    run = Run(Path("runs/a"), config, {}, None, "weights")
-
-    def teaching(config):
-        return replace(config, model=config.teacher)
-
-    after = with_teacher(run, teaching, runs.append)
+def test_a_teacher_is_trained_where_one_is_wanted_and_none_named(settings, trained, student):
+    run, after, runs = student(settings)
     assert len(runs) == trained
-    assert [(r.config.model, r.config.train.epochs) for r in runs] == [("large", 0)] * trained
+    assert [(r.config.model.name, r.config.train.epochs) for r in runs] == [("large", 0)] * trained
     assert [(r.workdir, r.init) for r in runs] == [(Path("runs/a/teacher"), None)] * trained
     named = "runs/a/teacher" if trained else settings.teacher
-    assert after == replace(run, config=replace(config, train=replace(settings, teacher=named)))
+    assert after == replace(run, config=replace(run.config, train=replace(settings, teacher=named)))
+
+
+def test_what_does_not_fit_the_student_is_said_before_its_teacher_is_trained(
+    student, tmp_path, monkeypatch
+):
+    with pytest.raises(UserError, match="--teacher-vocab-size: the teacher has 9 ids and its stud"):
+        student(Settings(), teacher=Sizes("large", 9))
+    Run(tmp_path, Config(), {}, None).save()
+    with pytest.raises(UserError, match="a run of another model: name was small and is other"):
+        student(Settings(), tmp_path, model=Sizes("other"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with jax.set_mesh(make_mesh({"model": 4})), pytest.raises(UserError, match="the student, as"):
+        student(Settings(), tmp_path / "b", "no/such")
+
+
+class Tokenizer:
+    """One whose name is its vocabulary; "upper" writes as letters does, in capitals."""
+
+    def __init__(self, name):
+        self.name = name
+        if name == "gone":
+            raise UserError("--tokenizer: gone cannot be read: no; give another")
+
+    def get_vocab(self):
+        letters = "abc" if self.name in ("upper", "letters", "same") else self.name
+        return {letter: i for i, letter in enumerate(letters)}
+
+    def __call__(self, text):
+        return {"input_ids": [ord(x) for x in (text.upper() if self.name == "upper" else text)]}
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("letters", None),
+        ("same", None),
+        ("acb", "'b' is 2 there and 1 here"),
+        ("abcd", "'d' is 3 there and None here"),
+        ("upper", "texts are cut otherwise"),
+        ("gone", "its tokenizer: gone cannot be read: no: choose a teacher"),
+    ],
+)
+def test_a_teacher_has_the_tokenizer_of_its_student(name, why, student, tmp_path):
+    """Or one by which the same ids mean the same tokens."""
+    run = Run(tmp_path / "t", Config(data=Data(name)), {}, None)
+    run.save()
+    if why is None:
+        student(Settings(teacher=str(run.workdir)), tmp_path / "a")
+    else:
+        with pytest.raises(UserError, match=rf"^--teacher: .*{why}"):
+            student(Settings(teacher=str(run.workdir)), tmp_path / "a")
 
 
 def plain(x, w, y, v, temperature):

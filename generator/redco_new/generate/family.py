@@ -176,7 +176,7 @@ def _program(
     config_class = getattr(module, model.family.config_class)
     build = getattr(module, model.family.model_class)
     changes = section_changes(recipe.branches, model.full.sizes)
-    sections = {k: config_class(dtype=request.dtype, **sizes) for k, sizes in changes.items()}
+    sections = {k: config_class(**{"dtype": request.dtype} | sizes) for k, sizes in changes.items()}
     text, rows = files[f"{request.package}/pipeline.py"], traced_rows(request)
     pipeline, batch = pipeline_and_batch(recipe, text, rows, model.full.sizes, length)
 

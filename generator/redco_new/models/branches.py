@@ -45,6 +45,11 @@ def half_the_layers(sizes: Sizes) -> dict[str, Any]:
     return {"num_layers": max(1, sizes["num_layers"] // 2)}
 
 
+def students_dtype(sizes: Sizes) -> dict[str, Any]:
+    """Return no dtype, for which pipeline.py has that of the model that is trained."""
+    return {"dtype": ""}
+
+
 def section_changes(branches: Sequence[Branch], sizes: Sizes) -> dict[str, dict[str, Any]]:
     """Return section of config.py -> its sizes that are others than `sizes`, the model's own first."""
     own = {one.section: one.sizes(sizes) for one in branches if one.section}

@@ -1,6 +1,6 @@
 """A student that learns what a teacher makes of each token."""
 
-from redco_new.models.branches import Branch, half_the_layers
+from redco_new.models.branches import Branch, half_the_layers, students_dtype
 from redco_new.models.family import CAUSAL
 from redco_new.models.recipes.defaults import MANUAL, TINY_TEXT, text_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
@@ -32,7 +32,10 @@ RECIPE = Recipe(
         "teacher_share: float = 0.9  # of the loss; the rest is that of the text. 0: the student alone",
         "temperature: float = 2.0  # by which logits of both are divided where they are compared",
     ),
-    branches=(Branch("student", sizes=half_the_layers), Branch("teacher", "teacher", frozen=True)),
+    branches=(
+        Branch("student", sizes=half_the_layers),
+        Branch("teacher", "teacher", sizes=students_dtype, frozen=True),
+    ),
     teacher=True,
     order=25,
 )

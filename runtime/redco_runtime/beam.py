@@ -1,8 +1,10 @@
 """Beam search of an encoder-decoder, on the devices, with a cache.
 
-Shape letters: B batch, S source, K beams, M candidates, R = B K rows, T new tokens, D model, V vocab.
+Shape letters: B batch, S source, K beams, M candidates, R = B K rows, T new tokens, D model, V vocab,
+E ids that end a target.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +39,8 @@ def beam_search(
     forced_bos_id: int = -1,
     forced_eos_id: int = -1,
     length_penalty: float = 1.0,
+    min_new_tokens: int = 0,
+    stop_ids: Sequence[int] = (),
     early_stopping: bool | str = False,
 ) -> jax.Array:
     """Return the likeliest target that a search finds for each source: tokens_BT, int32, pad_id behind eos_id.
@@ -46,7 +50,8 @@ def beam_search(
     length ** length_penalty. early_stopping: True ends with K targets; False when the best running
     beam, at its length, is no better than they; "never" when it could not be at any length. One
     beam and early_stopping=True is greedy search. forced_bos_id, forced_eos_id: the first token,
-    and the last where there is no other end; -1 for none. Raises ValueError for no beam or token.
+    and the last where there is no other end; -1 for none. stop_ids: further ones that end a target, which has
+    min_new_tokens before one. Raises ValueError for no beam or token.
     """
     if num_beams < 1 or max_new_tokens < 1:
         raise ValueError(
@@ -57,11 +62,14 @@ def beam_search(
     B, K, T = input_ids_BS.shape[0], num_beams, max_new_tokens
     penalty_T = jnp.asarray(np.arange(1, T + 1, dtype=np.float32) ** length_penalty, jnp.float32)
     mask_RS = jnp.repeat(mask_BS, K, axis=0)
+    ends_E = jnp.array([eos_id, *stop_ids])
 
     def log_probabilities(running, cache, i):
         last_R1 = jax.lax.dynamic_index_in_dim(running.tokens, i, axis=2).reshape(B * K, 1)
         x_R1D, cache = reader.decode(last_R1, mask_RS, cache, i)
         log_BKV = jax.nn.log_softmax(reader.logits(x_R1D).astype(jnp.float32)).reshape(B, K, -1)
+        short = (i < min_new_tokens) & jnp.isin(jnp.arange(log_BKV.shape[-1]), ends_E)
+        log_BKV = jnp.where(short[None, None, :], -jnp.inf, log_BKV)
         log_BKV = _force(log_BKV, forced_bos_id, i == 0)
         return _force(log_BKV, forced_eos_id, i == T - 1), cache
 
@@ -73,7 +81,7 @@ def beam_search(
         scores_BM, at_BM = jax.lax.top_k(scores_BKV.reshape(B, -1), 2 * K)
         from_BM, token_BM = jnp.divmod(at_BM, log_BKV.shape[-1])
         tokens = _take(running.tokens, from_BM).at[:, :, i + 1].set(token_BM)
-        ends_BM = (token_BM == eos_id) | (i == T - 1)
+        ends_BM = jnp.isin(token_BM, ends_E) | (i == T - 1)
 
         next_BK, kept_BK = jax.lax.top_k(scores_BM + jnp.where(ends_BM, NEVER, 0.0), K)
         cache = _follow(cache, _take(from_BM, kept_BK))

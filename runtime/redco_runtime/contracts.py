@@ -148,6 +148,13 @@ class Drawn(Protocol):
 
 
 @runtime_checkable
+class Reported(Protocol):
+    """A pipeline that says how well each class is predicted, as a ClassReport of class_report.py."""
+
+    def report(self, config: Any, outputs: PyTree, examples: Sequence[Example], /) -> Any: ...
+
+
+@runtime_checkable
 class Counted(Protocol):
     """A pipeline whose throughput is counted in UNIT, such as "tokens", and not in examples."""
 

@@ -36,6 +36,7 @@ def export(
     variables: PyTree = None,
     tokenizer: Any = None,  # of transformers, which is not typed
     beside: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    generation: Mapping[str, Any] | None = None,
 ) -> None:
     """Write `directory`: tensors, config.json, what `tokenizer` saves. All of it, or nothing.
 
@@ -45,6 +46,7 @@ def export(
     shapes: those of the parameters without padding.
     table: path of each of them -> the tensor that it becomes.
     beside: name of a further file -> what it holds, as JSON.
+    generation: the generation_config.json that the weights came with, which stays as it is.
     """
     sizes = flatten(params if shapes is None else shapes) | flatten(variables)
     tensors = Tensors(flatten(params) | flatten(variables), sizes, table)
@@ -53,7 +55,7 @@ def export(
         for file, names in files.items():  # all processes take part in gathering
             write(folder / file if folder else Path(os.devnull), names, tensors)
         if folder:
-            write_documents(folder, config, files, tensors, tokenizer)
+            write_documents(folder, config, files, tensors, tokenizer, generation or {})
             for name, document in beside.items():
                 (folder / name).write_text(json.dumps(document, indent=2) + "\n")
 
@@ -175,8 +177,9 @@ def write_documents(
     files: Mapping[str, Sequence[str]],
     tensors: Tensors,
     tokenizer: Any,
+    generation: Mapping[str, Any],
 ) -> None:
-    """Write what goes with the tensors. The ids of special tokens are the tokenizer's."""
+    """Write what goes with the tensors. The ids of special tokens are the tokenizer's, where `generation` has none."""
     documents: dict[str, dict[str, Any]] = {"config.json": dict(config)}
     if len(files) > 1:
         where = {name: file for file, names in files.items() for name in names}
@@ -187,6 +190,8 @@ def write_documents(
         ids = {name: getattr(tokenizer, name) for name in TOKENS}
         documents["config.json"] |= ids
         ids["decoder_start_token_id"] = config.get("decoder_start_token_id")
-        documents["generation_config.json"] = {k: v for k, v in ids.items() if v is not None}
+        generation = {k: v for k, v in ids.items() if v is not None} | dict(generation)
+    if generation:
+        documents["generation_config.json"] = dict(generation)
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document, indent=2) + "\n")

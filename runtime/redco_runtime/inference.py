@@ -46,10 +46,12 @@ class Inference:
 
     def predict(self, model: ModelState, examples: Sequence[Example]) -> list[str]:
         """Return what `pipeline.decode` makes of the model's output for each example, in order."""
-        texts: list[str] = []
+        return [*self.texts(model, examples)]
+
+    def texts(self, model: ModelState, examples: Sequence[Example]) -> Iterator[str]:
+        """Yield the same, batch by batch."""
         for outputs, rows in self._outputs(model, examples):
-            texts += self.pipeline.decode(self.config, outputs, rows)
-        return texts
+            yield from self.pipeline.decode(self.config, outputs, rows)
 
     def outputs(self, model: ModelState, examples: Sequence[Example]) -> PyTree:
         """Return what `pipeline.predict` gives for all examples, in order: NumPy arrays, a row for each."""

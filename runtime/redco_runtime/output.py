@@ -1,13 +1,22 @@
-"""What programs print, for people who may have gone."""
+"""What programs print, for people who may have gone, or for programs."""
 
 import os
 import sys
 
+# Whether what a program says goes to stderr, so that its stdout has its result alone.
+_QUIET: list[bool] = []
 
-def show(text: str) -> None:
+
+def results_alone() -> None:
+    """Print to stderr from here on what `show` is given, but for results."""
+    _QUIET.append(True)
+
+
+def show(text: str, result: bool = False) -> None:
     """Print a text. Once nobody reads it any more, as after `| head`, nothing is printed, and all else goes on."""
+    stream = sys.stderr if _QUIET and not result else sys.stdout
     try:
-        print(text, flush=True)
+        print(text, file=stream, flush=True)
     except BrokenPipeError:
         # In its place, so that what is still to be written, at the end by Python itself, does not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

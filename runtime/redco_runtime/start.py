@@ -30,6 +30,7 @@ from redco_runtime.contracts import (
 from redco_runtime.data import TrainBatches
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
+from redco_runtime.generation import begin_generation, read_generation, save_generation
 from redco_runtime.hooks import check_hooks
 from redco_runtime.load import adopt, load
 from redco_runtime.lock import hold
@@ -57,6 +58,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
         hold(run.workdir, _leave)
     wait_for_all("the work folder")  # which may have to be waited for
     check_shared(run.workdir)
+    begin_generation(pipeline, run)
     PROGRESS.at("its data")
     # What an evaluation will ask for, which is refused before anything is compiled.
     if run.config.train.steps:
@@ -177,7 +179,10 @@ def start_or_resume(
     if not restored and run.init:
         folder = _checkpoints_of(run.init)
         checkpoints.position = Checkpoints(folder).history() if folder else {}
+    generation = read_generation(run)
     run.save(begun=restored is not None)
+    if restored is None:
+        save_generation(run, generation)
     record_start(run, steps, int(state.step))
     if jax.process_index() == 0:
         EVENTS.open(run.workdir, int(state.step))

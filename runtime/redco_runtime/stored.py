@@ -15,7 +15,16 @@ from redco_runtime.hub import use_cache_without_network
 from redco_runtime.lines import parse_json
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
-DOWNLOADED = ["config.json", "preprocessor_config.json", ONE, INDEX, "model-*.safetensors"]
+DOWNLOADED = [
+    "config.json",
+    "generation_config.json",
+    "preprocessor_config.json",
+    ONE,
+    INDEX,
+    "model-*.safetensors",
+]
+# The file of an adapter of PEFT that names the model that it is of, and where.
+ADAPTER, BASE = "adapter_config.json", "base_model_name_or_path"
 # Keys of config.json that change no number of a forward pass without dropout.
 UNCOMPARED = """_name_or_path architectures dtype transformers_version init* *_token_id *drop*
     use_cache output_* return_dict chunk_size_feed_forward problem_type id2label label2id
@@ -158,3 +167,24 @@ def read_json(path: Path) -> dict[str, Any]:
         return dict(parse_json(path.read_text()))
     except (OSError, ValueError, TypeError) as error:
         raise UserError(f"--init: {path} cannot be read: {error}") from None
+
+
+def base_of(source: str | None) -> str:
+    """Return the checkpoint that a run's --init stands for: that of its base, where it is an adapter's.
+
+    Raises UserError where an adapter names none.
+    """
+    if not source or not (Path(source) / ADAPTER).exists():
+        return source or ""
+    base = read_json(Path(source) / ADAPTER).get(BASE)
+    if not base:
+        raise UserError(
+            f"--init: {source} is an adapter, and names no model that it is of: write the folder of "
+            f"that, or its id, as {BASE} into {ADAPTER}"
+        )
+    if not isinstance(base, str) or ".." in Path(base).parts:
+        raise UserError(
+            f"--init: {source}: {BASE} is {base!r}: write the whole path of that folder, or its id, "
+            f"into {ADAPTER}"
+        )
+    return base

@@ -51,7 +51,8 @@ def test_a_text_has_the_label_of_its_row(settings):
     outputs = np.array([[0.2, 0.8], [0.6, 0.4]])
     assert texts.decode(made, outputs, [None] * 2) == ["good (0.80)", "bad (0.60)"]
     rows = [{"label": np.array([number + 1, 0])} for number in (1, 1)]
-    assert texts.evaluate(made, outputs, rows) == {"accuracy": 0.5}
+    assert texts.evaluate(made, outputs, rows) == {"accuracy": 0.5, "f1": pytest.approx(1 / 3)}
+    assert texts.report(made, outputs, rows).counts.tolist() == [[0, 0], [1, 1]]
 
 
 def test_the_first_token_of_a_word_learns_its_label_and_says_it(settings):
@@ -76,6 +77,8 @@ def test_all_tokens_of_a_word_may_learn_its_label_and_the_last_say_it(settings):
     assert scores == {"f1": 0.0, "accuracy": pytest.approx(2 / 3)}
     outputs[0, 7] = 2
     assert words.evaluate(made, outputs, [row]) == {"f1": 1.0, "accuracy": 1.0}
+    report = words.report(made, outputs, [row])
+    assert report.names == ["PER"] and report.f1.tolist() == [1.0] and report.counts is None
 
 
 @pytest.mark.parametrize(
@@ -205,6 +208,10 @@ def test_labels_of_others_need_data(settings):
         ("I-a I-b B-b", [("a", 0, 1), ("b", 1, 2), ("b", 2, 3)]),
         ("O I-a O I-a", [("a", 1, 2), ("a", 3, 4)]),
         ("VERB VERB O NOUN", [("VERB", 0, 2), ("NOUN", 3, 4)]),
+        # The rest as seqeval 1.2.2 has it.
+        ("B-art-work B-art-work I-art-work", [("art-work", 0, 1), ("art-work", 1, 3)]),
+        ("S-a S-a O I-a", [("a", 0, 1), ("a", 1, 2), ("a", 3, 4)]),
+        ("B-a E-a I-a E-a", [("a", 0, 2), ("a", 2, 4)]),
     ],
 )
 def test_entities_are_those_of_conll(labels, spans):

@@ -377,7 +377,14 @@ def test_loss_and_predictions():
     outputs = np.asarray(image.predict(Brightest(), batch, None))
     np.testing.assert_allclose(outputs[:, 3], expected, rtol=1e-5)
     assert image.decode(_config(), outputs[:1], [None]) == ["3 (0.23)"]
-    assert image.evaluate(_config(), outputs, [{"label": 3}, {"label": 3}]) == {"accuracy": 0.5}
+    rows = [{"label": 3}, {"label": 3}]
+    assert image.evaluate(_config(), outputs, rows) == {"accuracy": 0.5, "top_5": 0.5}
+    rows = [{"label": 9}, {"label": 0}]
+    assert image.evaluate(_config(), outputs, rows) == {"accuracy": 0.5, "top_5": 0.5}
+    report = image.report(_config(), outputs, rows)
+    assert [*report.names] == [*"0123456789"] and report.counts[9].tolist() == [0] * 3 + [1] + [
+        0
+    ] * 6
 
 
 def test_prompts_are_numbers_or_files(tmp_path):

@@ -1,6 +1,8 @@
 """The recipe seq2seq: its pairs, what the decoder sees, what the loss counts, and its scores."""
 
 import json
+import sys
+from types import ModuleType, SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,9 @@ import numpy as np
 import pytest
 from recipes.pipelines import config, pipeline
 from redco_runtime.errors import UserError
+from redco_runtime.pairs import scores
 from redco_runtime.pairs.documents import PairMaker
+from redco_runtime.pairs.scores import rouge
 
 seq2seq = pipeline("seq2seq")
 START, PAD, EOS = 7, 0, 1
@@ -125,12 +129,37 @@ def test_python_has_pairs_of_its_own():
     assert starts.count("Return") > 100
 
 
-def test_rouge_is_the_mean_over_the_examples():
-    pairs = [("the cat sat", "the cat sat"), ("the cat sat", "a dog sat"), ("one", "two")]
+def test_rouge_is_the_mean_over_the_examples_of_stems_and_of_sentences():
+    pairs = [("the cat sat", "the cats sat"), ("the cat sat", "a dog sat"), ("one", "two")]
     settings = _config(target_length=16)
     made = [_example(settings, "", target) for target, _ in pairs]
     length = max(len(text) for _, text in pairs)
     outputs = np.array([_ids(text) + [PAD] * (length - len(text)) for _, text in pairs])
-    scores = seq2seq.evaluate(settings, outputs, made)
+    found = seq2seq.evaluate(settings, outputs, made)
+    found.pop("bleu", None)  # where sacrebleu is installed
     expected = {"rouge1": (1 + 1 / 3) / 3, "rouge2": 1 / 3, "rougeL": (1 + 1 / 3) / 3}
-    assert scores == pytest.approx(expected | {"rougeLsum": expected["rougeL"]})
+    assert found == pytest.approx(expected | {"rougeLsum": expected["rougeL"]})
+    turned = rouge(["A b c. D e f."], ["D e f. A b c."])
+    assert turned["rougeL"] == 0.5 and turned["rougeLsum"] == 1.0
+
+
+def test_bleu_is_that_of_sacrebleu(monkeypatch):
+    module = ModuleType("sacrebleu")
+    module.corpus_bleu = lambda texts, references: SimpleNamespace(
+        score=100.0 * (texts == ["a", "b"] and references == [["b", "c"]])
+    )
+    monkeypatch.setitem(sys.modules, "sacrebleu", module)
+    scores._corpus_bleu.cache_clear()
+    assert scores.bleu(["b", "c "], [" a", "b"]) == {"bleu": 100.0}
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    scores._corpus_bleu.cache_clear()
+    assert scores.bleu(["b"], ["a"]) == {}
+    scores._corpus_bleu.cache_clear()
+
+
+def test_a_source_that_is_cut_is_said(capsys):
+    (row,) = seq2seq.prompts(_config(), ["a source that is long"])
+    assert row["mask"].all() and row["input_ids"][-1] == EOS
+    assert capsys.readouterr().out == f"--prompt: its first {S} tokens are read, of 22\n"
+    seq2seq.prompts(_config(), ["short"])
+    assert not capsys.readouterr().out

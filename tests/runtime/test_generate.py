@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from redco_runtime.generate import generate
+from redco_runtime.generate import generate, likeliest
 
 V = 50
 
@@ -67,8 +67,9 @@ def _prompts(lengths, S, seed=0):
     return ids_BS, np.arange(S)[None, :] < np.array(lengths)[:, None]
 
 
-def _generate(model, ids_BS, mask_BS, count, temperature=0.0, seed=0):
+def _generate(model, ids_BS, mask_BS, count, temperature=0.0, seed=0, **more):
     options = {"max_new_tokens": count, "temperature": temperature, "key": jax.random.key(seed)}
+    options |= more
     return jax.jit(lambda ids, mask: generate(model, ids, mask, **options))(ids_BS, mask_BS)
 
 
@@ -117,7 +118,54 @@ def test_samples_depend_on_key_row_and_step():
     assert len(set(tokens_BT[:, 0].tolist())) > 1
 
 
-@pytest.mark.parametrize("options", [(0, 0.0), (-1, 0.0), (4, -0.5)])
-def test_impossible_options_are_named(options):
-    with pytest.raises(ValueError, match="not {} and {}".format(*options)):
-        _generate(SumModel(), *_prompts((2,), S=2), *options)
+def test_a_row_ends_with_the_first_of_the_ids_that_end_a_text():
+    prompts = _prompts((2, 5, 3), S=6)
+    whole = np.asarray(_generate(SumModel(), *prompts, 9))
+    stop_ids = {int(whole[0, 3]), int(whole[1, 0])}  # the third goes on, unless it has one of them
+    cut = np.asarray(_generate(SumModel(), *prompts, 9, stop_ids=sorted(stop_ids)))
+    for row, tokens in zip(cut, whole, strict=True):
+        at = next((i for i, token in enumerate(tokens) if int(token) in stop_ids), 8)
+        assert row.tolist() == [*tokens[: at + 1], *[tokens[at]] * (8 - at)]
+
+
+def test_nothing_is_computed_once_all_rows_have_ended():
+    steps = []
+
+    class Counting(SumModel):
+        def logits(self, x_BSD):
+            jax.debug.callback(lambda _: steps.append(1), x_BSD[0, 0, 0])
+            return super().logits(x_BSD)
+
+    prompts = _prompts((2,), S=2)
+    stop = int(_generate(SumModel(), *prompts, 3)[0, 2])
+    _generate(Counting(), *prompts, 30, stop_ids=(stop,)).block_until_ready()
+    jax.effects_barrier()
+    assert 1 <= len(steps) <= 3
+
+
+@pytest.mark.parametrize(("top_k", "top_p"), [(3, 1.0), (0, 0.6), (0, 1e-6), (4, 0.7), (999, 1.0)])
+def test_tokens_that_are_drawn_from_are_those_of_transformers(top_k, top_p):
+    import torch
+    from transformers import TopKLogitsWarper, TopPLogitsWarper
+
+    logits_BV = np.random.default_rng(0).normal(size=(16, 30)).astype(np.float32) * 3
+    theirs = torch.tensor(logits_BV)
+    for warper in (TopKLogitsWarper(top_k) if top_k else None, TopPLogitsWarper(top_p)):
+        theirs = warper(None, theirs) if warper else theirs
+    np.testing.assert_array_equal(likeliest(jnp.array(logits_BV), top_k, top_p), theirs.numpy())
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ((0, 0.0), {}),
+        ((-1, 0.0), {}),
+        ((4, -0.5), {}),
+        ((4, 1.0), {"top_p": 0.0}),
+        ((4, 1.0), {"top_k": -1}),
+    ],
+)
+def test_impossible_options_are_named(options, more):
+    numbers = ", ".join(map(str, options))
+    with pytest.raises(ValueError, match=f"not {numbers}, {more.get('top_k', 0)} and"):
+        _generate(SumModel(), *_prompts((2,), S=2), *options, **more)

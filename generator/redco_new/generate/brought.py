@@ -64,6 +64,7 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             train_lines=recipe.train_lines,
             rate=recipe.rate.python,
             rate_reason=recipe.rate.reason,
+            prompt_fields=recipe.prompt_fields,
             whole_batch=recipe.whole_batch,
             draws=recipe.draws,
             actors=recipe.actors,

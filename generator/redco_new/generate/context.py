@@ -92,7 +92,9 @@ class ProjectRecipe:
     rate, rate_reason: the learning rate at its peak, as Python, and why it is that.
     smooths: whether labels of its loss can be smoothed.
     data_guide: Markdown, a section of the README; "" for none.
-    evaluates: whether there is evaluate.py.
+    perplexity: whether its loss is nats a token, which have one.
+    writes: whether it writes texts, token by token.
+    prompt_fields: keys that a row of a file of prompts may have it under; (): the row is the prompt.
     train_lines: further lines of the section `train`.
     tiny: section of config.py -> its value in the preset `tiny`, as Python.
     continues: whether a prediction goes on where the prompt ends.
@@ -114,7 +116,9 @@ class ProjectRecipe:
     rate_reason: Code
     smooths: bool = False
     data_guide: Code = ""
-    evaluates: bool = False
+    perplexity: bool = False
+    writes: bool = False
+    prompt_fields: tuple[Text, ...] = ("prompt",)
     train_lines: tuple[Code, ...] = ()
     continues: bool = False
     system: bool = False

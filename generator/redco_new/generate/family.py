@@ -65,7 +65,7 @@ def read_family(request: Request, template: Template) -> Design:
     return Design(
         request,
         _model_context(request, model, recipe),
-        _recipe_context(recipe, model, data_class, guide, "evaluate.py" in texts, request.lora),
+        _recipe_context(recipe, model, data_class, guide, request.lora),
         files,
         lambda: _program(request, model, recipe, files, length),
         record(model, *key),
@@ -133,14 +133,16 @@ def _trained(recipe: Recipe, provides: frozenset[str], lora: Lora | None) -> dic
 
 
 def _recipe_context(
-    recipe: Recipe, model: Model, data_class: str, guide: str, evaluates: bool, lora: Lora | None
+    recipe: Recipe, model: Model, data_class: str, guide: str, lora: Lora | None
 ) -> ProjectRecipe:
     return ProjectRecipe(
         name=recipe.name,
         words=recipe.words,
         data_class=data_class,
         data_guide=guide and f"{guide}\n",
-        evaluates=evaluates,
+        perplexity=recipe.perplexity,
+        writes=recipe.writes,
+        prompt_fields=recipe.prompt_fields,
         tiny=_tiny_preset(recipe, model, TINY_BLOCKS if lora and lora.base else {}),
         train_lines=recipe.train_lines,
         rate=(recipe.adapter_rate if lora else recipe.rate).python,

@@ -11,34 +11,14 @@ import numpy as np
 from redco_runtime.adapters.lora import FILES, PREFIX, Lora, renamed, stored_layers
 from redco_runtime.errors import UserError, listed
 from redco_runtime.merge import KERNEL, A, B
-from redco_runtime.stored import Stored, open_tensors, read_json
+from redco_runtime.stored import Stored, base_of, open_tensors, read_json
 from redco_runtime.weights import Tensor
 
-BASE = "base_model_name_or_path"
 ALIKE = (
     1e-6  # of two alphas, relatively: what float32, in which they multiply, can barely tell apart
 )
 
-
-def base_of(source: str | None) -> str:
-    """Return the checkpoint that a run's --init stands for: that of its base, where it is an adapter's.
-
-    Raises UserError where an adapter names none.
-    """
-    if not source or not (Path(source) / FILES[1]).exists():
-        return source or ""
-    base = read_json(Path(source) / FILES[1]).get(BASE)
-    if not base:
-        raise UserError(
-            f"--init: {source} is an adapter, and names no model that it is of: write the folder of "
-            f"that, or its id, as {BASE} into {FILES[1]}"
-        )
-    if not isinstance(base, str) or ".." in Path(base).parts:
-        raise UserError(
-            f"--init: {source}: {BASE} is {base!r}: write the whole path of that folder, or its id, "
-            f"into {FILES[1]}"
-        )
-    return base
+__all__ = ["base_of", "check_sizes", "read_adapter"]
 
 
 def read_adapter(

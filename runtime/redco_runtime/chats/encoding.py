@@ -11,6 +11,7 @@ from redco_runtime.chats.answers import Span, Writer
 from redco_runtime.chats.reading import Chat, Messages, Tools, as_messages
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few
+from redco_runtime.generation import until
 from redco_runtime.text.blocks import cut_row
 from redco_runtime.text.encoder import check_characters, id_dtype, make_encoder
 
@@ -46,7 +47,7 @@ def prompt_room(config: Any, new_tokens: int) -> int:
     if places <= new_tokens:
         raise UserError(
             f"--max-positions: {places} leave a prompt no room before an answer of {new_tokens} "
-            "tokens: give more, or lower NEW_TOKENS in pipeline.py"
+            "tokens: give more, or lower --max-new-tokens of predict.py or NEW_TOKENS in pipeline.py"
         )
     return min(length, places - new_tokens)
 
@@ -114,14 +115,16 @@ class ChatEncoder:
             raise UserError("--prompt: an empty prompt asks nothing: give a word at least")
         return [cut_row(ids, length) for ids in questions]
 
-    def read_answers(self, rows: Iterable[np.ndarray]) -> list[str]:
-        """Return the text of each row of ids, up to what ends an answer."""
-        ends = self.ends()
-        cut = [row[: np.append(np.isin(row, ends), True).argmax()] for row in rows]
+    def read_answers(self, rows: Iterable[np.ndarray], stop_ids: Iterable[int] = ()) -> list[str]:
+        """Return the text of each row of ids, up to what ends an answer: `stop_ids` too."""
+        cut = until(rows, self.ends(stop_ids))
         return [text.strip() for text in self.tokenizer.batch_decode(cut, skip_special_tokens=True)]
 
-    def ends(self) -> list[int]:
-        """Return the ids that end an answer. Raises UserError for a template by which none can be learned."""
+    def ends(self, stop_ids: Iterable[int] = ()) -> list[int]:
+        """Return the ids that end an answer, those of the template first, and `stop_ids`.
+
+        Raises UserError for a template by which none can be learned.
+        """
         try:
             ids, learned = self(PROBE)
         except ValueError as error:
@@ -135,7 +138,8 @@ class ChatEncoder:
         special = {*own.all_special_ids, *(number for number, token in added if token.special)}
         text = [i for i, one in enumerate(said) if one not in special and "b" in own.decode([one])]
         after = {*said[max(text, default=-1) + 1 :]}
-        return sorted({*(special & after), own.eos_token_id} - {None})
+        ends = sorted({*(special & after), own.eos_token_id} - {None})
+        return list(dict.fromkeys([*ends, *stop_ids]))
 
     @cached_property
     def _writer(self) -> Writer:

@@ -95,7 +95,7 @@ def as_messages(value: Any, role: str) -> list[Any]:
     return value if isinstance(value, list) and not parts else [{"role": role, "content": value}]
 
 
-def with_system(texts: Sequence[str], system: str | None) -> list[Any]:
+def with_system(texts: Sequence[str | Messages], system: str | None) -> list[Any]:
     """Return texts as what users say after a system message; as they are, where there is none."""
     if system is None:
         return [*texts]

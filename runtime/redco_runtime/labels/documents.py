@@ -12,7 +12,7 @@ from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few
 from redco_runtime.labels.counts import say_counts
 from redco_runtime.labels.reading import Fields, read_text, read_words
-from redco_runtime.text.blocks import pad_row
+from redco_runtime.text.blocks import first_tokens, pad_row
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.encoder import Encoder, id_dtype, make_encoder
 from redco_runtime.text.examples import pack_examples, read_examples
@@ -150,12 +150,17 @@ def labelled_examples(
 
 
 def row_to_label(maker: LabelMaker, row: Any) -> Arrays:
-    """Return the row of a prompt, as of `labelled_examples`, whose labels mean nothing. Raises UserError."""
+    """Return the row of a prompt, as of `labelled_examples`, whose labels mean nothing; say where it is cut.
+
+    Raises UserError.
+    """
     field, name = maker.fields[1], maker.labels[0] if maker.labels else ""
     value = [name] * len(row[field]) if isinstance(row[field], list) else name
     try:
         ids, marks, *_ = maker.parse({**row, field: value})
     except ValueError as error:
         raise UserError(f"--prompt: {error}") from None
+    if isinstance(text := row[maker.fields[0]], str):
+        first_tokens(maker.tokenizer, text, maker.length)
     assert marks is not None  # as those of both makers have them
     return pad_row(ids, maker.length) | {MARK: np.pad(marks, (0, maker.length - len(ids)))}

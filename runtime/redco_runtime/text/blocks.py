@@ -60,11 +60,22 @@ def rows_to_continue(tokenizer: Any, texts: Iterable[str], length: int) -> list[
     return [cut_row(ids, length) for ids in rows]
 
 
+def first_tokens(tokenizer: Any, text: str, length: int) -> list[int]:
+    """Return the ids of a prompt with their special tokens, cut to `length`; say so where there are more."""
+    ids: list[int] = tokenizer(text)["input_ids"]
+    if len(ids) <= length:
+        return ids
+    print_once(f"--prompt: its first {length} tokens are read, of {len(ids)}")
+    cut: list[int] = tokenizer(text, truncation=True, max_length=length)["input_ids"]
+    return cut
+
+
 def cut_row(ids: Any, length: int) -> Arrays:
     """Return what `pad_row` does of the last `length` ids, and say so where there are more. Raises UserError."""
     if length < 1:
         raise UserError(
-            "--sequence-length: no place for a prompt beside its continuation: give more"
+            "--sequence-length: no place for a prompt beside its continuation: give more, or fewer "
+            "--max-new-tokens to predict.py"
         )
     if len(ids) > length:
         print_once(f"--prompt: its last {length} tokens are read, of {len(ids)}")

@@ -18,7 +18,7 @@ from flax import nnx
 
 from redco_runtime.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
 from redco_runtime.labels.documents import WordLabels, labelled_examples, row_to_label
-from redco_runtime.labels.spans import entity_f1
+from redco_runtime.labels.spans import entity_f1, report_entities
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
@@ -73,13 +73,23 @@ def decode(config, outputs, examples):
 
 def evaluate(config, outputs, examples):
     """Return F1 of entities, as of CoNLL: one is right by its kind and all of its words. And the accuracy of words."""
-    rows = [*zip(outputs, examples, strict=True)]
-    predicted = [names(config, row, one) for row, one in rows]
-    expected = [names(config, abs(one["label"]) - 1, one) for _, one in rows]
+    expected, predicted = words(config, outputs, examples)
     same = [
         a == b for pair in zip(expected, predicted, strict=True) for a, b in zip(*pair, strict=True)
     ]
     return {"f1": entity_f1(expected, predicted), "accuracy": float(np.mean(same))}
+
+
+def report(config, outputs, examples):
+    """Return how well the entities of each kind are predicted."""
+    return report_entities(*words(config, outputs, examples))
+
+
+def words(config, outputs, examples):
+    """Return the labels of the words of each text: those that it has, and those that are predicted."""
+    rows = [*zip(outputs, examples, strict=True)]
+    expected = [names(config, abs(one["label"]) - 1, one) for _, one in rows]
+    return expected, [names(config, row, one) for row, one in rows]
 
 
 def names(config, numbers, example):
@@ -96,7 +106,7 @@ def examples(config):
 def prompts(config, texts):
     """Return an example for each text: words with spaces between them."""
     data, own = config.data, maker(config)
-    rows = [text.split() for text in texts]
+    rows = [text if isinstance(text, list) else text.split() for text in texts]
     rows = [{data.text_field: words, data.label_field: [0] * len(words)} for words in rows]
     return [row_to_label(own, row) for row in rows]
 

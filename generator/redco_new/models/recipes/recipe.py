@@ -125,6 +125,9 @@ class Recipe:
     terms: whether its loss has terms besides the first one, in a dict.
     rate, adapter_rate: the learning rate by default: of all parameters, of an adapter.
     smooths: whether its loss is the cross-entropy of labels, which --label-smoothing can smooth.
+    perplexity: whether its loss is nats a token, which have one.
+    writes: whether it writes texts, token by token.
+    prompt_fields: keys that a row of a file of prompts may have it under; (): the row is the prompt.
     order: place among the recipes that `redco recipes` lists; by name where it is the same.
     """
 
@@ -154,6 +157,9 @@ class Recipe:
     rate: Rate = NEW
     adapter_rate: Rate = ADAPTER
     smooths: bool = False
+    perplexity: bool = False
+    writes: bool = False
+    prompt_fields: tuple[str, ...] = ("prompt",)
     order: int = 1000
 
     def takes(self, provides: frozenset[str]) -> bool:

@@ -45,5 +45,6 @@ RECIPE = Recipe(
     task="SEQ_CLS",
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
+    prompt_fields=("text",),
     order=42,
 )

@@ -44,5 +44,6 @@ RECIPE = Recipe(
     task="TOKEN_CLS",
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
+    prompt_fields=("words",),
     order=44,
 )

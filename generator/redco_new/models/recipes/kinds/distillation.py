@@ -37,5 +37,8 @@ RECIPE = Recipe(
         Branch("teacher", "teacher", sizes=students_dtype, frozen=True),
     ),
     teacher=True,
+    perplexity=True,
+    prompt_fields=("text", "prompt"),
+    writes=True,
     order=25,
 )

@@ -69,5 +69,7 @@ RECIPE = Recipe(
     system=True,
     rate=Rate(1e-6, "That of TRL, and of DeepSeekMath (Shao et al. 2024)"),
     adapter_rate=Rate(1e-5, "Ten times that of the whole model (Schulman et al. 2025)"),
+    prompt_fields=("messages", "prompt", "instruction"),
+    writes=True,
     order=28,
 )

@@ -46,5 +46,6 @@ RECIPE = Recipe(
     classes=("head",),
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
+    prompt_fields=("file_name", "prompt"),
     order=50,
 )

@@ -22,5 +22,8 @@ RECIPE = Recipe(
     example=text_example,
     tiny=TINY_TEXT,
     smooths=True,
+    perplexity=True,
+    prompt_fields=("text", "prompt"),
+    writes=True,
     order=10,
 )

@@ -33,5 +33,6 @@ RECIPE = Recipe(
     task="SEQ_CLS",
     rate=Rate(1e-4, "That of TRL, where a head starts anew"),
     adapter_rate=Rate(1e-4, "That of TRL for adapters, where a head starts anew"),
+    prompt_fields=(),
     order=27,
 )

@@ -38,5 +38,8 @@ RECIPE = Recipe(
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
     smooths=True,
+    perplexity=True,
+    prompt_fields=("source", "document", "article", "dialogue", "text", "input"),
+    writes=True,
     order=30,
 )

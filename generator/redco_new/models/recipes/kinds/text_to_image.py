@@ -39,5 +39,6 @@ RECIPE = Recipe(
     packages=("pillow>=11",),
     whole_batch=True,
     draws=True,
+    prompt_fields=("text", "prompt"),
     order=130,
 )

@@ -66,7 +66,6 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             rate_reason=recipe.rate.reason,
             prompt_fields=recipe.prompt_fields,
             whole_batch=recipe.whole_batch,
-            draws=recipe.draws,
             actors=recipe.actors,
             terms=recipe.terms,
         ),

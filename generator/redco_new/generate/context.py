@@ -102,7 +102,6 @@ class ProjectRecipe:
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
     tokenized: whether the data has a tokenizer, which an export takes along.
     whole_batch: whether the loss of a row depends on the other rows, so that micro-batches change it.
-    draws: whether its pipeline draws predictions, which predict.py writes too.
     teacher: whether train.py can train a model of it before the others.
     actors: whether the model makes its examples, by a rollout before each round of steps.
     terms: whether its loss has terms besides the first one, in a dict.
@@ -125,7 +124,6 @@ class ProjectRecipe:
     routed: bool = False
     tokenized: bool = False
     whole_batch: bool = False
-    draws: bool = False
     teacher: bool = False
     actors: bool = False
     terms: bool = False

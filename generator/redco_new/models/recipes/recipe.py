@@ -111,7 +111,6 @@ class Recipe:
     train: further lines of the section `train`.
     packages: further ones that a project needs.
     whole_batch: whether the loss of a row depends on the other rows of its batch, or on what is drawn for them all.
-    draws: whether its pipeline has `draw_predictions`.
     branches: its models, where `Models` in its pipeline.py has several; the one that is exported first.
     head: the layers that its pipeline.py puts on the model, in the place of the one for words, and says what files
         call; () for none.
@@ -144,7 +143,6 @@ class Recipe:
     train: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     whole_batch: bool = False
-    draws: bool = False
     branches: tuple[Branch, ...] = ()
     head: tuple[str, ...] = ()
     also_head: tuple[str, ...] = ()

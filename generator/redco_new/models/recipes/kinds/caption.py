@@ -34,7 +34,6 @@ RECIPE = Recipe(
     },
     train=scored("exact_match", examples=128),
     packages=("pillow>=11",),
-    draws=True,
     prompt_fields=("file_name", "prompt"),
     order=120,
 )

@@ -39,7 +39,7 @@ RECIPE = Recipe(
     adapter_rate=TUNED_ADAPTER,
     smooths=True,
     perplexity=True,
-    prompt_fields=("source", "document", "article", "dialogue", "text", "input"),
+    prompt_fields=("source", "document", "article", "dialogue", "text"),
     writes=True,
     order=30,
 )

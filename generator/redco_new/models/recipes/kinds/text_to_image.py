@@ -38,7 +38,6 @@ RECIPE = Recipe(
     train=scored("read_right", examples=128),
     packages=("pillow>=11",),
     whole_batch=True,
-    draws=True,
     prompt_fields=("text", "prompt"),
     order=130,
 )

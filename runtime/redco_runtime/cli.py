@@ -16,12 +16,13 @@ from redco_runtime.comments import explain
 from redco_runtime.contracts import Config
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
+from redco_runtime.interrupts import INTERRUPTED
 from redco_runtime.mesh import parse_axes
 from redco_runtime.output import show
 from redco_runtime.ranges import check_number, check_values
 from redco_runtime.run import FILE, FORMER, Run, choices_of, decode, load_run, read, with_former
 from redco_runtime.settings_file import print_settings, read_settings
-from redco_runtime.stop import INTERRUPTED, Stopped
+from redco_runtime.stop import Stopped
 
 ALSO = {"learning_rate_decay": ("--schedule",)}  # further names of flags
 NOT_IN_RUNS = ("workdir", "settings")  # of what a run was given, what says where it is

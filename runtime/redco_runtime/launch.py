@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from redco_runtime.interrupts import Ears
 from redco_runtime.relay import Stderr
 
 STOPPED = 75  # exit code: a signal ended the run, the same command goes on
@@ -94,14 +95,8 @@ class Launch:
 
     def run(self, max_restarts: int) -> int:
         """Return the exit code of the last try, once one has ended well or no further one would."""
-        # Not those that nohup and the like have switched off.
-        numbers = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-        before = {number: signal.signal(number, self._pass_on) for number in numbers}
-        try:
+        with Ears(SIGNALS, self._pass_on):
             return self._repeat(max_restarts)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _repeat(self, max_restarts: int) -> int:
         """Try until a code is returned that is final, or a signal comes, or a limit is reached."""
@@ -208,14 +203,14 @@ class Launch:
         while time.monotonic() < until and not self._signals:
             time.sleep(POLL)
 
-    def _pass_on(self, number: int, _: object) -> None:
+    def _pass_on(self, number: int) -> None:
         """Pass a signal to the processes; Ctrl-C reaches those of a terminal without that."""
         self._signals.append(number)
         if number != signal.SIGINT or not sys.stdin.isatty():
             self._send(number)
 
     def _send(self, number: int) -> None:
-        for process in self._running:
+        for process in [*self._running]:
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 

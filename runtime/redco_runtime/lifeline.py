@@ -215,15 +215,16 @@ def connect(me: Member, door: Door | None = None) -> None:
     _lifelines.append(Lifeline(me, door))
 
 
-def end(reason: str, code: int) -> None:
+def end(reason: str, code: int, kind: str = "fault") -> None:
     """End this process at once, with an exit code, when all others know that it does, and why.
 
     At once, since JAX would hold it, and so all, in a barrier at exit. reason: its first line is told.
+    kind: of the event.
     """
     try:
         for lifeline in _lifelines:
             lifeline.fail(reason.partition("\n")[0], code)
-        EVENTS.end("fault", reason)
+        EVENTS.end(kind, reason)
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

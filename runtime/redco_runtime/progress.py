@@ -1,16 +1,19 @@
 """What this process is busy with, and how long that may take."""
 
 import math
+import os
 import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 LEAST = 300.0  # seconds: the least deadline of a step, unless one is set
 SLOWEST = 20  # medians of a step: what a slow disk or a retry of the network adds stays well below
 LONG = 3600.0  # seconds, for what has no measure of its own: a compilation, a save, a prediction
+MOST_AGE = 600.0  # seconds of a process before this is imported: it is a program, and no notebook
 STARTING = (  # in this order
     *("its start", "a wait for the work folder of all", "its data", "a wait for the data of all"),
     "its weights",
@@ -42,11 +45,22 @@ class Doing:
         return f"{self.what} of step {self.step}" if self.what in STEPPING else self.what
 
 
+def age() -> float:
+    """Return for how many seconds this process has been there; 0 where the system does not say."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        began = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - began
+    except (OSError, AttributeError):
+        return 0.0
+    return seconds if 0 < seconds < MOST_AGE else 0.0
+
+
 class Progress:
     """What the main thread says of itself, for a thread that looks at it."""
 
     def __init__(self) -> None:
-        self.doing = Doing()
+        self.doing = Doing(since=time.monotonic() - age())
         self._spent = dict.fromkeys(STEPPING, 0.0)  # seconds, of what has ended
         self.ended: Callable[[Doing, float], None] = lambda doing, seconds: None  # called with each
         self._limit = math.inf  # seconds of a step; 0 for what follows from those so far

@@ -145,9 +145,9 @@ def kill(index: int, number: signal.Signals) -> Callable[[Run], None]:
 
 
 def interrupt_twice(run: Run) -> None:
-    """Send Ctrl-C twice to a process alone, within a moment."""
+    """Send Ctrl-C twice to a process alone, more than a second apart."""
     run.kill(0, signal.SIGINT)
-    time.sleep(0.01)
+    time.sleep(1.1)
     run.processes[0].send_signal(signal.SIGINT)
 
 

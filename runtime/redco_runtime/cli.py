@@ -25,7 +25,7 @@ from redco_runtime.settings_file import print_settings, read_settings
 from redco_runtime.stop import Stopped
 
 ALSO = {"learning_rate_decay": ("--schedule",)}  # further names of flags
-NOT_IN_RUNS = ("workdir", "settings")  # of what a run was given, what says where it is
+NOT_IN_RUNS = ("workdir", "settings", "preview")  # of what a run was given, what says where it is
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
@@ -123,6 +123,8 @@ def training_run(
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights.replace("%", "%%"))
     add_file = "a file of TOML with any of these, by their names; flags win"
     parser.add_argument("--settings", type=Path, metavar="FILE", help=add_file)
+    shown = "print the first N rows as they are learned from, and train nothing"
+    parser.add_argument("--preview", type=positive, default=0, metavar="N", help=shown)
     wants_help = not {"-h", "--help"}.isdisjoint(sys.argv)  # which takes a look at the source
     for section, field, flag, kind in settings(type(presets[names[0]])):
         sequence, choices = typing.get_origin(kind) is tuple, choices_of(kind)
@@ -149,7 +151,7 @@ def training_run(
             "--init: an adapter is of a model that was trained: name its weights, by their path or "
             "id of the hub, or give --init none for one of random numbers"
         )
-    return Run(args.workdir, config, mesh, args.virtual_devices, init, text)
+    return Run(args.workdir, config, mesh, args.virtual_devices, init, text, args.preview)
 
 
 def parse_with_file(parser: Parser, config_type: type[Any]) -> tuple[argparse.Namespace, str]:

@@ -44,9 +44,10 @@ class Run:
     mesh: dict[str, int]  # axis name -> size
     virtual_devices: int | None  # CPU devices in this process; None for the real ones
     init: str | None = None  # what it starts from, a run or safetensors; None for random parameters
-    settings: str = dataclasses.field(
-        default="", compare=False
-    )  # what its command says, as settings.toml
+    # What its command says, as settings.toml.
+    settings: str = dataclasses.field(default="", compare=False)
+    # Rows that are shown, and not trained on.
+    preview: int = dataclasses.field(default=0, compare=False)
 
     @property
     def checkpoints(self) -> Path:

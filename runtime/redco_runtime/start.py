@@ -52,6 +52,11 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     must be one that they share.
     """
     check_hooks(pipeline)
+    if run.preview:  # a train.py from before it had it would train
+        raise UserError(
+            "--preview: train.py does not ask for it: write `if run.preview: return preview(pipeline, run)` before "
+            "train(...), of redco_runtime.preview"
+        )
     check_settings(steps, pipeline, run.config.train)
     check_names(run)
     if jax.process_index() == 0:

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
-from tqdm import tqdm
 
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.classes import NONE, Heads, moved_rows, read_heads
@@ -18,6 +17,7 @@ from redco_runtime.cli import print_once
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.errors import MOST_LINES, UserError, first, listed
 from redco_runtime.merge import merge_parts, parts_of_matrices
+from redco_runtime.progress_bar import ProgressBar
 from redco_runtime.state import TrainState, flatten
 from redco_runtime.stored import Stored, check_config, find, open_tensors
 from redco_runtime.weights import Shape, Tensor, stored_there, wholes
@@ -76,9 +76,11 @@ def start_from(
     def fetch(name: str, index: tuple[slice, ...]) -> np.ndarray:
         return stored.read(names[name], index)
 
-    hidden = None if jax.process_index() == 0 else True  # None: where stderr is no terminal
-    for path, tensor in tqdm(table.items(), "reading", unit="parameters", disable=hidden):
-        arrays[path] = read(tensor, shapes[path], like[path], fetch, buffer)
+    count = sum(math.prod(shapes[path].shape) for path in table)
+    with ProgressBar("reading weights", count, "parameters", shown=jax.process_index() == 0) as bar:
+        for path, tensor in table.items():
+            arrays[path] = read(tensor, shapes[path], like[path], fetch, buffer)
+            bar.update(math.prod(shapes[path].shape))
     named = heads.fill(arrays, config, stored.path)
     random = [path for path in random if path not in named]
     return steps.start(steps.state.model.with_arrays(arrays)), random

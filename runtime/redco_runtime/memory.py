@@ -15,6 +15,7 @@ from redco_runtime.errors import UserError, listed
 from redco_runtime.mesh import count_parts
 from redco_runtime.needs import measure
 from redco_runtime.progress import PROGRESS
+from redco_runtime.progress_bar import ProgressBar
 from redco_runtime.remat import (
     FIT,
     POLICIES,
@@ -64,7 +65,8 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         PROGRESS.at("a compilation")
         print_once("compiling the train step")
         self._batch = batch
-        step = self._steps.train.lower(state, batch).compile()
+        with ProgressBar("compiling the train step", shown=jax.process_index() == 0):
+            step = self._steps.train.lower(state, batch).compile()
         if analysis := step.memory_analysis():
             self._temporary = analysis.temp_size_in_bytes
         wait_for_all("the compilations")

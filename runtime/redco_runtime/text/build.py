@@ -58,7 +58,8 @@ class Builder:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
     def _make(self, source: Source, path: Path, layout: str) -> None:
-        from tqdm import tqdm  # late: redco-new, which has no need of it, imports pipelines
+        # Late: redco-new, which has no need of it, imports pipelines.
+        from redco_runtime.progress_bar import ProgressBar
 
         folder = path.parent
         jobs = self._jobs(source, folder)
@@ -66,9 +67,9 @@ class Builder:
         contents = {number: one for number, one in before.items() if one}
         left = [job for job in jobs if job.number not in contents]
         sizes = {job.number: sum(part.size for part in job.parts) for job in jobs}
-        bar = {"unit": "B", "unit_scale": True, "dynamic_ncols": True, "disable": None}
         done, said = sum(sizes[number] for number in contents), False
-        with tqdm(total=sum(sizes.values()), initial=done, desc=source.name, **bar) as shown:
+        name = f"making tokens of {source.name}"
+        with ProgressBar(name, sum(sizes.values()), "B", done) as shown:
             for job, one in make_shards(left, self._maker):
                 PROGRESS.at("the tokens of its data")
                 contents[job.number] = one

@@ -16,6 +16,9 @@ from redco_runtime.lines import append_line, cut_lines
 from redco_runtime.loggers import Loggers
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable
+RECENT = (
+    0.2  # share of the last line in the time of a step that the estimate of what is left goes by
+)
 BAR = "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} {elapsed}{postfix}"  # tqdm's, and our estimate
 
 # FLOP/s of one JAX device: bf16, dense (data sheets give twice that for sparse on GPUs).
@@ -69,6 +72,7 @@ class Metrics:
         self._peak = PEAK_FLOPS.get(jax.devices()[0].device_kind, math.nan) * jax.device_count()
         self._last_time = (start, time.perf_counter())
         self._last_count = (start, 0.0)
+        self._usual = math.nan  # seconds of a step, the last ones above all
         self._next_line = 0.0
         self._writer = jax.process_index() == 0 if writer is None else writer
         if self._writer:
@@ -153,7 +157,10 @@ class Metrics:
     def _text(self, step: int, scalars: dict[str, float], rates: dict[str, float]) -> str:
         """Return the loss, how fast it goes, how long it takes still, and the other numbers."""
         seconds, amount, mfu, memory = rates.values()
-        left = 0 if math.isnan(seconds) else seconds * (self._total - step)
+        if not math.isnan(seconds):
+            before = seconds if math.isnan(self._usual) else self._usual
+            self._usual = before + (seconds - before) * RECENT
+        left = 0 if math.isnan(seconds) else self._usual * (self._total - step)
         pace = [
             (amount, f"{amount:,.0f} {self._unit}/s"),
             (mfu, f"MFU {mfu:.1%}"),

@@ -233,3 +233,13 @@ def test_a_bar_where_there_is_a_terminal(tmp_path, monkeypatch, capsys):
 def test_the_thread_ends_at_close(tmp_path):
     log_steps(tmp_path, 1)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("metrics")]
+
+
+def test_one_slow_step_is_a_fifth_of_the_time_that_is_left(tmp_path):
+    log = open_metrics(tmp_path, total=101)
+    lines = [
+        log._text(1, {"loss": 1.0}, {"step_seconds": x, "b": 1, "c": 1, "d": 1})
+        for x in (1.0, 11.0)
+    ]
+    log.close()
+    assert ["01:40 left" in lines[0], "05:00 left" in lines[1]] == [True, True]

@@ -171,13 +171,13 @@ def test_folder_that_is_no_project(project):
 @pytest.mark.parametrize("path", [PIPELINE, "my_project/mine.py"])
 def test_what_the_users_code_imports_of_the_runtime_comes_and_stays(project, path):
     """In a file of redco's or of their own, which the import of a module that is not there stopped until then."""
-    errors, package = "redco_runtime/errors.py", "redco_runtime/__init__.py"
-    text = project.read(PIPELINE) + "\n\nfrom redco_runtime.errors import UserError as mine\n"
+    beam, package = "redco_runtime/beam.py", "redco_runtime/__init__.py"
+    text = project.read(PIPELINE) + "\n\nfrom redco_runtime.beam import beam_search as mine\n"
     project.write(path, text)
     out = project.update()[1]
-    assert f"{errors} " in out and f"{package} " in out, out
+    assert f"{beam} " in out and f"{package} " in out, out
     project.change(TRAIN, "10", "20")
     assert project.update()[1].splitlines()[0] == "Updated my-project: 1 file."
-    project.write(path, text.replace("mine", "_").replace("errors", "another"))
-    assert errors in project.update()[1]
-    assert not (project.root / errors).exists() and (project.root / package).exists()
+    project.write(path, text.replace("mine", "_").replace("beam", "another"))
+    assert beam in project.update()[1]
+    assert not (project.root / beam).exists() and (project.root / package).exists()

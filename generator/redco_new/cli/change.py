@@ -183,6 +183,29 @@ def resolve(
     report.print_resolved(pending)
 
 
+def undo(folder: Folder = ".") -> None:
+    """Take the last update back: each file that it changed is as it was, redco's own records too.
+
+    One update is kept, until it is undone or another one is made. Where a file that it changed was edited
+    since, nothing is: those are named.
+
+    \b
+    Examples:
+      redco undo
+      redco undo my-project
+    """
+    from redco_new.update.project_state import find_root
+    from redco_new.update.undo import undo
+
+    if not Path(folder).is_dir():
+        raise RedcoError(folder, "no such folder", "give that of a project that redco-new made")
+    root = find_root(Path(folder))
+    files = undo(root)
+    for file in files:
+        print(f"as before the update: {file}")
+    print(f"Undone: {len(files)} files are as they were before the last update.")
+
+
 def eject(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A generated file, or folder.")],
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from redco_new.errors import Refusal
 from redco_new.transaction import apply, locked, recover, unfinished
 from redco_new.update.changes import refusal_changes, update_changes
+from redco_new.update.former import with_former
 from redco_new.update.plan import Progress, UpdatePlan, plan_update
 from redco_new.update.project_state import read_project_state
 from redco_new.update.redco_toml import read_request
@@ -63,7 +64,7 @@ def update_project(
             with mirror_project(root, files, plan.levels_up) as project:
                 notes += try_one_step(project, plan.request.package, plan.mesh, progress)
         progress("writing")
-        apply(root, update_changes(plan))
+        apply(root, with_former(root, update_changes(plan)))
     return plan, notes
 
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from redco_new.cli import adopt, change, fit, look
+from redco_new.cli import adopt, change, doctor, fit, look
 from redco_new.cli.new import new_app
 from redco_new.errors import RedcoError
 
@@ -24,6 +24,7 @@ redco_app.command("models")(look.list_models)
 redco_app.command("recipes")(look.show_recipes)
 redco_app.command("update")(change.update)
 redco_app.command("undo")(change.undo)
+redco_app.command("doctor")(doctor.doctor)
 redco_app.command("resolve")(change.resolve)
 redco_app.command("eject")(change.eject)
 redco_app.command("adopt")(adopt.adopt)

@@ -1,11 +1,8 @@
 # Yours: `redco update` merges into it, and never overwrites what you wrote.
-"""Print the mean loss of a trained model, in nats a token, and its perplexity.
+"""Print the loss of a trained model, its perplexity and its scores, of what the run held out or of any file.
 
-python -m my_project.evaluate --workdir runs/tiny --data texts.jsonl
+python -m my_project.evaluate --workdir runs/tiny
 """
-
-import math
-from dataclasses import replace
 
 import jax
 
@@ -14,43 +11,28 @@ from my_project.boot import boot
 from my_project.config import Config
 from my_project.sharding import AXES
 from my_project.steps import build
-from redco_runtime.agreement import check_same_examples
 from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import command, positive, print_once, program_parser, recorded_run
-from redco_runtime.errors import UserError
+from redco_runtime.cli import command, program_parser, recorded_run
 from redco_runtime.inference import Inference
 from redco_runtime.mesh import make_mesh
-from redco_runtime.spread import Spread
+from redco_runtime.scoring import evaluate, evaluated_run, evaluation_options, examples_of
 
 
 @command
 def main() -> None:
     options = program_parser(__doc__, pipeline)
-    sources = "all of these, as of train; without it what the run held out"
-    options.add_argument("--data", nargs="+", metavar="FILES", help=sources)
-    fewer = "so many of their rows at most, from all over them; without it all"
-    options.add_argument("--rows", type=positive, metavar="N", help=fewer)
+    evaluation_options(options, pipeline, Config)
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
     boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
-    config = run.config
-    if args.data:
-        named = tuple(args.data)
-        config = replace(config, data=replace(config.data, data=named, held_out_data=named))
     with jax.set_mesh(make_mesh(run.mesh)):
-        steps = build(config)
-        _, held_out = pipeline.examples(config)
-        if not len(held_out):
-            raise UserError("--data: the run held nothing out: name what to evaluate")
-        check_same_examples(held_out)
-        examples = Spread(held_out, args.rows or 0)
+        run = evaluated_run(args, pipeline, run)
+        steps = build(run.config)
+        examples = examples_of(args, pipeline, run.config)
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)
         step, model = checkpoints.restore_model(steps.state.model)
-        inference = Inference(steps, pipeline, config)
-        loss = inference.mean_loss(model, examples)
-        print_once(
-            f"step {step}: loss {loss:.4f}, perplexity {math.exp(loss):.2f}, of {len(examples):,} rows"
-        )
+        inference = Inference(steps, pipeline, run.config)
+        evaluate(args, inference, model, step, examples, perplexity=True)
 
 
 if __name__ == "__main__":

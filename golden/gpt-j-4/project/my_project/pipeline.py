@@ -13,6 +13,7 @@ import numpy as np
 from flax import nnx
 
 from redco_runtime.generate import generate
+from redco_runtime.generation import until
 from redco_runtime.losses import cross_entropy
 from redco_runtime.text.blocks import rows_to_continue
 from redco_runtime.text.examples import text_examples
@@ -21,8 +22,12 @@ from redco_runtime.tokenizer import load_tokenizer
 Batch = dict[str, jax.Array]
 
 UNIT = "tokens"  # what the throughput is counted in, by count()
+# How texts are drawn: flags of predict.py change it, and the generation_config.json of a checkpoint.
 NEW_TOKENS = 64
 TEMPERATURE = 0.7  # 0.0: always the most likely token
+TOP_K = 0  # draw of so many likely tokens; 0: of all
+TOP_P = 1.0  # of those that have this share together
+STOP_IDS = ()  # tokens that end a text
 
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
@@ -64,13 +69,17 @@ def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
         batch["mask"],
         max_new_tokens=NEW_TOKENS,
         temperature=TEMPERATURE,
+        top_k=TOP_K,
+        top_p=TOP_P,
+        stop_ids=STOP_IDS,
         key=rngs(),
     )
 
 
 def decode(config, outputs, examples):
     """Return the text of each prediction."""
-    return tokenizer(config.data.tokenizer).batch_decode(outputs, skip_special_tokens=True)
+    rows = until(outputs, STOP_IDS)
+    return tokenizer(config.data.tokenizer).batch_decode(rows, skip_special_tokens=True)
 
 
 def examples(config):

@@ -27,12 +27,15 @@ class Optimizer:
     """How parameters follow their gradients, and how fast over the steps."""
 
     algorithm: Literal["adamw", "adafactor", "lion", "muon", "sgd"] = "adamw"
+    # That of BERT (Devlin et al. 2018), which most models that start anew bear.
     learning_rate: float = 1e-4  # at the peak; lion takes a fifth of adamw's, sgd 100 times it
-    learning_rate_decay: Literal["constant", "cosine", "linear", "wsd"] = "cosine"  # to a tenth
+    learning_rate_decay: Literal["constant", "cosine", "linear", "wsd"] = "cosine"  # or --schedule
+    final_rate: float = 0.1  # share of the peak at which that ends; transformers' Trainer: 0
     warmup_steps: int = 100  # optimizer steps, at most half of all
-    weight_decay: float = 0.1  # of matrices, a step, times the rate
+    weight_decay: float = 0.1  # of matrices, a step, times the rate, as pretraining has it
     beta1: float = 0.9  # share of the mean gradient that a step keeps; momentum of sgd
     beta2: float = 0.95  # share of the mean of its square that a step keeps; of lion, of the mean
+    adam_epsilon: float = 1e-8  # added to the root of that mean, by adamw
     clip_norm: float = 1.0  # largest norm of the whole gradient
     moment_dtype: Literal["float32", "bfloat16"] = "float32"  # of these means, between steps
     ema_decay: float = 0.0  # share of the mean of all parameters that a step keeps; 0: no such mean
@@ -47,19 +50,20 @@ class Optimizer:
         """Return optimizer step -> learning rate, for a run of `steps`: a linear warm-up, then the decay."""
         warmup = min(self.warmup_steps, steps // 2)
         peak, rest = self.learning_rate, max(steps, 1) - warmup
+        end = peak * self.final_rate
         fall = max(rest // 5, 1)  # of wsd: warm-up, stable, decay
         decays = {
             "constant": optax.constant_schedule(peak),
-            "cosine": optax.cosine_decay_schedule(peak, rest, alpha=0.1),
-            "linear": optax.linear_schedule(peak, peak / 10, rest),
-            "wsd": optax.linear_schedule(peak, peak / 10, fall, transition_begin=rest - fall),
+            "cosine": optax.cosine_decay_schedule(peak, rest, alpha=self.final_rate),
+            "linear": optax.linear_schedule(peak, end, rest),
+            "wsd": optax.linear_schedule(peak, end, fall, transition_begin=rest - fall),
         }
         rise = optax.linear_schedule(peak / (warmup + 1), peak, warmup)
         return optax.join_schedules([rise, decays[self.learning_rate_decay]], [warmup])
 
     def transform(self, steps: int) -> optax.GradientTransformation:
         """Return the update rule for a run of `steps`."""
-        adam = optax.scale_by_adam(self.beta1, self.beta2)
+        adam = optax.scale_by_adam(self.beta1, self.beta2, self.adam_epsilon)
         directions = {
             "adamw": adam,
             "adafactor": optax.chain(optax.scale_by_factored_rms(), optax.clip_by_block_rms(1.0)),
@@ -97,11 +101,13 @@ class Train:
     """How long, how much at once, and what is kept of it."""
 
     steps: int = 10_000  # optimizer steps
+    epochs: float = 0.0  # in the place of `steps`, how often all rows are learned; 0: `steps`
     batch_size: int = 64  # examples of one step, over all devices
     micro_batches: int = 1  # parts of a batch, computed one after the other
     log_every: int = 10  # steps
     eval_every: int = 1_000  # steps
     eval_rows: int = 2_048  # held-out examples that an evaluation reads, at most; 0: all
+    patience: int = 0  # evaluations without a better first of `best`, which end a run; 0: none do
     save_every: int = 500  # steps
     keep: int = 2  # checkpoints
     seed: int = 0  # of the parameters and of the order of the examples
@@ -111,6 +117,8 @@ class Train:
     spike: float = 0.0  # a gradient's norm of this many times its mean is not sound; 0: any is
     log: tuple[str, ...] = ()  # where numbers and samples go too: tensorboard, wandb, trackio
     profile: str = ""  # the steps to trace, first and last, as 10:13
+    eval_examples: int = 64  # held-out examples that evaluate() in pipeline.py scores, at most
+    best: tuple[str, ...] = ()  # scores, or loss, whose best checkpoint is kept
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ def main() -> None:
             model.parameters,
             args.out,
             {"model": "Net", "step": step, **vars(run.config.model)},
-            variables=model.variables,
             table=weights.tensors(run.config.model),
             shapes=steps.shapes,
+            variables=model.variables,
         )
     print_once(f"step {step} of {args.workdir} is in {args.out}")
 

@@ -78,6 +78,8 @@ def open_tree(folder: Path) -> dict[str, Any]:
     try:
         for leaf in about["tree_metadata"].values():
             words = [str(key["key"]) for key in leaf["key_metadata"]]
+            if any("/" in word for word in words):
+                raise ValueError(f"an array lies at {words}, which is no place in it")
             store: dict[str, str] = {
                 "driver": "file",
                 "path": f"{folder.absolute()}/{'.'.join(words)}/",

@@ -14,6 +14,7 @@ from my_project.steps import build
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.cli import command, local_path, print_once, program_parser, recorded_run
 from redco_runtime.export import export
+from redco_runtime.generation import read_generation
 from redco_runtime.mesh import make_mesh
 from redco_runtime.tokenizer import tokenizer_if_any
 
@@ -37,7 +38,9 @@ def main() -> None:
             weights.hf_config(run.config.model) | {"dtype": "float32"},
             table=weights.tensors(run.config.model),
             tokenizer=tokenizer_if_any(pipeline.tokenizer, run.config.data.tokenizer),
+            generation=read_generation(run),
             shapes=steps.shapes,
+            variables=model.variables,
         )
     print_once(f"step {step} of {args.workdir} is in {args.out}")
 

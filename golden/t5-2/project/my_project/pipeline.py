@@ -17,14 +17,19 @@ from flax import nnx
 from redco_runtime.beam import beam_search
 from redco_runtime.losses import cross_entropy
 from redco_runtime.pairs.examples import pair_examples
-from redco_runtime.text.blocks import pad_row
+from redco_runtime.pairs.scores import bleu, rouge
+from redco_runtime.text.blocks import first_tokens, pad_row
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
 
 UNIT = "tokens"  # what the throughput is counted in, by count()
-NUM_BEAMS = 4
-ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+# How targets are written: flags of predict.py change it, and the generation_config.json of a checkpoint.
+NUM_BEAMS = 4  # 1: always the most likely token
+LENGTH_PENALTY = 1.0  # more prefers longer targets, less shorter ones
+EARLY_STOPPING = False  # True: once there are as many targets as beams
+NEW_TOKENS, LEAST_TOKENS = 0, 0  # of a target, at most, 0: target_length, and at least
+STOP_IDS, FORCED_IDS = (), {}  # tokens that end a target too; those that all begin or end with
 
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
@@ -53,8 +58,12 @@ def predict(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> jax.Array:
         batch["input_ids"],
         batch["mask"],
         num_beams=NUM_BEAMS,
-        max_new_tokens=batch["labels"].shape[1],
-        **model.config.special_ids,
+        length_penalty=LENGTH_PENALTY,
+        early_stopping=EARLY_STOPPING or NUM_BEAMS == 1,
+        max_new_tokens=NEW_TOKENS or batch["labels"].shape[1],
+        min_new_tokens=LEAST_TOKENS,
+        stop_ids=STOP_IDS,
+        **(model.config.special_ids | FORCED_IDS),
     )
 
 
@@ -64,13 +73,10 @@ def decode(config, outputs, examples):
 
 
 def evaluate(config, outputs, examples):
-    """Return ROUGE of the predictions, 0 to 1: the mean F1 over the examples (Lin 2004)."""
-    from rouge_score.rouge_scorer import RougeScorer  # late: it takes a second
-
-    scorer, texts = RougeScorer(ROUGE), decode(config, outputs, examples)
+    """Return ROUGE of the predictions, 0 to 1, and BLEU, 0 to 100, where sacrebleu is installed."""
+    texts = decode(config, outputs, examples)
     targets = decode(config, [example["labels"] for example in examples], examples)
-    scores = [scorer.score(*pair) for pair in zip(targets, texts, strict=True)]
-    return {name: float(np.mean([one[name].fmeasure for one in scores])) for name in ROUGE}
+    return rouge(targets, texts) | bleu(targets, texts)
 
 
 def examples(config):
@@ -85,6 +91,13 @@ def prompts(config, texts):
     return [example(config, *ids_of(config, text, "")) for text in texts]
 
 
+def ids_of(config, source, target):
+    """Return the ids of a pair of texts with their special tokens, cut to their lengths, which is said."""
+    data, own = config.data, tokenizer(config.data.tokenizer)
+    both = ((data.prefix + source, data.sequence_length), (target, data.target_length))
+    return [first_tokens(own, text, most) for text, most in both]
+
+
 def example(config, source, target):
     """Return one pair of ids. The decoder sees the target one place later, behind start_id."""
     data, model = config.data, config.model
@@ -92,13 +105,6 @@ def example(config, source, target):
     labels_T, label_mask_T = pad_row(target, data.target_length, model.pad_id).values()
     decoder_ids_T = np.concatenate([[model.start_id], labels_T[:-1]]).astype(np.int32)
     return row | {"decoder_ids": decoder_ids_T, "labels": labels_T, "label_mask": label_mask_T}
-
-
-def ids_of(config, source, target):
-    """Return the ids of a pair of texts with their special tokens, cut to their lengths."""
-    data, own = config.data, tokenizer(config.data.tokenizer)
-    both = ((data.prefix + source, data.sequence_length), (target, data.target_length))
-    return [own(text, truncation=True, max_length=most)["input_ids"] for text, most in both]
 
 
 def docstrings():

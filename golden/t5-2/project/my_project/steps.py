@@ -17,6 +17,7 @@ from redco_runtime.contracts import Steps
 from redco_runtime.gradients import mean_and_gradients, weighted_sum
 from redco_runtime.guard import take_step
 from redco_runtime.linear import with_products
+from redco_runtime.losses import smooth_labels
 from redco_runtime.mesh import check_divides, count_parts
 from redco_runtime.optimizers import average_parameters
 from redco_runtime.remat import fit, room, state_size
@@ -66,6 +67,7 @@ def build(config: Config) -> Steps:
         return nnx.merge(graph, params, frozen, streams(random, key), variables)
 
     @layouts(ACTIVATIONS)
+    @smooth_labels(config.train.label_smoothing)
     def training_loss(model, batch, key):
         model = merge(model, key)
         model.train()

@@ -4,11 +4,6 @@
 python -m my_project.train --preset tiny --virtual-devices 2 --workdir runs/tiny
 """
 
-if __name__ == "__main__":
-    from redco_runtime.pages import use_huge_pages
-
-    use_huge_pages()  # on a CPU it starts Python again: import below it, what is above runs twice
-
 from contextlib import closing
 
 import jax
@@ -19,6 +14,7 @@ from my_project.config import PRESETS
 from my_project.sharding import AXES
 from my_project.steps import build
 from redco_runtime.agreement import check_same_examples
+from redco_runtime.best import is_out_of_patience
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.cli import command, print_once, training_run
 from redco_runtime.contracts import Steps
@@ -30,10 +26,11 @@ from redco_runtime.loggers import open_loggers
 from redco_runtime.memory import DeviceMemory
 from redco_runtime.mesh import make_mesh
 from redco_runtime.metrics import Metrics
+from redco_runtime.preview import preview
 from redco_runtime.profiling import Profile, parse_steps
 from redco_runtime.progress import PROGRESS
 from redco_runtime.run import Run
-from redco_runtime.start import check_run, nothing_to_train, start_or_resume
+from redco_runtime.start import check_run, count_steps, introduce, nothing_to_train, start_or_resume
 from redco_runtime.stop import Stop, Stopped
 
 
@@ -43,20 +40,24 @@ def main() -> None:
     with PROGRESS.deadlines(run.config.train.step_timeout):
         boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
         with jax.set_mesh(make_mesh(run.mesh)):
+            if run.preview:
+                preview(pipeline, run)
+                return
             train(build(run.config), run)
 
 
 def train(steps: Steps, run: Run) -> None:
     """Train `run` in its work folder to its last step, from its last checkpoint if it has one."""
-    settings = run.config.train
     check_run(steps, pipeline, run)
-    examples, held_out = pipeline.examples(run.config) if settings.steps else ([], [])
+    examples, held_out = pipeline.examples(run.config) if run.config.train.steps else ([], [])
     check_same_examples(examples)
+    steps, run = count_steps(steps, run, examples, build)
+    settings = run.config.train
     checkpoints = Checkpoints(run.checkpoints, settings.keep, steps.shapes)
     with checkpoints, DeviceMemory(steps, run) as memory:
         state = start_or_resume(checkpoints, steps, run, weights)
         first = int(state.step)
-        if first >= settings.steps:
+        if first >= settings.steps or is_out_of_patience(run, first):
             nothing_to_train(checkpoints, state, settings)
             return
         batches = TrainBatches(
@@ -67,13 +68,11 @@ def train(steps: Steps, run: Run) -> None:
             position=checkpoints.position,
             sharding=steps.batch,
         )
+        introduce(run, steps, examples, held_out, batches)
         step = memory.compile(state, batches.peek())
+        flops = training_flops(steps, batches.peek())
         metrics = Metrics(
-            run.workdir,
-            total=settings.steps,
-            start=first,
-            unit=batches.unit,
-            flops_per_step=training_flops(steps, batches.peek()),
+            run.workdir, total=settings.steps, start=first, unit=batches.unit, flops_per_step=flops
         )
         metrics.loggers += open_loggers(run, first)
         stop, guard = Stop(), Guard(settings, batches.indices, metrics.say)
@@ -96,6 +95,9 @@ def train(steps: Steps, run: Run) -> None:
                     raise Stopped(f"step {done} is saved: the same command goes on from there")
                 if last or done % settings.eval_every == 0:
                     evaluate(done, state)
+                    if is_out_of_patience(run, done):
+                        break
+        checkpoints.save(done, state, batches.position)
         checkpoints.wait()
         print_once(f"checkpoint: {checkpoints.directory / str(done)}")
 

@@ -20,7 +20,7 @@ from redco_new.models.branches import (
 )
 from redco_new.models.family import CAUSAL
 from redco_new.models.find import Model, find_model, is_checkpoint
-from redco_new.models.hf_config import TRANSFORMERS
+from redco_new.models.hf_config import TRANSFORMERS, dropout_rates
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe, pipeline_and_batch
 from redco_new.models.recorded import recall, record
@@ -82,9 +82,16 @@ def _sequence_length(request: Request, model: Model) -> int:
 
 
 def _notes(request: Request, model: Model) -> list[str]:
-    if not model.absent:
-        return []
-    return [f"{request.model} is not here: its config.json is that of the last update"]
+    notes = []
+    if model.absent:
+        notes.append(f"{request.model} is not here: its config.json is that of the last update")
+    if model.source and (rates := dropout_rates(model.source)):
+        named = ", ".join(f"{key} {rate}" for key, rate in rates.items())
+        notes.append(
+            f"the config.json of {request.model} asks for dropout in training ({named}), and model.py "
+            "has none: it is trained without; export writes these keys as they were"
+        )
+    return notes
 
 
 def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectModel:

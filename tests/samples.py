@@ -13,6 +13,7 @@ from redco_new.generate.context import ProjectModel
 from redco_new.generate.design import Design
 from redco_new.generate.files import print_files
 from redco_new.render import assets
+from redco_new.render.carried import carried
 from redco_new.render.owners import YOURS, with_header
 from redco_new.render.template import open_template
 from redco_new.render.values import checked
@@ -31,7 +32,7 @@ FILES = {
 }
 
 VERBATIM = {"my_project/model.py": '"""A model."""\n\nSIZE = 1\n'}
-RUNTIME = ["redco_runtime/__init__.py", "redco_runtime/errors.py"]  # which launch/hosts.sh names
+RUNTIME = [*carried(["redco_runtime.errors"])]  # which launch/hosts.sh names
 
 # Every file of a project made of these, without .redco/.
 PATHS = sorted(

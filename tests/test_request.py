@@ -35,7 +35,7 @@ def test_mesh(shards, mesh, sizes):
     assert tuple(parsed.values()) == sizes
 
 
-@pytest.mark.parametrize("shards", ["0", "-3", "x", "", "4.0", "1_0", " 4", "٤", "1" * 5000])
+@pytest.mark.parametrize("shards", ["0", "-3", "x", "", "4.0", "1_0", " 4", "٤", "1" * 500])
 def test_bad_shards(shards):
     with refused(f"--shards: {shards!r} is not a number of shards: 1 or more"):
         parse_mesh(shards, None)

@@ -14,20 +14,24 @@ from redco_new.models.find import find_model
 from redco_new.own.find import find_reference
 from redco_new.own.requirements import find_requirements
 from redco_new.render import assets
+from redco_new.render.carried import carried
 
 GOLDENS = sorted((assets.CHECKOUT / "golden").glob("*/project"))
 NAMES = {"orbax": "orbax-checkpoint"}  # of modules that are called otherwise
-CODE = ("my_project", "redco_runtime", "tests")  # launch/ runs elsewhere
-# Image files and --log say what they need; Orbax brings tensorstore.
-OPTIONAL = {"PIL", "tensorboardX", "tensorstore", "trackio", "wandb"}
+CODE = ("my_project", "tests")  # launch/ runs elsewhere
+# Image files, --log and BLEU say what they need; Orbax brings tensorstore, transformers tokenizers.
+OPTIONAL = {"PIL", "sacrebleu", "tensorboardX", "tensorstore", "tokenizers", "trackio", "wandb"}
 OF_FAMILIES = "transformers"  # the runtime has it for what a family's weights.py asks
 
 
 def imports(project):
-    """The packages that the code of a project imports, in all its functions."""
+    """The packages that the code of a project imports, in all its functions, and what that needs of the runtime."""
     found = set()
-    for path in (p for name in CODE for p in (project / name).glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    own = [p.read_text() for name in CODE for p in (project / name).glob("*.py")]
+    all_files = (project / name for name in (*CODE, "launch", "."))
+    texts = [p.read_text() for folder in all_files for p in folder.glob("*") if p.is_file()]
+    for text in (*own, *carried(texts).values()):
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:

@@ -7,17 +7,21 @@ class RedcoError(Exception):
     """Bad input or a bad state of the disk, told in one line and without a traceback.
 
     where: the flag, file or key at fault.  what: what is wrong.  todo: what to do about it.
-    What a terminal would not print as it is, of what files say, is a space in its text.
+    What a terminal would not print as it is, of what files say, is a space in its text; `todo` may have lines.
     """
 
     exit_code = 2
 
     def __init__(self, where: str, what: str, todo: str):
-        text = f"{_shortened(where)}: {_shortened(what)}; {_shortened(todo)}"
-        super().__init__("".join(c if c.isprintable() else " " for c in text))
+        fault = _printable(f"{_shortened(where)}: {_shortened(what)}")
+        super().__init__(f"{fault}; {_printable(todo, lines=True)}")
         self.where = where
         self.what = what
         self.todo = todo
+
+
+def _printable(text: str, lines: bool = False) -> str:
+    return "".join(c if c.isprintable() or (lines and c == "\n") else " " for c in text)
 
 
 def _shortened(text: str) -> str:

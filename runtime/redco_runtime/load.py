@@ -76,11 +76,11 @@ def start_from(
     def fetch(name: str, index: tuple[slice, ...]) -> np.ndarray:
         return stored.read(names[name], index)
 
-    count = sum(math.prod(shapes[path].shape) for path in table)
+    count = sum(math.prod(shapes[path]) for path in table)
     with ProgressBar("reading weights", count, "parameters", shown=jax.process_index() == 0) as bar:
         for path, tensor in table.items():
             arrays[path] = read(tensor, shapes[path], like[path], fetch, buffer)
-            bar.update(math.prod(shapes[path].shape))
+            bar.update(math.prod(shapes[path]))
     named = heads.fill(arrays, config, stored.path)
     random = [path for path in random if path not in named]
     return steps.start(steps.state.model.with_arrays(arrays)), random

@@ -51,6 +51,7 @@ class Holder:
 
 Lost = Callable[[str], None]
 _locks: dict[Path, tuple[bytes, Lost]] = {}  # by this process: (what the file says, whom to tell)
+_new: set[Path] = set()  # of these, those whose folder was made for them
 
 
 def hold(workdir: Path, lost: Lost) -> None:
@@ -65,6 +66,8 @@ def hold(workdir: Path, lost: Lost) -> None:
         return
     mine = json.dumps(asdict(_this_process())).encode() + b"\n"
     with writing(workdir):
+        if not workdir.exists():
+            _new.add(path)
         workdir.mkdir(parents=True, exist_ok=True)
         while not _make(path, mine):
             seen = _look(path)
@@ -83,6 +86,8 @@ def release() -> None:
         with suppress(OSError):
             if path.read_bytes() == mine:
                 path.unlink()
+                if path in _new:
+                    path.parent.rmdir()  # where nothing was written, as of a wrong flag
 
 
 def _is_gone(path: Path, seen: Seen) -> bool:

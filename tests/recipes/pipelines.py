@@ -21,4 +21,10 @@ def pipeline(
 def config(data: dict[str, Any], model: dict[str, Any], seed: int = 0) -> SimpleNamespace:
     """What a pipeline reads of a project's Config."""
     sections = {"data": data, "model": model, "train": {"seed": seed}}
-    return SimpleNamespace(**{name: SimpleNamespace(**x) for name, x in sections.items()})
+    return Section(**{name: Section(**x) for name, x in sections.items()})
+
+
+class Section(SimpleNamespace):
+    """It is known by itself, as a frozen dataclass is by its fields: a pipeline may remember what it read."""
+
+    __hash__ = object.__hash__

@@ -54,15 +54,12 @@ def test_what_does_not_fit_is_refused(flags, message):
     assert str(error.value).startswith(message)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"clip": 0.0}, {"noise": -1.0}, {"expected_rows": 0}, {"delta": 0.0}, {"delta": 2.0}],
-)
-def test_privacy_that_is_none_is_refused(changes):
+@pytest.mark.parametrize("delta", [0.0, 2.0])
+def test_privacy_that_is_none_is_refused(delta):
     """With a delta of 2 any run would have had an epsilon of 0."""
-    data = {"clip": 1.0, "noise": 2.0, "expected_rows": 160, "delta": 1e-4, "held_out": 0.2}
-    with pytest.raises(UserError, match="give --clip and --expected-rows above 0, --noise of 0"):
-        made = config(data | changes, {})
+    data = {"clip": 1.0, "noise": 2.0, "expected_rows": 160, "delta": delta, "held_out": 0.2}
+    with pytest.raises(UserError, match=f"--delta: {delta} is not above 0 and below 1 / 1438"):
+        made = config(data, {})
         made.train.batch_size = 320
         pipeline("dp-sgd").examples(made)
 

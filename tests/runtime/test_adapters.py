@@ -66,7 +66,7 @@ def test_layers_that_peft_has_as_one_share_its_features(tmp_path):
             {"lora_alpha": 4, "use_rslora": True},
             r"alpha 5.6568542, which is 4 times the root of the rank \(use_rslora\), and the model's",
         ),
-        ({"lora_alpha": None}, "lora_alpha of its adapter_config.json is None, and no number"),
+        ({"lora_alpha": None}, "lora_alpha of adapter_config.json is None, and no number"),
         ({"peft_type": "IA3"}, "of kind IA3, and not LORA"),
         (
             {"tensors": {**TENSORS, "base_model.model.head.lora_A.weight": draw(2, 3)}},

@@ -11,6 +11,8 @@ import pytest
 
 from redco_runtime import launch
 
+# JAX, which another test of this process may have imported, warns of any fork.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 RUNTIME = Path(__file__).parents[2] / "runtime"
 QUICK = "from redco_runtime import launch; launch.PAUSES = (0.1,); launch.main()"
 PROGRAM = """

@@ -92,9 +92,6 @@ def check_sizes(folder: Path, lora: Lora) -> None:
             f"--init: {folder} is an adapter of rank {rank}, and the model's is {lora.rank}: "
             f"give --lora-rank {rank}"
         )
-    if type(alpha) not in (int, float):
-        what = f"lora_alpha of its {FILES[1]} is {alpha!r}, and no number"
-        raise UserError(f"--init: {folder}: {what}: choose another adapter")
     why = ""
     if config.get("use_rslora"):  # times alpha / sqrt(rank), and not alpha / rank
         why = f", which is {alpha:g} times the root of the rank (use_rslora)"

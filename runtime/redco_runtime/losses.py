@@ -17,6 +17,7 @@ from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import spec_of
+from redco_runtime.errors import UserError
 from redco_runtime.mesh import axes_of, free_axes, on_parts
 from redco_runtime.saving import CHOICE, LOGITS
 
@@ -217,3 +218,13 @@ def _split(
     read = [*(v for eqn in rest for v in eqn.invars), *closed.jaxpr.outvars]
     needed = [v for v in dict.fromkeys(v for v in read if isinstance(v, Var)) if v not in of_x]
     return closed, alone, rest, needed
+
+
+def squared_error(output: jax.Array, target: jax.Array) -> jax.Array:
+    """Return the square of each difference. Raises UserError where the two have other shapes: one would be repeated."""
+    if output.shape != target.shape:
+        raise UserError(
+            f"loss() in pipeline.py: the model gives numbers of shape {output.shape}, and the targets have "
+            f"{target.shape}: give both one shape, by what examples() returns or by the class"
+        )
+    return jnp.square(output.astype(jnp.float32) - target)

@@ -8,7 +8,8 @@ from jax.extend.core import jaxprs_in_params
 from jax.sharding import PartitionSpec as P
 from redco_runtime import losses
 from redco_runtime.activations import layouts
-from redco_runtime.losses import cross_entropy, smooth_labels
+from redco_runtime.errors import UserError
+from redco_runtime.losses import cross_entropy, smooth_labels, squared_error
 from redco_runtime.mesh import make_mesh
 from redco_runtime.saving import LOGITS, saving
 
@@ -214,3 +215,10 @@ def test_smoothed_labels_are_those_of_torch(chunk):
     for ours, own in zip(grads, (kernel, x), strict=True):
         np.testing.assert_allclose(ours, own.grad.numpy(), rtol=1e-4, atol=1e-6)
     assert not np.allclose(value, _plain(kernel_DV, x_BSD, labels_BS), rtol=1e-3)
+
+
+def test_an_error_is_of_numbers_of_one_shape():
+    """(B, 1) and (B,) would be broadcast to (B, B), and all learned of all."""
+    assert squared_error(jnp.array([[3.0]]), jnp.array([[1.0]])).tolist() == [[4.0]]
+    with pytest.raises(UserError, match=r"numbers of shape \(4, 1\), and the targets have \(4,\)"):
+        squared_error(jnp.zeros((4, 1)), jnp.zeros(4))

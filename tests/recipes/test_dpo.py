@@ -125,14 +125,22 @@ def test_the_loss_is_the_formula():
     batch = dpo.collate([train[0], train[1]])
     policy, reference = Bigrams(0), Bigrams(1)
     models = SimpleNamespace(policy=policy, reference=reference, beta=0.1)
-    losses, weights = dpo.loss(models, jax.tree.map(jnp.asarray, batch), None)
-    expected = []
+    losses, weights, terms = dpo.loss(models, jax.tree.map(jnp.asarray, batch), None)
+    expected, rewards = [], []
     for ids, learned in zip(batch["input_ids"], batch["learned"], strict=True):
         gains = [
             policy.score(*side) - reference.score(*side) for side in zip(ids, learned, strict=True)
         ]
         expected.append(np.log1p(np.exp(-0.1 * (gains[0] - gains[1]))))
+        rewards.append(0.1 * np.array(gains))
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    chosen, rejected = np.transpose(rewards)
+    watched = {"chosen": chosen, "rejected": rejected}  # as TRL calls them
+    watched |= {"margins": chosen - rejected, "accuracies": chosen > rejected}
+    assert terms.keys() == {f"rewards/{name}" for name in watched}
+    for name, values in watched.items():
+        value, factor = terms[f"rewards/{name}"]
+        assert float(value) == pytest.approx(np.mean(values), rel=1e-4) and factor == 0
     assert weights.tolist() == [1.0, 1.0]
 
 

@@ -40,7 +40,7 @@ def test_the_loss_is_the_formula():
     train, _ = pack_pairs(PAIRS, settings, reward.encoder("bytes"))
     batch, model = reward.collate([train[0], train[1]]), models()
     batch["input_ids"][0, 0, batch["mask"][0, 0].sum() - 1] = 7  # both end alike
-    losses, weights = reward.loss(model, batch, None)
+    losses, weights, terms = reward.loss(model, batch, None)
     last = [
         row[mask][-1]
         for row, mask in zip(*map(np.concatenate, (batch["input_ids"], batch["mask"])), strict=True)
@@ -48,6 +48,9 @@ def test_the_loss_is_the_formula():
     first, second = model.numbers_V[jnp.array(last)].reshape(2, 2).T
     np.testing.assert_allclose(losses, np.log1p(np.exp(second - first)), rtol=1e-5)
     assert weights.tolist() == [1.0, 1.0] and last[0] == 7
+    watched = {"accuracy": float(np.mean(first > second)), "margin": float(np.mean(first - second))}
+    assert {name: float(value) for name, (value, _) in terms.items()} == pytest.approx(watched)
+    assert {factor for _, factor in terms.values()} == {0.0}
     outputs = np.array([[2.0, 1.0], [0.5, 1.0], [0.0, 0.0]])
     scores = reward.evaluate(None, outputs, None)
     assert scores == {"accuracy": pytest.approx(1 / 3), "margin": pytest.approx(1 / 6)}

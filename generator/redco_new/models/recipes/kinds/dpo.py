@@ -30,6 +30,7 @@ RECIPE = Recipe(
     packages=("jinja2>=3.1",),
     branches=(Branch("policy"), Branch("reference", frozen=True, base=True)),
     system=True,
+    terms=True,
     rate=Rate(1e-6, "That of TRL, and of DPO (Rafailov et al. 2023)"),
     adapter_rate=Rate(1e-5, "Ten times that of the whole model (Schulman et al. 2025)"),
     prompt_fields=("messages", "prompt", "instruction"),

@@ -31,6 +31,7 @@ RECIPE = Recipe(
     packages=("jinja2>=3.1",),
     head=("score",),
     task="SEQ_CLS",
+    terms=True,
     rate=Rate(1e-4, "That of TRL, where a head starts anew"),
     adapter_rate=Rate(1e-4, "That of TRL for adapters, where a head starts anew"),
     prompt_fields=(),

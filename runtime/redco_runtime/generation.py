@@ -89,7 +89,8 @@ def begin_generation(
         }
         setattr(pipeline, FORCED, {name: x for name, x in forced.items() if x is not None})
     if hasattr(pipeline, STOP):
-        own = pipeline.tokenizer(run.config.data.tokenizer).eos_token_id  # type: ignore[attr-defined]
+        tokenizer = pipeline.tokenizer(run.config.data.tokenizer)  # type: ignore[attr-defined]
+        own = getattr(tokenizer, "eos_token_id", None)  # a user's own may have none
         setattr(pipeline, STOP, tuple(sorted({*_ids(document), own} - {None})))
     return run
 
@@ -103,7 +104,8 @@ def until(rows: Iterable[np.ndarray], ends: Iterable[int]) -> list[np.ndarray]:
 def read_generation(run: Run) -> dict[str, Any]:
     """Return the generation_config.json of a run, or of what it starts from; {} where there is none. Raises UserError."""
     folder, begun = run.workdir, (run.workdir / RUN).exists()
-    if not begun or read(run.workdir / RUN)["init"] != run.init:
+    saved = begun and any(run.checkpoints.glob("[0-9]*"))  # then another --init is refused, or none
+    if not saved and (not begun or read(run.workdir / RUN)["init"] != run.init):
         if run.init is None:
             return {}
         folder = find(base_of(run.init))

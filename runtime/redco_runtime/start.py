@@ -55,7 +55,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     if run.preview:  # a train.py from before it had it would train
         raise UserError(
             "--preview: train.py does not ask for it: write `if run.preview: return preview(pipeline, run)` before "
-            "train(...), of redco_runtime.preview"
+            "check_run(...), of redco_runtime.preview"
         )
     check_settings(steps, pipeline, run.config.train)
     check_names(run)

@@ -37,7 +37,7 @@ def with_teacher(
     """
     config: Any = run.config
     settings = config.train
-    if not settings.teacher_share:
+    if run.preview or not settings.teacher_share:
         return run
     ids = config.teacher.vocab_size, config.model.vocab_size
     if ids[0] != ids[1]:

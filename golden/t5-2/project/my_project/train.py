@@ -40,14 +40,13 @@ def main() -> None:
     with PROGRESS.deadlines(run.config.train.step_timeout):
         boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
         with jax.set_mesh(make_mesh(run.mesh)):
-            if run.preview:
-                preview(pipeline, run)
-                return
             train(build(run.config), run)
 
 
 def train(steps: Steps, run: Run) -> None:
     """Train `run` in its work folder to its last step, from its last checkpoint if it has one."""
+    if run.preview:
+        return preview(pipeline, run)
     check_run(steps, pipeline, run)
     examples, held_out = pipeline.examples(run.config) if run.config.train.steps else ([], [])
     check_same_examples(examples)

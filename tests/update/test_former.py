@@ -22,9 +22,7 @@ MODEL, PIPELINE, TRAIN = (f"my_project/{name}.py" for name in ("model", "pipelin
 EDITS = {
     PIPELINE: {
         "    return losses_BS, weights_BS": "    return 0.5 * losses_BS, weights_BS",
-        "    return tokenizer(config.data.tokenizer).batch_decode(": (
-            '    say("reading")\n    return tokenizer(config.data.tokenizer).batch_decode('
-        ),
+        "def collate(examples": 'def tell():\n    say("reading")\n\n\ndef collate(examples',
         "from redco_runtime.losses": "from redco_runtime.loop import say\nfrom redco_runtime.losses",
     },
     TRAIN: {
@@ -38,6 +36,7 @@ EDITS = {
     MODEL: {"_NORMAL = nnx.initializers.normal(0.02)": "_NORMAL = nnx.initializers.normal(0.01)"},
 }
 EDITED = {
+    "my_project/config.py": ["def matrices(params"],  # what a project made before decays stays
     PIPELINE: ["return 0.5 * losses_BS", 'print_once("reading")'],
     MODEL: ["normal(0.01)"],
     TRAIN: [

@@ -13,6 +13,7 @@ from redco_new.merge.sides import warnings_of
 from redco_new.merge.source import Source, decode_source
 from redco_new.merge.style import has_own_width
 from redco_new.merge.verify import line_merge_faults
+from redco_new.merge.wrapped import merge_wrapped
 
 Lines = list[str]
 _FIRST_INDENT = re.compile(r":[ \t]*(?:#.*)?\r?\n([ \t]+)(?=\S)")
@@ -47,6 +48,8 @@ def _candidates(base: Lines, ours: Lines, theirs: Lines) -> Iterator[tuple[Lines
     for merge in (merge_statements, _merge_places):
         if (merged := merge(base, ours, theirs)) is not None:
             yield merged, False
+    if (merged := merge_wrapped(base, ours, theirs, _merge_lines)) is not None:
+        yield merged, False
 
 
 def _merge_places(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
@@ -59,6 +62,11 @@ def _merge_places(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
         )
 
     return merge_like_git(base, ours, theirs, key=_without_ending, resolve=resolve)
+
+
+def _merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
+    lines = merge_like_git(base, ours, theirs, key=_without_ending)
+    return merge_statements(base, ours, theirs) if lines is None else lines
 
 
 def _in_newline(source: Source, newline: str) -> list[str]:

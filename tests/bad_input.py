@@ -12,8 +12,9 @@ from unittest import mock
 from samples import REQUEST, tree
 
 from redco_new import __version__, cli
+from redco_new.project.records import BASE, new_records
 from redco_new.render import assets
-from redco_new.project.manifest import MANIFEST, records
+from redco_new.transaction import MANIFEST
 
 
 def complaint(command: str) -> str:
@@ -58,13 +59,16 @@ PROJECTS = {
 def lay_project(folder: Path) -> None:
     """A project of two files, with one thing wrong."""
     files = {"redco.toml": REQUEST.to_toml(), "my_project/model.py": "x = 1\n"}
-    texts = {**files, **records(REQUEST, files), ".redco/lock": ""}
+    records = new_records(REQUEST, files)
+    packed = records.pop(BASE)
+    texts = {**files, **{path: x.decode() for path, x in records.items()}, ".redco/lock": ""}
     path, old, new = PROJECTS[folder.name]
     texts[path] = texts[path].replace(old, new, 1)
     for path, text in texts.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+    (folder / BASE).write_bytes(packed)
 
 
 def lay_traps(folder: Path) -> None:

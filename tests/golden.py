@@ -25,7 +25,8 @@ from bad_input import complaint
 from generated import texts
 
 from redco_new.project.create import write_tree
-from redco_new.project.manifest import BASE, records
+from redco_new.project.archive import unpack
+from redco_new.project.records import BASE, new_records
 from redco_new.request import Request
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,8 +64,15 @@ def generate(case: Path) -> tuple[Texts, Texts]:
     """(the project, the texts that a case commits): path in the project or in the case -> text."""
     request = request_of(case)
     files, model, plan = texts(request)
-    files |= records(request, files, model_record=model.record)
-    kept = {p: t for p, t in files.items() if not p.startswith((f"{RUNTIME}/", BASE))}
+    records = new_records(request, files, model_record=model.record)
+    base = records.pop(
+        BASE
+    )  # not committed: it is what is committed, in bytes that tell nobody anything
+    held = {path: content.decode() for path, content in unpack(base).items()}
+    if wrong := differences(held, files, "base.tar.xz"):
+        raise AssertionError("what redco remembers is not what it wrote:\n" + "\n".join(wrong))
+    files |= {path: content.decode() for path, content in records.items()}
+    kept = {p: t for p, t in files.items() if not p.startswith(f"{RUNTIME}/")}
     committed = {f"project/{path}": text for path, text in kept.items()}
     committed[f"project/{RUNTIME}"] = f"link to {link(case)}\n"
     committed["sharding.txt"] = golden_layouts.lines(plan)

@@ -29,7 +29,7 @@ def test_files_are_formatted_and_compile(name):
 def test_runtime_is_not_copied(name):
     case = golden.GOLDEN / name
     assert (case / "project" / "redco_runtime").resolve() == golden.ROOT / "runtime/redco_runtime"
-    assert not (case / "project" / ".redco" / "base").exists()
+    assert not (case / "project" / ".redco" / "base.tar.xz").exists()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -124,3 +124,23 @@ def test_main_shows_differences_and_how_to_accept_them(monkeypatch, capsys):
     )
     monkeypatch.setattr(golden, "check", lambda: [])
     assert golden.main() == 0
+
+
+def test_what_redco_remembers_of_a_golden_is_what_it_wrote(monkeypatch):
+    """The archive is in no golden: that it holds the files of the project is looked at where they are made."""
+    (case,) = (case for case in golden.cases() if case.name == "gpt-j-4")
+    monkeypatch.setattr(golden, "texts", lambda request: ({"README.md": "a\n"}, Model, None))
+    monkeypatch.setattr(golden.golden_layouts, "lines", lambda plan: "")
+    assert "project/README.md" in golden.generate(case)[1]
+    records = golden.new_records
+    monkeypatch.setattr(
+        golden,
+        "new_records",
+        lambda request, files, **others: records(request, {**files, "redco.toml": "b\n"}, **others),
+    )
+    with pytest.raises(AssertionError, match="(?s)not what it wrote.*--- base.tar.xz/redco.toml"):
+        golden.generate(case)
+
+
+class Model:
+    record = None

@@ -9,9 +9,11 @@ import samples
 from redco_new import __version__
 from redco_new.errors import RedcoError
 from redco_new.migrate import LATEST
-from redco_new.project.manifest import MANIFEST, Manifest, PendingChange, read_manifest, records
+from redco_new.project.archive import unpack
+from redco_new.project.manifest import Manifest, PendingChange, read_manifest, runtime_digest
+from redco_new.project.records import BASE, new_records
 from redco_new.request import Request
-from redco_new.transaction import sha256
+from redco_new.transaction import MANIFEST, sha256
 
 FILES = {
     "my_project/train.py": "x = 'ü'\n",
@@ -41,13 +43,13 @@ FULL = manifest(
 def read(tmp_path, text):
     (tmp_path / ".redco").mkdir()
     (tmp_path / MANIFEST).write_text(text, encoding="utf-8")
-    return read_manifest(tmp_path)
+    return read_manifest(tmp_path)[0]
 
 
 def test_manifest():
     content = json.loads(manifest().to_json())
     assert content == {
-        "schema": 1,
+        "schema": 2,
         "generator": __version__,
         "interface": LATEST,
         "template": "redco",
@@ -61,6 +63,7 @@ def test_manifest():
         },
         "model": None,
         "files": content["files"],
+        "runtime": runtime_digest({}),
         "ejected": [],
         "pending": [],
     }
@@ -110,10 +113,25 @@ def test_order_of_files_changes_nothing():
     assert list(json.loads(text)["files"]) == sorted(FILES)
 
 
-def test_one_pristine_copy_a_file():
-    base = records(samples.REQUEST, FILES)
-    assert base.pop(MANIFEST) == manifest().to_json()
-    assert base == {f".redco/base/{path}.base": text for path, text in FILES.items()}
+def test_what_redco_wrote_is_in_one_archive():
+    records = new_records(samples.REQUEST, FILES)
+    assert records.keys() == {MANIFEST, BASE}
+    assert records[MANIFEST].decode() == manifest().to_json()
+    assert unpack(records[BASE]) == {path: text.encode() for path, text in FILES.items()}
+
+
+def test_one_digest_for_the_runtime():
+    files = FILES | {"redco_runtime/a.py": "a\n", "redco_runtime/b/c.py": "c\n"}
+    content = json.loads(manifest(files).to_json())
+    assert content["files"].keys() == FILES.keys()
+    others = [
+        files | {"redco_runtime/a.py": "b\n"},
+        files | {"redco_runtime/d.py": ""},
+        {path: text for path, text in files.items() if path != "redco_runtime/a.py"},
+        {path.replace("a.py", "e.py"): text for path, text in files.items()},
+    ]
+    digests = {content["runtime"], *(json.loads(manifest(x).to_json())["runtime"] for x in others)}
+    assert len(digests) == 5
 
 
 def test_file_without_an_owner():

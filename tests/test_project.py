@@ -16,7 +16,9 @@ from redco_new.generate import files
 from redco_new.project import create
 from redco_new.render import assets
 from redco_new.errors import RedcoError
-from redco_new.project.manifest import BASE, BASE_SUFFIX, MANIFEST
+from redco_new.project.archive import unpack
+from redco_new.project.records import BASE
+from redco_new.transaction import MANIFEST
 from redco_new.project.create import create_project, write_project
 
 
@@ -40,10 +42,9 @@ def test_create(parent, template):
     assert os.listdir(parent) == ["my-project"]
     assert steps == ["reading the model gpt-j", "rendering", f"writing {target}"]
     written = {path: data for path, data in samples.tree(target).items() if data is not None}
-    base = [f"{BASE}{path}{BASE_SUFFIX}" for path in samples.PATHS]
-    assert sorted(written) == sorted([*samples.PATHS, MANIFEST, *base])
+    assert sorted(written) == sorted([*samples.PATHS, MANIFEST, BASE])
+    assert unpack(written[BASE]) == {path: written[path] for path in samples.PATHS}
     for path, entry in json.loads(written[MANIFEST])["files"].items():
-        assert written[f"{BASE}{path}{BASE_SUFFIX}"] == written[path]
         assert entry["sha256"] == hashlib.sha256(written[path]).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import lzma
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from redco_new.models.adapter import NO_ADAPTER
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model
 from redco_new.models.recorded import recall, record
-from redco_new.project.manifest import MANIFEST, PendingChange, read_manifest, records
+from redco_new.project.archive import unpack
+from redco_new.project.manifest import PendingChange, read_manifest
+from redco_new.project.records import BASE, new_records
 from redco_new.render.values import admit
 from redco_new.request import Request
 from redco_new.request.own_class import read_config
+from redco_new.transaction import MANIFEST
 
 
 @FUZZ
@@ -85,13 +89,23 @@ FILES = {"my_project/model.py": "x = 1\n", "redco.toml": "name = 1\n"}
 @FUZZ
 @given(data=st.data())
 def test_manifest_json(data, tmp_path):
-    manifest = json.loads(records(REQUEST, FILES)[MANIFEST])
+    manifest = json.loads(new_records(REQUEST, FILES)[MANIFEST])
     manifest["pending"] = [asdict(PendingChange("a.py", "f", "why", "x"))]
     manifest["ejected"] = ["launch/hosts.sh"]
     (tmp_path / MANIFEST).parent.mkdir(exist_ok=True)
     (tmp_path / MANIFEST).write_bytes(data.draw(of_json(manifest)))
     with refused(RedcoError):
-        read_manifest(tmp_path).to_json()
+        read_manifest(tmp_path)[0].to_json()
+
+
+TAR = lzma.decompress(new_records(REQUEST, FILES)[BASE])
+
+
+@FUZZ
+@given(data=st.data())
+def test_archive(data):
+    with refused(ValueError):
+        unpack(lzma.compress(data.draw(damaged(TAR)), preset=0))
 
 
 KEY = ("llama", "", 1, Path())

@@ -2,18 +2,22 @@
 
 import contextlib
 import io
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from redco_new import cli
-from redco_new.project.manifest import BASE, base_path, records
+from redco_new.project.archive import unpack
+from redco_new.project.records import BASE, COPIES, SUFFIX, new_records, read_records
 from redco_new.project.create import write_tree
+from redco_new.project.manifest import EACH_FILE
 from redco_new.render import assets, template as render_template
 from redco_new.render.check import check_template
 from redco_new.request import Request
-from redco_new.transaction import LOCK, MANIFEST, sha256
+from redco_new.transaction import LOCK, MANIFEST
 from redco_new.update import plan, run
+from redco_new.update.former import UNDO
 
 REQUEST = Request.from_flags("my-project", "gpt-j", shards="4")
 MODEL, PIPELINE = "my_project/model.py", "my_project/pipeline.py"
@@ -62,7 +66,7 @@ class Project:
     def __init__(self, root: Path):
         self.root, self.template = root, dict(TEMPLATE)
         files = rendered(self.template, REQUEST, self.template[MODEL])
-        write_tree(root, {**files, **records(REQUEST, files)})
+        write_tree(root, {**files, **new_records(REQUEST, files)})
         self.trial = lambda project: []
 
     def install(self, monkeypatch) -> None:
@@ -158,20 +162,43 @@ def replaced(text: str, old: str, new: str) -> str:
 def files(root: Path) -> list[Path]:
     """The files of a project, but for redco's own records."""
     found = (path for path in sorted(root.rglob("*")) if path.is_file())
-    records = f"{root / BASE}", f"{root / MANIFEST}", f"{root / LOCK}"
+    records = (
+        f"{root / BASE}",
+        f"{root / COPIES}",
+        f"{root / MANIFEST}",
+        f"{root / LOCK}",
+        f"{root / UNDO}",
+    )
     return [path for path in found if not str(path).startswith(records)]
 
 
 def assert_whole(root: Path) -> None:
-    """The manifest and the copies of what redco wrote agree, and nothing of an update is left."""
-    from redco_new.project.manifest import read_manifest
+    """The manifest and the base agree, and nothing of an update, or of an older layout, is left."""
+    assert read_records(root).manifest.files
+    lying = {path.name for path in (root / ".redco").iterdir()}
+    assert lying <= {"manifest.json", "base.tar.xz", "undo.tar.xz", "incoming", "lock"}
 
-    known = read_manifest(root).files
-    copies = {path: (root / base_path(path)).read_bytes() for path in known}
-    assert {path: sha256(copy) for path, copy in copies.items()} == known
-    lying = (p.relative_to(root).as_posix() for p in (root / BASE).rglob("*") if p.is_file())
-    assert sorted(lying) == sorted(base_path(path) for path in known)
-    assert not (root / ".redco/staging").exists()
+
+def base_of(root: Path) -> dict[str, bytes]:
+    """path -> what redco wrote, as its records have it."""
+    return unpack((root / BASE).read_bytes())
+
+
+def to_older_layout(root: Path) -> None:
+    """Make the records those of an older redco: a digest of each file in the manifest, a copy of each in .redco/base/."""
+    records = read_records(root)
+    content = json.loads((root / MANIFEST).read_text())
+    content |= {"schema": EACH_FILE}
+    del content["runtime"]
+    content["files"] = {
+        path: {"owner": "", "sha256": digest} for path, digest in records.manifest.files.items()
+    }
+    (root / MANIFEST).write_text(json.dumps(content))
+    (root / BASE).unlink()
+    for path, text in records.base.items():
+        copy = root / f"{COPIES}{path}{SUFFIX}"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(text)
 
 
 def stamped(root: Path) -> dict[str, tuple]:

@@ -19,7 +19,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from redco_new import __version__
 from redco_new.errors import RedcoError
 from redco_new.fit.compilers import environment
-from redco_new.transaction import unfinished
+from redco_new.transaction import MANIFEST, unfinished
 from redco_new.update.project_state import ProjectState, read_project_state
 
 DISTRIBUTION = "redco-new"
@@ -123,7 +123,7 @@ def _project(root: Path) -> Iterator[Finding]:
     except RedcoError as error:
         yield Finding("project", f"{error.where}: {error.what}", error.todo)
         return
-    by = json.loads(state.manifest_bytes)["generator"]
+    by = json.loads(state.records.files[MANIFEST])["generator"]
     todo = "" if by == __version__ else "`redco update` brings it up to date"
     name = state.manifest.request["name"]
     yield Finding("project", f"{name}, of redco-new {by}, in {root}", todo)
@@ -136,16 +136,12 @@ def _files(state: ProjectState) -> Iterator[Finding]:
     edited = [
         path
         for path in manifest.files
-        if path not in missing and state.ours(path) != state.pristine(path)
+        if path not in missing and state.ours(path) != state.base(path)
     ]
-    damaged = state.damaged_paths
     yield Finding("files", f"{len(manifest.files)} of redco's, {len(edited)} of them edited")
     if missing:
         todo = "`redco update` brings back those that are generated; `--restore PATH` any"
         yield Finding("files", f"missing: {', '.join(missing)}", todo)
-    if damaged:
-        todo = "bring .redco/ back from git, or `redco adopt` writes it anew"
-        yield Finding("records", f"damaged or gone: {', '.join(damaged)}", todo)
     if manifest.pending:
         names = ", ".join(f"{x.path}::{x.symbol}" for x in manifest.pending)
         todo = "`redco resolve PATH::SYMBOL --mine` or `--theirs`"

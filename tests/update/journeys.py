@@ -50,7 +50,7 @@ class Life:
         found = {}
         for path in sorted((self.folder / under).rglob("*")):
             name = path.relative_to(self.folder).as_posix()
-            ignored = name.startswith("runs/") or name in (".redco/lock", ".redco/undo.json")
+            ignored = name.startswith("runs/") or name in (".redco/lock", ".redco/undo.tar.xz")
             if path.is_file() and "__pycache__" not in name and (under or not ignored):
                 found[name] = path.read_bytes()
         return found

@@ -4,12 +4,16 @@ import contextlib
 import io
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 from generated import ROOT, make
+from updates import base_of
 
 from redco_new import cli
-from redco_new.project.manifest import base_path
+from redco_new.project.archive import pack
+from redco_new.project.manifest import read_manifest
+from redco_new.project.records import BASE, digests
 from redco_new.transaction import MANIFEST
 
 GOLDEN = ROOT / "golden/gpt-j-4/project"
@@ -46,11 +50,7 @@ def test_records_are_gone_and_redco_toml_too(project, fresh):
     assert out.startswith("Adopted my-project: gpt-j over data=2, model=4, ")
     assert "  my_project/model.py          yours in 2 lines\n" in out
     assert "  launch/hosts.sh              is not there\n" in out
-    for path in (
-        MANIFEST,
-        "redco.toml",
-        *map(base_path, ("my_project/model.py", "launch/hosts.sh")),
-    ):
+    for path in (MANIFEST, "redco.toml", BASE):
         assert (project / path).read_bytes() == (fresh / path).read_bytes(), path
     assert "launch/hosts.sh              restored" in redco(project, "update", "--dry-run")[1]
 
@@ -64,13 +64,19 @@ def test_the_package_is_renamed(fresh, tmp_path):
     code, out, err = redco(root, "adopt", ".")
     assert code == 0, err
     assert out.startswith("Adopted other: gpt-j over data=2, model=4, ")
-    assert not any((root / ".redco/base/my_project").glob("*"))
+    assert not any(path.startswith("my_project/") for path in base_of(root))
     assert 'name = "other"' in (root / "redco.toml").read_text()
     assert redco(root, "update", "--check") == (0, "", "")
 
 
 def test_a_project_that_was_moved_needs_none_of_it(tmp_path):
-    root = shutil.copytree(GOLDEN, tmp_path / "moved")
+    ignored = shutil.ignore_patterns("__pycache__", "*.md")
+    root = shutil.copytree(GOLDEN, tmp_path / "moved", ignore=ignored)
+    files = {p.relative_to(root).as_posix(): p for p in root.rglob("*") if p.is_file()}
+    base = {path: file.read_bytes() for path, file in files.items() if path != MANIFEST}
+    manifest = replace(read_manifest(root)[0], files=digests(base))
+    (root / MANIFEST).write_text(manifest.to_json())
+    (root / BASE).write_bytes(pack(base))
     code, out, err = redco(root, "adopt", ".")
     assert (code, out) == (2, "") and "redco looks after it already, wherever it lies" in err
 

@@ -3,83 +3,31 @@
 import json
 
 import pytest
-from updates import HOSTS, MODEL, SHARDING, TRAIN, Project, assert_whole, stamped
+from updates import SHARDING, TRAIN, stamped, to_older_layout
 
-from redco_new.project.manifest import base_path, read_manifest
+from redco_new.project.records import BRING_BACK, COPIES, SUFFIX
 
 MANIFEST = ".redco/manifest.json"
-COPIES = (None, b"", b"something else\n")
 
 
-def damage(project: Project, path: str, copy: bytes | None) -> None:
-    if copy is None:
-        (project.root / base_path(path)).unlink()
-    else:
-        project.write(base_path(path), copy)
+@pytest.mark.parametrize("copy", [None, b"", b"something else\n"])
+def test_copy_of_an_older_redco(project, copy):
+    to_older_layout(project.root)
+    path = f"{COPIES}{TRAIN}{SUFFIX}"
+    (project.root / path).unlink()
+    if copy is not None:
+        project.write(path, copy)
+    refused(project, f"{path}: is missing, or is not what redco wrote; {BRING_BACK}")
 
 
-@pytest.mark.parametrize("copy", COPIES)
-def test_copy_of_a_file_that_is_untouched(project, copy):
-    damage(project, TRAIN, copy)
-    project.change(TRAIN, "10", "20")
-    assert project.redco("update", "--check")[0] == 1
-    assert project.update()[0] == 0
-    assert project.read(TRAIN) == project.template[TRAIN]
-
-
-@pytest.mark.parametrize("copy", COPIES)
-def test_copy_of_a_file_that_the_template_writes_as_before(project, copy):
-    project.edit(TRAIN, "10", "mine")
-    damage(project, TRAIN, copy)
-    code, out, _ = project.redco("update", "--check")
-    assert (code, out) == (1, "damaged: .redco/base/my_project/train.py.base\n")
-    assert project.update()[0] == 0
-    assert "mine" in project.read(TRAIN)
-    assert project.redco("update", "--check")[0] == 0
-
-
-@pytest.mark.parametrize("copy", COPIES)
-@pytest.mark.parametrize(
-    ("path", "old"), [(TRAIN, "10"), (HOSTS, "echo two"), (MODEL, "x * WIDTH")]
-)
-def test_copy_of_a_file_that_both_changed(project, path, old, copy):
-    project.edit(path, old, "mine")
-    damage(project, path, copy)
-    project.change(path, old, "theirs")
-    before = project.read(path)
-    assert project.redco("update")[0] == 1
-    assert project.read(path) == before
-    assert project.redco("resolve", path, "--mine")[0] == 0
-    assert project.redco("update")[0] == 0
-    assert project.read(path) == before
-    assert_whole(project.root)
-
-
-@pytest.mark.parametrize("copy", COPIES)
-def test_copy_of_a_file_that_the_template_drops(project, copy):
-    project.edit(HOSTS, "echo two", "echo mine")
-    damage(project, HOSTS, copy)
-    damage(project, TRAIN, copy)
-    del project.template[HOSTS], project.template[TRAIN]
-    assert project.update()[0] == 0
-    assert "mine" in project.read(HOSTS)
-    assert not (project.root / TRAIN).exists()
-
-
-@pytest.mark.parametrize("copy", COPIES)
-def test_copy_of_a_file_that_the_user_deleted(project, copy):
-    (project.root / TRAIN).unlink()
-    damage(project, TRAIN, copy)
-    project.change(TRAIN, "10", "20")
-    assert project.update()[0] == 0
-    assert not (project.root / TRAIN).exists()
-
-
-def test_all_copies_gone(project):
-    for path in project.template:
-        project.write(path, project.read(path) + "# mine\n")
-        damage(project, path, None)
-    assert project.update()[0] == 0
+def refused(project, message):
+    """One line, exit code 2, and nothing is written, whatever the command."""
+    before = stamped(project.root)
+    looks = (["update", "--check"], ["update", "--restore", TRAIN], ["diff"])
+    for command in (["update"], *looks, ["eject", SHARDING]):
+        code, out, err = project.redco(*command)
+        assert (code, out, err.count("\n")) == (2, "", 1) and err.endswith(f"{message}\n"), err
+        assert stamped(project.root) == before
 
 
 def with_entry(key, value):
@@ -165,8 +113,8 @@ def test_hostile_manifest(project, tmp_path, name):
         (b"\xff", "cannot be read: "),
         (b"[" * 100_000, "is damaged: RecursionError: "),
         (b'{"generator": "99.0", "schema": 1}', "was written by redco-new 99.0; install that"),
-        (b'{"generator": "0.0.1", "schema": 2}', "was written by redco-new 0.0.1; install that"),
-        (b"<<<<<<< HEAD\n{}\n", "has the marks of a conflict of git; take either side"),
+        (b'{"generator": "0.0.1", "schema": 3}', "was written by redco-new 0.0.1; install that"),
+        (b"<<<<<<< HEAD\n{}\n", "has the marks of a conflict of git; take .redco/ of one side"),
     ],
 )
 def test_manifest_that_is_none(project, text, message):
@@ -183,15 +131,3 @@ def test_what_is_ejected_and_written_is_left_alone(project):
     before = project.read(SHARDING)
     assert project.update("--shards", "8")[0] == 0
     assert project.read(SHARDING) == before
-
-
-def test_copies_that_the_manifest_of_another_branch_has_not(project):
-    project.template["launch/new.sh"] = "#!/bin/sh\n"
-    manifest = project.read(MANIFEST)
-    project.update()
-    project.write(MANIFEST, manifest)  # git checkout --ours
-    assert project.update()[0] == 0
-    assert "launch/new.sh" in read_manifest(project.root).files
-    del project.template["launch/new.sh"]
-    project.write(MANIFEST, manifest)
-    assert project.update()[0] == 0, "and of those that nobody writes any more"

@@ -1,7 +1,7 @@
 """Ejected files: the header says so, nothing else changes, and updates leave them alone."""
 
 import pytest
-from updates import HOSTS, SHARDING, TRAIN, assert_whole
+from updates import HOSTS, SHARDING, TRAIN, assert_whole, base_of
 
 from redco_new.render.owners import EJECTED
 
@@ -17,7 +17,7 @@ def test_file(project):
     )
     head, _, rest = project.read(SHARDING).partition("\n")
     assert (head, rest) == (EJECTED, before.partition("\n")[2])
-    assert not (project.root / f".redco/base/{SHARDING}.base").exists()
+    assert SHARDING not in base_of(project.root)
     assert_whole(project.root)
     after = project.read(SHARDING)
     assert project.update("--shards", "8")[0] == 0

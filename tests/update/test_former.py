@@ -14,7 +14,7 @@ import pytest
 from generated import ROOT, make, run
 
 from redco_new import cli
-from redco_new.project.manifest import base_path
+from redco_new.project.records import COPIES, SUFFIX
 from redco_new.transaction import MANIFEST, sha256
 
 FORMER = ROOT / "tests/update/former/my-project"
@@ -93,8 +93,9 @@ def former(tmp_path):
     for path, entry in files.items():
         content = (root / path).read_bytes()
         assert sha256(content) == entry["sha256"], path
-        (root / base_path(path)).parent.mkdir(parents=True, exist_ok=True)
-        (root / base_path(path)).write_bytes(content)
+        copy = root / f"{COPIES}{path}{SUFFIX}"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(content)
     for path, edits in EDITS.items():
         for old, new in edits.items():
             edit(root / path, old, new)

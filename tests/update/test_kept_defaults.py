@@ -2,7 +2,6 @@
 
 import pytest
 
-from redco_new.project.manifest import base_path
 from redco_new.update.kept_defaults import keep_defaults
 
 CONFIG = "my_project/config.py"
@@ -86,12 +85,3 @@ def test_another_recipe_has_its_own_rate(project):
     project.template[CONFIG] = changed()
     assert project.redco("update", "--recipe", "sft")[0] == 0
     assert "= 1e-6" in project.read(CONFIG)
-
-
-def test_a_lost_copy_of_an_untouched_file_is_as_good(project):
-    project.template[CONFIG] = BEFORE
-    project.update()
-    (project.root / base_path(CONFIG)).unlink()
-    project.template[CONFIG] = changed()
-    assert "learning_rate stays 1e-4" in project.update()[1]
-    assert "= 1e-4" in project.read(CONFIG)

@@ -72,13 +72,12 @@ def test_nothing_to_do(project, look):
     code, out, err = project.redco("update", *look)
     assert (code, err) == (0, "")
     if look[-1] == "--json":
-        assert json.loads(out) == {"stale": {}, "conflicts": [], "pending": [], "damaged": []}
+        assert json.loads(out) == {"stale": {}, "conflicts": [], "pending": []}
     elif look != ["--dry-run"]:
         assert out == ""
 
 
 def test_check_tells_each_kind(clash):
-    (clash.root / ".redco/base/README.md.base").unlink()
     code, out, _ = clash.redco("update", "--check", "--json")
     assert code == 1
     assert json.loads(out) == {
@@ -90,20 +89,17 @@ def test_check_tells_each_kind(clash):
         },
         "conflicts": [f"{MODEL}::up"],
         "pending": [f"{PIPELINE}::collate"],
-        "damaged": [".redco/base/README.md.base"],
     }
     lines = clash.redco("update", "--check")[1].splitlines()
     assert lines[0] == f"stale: {HOSTS}" and f"conflict: {MODEL}::up" not in lines
     assert f"conflicts: {MODEL}::up" in lines
 
 
-@pytest.mark.parametrize("kind", ["stale", "conflict", "pending", "damaged", "flag"])
+@pytest.mark.parametrize("kind", ["stale", "conflict", "pending", "flag"])
 def test_each_kind_alone_is_drift(project, kind):
     flags = ["--shards", "8"] if kind == "flag" else []
     if kind == "stale":
         project.change(TRAIN, "10", "20")
-    if kind == "damaged":
-        (project.root / ".redco/base/README.md.base").unlink()
     if kind in ("conflict", "pending"):
         path = {"conflict": TRAIN, "pending": PIPELINE}[kind]
         old = {"conflict": "10", "pending": "list"}[kind]

@@ -152,7 +152,7 @@ class Updates(RuleBasedStateMachine):
 
     @property
     def pending(self) -> tuple[PendingChange, ...]:
-        return read_manifest(self.project.root).pending
+        return read_manifest(self.project.root)[0].pending
 
     def given(self, each: PendingChange) -> set[str]:
         """The words of the user's in what is pending."""

@@ -115,7 +115,7 @@ def test_fork_whose_redco_toml_says_it_in_another_way(project):
         (b"\xff", "redco.toml: not UTF-8: "),
         (b"name = ", "redco.toml: not TOML: "),
         (b'name = "other"\nmodel = "gpt-j"\n', "redco.toml: name: the name was my-project and is"),
-        (None, "redco.toml: is missing; bring it back: cp .redco/base/redco.toml.base redco.toml"),
+        (None, "redco.toml: is missing; bring it back: redco update --restore redco.toml"),
     ],
 )
 def test_bad(project, content, message):

@@ -7,7 +7,6 @@ import pytest
 from updates import HOSTS, MODEL, PIPELINE, SHARDING, TRAIN, assert_whole, stamped
 
 from redco_new import cli
-from redco_new.project.manifest import base_path
 
 RESTORED = (
     "Updated my-project: 1 file.\n"
@@ -46,17 +45,6 @@ def test_script_comes_back_as_a_script_in_its_folder(project):
     code, out, _ = project.update()
     assert (code, out.count("restored\n"), out.count("note: ")) == (0, 2, 1)
     assert os.access(project.root / HOSTS, os.X_OK)
-
-
-@pytest.mark.parametrize("copy", [None, b"something else\n"])
-def test_it_comes_back_without_its_copy(project, copy):
-    (project.root / SHARDING).unlink()
-    if copy is None:
-        (project.root / base_path(SHARDING)).unlink()
-    else:
-        project.write(base_path(SHARDING), copy)
-    assert project.update()[0] == 0
-    assert '"model": 4' in project.read(SHARDING)
 
 
 def test_the_merged_project_is_tried_with_it(project):
@@ -183,23 +171,6 @@ def test_what_was_pending_of_it_is_settled(project):
     assert project.redco("update", "--restore", PIPELINE)[0] == 0
     assert project.pending() == [] and not (project.root / ".redco/incoming").exists()
     assert project.read(PIPELINE) == project.template[PIPELINE]
-
-
-@pytest.mark.parametrize("copy", [None, b"something else\n"])
-def test_copy_that_is_damaged(project, copy):
-    (project.root / TRAIN).unlink()
-    if copy is None:
-        (project.root / base_path(TRAIN)).unlink()
-    else:
-        project.write(base_path(TRAIN), copy)
-    code, out, err = project.redco("update", "--restore", TRAIN)
-    assert (code, out) == (2, "")
-    assert err.startswith(
-        f"redco: --restore: {base_path(TRAIN)} is gone, or is not what redco wrote"
-    )
-    assert project.redco("update")[0] == 0
-    assert project.redco("update", "--restore", TRAIN)[0] == 0
-    assert project.read(TRAIN) == project.template[TRAIN]
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,15 @@
 import pytest
 from updates import HOSTS, README, SHARDING, TOML, TRAIN, assert_whole, files
 
-from redco_new.transaction import MANIFEST
+from redco_new.project.archive import pack
+from redco_new.project.records import BASE
+from redco_new.transaction import MANIFEST, sha256
 from redco_new.update.former import UNDO
 
 
 def contents(project):
-    own = [project.root / MANIFEST, *(project.root / ".redco/base").rglob("*.base")]
-    return {
-        path: path.read_bytes() for path in [*files(project.root), *own] if path.name != "undo.json"
-    }
+    own = [project.root / MANIFEST, project.root / BASE]
+    return {path: path.read_bytes() for path in [*files(project.root), *own]}
 
 
 def test_an_update_is_taken_back(project):
@@ -56,11 +56,21 @@ def test_what_redco_changed_since_is_not_taken_back(project):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"schema": 1, "files": [{"path": "../x", "before": null, "after": null}]}'],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": 2, "files": [{"path": "../x", "before": null, "after": null}]}',
+        '{"schema": 2, "files": [{"path": "redco.toml", "before": "0", "after": "NOW"}]}',
+        '{"schema": 2, "files": [{"path": "redco.toml", "before": ["0"], "after": "NOW"}]}',
+        '{"schema": 2, "files": [{"path": "redco.toml"}]}',
+        '{"schema": 3, "files": []}',
+    ],
 )
 def test_a_damaged_record_is_one_line(project, text):
     project.update("--shards", "8")
-    (project.root / UNDO).write_text(text)
+    text = text.replace("NOW", sha256((project.root / TOML).read_bytes()))
+    (project.root / UNDO).write_bytes(pack({"index.json": text.encode()}))
     before = contents(project)
     code, _, err = project.redco("undo")
     assert code == 2 and err.count("\n") == 1 and contents(project) == before

@@ -1,4 +1,4 @@
-"""The commands that change nothing: `redco inspect`, `redco models`, `redco recipes`."""
+"""The commands that change nothing: `redco inspect`, `redco models`, `redco recipes`, `redco diff`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -126,3 +126,24 @@ def show_recipes(as_json: options.AsJson = False) -> None:
         with open_template() as template:
             rows = list(recipes.list_recipes(template))
     recipes.print_recipes(rows, as_json=as_json)
+
+
+def show_edits(
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help="A file, or a folder, of the project.")
+    ] = "",
+) -> None:
+    """Print what you made of what redco wrote, as a patch: the runtime too. Files of your own are not in it.
+
+    \b
+    Examples:
+      redco diff
+      redco diff my_project/model.py
+    """
+    from redco_new.update.project_state import find_root, read_project_state
+    from redco_new.update.report import print_edits
+    from redco_new.update.run import check_finished
+
+    root = find_root(Path(path or "."))
+    check_finished(root)
+    print_edits(read_project_state(root), path)

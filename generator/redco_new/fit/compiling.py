@@ -52,7 +52,7 @@ def compile_steps(
     every = list(jobs)
     task = {
         "folder": str(root),
-        "package": package_name(read_manifest(root).request["name"]),
+        "package": package_name(read_manifest(root)[0].request["name"]),
         "target": target.name,
         "jobs": [asdict(job) for job in every],
     }

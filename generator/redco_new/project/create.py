@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.project.manifest import MANIFEST, records
+from redco_new.project.records import new_records
 from redco_new.request import Request
-from redco_new.transaction import sync_to_disk
+from redco_new.transaction import MANIFEST, sync_to_disk
 
 
 def create_project(
@@ -46,7 +46,7 @@ def create_project(
     for text in context.notes:
         note(text)
     fork = source is not None
-    write_project(target, {**files, **records(request, files, fork, model.record)})
+    write_project(target, {**files, **new_records(request, files, fork, model.record)})
     return target
 
 
@@ -70,7 +70,7 @@ def check_target(target: Path) -> None:
         raise RedcoError(str(parent), "the parent folder is read-only", todo)
 
 
-def write_project(target: Path, files: Mapping[str, str]) -> None:
+def write_project(target: Path, files: Mapping[str, str | bytes]) -> None:
     """Write `files` to the new folder `target`, all or nothing. Raises RedcoError if the disk does not let it."""
     staging = target.with_name(f".{target.name}.redco-{secrets.token_hex(4)}")
     try:
@@ -83,17 +83,17 @@ def write_project(target: Path, files: Mapping[str, str]) -> None:
         shutil.rmtree(staging, ignore_errors=True)  # gone already where the rename took it
 
 
-def write_tree(root: Path, files: Mapping[str, str]) -> None:
+def write_tree(root: Path, files: Mapping[str, str | bytes]) -> None:
     """Write `files` under the new folder `root`, through to the disk; scripts may be executed."""
     folders = sorted({root, *((root / path).parent for path in files)})
     root.mkdir()
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
-        file = root / path
+        file, content = root / path, text.encode() if isinstance(text, str) else text
         with open(file, "xb") as out:
-            out.write(text.encode())
-        if text.startswith("#!"):
+            out.write(content)
+        if content.startswith(b"#!"):
             file.chmod(file.stat().st_mode | 0o111)
     for place in (*map(root.joinpath, files), *folders):  # last: disks then write many at once
         sync_to_disk(place)

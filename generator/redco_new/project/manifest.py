@@ -1,7 +1,4 @@
-"""What redco remembers of a project, in .redco/: the manifest, and a pristine copy of each file.
-
-The manifest tells an untouched file from an edited one; the copies are the base of a merge.
-"""
+"""What redco remembers of a project: what it was made for, digests of what redco wrote, and what is pending."""
 
 import json
 import re
@@ -15,16 +12,15 @@ from packaging.version import InvalidVersion, Version
 from redco_new import __version__
 from redco_new.errors import RedcoError
 from redco_new.migrate import LATEST
-from redco_new.render.owners import owner
-from redco_new.request import Request
+from redco_new.render.owners import in_runtime, owner
 from redco_new.request.names import check_name, package_name
 from redco_new.transaction import MANIFEST, sha256
 
-SCHEMA = 1
-BASE = ".redco/base/"
+SCHEMA = 2
+EACH_FILE = 1  # the schema that had a digest and a copy of each file, of the runtime too
 OWN = ".redco/"  # what no update may change as a file of the project
-BASE_SUFFIX = ".base"  # so that linters and pytest pass the copies by
 SIDES = ("", "mine", "theirs")
+FROM_GIT = "git checkout COMMIT -- .redco"
 DIGEST = re.compile("[0-9a-f]{64}")
 MODEL_KEYS = {"found", "key", "source"}  # of the record of a model
 
@@ -91,33 +87,27 @@ class Manifest:
             "files": {
                 path: {"owner": owner(path, package), "sha256": digest}
                 for path, digest in self.files.items()
+                if not in_runtime(path)
             },
+            "runtime": runtime_digest(self.files),
             "ejected": sorted(self.ejected_paths),
             "pending": [_pending_to_json(change) for change in self.pending],
         }
         return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 
-def records(
-    request: Request,
-    files: Mapping[str, str],
-    fork: bool = False,
-    model_record: Mapping[str, Any] | None = None,
-) -> dict[str, str]:
-    """Return {path: text} of what goes into .redco/ for a new project of these files."""
-    digests = {path: sha256(text.encode()) for path, text in files.items()}
-    base = {base_path(path): text for path, text in files.items()}
-    manifest = Manifest(request.to_dict(), digests, fork, model_record=model_record)
-    return {MANIFEST: manifest.to_json(), **base}
+def runtime_digest(files: Mapping[str, str]) -> str:
+    """Return the sha256 of the runtime as a tree, of {path: sha256} of a project's files."""
+    lines = (f"{digest} {path}\n" for path, digest in sorted(files.items()) if in_runtime(path))
+    return sha256("".join(lines).encode())
 
 
-def base_path(path: str) -> str:
-    """Return where the pristine copy of a file lies."""
-    return f"{BASE}{path}{BASE_SUFFIX}"
+def read_manifest(root: Path) -> tuple[Manifest, str | None]:
+    """Return (the manifest of a project, the digest of its runtime): input, not truth.
 
-
-def read_manifest(root: Path) -> Manifest:
-    """Return the manifest of a project: input, not truth. Raises RedcoError if none, or damaged."""
+    `files` is without the runtime then; the digest is None where an older redco has written each file of it there.
+    Raises RedcoError if there is none, or it is damaged.
+    """
     where = str(root / MANIFEST)
     try:
         text = (root / MANIFEST).read_text(encoding="utf-8")
@@ -130,7 +120,7 @@ def read_manifest(root: Path) -> Manifest:
         raise RedcoError(where, f"cannot be read: {error}", "bring it back from git") from error
     if "\n<<<<<<< " in f"\n{text}":
         what = "has the marks of a conflict of git"
-        todo = f"take either side of it (git checkout --ours {where}), then run `redco update`"
+        todo = f"take {OWN} of one side ({FROM_GIT}), then run `redco update`"
         raise RedcoError(where, what, todo)
     try:
         return _parse(where, json.loads(text))
@@ -139,8 +129,8 @@ def read_manifest(root: Path) -> Manifest:
         raise RedcoError(where, what, "bring it back from git, or from a copy") from error
 
 
-def _parse(where: str, content: Any) -> Manifest:
-    """Return the manifest that JSON holds.
+def _parse(where: str, content: Any) -> tuple[Manifest, str | None]:
+    """Return the manifest that JSON holds, and the digest of the runtime.
 
     Raises RedcoError for what a newer redco wrote, ValueError and its like for what is wrong.
     """
@@ -154,7 +144,9 @@ def _parse(where: str, content: Any) -> Manifest:
     model_record = content.get("model")
     check_name(f"{where}: request", request["name"])
     files = {path: entry["sha256"] for path, entry in content["files"].items()}
-    if bad := [path for path, digest in files.items() if not DIGEST.fullmatch(digest)]:
+    runtime = None if content["schema"] == EACH_FILE else content["runtime"]
+    digests = files if runtime is None else {**files, "the runtime": runtime}
+    if bad := [name for name, digest in digests.items() if not DIGEST.fullmatch(digest)]:
         raise ValueError(f"the sha256 of {bad[0]}")
     if not isinstance(ejected_paths, list) or not isinstance(model_record, dict | None):
         raise TypeError("ejected is no list, or model no table")
@@ -170,7 +162,10 @@ def _parse(where: str, content: Any) -> Manifest:
     interface = content.get("interface", _former_interface(files))
     if not isinstance(interface, int) or interface > LATEST:
         raise newer
-    return Manifest(request, files, fork, tuple(ejected_paths), pending, model_record, interface)
+    manifest = Manifest(
+        request, files, fork, tuple(ejected_paths), pending, model_record, interface
+    )
+    return manifest, runtime
 
 
 def _former_interface(files: Collection[str]) -> int:

@@ -55,6 +55,11 @@ def owner(path: str, package: str) -> str:
     )
 
 
+def in_runtime(path: str) -> bool:
+    """Tell whether `path` is a file of the runtime, which is one thing: one digest, one line where it is swapped."""
+    return path.startswith(f"{VERBATIM}/")
+
+
 def with_header(path: str, text: str, owned_by: str) -> str:
     """Return `text` with its owner's line on top, after a shebang; as it is where `path` takes none."""
     file = PurePosixPath(path)

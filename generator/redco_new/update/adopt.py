@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING, Any
 from redco_new.errors import RedcoError
 from redco_new.merge import changed_lines
 from redco_new.migrate import LATEST
-from redco_new.project.manifest import (
-    BASE,
-    BASE_SUFFIX,
-    MANIFEST,
-    Manifest,
-    base_path,
-    read_manifest,
-)
-from redco_new.render.owners import EJECTED, VERBATIM
+from redco_new.project.archive import pack
+from redco_new.project.manifest import Manifest
+from redco_new.project.records import BASE, Records, digests, read_records, record_files
+from redco_new.render.owners import EJECTED, VERBATIM, in_runtime
 from redco_new.request import Request
 from redco_new.request.names import package_name
-from redco_new.transaction import Change, apply, sha256
+from redco_new.transaction import MANIFEST, Change, apply, sha256
 from redco_new.update.candidates import (
     axes_of_layout,
     find_package,
@@ -95,7 +90,7 @@ def adopt(
     from redco_new.render.template import open_template  # here: it imports copier
 
     package = find_package(root)
-    former = _former_manifest(root, package)
+    former = _former_records(root, package)
     with open_template(source) as template:
         bases = [
             *_renderings(root, package, first_requests(root, package, flags), template, progress)
@@ -119,16 +114,16 @@ def adopt(
     return Adoption(base, edited, missing)
 
 
-def _former_manifest(root: Path, package: str) -> Manifest | None:
+def _former_records(root: Path, package: str) -> Records | None:
     """Return what redco remembers of the project; None where nothing. Raises RedcoError if all is well."""
     try:
-        manifest = read_manifest(root)
+        records = read_records(root)
     except RedcoError:
         return None
-    if any(path.startswith(f"{package}/") for path in manifest.files):
+    if any(path.startswith(f"{package}/") for path in records.base):
         what = "redco looks after it already, wherever it lies"
         raise RedcoError(str(root), what, "`redco update` brings it up to date")
-    return manifest
+    return records
 
 
 def _renderings(
@@ -165,11 +160,12 @@ def _tried(
         yield Base(request, regeneration.files, regeneration.model_record), regeneration
 
 
-def _former_base(root: Path, package: str, manifest: Manifest, today: Base) -> Iterator[Base]:
-    """Yield what another redco wrote before the package was renamed, with its new name, if it is all there.
+def _former_base(root: Path, package: str, records: Records, today: Base) -> Iterator[Base]:
+    """Yield what another redco wrote before the package was renamed, with its new name.
 
     today: what this redco writes: another's runtime is not the same.
     """
+    manifest = records.manifest
     old = manifest.request["name"]
     words = {old: today.request.name, package_name(old): package}
     pattern = re.compile("|".join(rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words))
@@ -178,20 +174,17 @@ def _former_base(root: Path, package: str, manifest: Manifest, today: Base) -> I
         return pattern.sub(lambda match: words[match[0]], text)
 
     files = {}
-    for path in manifest.files:
-        content = read_file(root, base_path(path))
-        if content is None or sha256(content) != manifest.files[path]:
-            return
-        verbatim = path.startswith(f"{VERBATIM}/")
-        files[renamed(path)] = content.decode() if verbatim else renamed(content.decode())
-    runtime = (path for path in today.files if path.startswith(f"{VERBATIM}/"))
+    for path, content in records.base.items():
+        text = content.decode()
+        files[renamed(path)] = text if in_runtime(path) else renamed(text)
+    runtime = (path for path in today.files if in_runtime(path))
     if any(files.get(path) != today.files[path] for path in runtime):
         yield Base(today.request, files, manifest.model_record, manifest.interface)
 
 
 def _check_version(root: Path, base: Base) -> None:
     """Raise RedcoError where the runtime of a project is that of another redco: its base is not known."""
-    runtime = {path: x for path, x in base.files.items() if path.startswith(f"{VERBATIM}/")}
+    runtime = {path: x for path, x in base.files.items() if in_runtime(path)}
     same = sum(read_file(root, path) == text.encode() for path, text in runtime.items())
     if 2 * same < len(runtime):
         what = f"{same} of its {len(runtime)} files of {VERBATIM} are those of this redco"
@@ -208,7 +201,7 @@ def _manifest(root: Path, base: Base, fork: bool) -> Manifest:
     files = {path: text for path, text in base.files.items() if path not in ejected}
     return Manifest(
         base.request.to_dict(),
-        {path: sha256(text.encode()) for path, text in files.items()},
+        digests({path: text.encode() for path, text in files.items()}),
         fork,
         tuple(ejected),
         model_record=base.model_record,
@@ -218,10 +211,9 @@ def _manifest(root: Path, base: Base, fork: bool) -> Manifest:
 
 def _changes(root: Path, base: Base, manifest: Manifest) -> list[Change]:
     """Return the files of the records, and redco.toml with the name of the project."""
-    records = {MANIFEST: manifest.to_json().encode()}
-    records |= {base_path(path): base.files[path].encode() for path in manifest.files}
-    stale = (x.relative_to(root).as_posix() for x in (root / BASE).rglob(f"*{BASE_SUFFIX}"))
-    contents: dict[str, bytes | None] = {**dict.fromkeys(stale), **records}
+    packed = pack({path: base.files[path].encode() for path in manifest.files})
+    contents: dict[str, bytes | None] = {**dict.fromkeys(record_files(root))}
+    contents |= {BASE: packed, MANIFEST: manifest.to_json().encode()}
     toml = read_file(root, REDCO_TOML)
     if toml is None:
         contents[REDCO_TOML] = base.files[REDCO_TOML].encode()

@@ -1,11 +1,13 @@
 """An update as changes of files: those of the project, and what redco remembers of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from redco_new.merge import WHOLE, symbol_text
-from redco_new.project.manifest import Manifest, PendingChange, base_path
+from redco_new.project.archive import pack
+from redco_new.project.manifest import Manifest, PendingChange
+from redco_new.project.records import BASE, digests
 from redco_new.transaction import MANIFEST, Change, sha256
 from redco_new.update.pending import INCOMING, incoming_diffs, user_side_digest
 from redco_new.update.plan import UpdatePlan
@@ -23,7 +25,7 @@ def refusal_changes(plan: UpdatePlan) -> list[Change]:
         and change.symbol in merges[change.path].resolved_symbols
     ]
     pending += plan.pending_if_refused
-    return manifest_changes(plan.state, replace(manifest, pending=tuple(pending)))
+    return record_changes(plan.state, replace(manifest, pending=tuple(pending)))
 
 
 def update_changes(plan: UpdatePlan) -> list[Change]:
@@ -31,7 +33,7 @@ def update_changes(plan: UpdatePlan) -> list[Change]:
     state = plan.state
     manifest = Manifest(
         plan.request.to_dict(),
-        {path: sha256(content) for path, content in plan.renderings.items()},
+        digests(plan.renderings),
         plan.fork,
         state.manifest.ejected_paths,
         (*_still_pending(plan), *plan.pending_if_applied),
@@ -40,11 +42,7 @@ def update_changes(plan: UpdatePlan) -> list[Change]:
     project = [
         file_change(path, state.ours(path), content) for path, content in plan.changed_files.items()
     ]
-    base = [
-        file_change(base_path(path), state.copies.get(path), plan.renderings.get(path))
-        for path in sorted({*state.copies, *plan.renderings})
-    ]
-    return [*project, *base, *manifest_changes(state, manifest)]
+    return [*project, *record_changes(state, manifest, plan.renderings)]
 
 
 def _still_pending(plan: UpdatePlan) -> list[PendingChange]:
@@ -76,14 +74,23 @@ def _current(plan: UpdatePlan, change: PendingChange) -> PendingChange | None:
     return replace(change, theirs=theirs, user_digest=user_side_digest(merge.after, change))
 
 
-def manifest_changes(state: ProjectState, manifest: Manifest) -> list[Change]:
-    """Return the changes that write `manifest`, and the diffs that show what is pending."""
-    diffs, present = incoming_diffs(manifest.pending), _incoming_files(state.root)
-    changes = [
-        file_change(path, present.get(path), diffs[path].encode() if path in diffs else None)
-        for path in sorted({*diffs, *present})
-    ]
-    return [*changes, file_change(MANIFEST, state.manifest_bytes, manifest.to_json().encode())]
+def record_changes(
+    state: ProjectState, manifest: Manifest, base: Mapping[str, bytes] | None = None
+) -> list[Change]:
+    """Return the changes that write `manifest`, what redco wrote, and the diffs that show what is pending.
+
+    base: path -> what redco wrote; None if that stays. An archive of the same is not written anew: another
+    machine's xz may make other bytes of it.
+    """
+    present = {**state.records.files, **_incoming_files(state.root)}
+    diffs = incoming_diffs(manifest.pending)
+    contents = {path: text.encode() for path, text in diffs.items()}
+    same = base is None or base == state.records.base
+    packed = present.get(BASE) if same else None
+    contents[BASE] = packed or pack(state.records.base if base is None else base)
+    contents[MANIFEST] = manifest.to_json().encode()
+    paths = sorted({*present, *contents})
+    return [file_change(path, present.get(path), contents.get(path)) for path in paths]
 
 
 def _incoming_files(root: Path) -> dict[str, bytes]:

@@ -4,11 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.project.manifest import base_path
 from redco_new.render.owners import GENERATED, eject_header, owner
 from redco_new.request.names import package_name
 from redco_new.transaction import apply
-from redco_new.update.changes import file_change, manifest_changes
+from redco_new.update.changes import file_change, record_changes
 from redco_new.update.project_state import ProjectState, read_project_state
 from redco_new.update.run import open_project
 
@@ -26,7 +25,6 @@ def eject(root: Path, target: str) -> list[str]:
         changes = []
         for path in paths:
             before = state.ours(path)
-            changes.append(file_change(base_path(path), state.copies[path], None))
             if before is not None:
                 changes.append(file_change(path, before, eject_header(before)))
         without = replace(
@@ -35,7 +33,8 @@ def eject(root: Path, target: str) -> list[str]:
             ejected_paths=(*manifest.ejected_paths, *paths),
             pending=tuple(change for change in manifest.pending if change.path not in gone),
         )
-        apply(root, changes + manifest_changes(state, without))
+        base = {path: x for path, x in state.records.base.items() if path not in gone}
+        apply(root, changes + record_changes(state, without, base))
     return paths
 
 

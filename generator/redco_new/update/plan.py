@@ -98,7 +98,7 @@ class UpdatePlan:
     def _pending(self, update_applied: bool) -> list[PendingChange]:
         changes = []
         for path, merge in self.merges.items():
-            base = self.state.base(path, self.renderings.get(path))
+            base = self.state.base(path)
             conflicts = [x for x in merge.conflicts if update_applied or not x.pending]
             changes += pending_changes(
                 self.state.manifest, merge, base, conflicts, update_applied=update_applied
@@ -199,7 +199,7 @@ def _with_kept_defaults(
     before, now = plan.state.manifest.request, plan.request.to_dict()
     path = f"{plan.request.package}/config.py"
     other = any(before.get(key) != now.get(key) for key in ("recipe", "lora"))
-    base = plan.state.base(path, None)
+    base = plan.state.base(path)
     if other or not base or path not in texts:
         return texts, []
     text, notes = keep_defaults(texts[path], base.decode())
@@ -210,7 +210,7 @@ def _merge_one(plan: UpdatePlan, path: str, theirs: bytes | None) -> FileMerge:
     """Return what becomes of one file, with the sides that the user has chosen."""
     state, package = plan.state, plan.request.package
     ours = state.ours(path)
-    base, migrated = migrate_sides(state, path, package, state.base(path, theirs), ours)
+    base, migrated = migrate_sides(state, path, package, state.base(path), ours)
     generated = theirs is not None and owner(path, package) == GENERATED
 
     def merge(prefer_theirs: set[str]) -> FileMerge:

@@ -1,13 +1,13 @@
 """A project as it is: what redco remembers of it, and what its files hold now."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from redco_new.errors import RedcoError
-from redco_new.project.manifest import BASE, BASE_SUFFIX, Manifest, base_path, read_manifest
-from redco_new.transaction import MANIFEST, locate, sha256
+from redco_new.project.manifest import Manifest
+from redco_new.project.records import Records, read_records
+from redco_new.transaction import MANIFEST, locate
 
 
 @dataclass(frozen=True)
@@ -15,17 +15,17 @@ class ProjectState:
     """What redco remembers of a project, and its files, each read once.
 
     root: the project's folder.
-    manifest: as read.
-    manifest_bytes: the content of its file.
-    copies: path -> what lies in the place of the pristine copy of that file, None for nothing; also
-        of files that the manifest has not.
+    records: what redco remembers.
     """
 
     root: Path
-    manifest: Manifest
-    manifest_bytes: bytes
-    copies: Mapping[str, bytes | None]
+    records: Records
     _contents: dict[str, bytes | None] = field(default_factory=dict)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest, as read."""
+        return self.records.manifest
 
     def ours(self, path: str) -> bytes | None:
         """Return what the user's file `path` held when first read; None where there is none."""
@@ -33,43 +33,14 @@ class ProjectState:
             self._contents[path] = read_file(self.root, path)
         return self._contents[path]
 
-    @property
-    def damaged_paths(self) -> list[str]:
-        """The files of which the pristine copy is gone, or is something else."""
-        return [path for path in self.manifest.files if self.pristine(path) is None]
-
-    def pristine(self, path: str) -> bytes | None:
-        """Return the copy of what redco wrote to `path`; None where it is gone or another."""
-        copy = self.copies.get(path)
-        intact = copy is not None and sha256(copy) == self.manifest.files.get(path)
-        return copy if intact else None
-
-    def base(self, path: str, theirs: bytes | None) -> bytes | None:
-        """Return what redco wrote to `path`: None if nothing, b"" where nobody can know any more.
-
-        theirs: what it would write now, which is compared if the copy is damaged.
-        """
-        if path not in self.manifest.files:
-            return None
-        if (copy := self.pristine(path)) is not None:
-            return copy
-        digest = self.manifest.files[path]
-        candidates = (x for x in (self.ours(path), theirs) if x is not None)
-        return next((x for x in candidates if sha256(x) == digest), b"")
+    def base(self, path: str) -> bytes | None:
+        """Return what redco wrote to `path`; None if nothing."""
+        return self.records.base.get(path)
 
 
 def read_project_state(root: Path) -> ProjectState:
     """Return the project `root` as it is now. Raises RedcoError if it is none, or damaged."""
-    manifest = read_manifest(root)
-    paths = sorted({*manifest.files, *_paths_with_copies(root)})
-    copies = {path: read_file(root, base_path(path)) for path in paths}
-    return ProjectState(root, manifest, (root / MANIFEST).read_bytes(), copies)
-
-
-def _paths_with_copies(root: Path) -> list[str]:
-    """Return the files that have a copy, also those that the manifest of another branch lacks."""
-    files = (x for x in (root / BASE).rglob(f"*{BASE_SUFFIX}") if x.is_file())
-    return [x.relative_to(root / BASE).as_posix().removesuffix(BASE_SUFFIX) for x in files]
+    return ProjectState(root, read_records(root))
 
 
 def read_file(root: Path, path: str) -> bytes | None:

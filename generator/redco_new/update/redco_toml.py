@@ -15,7 +15,7 @@ def read_request(state: ProjectState) -> Request:
     """Return what the user's redco.toml asks for. Raises RedcoError, which names the key."""
     content = state.ours(REDCO_TOML)
     if content is None:
-        todo = f"bring it back: cp .redco/base/{REDCO_TOML}.base {REDCO_TOML}"
+        todo = f"bring it back: redco update --restore {REDCO_TOML}"
         raise RedcoError(REDCO_TOML, "is missing", todo)
     request = parse_redco_toml(content, state)
     before = state.manifest.request
@@ -58,7 +58,7 @@ def merge_redco_toml(
         except RedcoError:
             return False
 
-    ours, base = state.ours(REDCO_TOML), state.base(REDCO_TOML, theirs)
+    ours, base = state.ours(REDCO_TOML), state.base(REDCO_TOML)
     assert ours is not None, "its request was read from it"
     theirs_before = theirs.replace(request.to_toml().encode(), toml_request.to_toml().encode())
     first = merge_text(base or b"", ours, theirs_before)

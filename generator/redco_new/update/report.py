@@ -4,18 +4,24 @@ import ast
 import difflib
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 
 from redco_new.errors import RedcoError
 from redco_new.merge import changed_lines, changed_symbols
-from redco_new.project.manifest import PendingChange, base_path
+from redco_new.project.manifest import PendingChange
+from redco_new.render.owners import in_runtime
 from redco_new.update.adopt import Adoption
 from redco_new.update.file_merge import FileMerge
 from redco_new.update.pending import INCOMING, resolve_commands, symbol_target
 from redco_new.update.plan import UpdatePlan
-from redco_new.update.project_state import path_from_here, path_in_project, read_file
+from redco_new.update.project_state import (
+    ProjectState,
+    path_from_here,
+    path_in_project,
+    read_file,
+)
 
 # What fits a screen of 100 columns and about 50 lines.
 PATH_WIDTH = 28  # of the column of paths
@@ -87,8 +93,13 @@ def print_dry_run(plan: UpdatePlan) -> int:
 
 def _print_files(plan: UpdatePlan) -> None:
     """Print a line for each file that changes, and what the user should know of it."""
+    swapped = {path: merge for path, merge in plan.merges.items() if _is_swapped(plan, merge)}
+    if swapped:
+        print(
+            f"  runtime: {_plural(len(swapped), 'file')}, untouched, swapped{_come_and_gone(swapped)}"
+        )
     for path, merge in plan.merges.items():
-        if merge.changed:
+        if merge.changed and path not in swapped:
             print(f"  {path:{PATH_WIDTH}} {_shorten(_differences(merge))}")
             if path.endswith("/sharding.py") and merge.before and merge.after:
                 for line in _spec_lines(merge.before, merge.after):
@@ -102,6 +113,20 @@ def _print_files(plan: UpdatePlan) -> None:
         print(f"note: {RESTORES}")
     for note in plan.notes:
         print(f"note: {note}")
+
+
+def _is_swapped(plan: UpdatePlan, merge: FileMerge) -> bool:
+    """Tell whether a file of the runtime, as redco wrote it, becomes what redco writes now."""
+    untouched = merge.before == plan.state.base(merge.path) and not merge.warnings
+    return merge.changed and in_runtime(merge.path) and untouched
+
+
+def _come_and_gone(merges: Mapping[str, FileMerge]) -> str:
+    """Return how many of these files are new, and how many are removed: ": 2 new, 1 removed"; "" for none."""
+    new = sum(merge.before is None for merge in merges.values())
+    removed = sum(merge.after is None for merge in merges.values())
+    counts = [f"{x} {word}" for x, word in ((new, "new"), (removed, "removed")) if x]
+    return f": {', '.join(counts)}" if counts else ""
 
 
 def _differences(merge: FileMerge) -> list[str]:
@@ -167,6 +192,22 @@ def _spec_tables(content: bytes) -> dict[str, dict[str, str]]:
     }
 
 
+def print_edits(state: ProjectState, argument: str) -> None:
+    """Print what `redco diff` shows: what the user made of what redco wrote, as one patch.
+
+    argument: the file or the folder, as typed; "" for all.  Raises RedcoError for what holds no file of redco's.
+    """
+    only = path_in_project(state.root, argument) if argument else "."
+    paths = [x for x in state.records.base if only in (".", x) or x.startswith(f"{only}/")]
+    if not paths:
+        todo = "see redco diff, without it"
+        raise RedcoError("PATH", f"redco wrote no file {argument}", todo)
+    for path in paths:
+        before, after = state.base(path), state.ours(path)
+        if before != after:
+            sys.stdout.writelines(_diff(path, before, after))
+
+
 def print_diff(plan: UpdatePlan, argument: str) -> int:
     """Print what `--diff` shows: one patch. Returns the exit code.
 
@@ -212,7 +253,6 @@ def print_check(plan: UpdatePlan, *, as_json: bool) -> int:
         "stale": {path: _differences(x) for path, x in plan.merges.items() if x.changed},
         "conflicts": [symbol_target(path, x.symbol) for path, x in plan.blocking_conflicts],
         "pending": list(dict.fromkeys(pending)),
-        "damaged": [base_path(path) for path in plan.state.damaged_paths],
     }
     if as_json:
         print(json.dumps(drift, indent=2))

@@ -7,7 +7,7 @@ from redco_new.errors import RedcoError, Refusal
 from redco_new.merge import take
 from redco_new.project.manifest import Manifest, PendingChange
 from redco_new.transaction import Change, apply
-from redco_new.update.changes import file_change, manifest_changes
+from redco_new.update.changes import file_change, record_changes
 from redco_new.update.pending import INCOMING, symbol_target, user_side_digest
 from redco_new.update.project_state import ProjectState, read_project_state
 from redco_new.update.run import open_project
@@ -33,7 +33,7 @@ def resolve(root: Path, target: str, side: str) -> list[PendingChange]:
             elif not change.update_applied:
                 digest = user_side_digest(state.ours(change.path), change)
                 pending.append(replace(change, side=side, user_digest=digest))
-        apply(root, changes + manifest_changes(state, replace(manifest, pending=tuple(pending))))
+        apply(root, changes + record_changes(state, replace(manifest, pending=tuple(pending))))
     return pending
 
 
@@ -56,7 +56,7 @@ def _take_theirs(state: ProjectState, matches: list[PendingChange]) -> list[Chan
     changes = []
     applied = [change for change in matches if change.update_applied]
     for path in sorted({change.path for change in applied}):
-        before, theirs = state.ours(path), state.base(path, None)
+        before, theirs = state.ours(path), state.base(path)
         if before is None:
             raise Refusal(path, "you deleted it: there is nothing to take that into", "say --mine")
         content = before

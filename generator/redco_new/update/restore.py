@@ -5,9 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from redco_new.errors import RedcoError, Refusal
-from redco_new.project.manifest import base_path
 from redco_new.transaction import apply
-from redco_new.update.changes import file_change, manifest_changes
+from redco_new.update.changes import file_change, record_changes
 from redco_new.update.project_state import ProjectState, path_from_here, read_project_state
 from redco_new.update.run import open_project
 
@@ -16,7 +15,7 @@ ASIDE = ".mine"  # what is put to the name of the user's own text
 
 
 def restore(root: Path, path: str) -> bool:
-    """Write the pristine copy of the file `path` where it is missing. Returns whether it was.
+    """Write the file `path` as redco last did where it is missing. Returns whether it was.
 
     path: '/'-separated, relative to the project.
     A file that the user has edited stays: Refusal says how to move it aside. Raises RedcoError if
@@ -34,7 +33,7 @@ def restore(root: Path, path: str) -> bool:
             raise Refusal(here, what, f"move it aside ({move}), and run it again")
         pending = tuple(change for change in state.manifest.pending if change.path != path)
         manifest = replace(state.manifest, pending=pending)  # what was pending is in the copy
-        apply(root, [file_change(path, None, content), *manifest_changes(state, manifest)])
+        apply(root, [file_change(path, None, content), *record_changes(state, manifest)])
     return True
 
 
@@ -46,10 +45,4 @@ def _copy(state: ProjectState, path: str) -> bytes:
     if path not in state.manifest.files:
         todo = "give the path of one file of .redco/manifest.json"
         raise RedcoError(FLAG, f"redco did not write {path}", todo)
-    content = state.pristine(path)
-    if content is None:
-        what = f"{base_path(path)} is gone, or is not what redco wrote"
-        raise RedcoError(
-            FLAG, what, "run `redco update`, which writes it anew, and then this again"
-        )
-    return content
+    return state.records.base[path]

@@ -30,9 +30,14 @@ def preview_update(
     progress: Progress = lambda step: None,
 ) -> UpdatePlan:
     """Return what an update would do. Writes nothing. Raises RedcoError."""
+    check_finished(root)
+    return _plan(root, flags, template, progress)
+
+
+def check_finished(root: Path) -> None:
+    """Raise Refusal where an update of the project was interrupted: what lies there is of two moments."""
     if unfinished(root):
         raise Refusal(str(root), "an update of it was interrupted", "run `redco update`")
-    return _plan(root, flags, template, progress)
 
 
 def update_project(

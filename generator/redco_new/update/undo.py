@@ -6,7 +6,7 @@ from redco_new.errors import RedcoError, Refusal
 from redco_new.project.manifest import OWN
 from redco_new.transaction import Change, apply
 from redco_new.update.changes import file_change
-from redco_new.update.former import UNDO, digest, read_former
+from redco_new.update.former import digest, read_former
 from redco_new.update.project_state import read_file
 from redco_new.update.run import open_project
 
@@ -17,13 +17,13 @@ def undo(root: Path) -> list[str]:
     Raises RedcoError where nothing is kept, and Refusal where such a file was edited since.
     """
     with open_project(root):
-        record = read_file(root, UNDO)
-        if record is None:
+        last = read_former(root)
+        if last is None:
             what = (
                 "no update is kept that could be taken back: one is, the last, until it is undone"
             )
             raise RedcoError(str(root), what, "bring files back from git, or from copies")
-        former = read_former(root, record)
+        former = last.files
         edited = [one.path for one in former if digest(read_file(root, one.path)) != one.after]
         own = [path for path in edited if not path.startswith(OWN)]
         if own:
@@ -32,11 +32,11 @@ def undo(root: Path) -> list[str]:
         if edited:
             what = "redco has changed its records since that update, and nothing was changed"
             raise Refusal(str(root), what, "bring the files back from git, or from copies")
-        changes = [
-            Change(one.path, one.before, one.after, _is_script(one.before)) for one in former
-        ]
-        apply(root, [*changes, file_change(UNDO, record, None)])
-    return [one.path for one in former if not one.path.startswith(OWN)]
+        before = last.before(root)
+        after = {one.path: one.after for one in former}
+        changes = [Change(path, x, after[path], _is_script(x)) for path, x in before.items()]
+        apply(root, [*changes, file_change(last.record, read_file(root, last.record), None)])
+    return [path for path in before if not path.startswith(OWN)]
 
 
 def _is_script(content: bytes | None) -> bool:

@@ -119,7 +119,7 @@ def test_what_jax_traces_later_is_caused_by_lines_of_the_project_too():
     with open_template() as template:
         collectives = plan_document("gpt2", plan_request(request, template))["collectives"]
     sources = {source for one in collectives for source in one["sources"]}
-    assert any("Stored.__call__" in source for source in sources)
+    assert any("MLP.__call__" in source for source in sources)
     assert {source.partition(":")[0] for source in sources} == {"model.py", "pipeline.py"}
 
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from samples import REQUEST
 
 from redco_new.errors import RedcoError
-from redco_new.models.adapter import NO_ADAPTER
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model
 from redco_new.models.recorded import recall, record
@@ -80,7 +79,7 @@ def test_config_json(name, data, tmp_path):
     (tmp_path / "config.json").write_bytes(data.draw(of_json(config_json(name))))
     with refused(RedcoError):
         model = find_model(str(tmp_path), "", 2)
-        admit(model.context("my_project", NO_ADAPTER), "model")
+        admit(model.context("my_project"), "model")
 
 
 FILES = {"my_project/model.py": "x = 1\n", "redco.toml": "name = 1\n"}
@@ -120,4 +119,4 @@ def test_the_record_of_a_model(data):
     cut = damaged(recorded["found"].encode()).map(lambda x: x.decode("utf-8", "replace"))
     with refused(RedcoError):
         if model := recall(recorded | {"found": data.draw(whole | cut)}, *KEY):
-            admit(model.context("my_project", NO_ADAPTER), "model")
+            admit(model.context("my_project"), "model")

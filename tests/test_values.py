@@ -13,7 +13,6 @@ from redco_new.errors import RedcoError
 from redco_new.generate import read
 from redco_new.generate.files import project_context
 from redco_new.generate.layout import plan_program
-from redco_new.models.adapter import NO_ADAPTER
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model
 from redco_new.models.recorded import recall, record
@@ -51,7 +50,7 @@ def contexts(request):
     with open_template() as template:
         if request.param not in REQUESTS:
             model = find_model(request.param, "", 2)
-            return {f"models/{model.family.template}": model.context("my_project", NO_ADAPTER)}
+            return {f"models/{model.family.template}": model.context("my_project")}
 
         class Recorder:
             def print_folder(self, folder, context):
@@ -130,7 +129,7 @@ def test_a_field_that_is_not_what_it_declares_is_refused(contexts):
             for wrong in (HOSTILE, float("nan"), object(), [object()]):
                 with pytest.raises(RedcoError):
                     admit(replace(holder, **{name: wrong}), folder)
-    assert tried > (50 if len(contexts) > 1 else 7)
+    assert tried > (50 if len(contexts) > 1 else 5)
 
 
 def test_names_and_words():

@@ -20,7 +20,17 @@ from redco_runtime.interrupts import INTERRUPTED
 from redco_runtime.mesh import parse_axes
 from redco_runtime.output import show
 from redco_runtime.ranges import check_number, check_values
-from redco_runtime.run import FILE, FORMER, Run, choices_of, decode, load_run, read, with_former
+from redco_runtime.run import (
+    FILE,
+    FORMER,
+    LORA,
+    Run,
+    choices_of,
+    decode,
+    load_run,
+    read,
+    with_former,
+)
 from redco_runtime.settings_file import print_settings, read_settings
 from redco_runtime.stop import Stopped
 
@@ -146,7 +156,7 @@ def training_run(
     whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
     init = choose_start(args.workdir, args.init, checkpoint if whole else None)
     new = whole and args.init is None and not (args.workdir / FILE).exists()
-    if new and init is None and hasattr(config.model, "lora_rank"):
+    if new and init is None and hasattr(config, LORA):
         raise UserError(
             "--init: an adapter is of a model that was trained: name its weights, by their path or "
             "id of the hub, or give --init none for one of random numbers"

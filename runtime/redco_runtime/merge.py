@@ -1,13 +1,15 @@
 """A run that trained an adapter, as the start of a model that has whole matrices.
 
 A matrix (..., in, out) may be stored in blocks, as of redco_runtime/matrices.py. An adapter of it is two,
-(..., in, rank) and (..., rank, out).
+(..., in, rank) and (..., rank, out); one of DoRA (Liu et al. 2024) has (..., out) too: by how much the
+length of each column of the matrix is to be another, where PEFT has that length itself.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +19,12 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.errors import UserError
 from redco_runtime.matrices import restore
 from redco_runtime.mesh import axes_of
-from redco_runtime.run import FILE, read
+from redco_runtime.run import FILE, LORA, read
 
 # Ends of the paths of parameters.
-A, B, KERNEL, CODES, SCALES = "/lora_a", "/lora_b", "/kernel", "/codes", "/scales"
+A, B, M, KERNEL, CODES, SCALES = "/lora_a", "/lora_b", "/lora_m", "/kernel", "/codes", "/scales"
+
+TINY = 1e-30  # of a column of zeros, which has no direction
 
 Heads = Mapping[str, jax.ShapeDtypeStruct]  # by path
 Arrays = Mapping[str, jax.Array]  # by path
@@ -35,11 +39,14 @@ def parts_of_matrices(there: Heads, like: Heads) -> dict[str, jax.ShapeDtypeStru
     for path, head in there.items():
         layer, _, end = path.rpartition("/")
         whole = like.get(layer + KERNEL)
-        if path in like or whole is None or f"/{end}" not in (A, B, CODES, SCALES):
+        if path in like or whole is None or f"/{end}" not in (A, B, M, CODES, SCALES):
+            continue
+        if f"/{end}" == M and layer + A in like:  # an adapter without it is another one
             continue
         *stack, rows, columns = whole.sharding.spec
-        dims = {A: (rows, None), B: (None, columns)}.get(f"/{end}", (rows, None, columns))
-        mesh, entries = whole.sharding.mesh, zip(head.shape, (*stack, *dims), strict=True)
+        dims = {A: (rows, None), B: (None, columns), M: (columns,)}
+        own = (*stack, *dims.get(f"/{end}", (rows, None, columns)))
+        mesh, entries = whole.sharding.mesh, zip(head.shape, own, strict=True)
         fits = (
             entry if size % math.prod(mesh.shape[axis] for axis in axes_of(entry)) == 0 else None
             for size, entry in entries
@@ -53,20 +60,40 @@ def merge_parts(arrays: Arrays, like: Heads, directory: Path) -> tuple[dict[str,
     """Return (arrays of a model: what `arrays` has of it, parts merged, whether an adapter is in them).
 
     arrays: of a run, by path, with its parts of matrices. directory: its checkpoints.
-    Raises UserError where nothing beside these says the alpha of its adapter.
+    Raises UserError where nothing beside these says how much its adapter adds.
     """
     merged = {path: array for path, array in arrays.items() if path in like}
     layers = dict.fromkeys(path.rpartition("/")[0] for path in arrays.keys() - merged.keys())
     adapted = [layer for layer in layers if layer + A in arrays and layer + A not in like]
-    alpha = _alpha(directory) if adapted else 0.0
+    settings = _settings(directory) if adapted else {}
     for layer in sorted(layers):
         path = layer + KERNEL
         ends = (CODES, SCALES) if layer + CODES in arrays else (KERNEL,)
         stored = [arrays[layer + end] for end in ends]
-        added = [arrays[layer + end] for end in (A, B)] if layer in adapted else []
-        make = partial(_whole, shape=like[path].shape, dtype=like[path].dtype, alpha=alpha)
+        of_adapter = [layer + end for end in (A, B, M) if layer in adapted]
+        added = [arrays[one] for one in of_adapter if one in arrays]
+        make = partial(_whole, shape=like[path].shape, dtype=like[path].dtype, settings=settings)
         merged[path] = jax.jit(make, out_shardings=like[path].sharding)(stored, added)
     return merged, bool(adapted)
+
+
+def scale_of(alpha: float, rank: float, use_rslora: bool) -> float:
+    """Return what an adapter adds is times: as LoRA has it, or rsLoRA (Kalajdzievski 2023)."""
+    return alpha / (rank**0.5 if use_rslora else rank)
+
+
+def lengths(kernel: jax.Array, a: jax.Array, b: jax.Array, m: jax.Array, scale: float) -> jax.Array:
+    """Return (..., out), float32: what DoRA makes the columns of kernel + scale * a @ b longer by."""
+    first = kernel.astype(jnp.float32)
+    length = jnp.linalg.norm(first + scale * (a @ b), axis=-2)
+    return (jnp.linalg.norm(first, axis=-2) + m) / jnp.maximum(length, TINY)
+
+
+def add_adapter(kernel: jax.Array, scale: float, adapter: Sequence[jax.Array]) -> jax.Array:
+    """Return a matrix, float32, with what its adapter adds: (a, b), or (a, b, m)."""
+    a, b, *m = adapter
+    whole = kernel.astype(jnp.float32) + scale * (a @ b)
+    return whole * lengths(kernel, a, b, m[0], scale)[..., None, :] if m else whole
 
 
 def _whole(
@@ -74,15 +101,18 @@ def _whole(
     added: list[jax.Array],
     shape: tuple[int, ...],
     dtype: jax.typing.DTypeLike,
-    alpha: float,
+    settings: Mapping[str, Any],
 ) -> jax.Array:
-    """Return a matrix, with alpha / rank times what its adapter adds, in a shape that zeros fill up."""
+    """Return a matrix, with what its adapter adds, in a shape that zeros fill up."""
     first, *scales = stored
     whole = restore(first, scales[0], scales[0].dtype) if scales else first
     whole = _fill(whole.astype(jnp.float32), shape)
     if added:
-        a, b = added
-        whole += _fill(alpha / a.shape[-1] * (a @ b), shape)
+        *stack, rows, columns = shape
+        rank, by_root = added[0].shape[-1], settings.get("use_rslora", False)
+        sizes = (*stack, rows, rank), (*stack, rank, columns), (*stack, columns)
+        parts = [_fill(x, size) for x, size in zip(added, sizes, strict=False)]
+        whole = add_adapter(whole, scale_of(settings["lora_alpha"], rank, by_root), parts)
     return whole.astype(dtype)
 
 
@@ -90,11 +120,12 @@ def _fill(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.pad(x, [(0, more - size) for size, more in zip(x.shape, shape, strict=True)])
 
 
-def _alpha(directory: Path) -> float:
-    """Return the alpha of the adapter of a run, from the run.json of its work folder."""
+def _settings(directory: Path) -> dict[str, Any]:
+    """Return the settings of the adapter of a run, from the run.json of its work folder."""
     for folder in (directory.parent, directory.parent.parent):
         if (folder / FILE).exists():
-            return float(read(folder / FILE)["config"]["model"]["lora_alpha"])
+            sections = read(folder / FILE)["config"]
+            return dict(sections.get(LORA, sections["model"]))
     raise UserError(
         f"--init: {directory} holds an adapter, and there is no {FILE} beside it, which has its alpha: "
         "give the work folder of that run"

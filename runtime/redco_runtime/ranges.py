@@ -34,7 +34,7 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(
         "noise epsilon held_out skip_bad_rows first shift teacher_steps".split(), AT_LEAST_0
     ),
-    **dict.fromkeys("beta1 beta2 ema_decay label_smoothing".split(), SHARE),
+    **dict.fromkeys("beta1 beta2 ema_decay label_smoothing lora_dropout".split(), SHARE),
     **dict.fromkeys(
         ("target_rate", "teacher_share", "final_rate"), (lambda x: 0 <= x <= 1, "from 0 to 1")
     ),

@@ -19,8 +19,10 @@ from redco_runtime.lines import parse_json
 FILE = "run.json"
 SETTINGS = "settings.toml"
 RECORDED = ("config", "mesh", "virtual_devices", "init")
-# Settings of a model that do not change what it computes.
-PLACING = ("kv_copies", "remat", "router_loss_coef")
+LORA = "lora"  # the section of an adapter, whose settings were among those of the model
+# Sections that say what the parameters of a model are, and their settings that do not.
+MODEL = ("model", LORA)
+PLACING = ("kv_copies", "remat", "router_loss_coef", "lora_dropout")
 # Settings, by section and field, that a run keeps -> what they were before they were fields.
 FORMER = {
     ("data", "subword"): "last",
@@ -90,7 +92,10 @@ class Run:
         """Return (what run.json is to hold, what it holds). Raises UserError where that is of another model."""
         path, record = self.workdir / FILE, json.loads(json.dumps(self.record()))
         recorded = read(path) if path.exists() else record
-        before, now = recorded["config"]["model"], record["config"]["model"]
+        both = (with_former(type(self.config), one["config"]) for one in (recorded, record))
+        before, now = (
+            {k: v for name in MODEL for k, v in one.get(name, {}).items()} for one in both
+        )
         changed = [
             f"{name} was {before.get(name)} and is {now.get(name)}"
             for name in sorted({*before, *now})
@@ -150,6 +155,10 @@ def with_former(config_type: type[Any], sections: Mapping[str, Any]) -> dict[str
     """Return the sections of a recorded configuration, with the FORMER values of fields that it has not yet."""
     changed = {name: dict(section) for name, section in sections.items()}
     types = typing.get_type_hints(config_type)
+    if LORA in types and LORA not in changed:
+        model = changed["model"]
+        own = {name: model.pop(name) for name in [*model] if name.startswith(f"{LORA}_")}
+        changed |= {LORA: {"use_rslora": False} | own} if own else {}
     for (section, field), value in FORMER.items():
         if section in changed and field in typing.get_type_hints(types[section]):
             changed[section].setdefault(field, value)
@@ -159,17 +168,17 @@ def with_former(config_type: type[Any], sections: Mapping[str, Any]) -> dict[str
 def _readable(config_type: type[Any], sections: dict[str, Any]) -> dict[str, Any]:
     """Return the sections of a run, without settings that nothing reads: those of a recipe of before.
 
-    All of the model's stay: they say what its parameters are.
+    All of MODEL stay: they say what its parameters are.
     """
     types = typing.get_type_hints(config_type)
     return {
         name: (
             {k: v for k, v in fields.items() if k in typing.get_type_hints(types[name])}
-            if name != "model"
+            if name not in MODEL
             else fields
         )
         for name, fields in sections.items()
-        if name in types
+        if name in types or name in MODEL
     }
 
 

@@ -87,11 +87,11 @@ def make_pair(
     return Pair(model, module, weights, reference, parameters(reference, module, weights, family))
 
 
-def emitted(model: Model, *adapter: Any) -> tuple[ModuleType, ModuleType]:
-    """model.py and weights.py of a project of `model`, or of an adapter of it, imported."""
+def emitted(model: Model) -> tuple[ModuleType, ModuleType]:
+    """model.py and weights.py of a project of `model`, imported."""
     modules = []
     with open_template() as template:
-        texts = model.print_files(template, PACKAGE, *adapter)
+        texts = model.print_files(template, PACKAGE)
     for name in ("model", "weights"):
         text = texts[f"{name}.py"]
         modules.append(load_text(f"{PACKAGE}/{name}.py", text))

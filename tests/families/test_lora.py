@@ -8,9 +8,11 @@ from families.parity import TOLERANCE, emitted
 from families.reference import reference
 from flax import nnx
 from redco_runtime.adapters.blocks import OF_CODES
-from redco_runtime.adapters.lora import Lora as Exported
+from redco_runtime.adapters import lora as lora_module
+from redco_runtime.adapters.lora import changes_of_lengths
 from redco_runtime.adapters.peft import read_adapter
 from redco_runtime.state import flatten, rebuild
+from redco_runtime.variables import streams
 
 from redco_new.errors import RedcoError
 from redco_new.models.adapter import choose_adapter
@@ -40,11 +42,17 @@ class Tuned:
     def __init__(self, name, lora):
         self.pair = reference(name).pair(name)
         model, family = self.pair.model, FAMILIES[name]
-        module, self.weights = emitted(model, choose_adapter(model.projections, lora, name))
+        module, self.weights = emitted(model)
         self.config = getattr(module, family.config_class)(dtype="float32")
         build = getattr(module, family.model_class)
-        abstract = nnx.eval_shape(lambda: build(self.config, rngs=nnx.Rngs(0)))
-        graph, trained, rest = nnx.split(abstract, nnx.LoRAParam, ...)
+        adapter = choose_adapter(model.projections, lora, name)
+        self.lora = getattr(lora_module, adapter.class_name)(**adapter.settings)
+
+        def make():
+            return adapter.put(build(self.config, rngs=nnx.Rngs(0)), nnx.Rngs(0))
+
+        abstract = nnx.eval_shape(make)
+        graph, trained, rest, random = nnx.split(abstract, nnx.LoRAParam, nnx.Param, ...)
         draw = np.random.default_rng(0)
         shapes = nnx.to_pure_dict(trained)
         adapter = jax.tree.map(
@@ -55,8 +63,9 @@ class Tuned:
         self.parameters = self.base | flatten(adapter)
         base = rebuild(nnx.to_pure_dict(rest), self.base)
         self.inputs, self.theirs = INPUTS.get(name, ((IDS,), {"input_ids": IDS}))
-        self.logits = np.asarray(nnx.merge(graph, adapter, base)(*self.inputs))
-        self.exported = Exported(self.config.lora_rank, self.config.lora_alpha)
+        model = nnx.merge(graph, adapter, base, streams(random, jax.random.key(0)))
+        model.eval()
+        self.logits = np.asarray(model(*self.inputs))
 
     def in_blocks(self, shapes):
         """Codes and scales of the matrices that model.py stores so, by path."""
@@ -65,7 +74,7 @@ class Tuned:
             layer = path.removesuffix("/codes")
             if layer != path:
                 form, kernel = OF_CODES[shapes[path].dtype.name], self.base.pop(layer + "/kernel")
-                codes, scales = form.quantize(kernel, self.config.lora_block)
+                codes, scales = form.quantize(kernel, self.lora.lora_block)
                 stored |= {layer + "/codes": codes, layer + "/scales": scales}
         assert stored.keys() | self.base.keys() == shapes.keys()
         return stored
@@ -94,7 +103,7 @@ SLOW = ("gpt2", "mixtral", "gemma3", "gpt-j", "opt", "bart")
 )
 def test_an_adapter_adds_what_its_merge_does(name):
     tuned = Tuned(name, Lora(rank=2, alpha=3.0))
-    merged = tuned.exported.merge(tuned.parameters)
+    merged = tuned.lora.merge(tuned.parameters)
     assert merged.keys() == flatten(tuned.pair.params).keys()
     params = jax.tree.unflatten(
         jax.tree.structure(tuned.pair.params), [merged[k] for k in flatten(tuned.pair.params)]
@@ -111,8 +120,8 @@ def test_an_adapter_adds_what_its_merge_does(name):
 )
 def test_a_base_in_few_bits_is_the_model_of_its_matrices(name, base):
     tuned = Tuned(name, Lora(rank=2, alpha=3.0, base=base))
-    merged = tuned.exported.merge(tuned.parameters)
-    shapes = jax.eval_shape(tuned.exported.merge, tuned.parameters)
+    merged = tuned.lora.merge(tuned.parameters)
+    shapes = jax.eval_shape(tuned.lora.merge, tuned.parameters)
     assert {path: x.shape for path, x in shapes.items()} == {p: x.shape for p, x in merged.items()}
     whole = np.asarray(tuned.pair.merge(rebuild(tuned.pair.params, merged))(*tuned.inputs))
     np.testing.assert_allclose(tuned.logits, whole, rtol=1e-4, atol=1e-4 * np.abs(whole).max())
@@ -141,7 +150,7 @@ def test_peft_loads_an_adapter(name, targets, tmp_path):
     tuned = Tuned(name, Lora(rank=2, alpha=3.0, targets=targets))
     shapes = jax.eval_shape(lambda: tuned.parameters)
     table = tuned.weights.tensors(tuned.config)
-    tuned.exported.export(
+    tuned.lora.export(
         tuned.parameters,
         tmp_path / "a",
         table=table,
@@ -164,15 +173,56 @@ def test_an_exported_adapter_is_read_again(name, targets, tmp_path):
     tuned = Tuned(name, Lora(rank=2, alpha=3.0, targets=targets))
     table, names = tuned.weights.tensors(tuned.config), FAMILIES[name].modules
     shapes = jax.eval_shape(lambda: tuned.parameters)
-    tuned.exported.export(
-        tuned.parameters, tmp_path / "a", table=table, shapes=shapes, modules=names
-    )
+    tuned.lora.export(tuned.parameters, tmp_path / "a", table=table, shapes=shapes, modules=names)
     place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     like = {p: x.update(sharding=place) for p, x in shapes.items()}
-    arrays = read_adapter(tmp_path / "a", tuned.exported, table, like, like, names)
+    arrays = read_adapter(tmp_path / "a", tuned.lora, table, like, like, names)
     assert arrays.keys() == {path for path in like if "lora_" in path}
     for path, array in arrays.items():
         np.testing.assert_array_equal(array, tuned.parameters[path])
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing")  # peft asks transformers for it
+@pytest.mark.parametrize(
+    "name, lora",
+    [
+        ("llama", Lora(rank=2, alpha=3.0, dropout=0.5, rslora=True, dora=True)),
+        pytest.param("llama", Lora(rank=2, alpha=3.0, dora=True), marks=pytest.mark.slow),
+        # q, k and v are one tensor there, and k has no adapter.
+        pytest.param(
+            "gpt2",
+            Lora(rank=2, alpha=3.0, targets=("q", "v", "up"), rslora=True, dora=True),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_rslora_and_dora_are_those_of_peft_in_and_out(name, lora, tmp_path):
+    import torch
+    from peft import PeftConfig, PeftModel
+
+    tuned = Tuned(name, lora)
+    table, names = tuned.weights.tensors(tuned.config), FAMILIES[name].modules
+    shapes = jax.eval_shape(lambda: tuned.parameters)
+    parts = {"table": table, "shapes": shapes, "modules": names}
+    tuned.lora.export(tuned.parameters, tmp_path / "a", **parts)
+    config = PeftConfig.from_pretrained(tmp_path / "a")
+    assert (config.use_rslora, config.use_dora) == (lora.rslora, lora.dora)
+    assert config.lora_dropout == lora.dropout
+    model = PeftModel.from_pretrained(tuned.pair.torch, tmp_path / "a").eval()
+    with torch.no_grad():
+        theirs = model(**{k: to_torch(v) for k, v in tuned.theirs.items()}).logits.numpy()
+    assert np.abs(tuned.logits - theirs).max() < 1e-5 * max(1, np.abs(theirs).max())
+    model.save_pretrained(tmp_path / "b")
+    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    like = {p: x.update(sharding=place) for p, x in shapes.items()}
+    arrays = read_adapter(tmp_path / "b", tuned.lora, table, like, like, names)
+    arrays |= changes_of_lengths(arrays, tuned.parameters)
+    assert arrays.keys() == {path for path in like if "lora_" in path}
+    for path, array in arrays.items():
+        np.testing.assert_allclose(array, tuned.parameters[path], atol=1e-5)
+    merged = tuned.lora.merge(tuned.parameters)
+    whole = tuned.pair.merge(rebuild(tuned.pair.params, merged))(*tuned.inputs)
+    assert np.abs(np.asarray(whole) - theirs).max() < 1e-5 * max(1, np.abs(theirs).max())
 
 
 def to_torch(x):
@@ -200,6 +250,7 @@ def test_targets_by_any_name():
         ("rank=8", Lora(8)),
         ("rank=8,base=nf4", Lora(8, base="nf4")),
         ("alpha=4,targets=q,v", Lora(16, 4.0, ("q", "v"))),
+        ("dropout=0.05,rslora=true,dora=false", Lora(16, 32.0, dropout=0.05, rslora=True)),
         ("targets=q,v,rank=2", Lora(2, 32.0, ("q", "v"))),
         ("off", None),
         ({"rank": 4, "targets": ["q"]}, Lora(4, 32.0, ("q",))),
@@ -223,6 +274,8 @@ def test_what_is_asked_for(text, value):
         ("", "is not understood"),
         ("width=2", "unknown key 'width'"),
         ("targets=", "are no names of layers"),
+        ("dropout=1", "--lora: dropout: 1.0 is no share; give a number from 0 to below 1"),
+        ("dora=yes", "--lora: dora: 'yes' is neither; give true or false"),
         ("base=int4", "--lora: base: 'int4' is none; choose int8 or nf4"),
         (4, "4 is no table"),
         ({"targets": "q"}, "are no names of layers"),

@@ -16,7 +16,7 @@ from families.parity import TOLERANCE, emitted, random_torch, read, saved
 from families.reference import reference
 from flax import nnx
 from recipes.pipelines import pipeline
-from redco_runtime.adapters.lora import Lora as Exported
+from redco_runtime.adapters.lora import Lora as Settings
 from redco_runtime.adapters.peft import read_adapter
 from redco_runtime.export import export
 from redco_runtime.heads.classifier import classify_tokens
@@ -63,13 +63,17 @@ class Tuned:
             config.num_labels, config.pad_token_id = labels, 0
         self.torch = random_torch(getattr(transformers, architecture), config, seed=1)
         lora = Lora(rank=2, alpha=3.0)
-        adapter = choose_adapter(pair.model.projections, lora, name)
-        module, weights = emitted(pair.model, adapter)
+        adapter = choose_adapter(pair.model.projections, lora, name, RECIPES[recipe].classes)
+        module, weights = emitted(pair.model)
         causal = family.provides >= CAUSAL
         steps = pipeline(recipe, adapted=True, causal=causal)
         self.config = getattr(module, family.config_class)(dtype="float32")
         settings = SimpleNamespace(model=self.config, train=SimpleNamespace(labels=LABELS))
-        build, own = getattr(module, family.model_class), bool(RECIPES[recipe].classes)
+        model_class, own = getattr(module, family.model_class), bool(RECIPES[recipe].classes)
+
+        def build(sizes, *, rngs):
+            return adapter.put(model_class(sizes, rngs=rngs), rngs)
+
         make, made = (build, self.config) if own else (partial(steps.with_head, build), settings)
         abstract = nnx.eval_shape(lambda: make(made, rngs=nnx.Rngs(0)))
         self.whole, self.modules = RECIPES[recipe].beside_adapter(family.provides), family.modules
@@ -91,7 +95,7 @@ class Tuned:
             self.logits = model(PIXELS)
         else:
             self.logits = steps.logits(model, {"input_ids": IDS, "mask": MASK})
-        self.lora = Exported(lora.rank, lora.alpha)
+        self.lora = Settings(lora.rank, lora.alpha)
 
     def export(self, folder, task):
         table = self.weights.tensors(self.config)

@@ -61,11 +61,17 @@ def test_layers_that_peft_has_as_one_share_its_features(tmp_path):
     "changes, what",
     [
         ({"r": 8}, "of rank 8, and the model's is 2: give --lora-rank 8"),
-        ({"lora_alpha": 16}, "of alpha 16, and the model's is 4: give --lora-alpha 16"),
+        (
+            {"lora_alpha": 16},
+            "alpha 16 / the rank .* 8, and the model's 2 times: give --lora-alpha 16",
+        ),
         (
             {"lora_alpha": 4, "use_rslora": True},
-            r"alpha 5.6568542, which is 4 times the root of the rank \(use_rslora\), and the model's",
+            "alpha 4 / the root of the rank .* give --lora-alpha 4 --use-rslora true",
         ),
+        ({"use_dora": True}, "is one of DoRA, .* redco update --lora dora=true"),
+        ({"alpha_pattern": {"qk": 8}}, "qk adds 4 times its products, and other layers 2"),
+        ({"rank_pattern": {"qk": "a"}}, "has no numbers above 0"),
         ({"lora_alpha": None}, "lora_alpha of adapter_config.json is None, and no number"),
         ({"peft_type": "IA3"}, "of kind IA3, and not LORA"),
         (
@@ -84,7 +90,8 @@ def test_what_does_not_fit_is_named(changes, what, tmp_path):
 def test_alpha_of_rslora_is_that_times_the_root_of_the_rank(tmp_path):
     folder = write(tmp_path, lora_alpha=4, use_rslora=True)
     assert read(folder, Lora(2, 5.6568542)).keys() == read(folder, Lora(2, 4 * 2**0.5)).keys()
-    with pytest.raises(UserError, match="give --lora-alpha 5.6568542"):
+    assert read(folder, Lora(2, 4, use_rslora=True)).keys() == SIZES.keys()
+    with pytest.raises(UserError, match="give --lora-alpha 4 --use-rslora true"):
         read(folder, Lora(2, 5.6569))
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 
 from redco_runtime import cli
+from redco_runtime.adapters.lora import Lora
 from redco_runtime.errors import UserError
 from redco_runtime.run import Run
 
@@ -215,14 +216,10 @@ def test_the_sizes_of_a_checkpoint_start_from_it(monkeypatch, tmp_path, flags, i
 
 def test_an_adapter_of_random_numbers_is_asked_for_by_name(monkeypatch, tmp_path):
     @dataclass(frozen=True)
-    class Adapted(Model):
-        lora_rank: int = 2
-
-    @dataclass(frozen=True)
     class Tuned(Config):
-        model: Adapted = field(default_factory=Adapted)
+        lora: Lora = field(default_factory=Lora)
 
-    presets = {"full": Tuned(), "tiny": Tuned(Adapted(width=2))}
+    presets = {"full": Tuned(), "tiny": Tuned(Model(width=2))}
 
     def init(*flags):
         monkeypatch.setattr("sys.argv", ["train", "--workdir", str(tmp_path), *flags])

@@ -103,6 +103,28 @@ def test_a_matrix_is_what_it_was_and_what_its_adapter_added(base, spec, padded, 
     assert "the adapter of " in capsys.readouterr().out
 
 
+def test_what_dora_made_of_columns_is_in_the_matrix(tmp_path, monkeypatch):
+    change = draw(L, OUT)
+    monkeypatch.setitem(ADAPTER, "lora_m", change)
+    frozen, kernel = STORED["float32"]
+    save(tmp_path, frozen)
+    run = json.loads((tmp_path / "run.json").read_text())
+    run["config"] = {"model": {}, "lora": {"lora_alpha": ALPHA, "use_rslora": True}}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    with jax.set_mesh(make_mesh({"model": 4})):
+        state, random, unused = adopt(
+            tmp_path / "checkpoints", steps(P(None, "model", None), whole, 1), CONFIG
+        )
+    assert (random, unused) == ([], [])
+    added = kernel + ALPHA / RANK**0.5 * (ADAPTER["lora_a"] @ ADAPTER["lora_b"])
+    before, after = (np.linalg.norm(x, axis=1, keepdims=True) for x in (kernel, added))
+    found = np.asarray(state.params["q"]["kernel"])
+    np.testing.assert_allclose(
+        found[..., :OUT], added * (before + change[:, None, :]) / after, rtol=1e-5, atol=1e-6
+    )
+    assert not found[..., OUT:].any()
+
+
 def test_an_adapter_stays_one_on_a_base_that_is_stored_otherwise(tmp_path):
     frozen, kernel = STORED["nf4"]
     save(tmp_path, frozen)

@@ -7,6 +7,7 @@ import jax
 import pytest
 from jax.experimental import multihost_utils
 
+from redco_runtime.adapters.lora import Lora
 from redco_runtime.cli import kept_flags
 from redco_runtime.errors import UserError
 from redco_runtime.run import Run, load_run
@@ -76,6 +77,27 @@ def test_what_a_run_started_from_stays_recorded_once_it_has_a_checkpoint(tmp_pat
     with pytest.raises(UserError, match="has started, from org/name: leave --init out"):
         Run(tmp_path, Config(), AXES, 4, "org/other").save(begun=True)
     assert load_run(tmp_path, Config) == run
+
+
+@dataclass(frozen=True)
+class TunedConfig(Config):
+    lora: Lora = field(default_factory=lambda: Lora(4, 8.0, lora_dropout=0.1))
+
+
+def test_a_run_whose_adapter_was_part_of_its_model_goes_on(tmp_path):
+    run = Run(tmp_path, TunedConfig(), AXES, 4)
+    former = run.record()
+    former["config"]["model"] |= {"lora_rank": 4, "lora_alpha": 8.0}
+    del former["config"]["lora"]
+    (tmp_path / "run.json").write_text(json.dumps(former))
+    assert load_run(tmp_path, TunedConfig).config.lora == Lora(4, 8.0)
+    run.save(begun=True)
+    assert load_run(tmp_path, TunedConfig) == run
+    for other in (Lora(5, 8.0), Lora(4, 8.0, use_rslora=True)):
+        with pytest.raises(UserError, match="lora_rank was 4|use_rslora was False"):
+            Run(tmp_path, TunedConfig(lora=other), AXES, 4).save(begun=True)
+    with pytest.raises(UserError, match="does not fit config.py"):
+        load_run(tmp_path, Config)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def test_a_model_is_trained_then_an_adapter_of_it_then_the_model(tmp_path):
 
     life.run("redco update --lora rank=2,alpha=4")
     assert "0.5 * self.up" in life.read("my_project/model.py")
-    assert "class Adapted" in life.read("my_project/model.py")
+    assert "with_lora(" in life.read("my_project/steps.py")
     adapter, _ = life.run(f"{life.train} --steps 2 --init runs/a --workdir runs/b")
     assert "starting from the weights of runs/a" in adapter
     assert held_out(adapter)[0] == held_out(whole)[-1] != held_out(adapter)[-1]

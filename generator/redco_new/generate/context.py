@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from redco_new.models.adapter import Adapter
 from redco_new.models.recipes import Words
 from redco_new.render.python import print_data
 from redco_new.render.values import Code, Name, Text, checked
@@ -32,6 +33,7 @@ class ProjectModel:
     bias_tables: layers that have one of these names, and hold biases.
     inner_matrices: expression of whether the parameter at `path` is a matrix inside the model.
     whole: the layers that are trained in full beside an adapter.
+    adapter: what is trained beside its frozen layers; None where it is trained itself.
     labels: Python of the names of its classes and of their number, of `run`; "" where it has none of its own.
     task: what PEFT calls that of an adapter; "" where it has no name for it.
     checkpoint: Python of the checkpoint that it was made of, which the preset `full` starts from; "" for none.
@@ -54,6 +56,7 @@ class ProjectModel:
     imported: bool = False
     trained: Code = "nnx.Param"
     whole: tuple[Name, ...] = ()
+    adapter: Annotated[Adapter | None, checked("--lora")] = None
     labels: Code = ""
     task: str = ""
     checkpoint: Code = ""

@@ -10,7 +10,7 @@ from flax import nnx
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
-from redco_new.models.adapter import adapter_filter, adapter_parameters, choose_adapter
+from redco_new.models.adapter import Adapter, adapter_filter, adapter_parameters, choose_adapter
 from redco_new.models.branches import (
     MAIN,
     default_config,
@@ -55,8 +55,8 @@ def read_family(request: Request, template: Template) -> Design:
     length = _sequence_length(request, model)
     if request.lora:
         recipe = recipe.adapted()
-    adapter = choose_adapter(model.projections, request.lora, request.model)
-    texts = model.print_files(template, request.package, adapter)
+    adapter = _adapter(request, model, recipe)
+    texts = model.print_files(template, request.package)
     causal = model.family.provides >= CAUSAL
     facts = (request.package, model.tokenizer, length, model.family.routed)
     texts |= recipe.print_files(template, *facts, adapted=request.lora is not None, causal=causal)
@@ -64,15 +64,22 @@ def read_family(request: Request, template: Template) -> Design:
     files = package_files(request, texts)
     return Design(
         request,
-        _model_context(request, model, recipe),
-        _recipe_context(recipe, model, data_class, guide, request.lora),
+        _model_context(request, model, recipe, adapter),
+        _recipe_context(recipe, model, data_class, guide, adapter),
         files,
-        lambda: _program(request, model, recipe, files, length),
+        lambda: _program(request, model, recipe, adapter, files, length),
         record(model, *key),
         packages=(*recipe.packages, f"transformers>={TRANSFORMERS}"),
         notes=_notes(request, model),
         branches=tuple(branch.name for branch in recipe.branches),
     )
+
+
+def _adapter(request: Request, model: Model, recipe: Recipe) -> Adapter | None:
+    """Return what --lora asks for, if it does. Raises RedcoError."""
+    if not request.lora:
+        return None
+    return choose_adapter(model.projections, request.lora, request.model, recipe.classes)
 
 
 def _sequence_length(request: Request, model: Model) -> int:
@@ -94,7 +101,9 @@ def _notes(request: Request, model: Model) -> list[str]:
     return notes
 
 
-def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectModel:
+def _model_context(
+    request: Request, model: Model, recipe: Recipe, adapter: Adapter | None
+) -> ProjectModel:
     name, config_class = model.family.model_class, model.family.config_class
     changes = section_changes(recipe.branches, model.full.sizes)
     defaults = {
@@ -102,7 +111,8 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         for section, others in changes.items()
     }
     several = [branch for branch in recipe.branches if branch.section]
-    make = f"pipeline.{recipe.maker}({name}, config" if recipe.maker else f"{name}(config.model"
+    one = "adapted" if adapter else name
+    make = f"pipeline.{recipe.maker}({one}, config" if recipe.maker else f"{one}(config.model"
     return ProjectModel(
         title=model.title,
         class_name=name,
@@ -111,6 +121,7 @@ def _model_context(request: Request, model: Model, recipe: Recipe) -> ProjectMod
         make=f"{make}, rngs=nnx.Rngs(key))",
         sections=defaults,
         branch=several[0].name if several else "",
+        adapter=adapter,
         labels=CLASSES if recipe.classes else "",
         checkpoint=_print_checkpoint(request.model),
         task=recipe.task or model.family.task,
@@ -140,8 +151,9 @@ def _trained(recipe: Recipe, provides: frozenset[str], lora: Lora | None) -> dic
 
 
 def _recipe_context(
-    recipe: Recipe, model: Model, data_class: str, guide: str, lora: Lora | None
+    recipe: Recipe, model: Model, data_class: str, guide: str, adapter: Adapter | None
 ) -> ProjectRecipe:
+    rate = recipe.adapter_rate if adapter else recipe.rate
     return ProjectRecipe(
         name=recipe.name,
         words=recipe.words,
@@ -150,10 +162,10 @@ def _recipe_context(
         perplexity=recipe.perplexity,
         writes=recipe.writes,
         prompt_fields=recipe.prompt_fields,
-        tiny=_tiny_preset(recipe, model, TINY_BLOCKS if lora and lora.base else {}),
+        tiny=_tiny_preset(recipe, model, adapter),
         train_lines=recipe.train_lines,
-        rate=(recipe.adapter_rate if lora else recipe.rate).python,
-        rate_reason=(recipe.adapter_rate if lora else recipe.rate).reason,
+        rate=rate.python,
+        rate_reason=rate.reason,
         smooths=recipe.smooths,
         continues=recipe.name in ("lm", "distillation"),
         system=recipe.system,
@@ -165,29 +177,40 @@ def _recipe_context(
     )
 
 
-def _tiny_preset(recipe: Recipe, model: Model, stored: Mapping[str, Any]) -> dict[str, str]:
+def _tiny_preset(recipe: Recipe, model: Model, adapter: Adapter | None) -> dict[str, str]:
     """Return section of config.py -> its value in the preset `tiny`, as Python."""
     assert model.tiny.quirks == model.full.quirks, "a tiny model must be of the same kind"
     sizes = {k: v for k, v in model.tiny.sizes.items() if v != model.full.sizes[k]}
-    settings = sizes | {"dtype": "float32", "remat": "everything_saveable", **stored}
+    settings = sizes | {"dtype": "float32", "remat": "everything_saveable"}
     changes = section_changes(recipe.branches, model.tiny.sizes)
     config = model.family.config_class
     fields = {name: (config, settings | others) for name, others in changes.items()}
+    if adapter and adapter.lora.base:
+        fields["lora"] = (adapter.class_name, adapter.settings | TINY_BLOCKS)
     return print_sections(fields | {k: (k.capitalize(), v) for k, v in recipe.tiny.items()})
 
 
 def _program(
-    request: Request, model: Model, recipe: Recipe, files: Mapping[str, str], length: int
+    request: Request,
+    model: Model,
+    recipe: Recipe,
+    adapter: Adapter | None,
+    files: Mapping[str, str],
+    length: int,
 ) -> Program:
     """Return the loss of the full model, by the code that the project has."""
     path = f"{request.package}/model.py"
     module = load_text(path, files[path])
     config_class = getattr(module, model.family.config_class)
-    build = getattr(module, model.family.model_class)
+    model_class = getattr(module, model.family.model_class)
     changes = section_changes(recipe.branches, model.full.sizes)
     sections = {k: config_class(**{"dtype": request.dtype} | sizes) for k, sizes in changes.items()}
     text, rows = files[f"{request.package}/pipeline.py"], traced_rows(request)
     pipeline, batch = pipeline_and_batch(recipe, text, rows, model.full.sizes, length)
+
+    def build(sizes: Any, *, rngs: nnx.Rngs) -> nnx.Module:
+        one: nnx.Module = model_class(sizes, rngs=rngs)
+        return adapter.put(one, rngs) if adapter else one
 
     def make() -> nnx.Module:
         if recipe.maker:

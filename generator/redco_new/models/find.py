@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from redco_new.errors import RedcoError
-from redco_new.models.adapter import NO_ADAPTER, Adapter
 from redco_new.models.config_values import check_values
 from redco_new.models.families import FAMILIES
 from redco_new.models.family import Family, GroupedQuirks, Quirks, Settings
@@ -39,8 +38,6 @@ class ModelContext:
     quirks: what the code depends on besides sizes.
     keys: field of the config class -> key of config.json, where one is the other.
     hf: what config.json says besides the sizes.
-    projection: linear layer -> the function that makes it.
-    adapter: what is trained beside frozen layers, if anything is.
     """
 
     package: Name
@@ -51,8 +48,6 @@ class ModelContext:
     quirks: Quirks
     keys: Mapping[Name, Name]
     hf: Plain
-    projection: Mapping[Name, Name]
-    adapter: Adapter
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class Model:
         """The linear layers that --lora can adapt, by their names in model.py -> in checkpoints."""
         return {**self.family.projections, **self.full.quirks.projections}
 
-    def context(self, package: str, adapter: Adapter) -> ModelContext:
+    def context(self, package: str) -> ModelContext:
         """Return what the templates of its family print."""
         return ModelContext(
             package=package,
@@ -93,16 +88,11 @@ class Model:
             quirks=self.full.quirks,
             keys=self.family.keys,
             hf=self.hf,
-            projection=adapter.functions(self.projections),
-            adapter=adapter,
         )
 
-    def print_files(
-        self, template: Template, package: str, adapter: Adapter = NO_ADAPTER
-    ) -> dict[str, str]:
+    def print_files(self, template: Template, package: str) -> dict[str, str]:
         """Return the texts of "model.py" and "weights.py" in a project. Raises RedcoError."""
-        context = self.context(package, adapter)
-        return template.print_folder(f"models/{self.family.template}", context)
+        return template.print_folder(f"models/{self.family.template}", self.context(package))
 
 
 def find_model(

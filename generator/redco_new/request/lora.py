@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from redco_new.errors import RedcoError
 
 OFF = "off"  # what --lora takes to leave it out again
-KEYS = ("rank", "alpha", "targets", "base")
+KEYS = ("rank", "alpha", "targets", "base", "dropout", "rslora", "dora")
 BASES = ("int8", "nf4")  # what the model can be stored in
 EXAMPLE = "rank=16,alpha=32,targets=q,v"
 MOST_RANK = 1 << 16  # more features than a layer of any model has
@@ -23,6 +23,9 @@ class Lora:
     alpha: what it adds is times alpha / rank.
     targets: the linear layers that have one, by the names of the model or of its checkpoints; () for all.
     base: of BASES, how the linear layers of the model are stored; "" for the dtype of the computation.
+    dropout: share of the features that it does not see, in training.
+    rslora: whether what it adds is times alpha / the root of rank (Kalajdzievski 2023).
+    dora: whether it says how long the columns of a matrix are too (Liu et al. 2024).
     """
 
     rank: int = (
@@ -31,11 +34,15 @@ class Lora:
     alpha: float = 32.0
     targets: tuple[str, ...] = ()
     base: str = ""
+    dropout: float = 0.0
+    rslora: bool = False
+    dora: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain data, for redco.toml."""
-        base = {"base": self.base} if self.base else {}
-        return {"rank": self.rank, "alpha": self.alpha, "targets": list(self.targets), **base}
+        sizes = {"rank": self.rank, "alpha": self.alpha, "targets": list(self.targets)}
+        others = {name: getattr(self, name) for name in ("base", "dropout", "rslora", "dora")}
+        return sizes | {name: value for name, value in others.items() if value}
 
 
 def check_lora(where: str, value: Any) -> Lora | None:
@@ -61,7 +68,15 @@ def check_lora(where: str, value: Any) -> Lora | None:
     base = value.get("base", "")
     if base not in ("", *BASES):
         raise RedcoError(f"{where}: base", f"{base!r} is none", f"choose {' or '.join(BASES)}")
-    return Lora(rank, float(alpha), tuple(dict.fromkeys(targets)), base)
+    dropout = value.get("dropout", 0.0)
+    if type(dropout) not in (int, float) or not 0 <= dropout < 1:
+        todo = "give a number from 0 to below 1"
+        raise RedcoError(f"{where}: dropout", f"{dropout!r} is no share", todo)
+    flags = {name: value.get(name, False) for name in ("rslora", "dora")}
+    for name, flag in flags.items():
+        if type(flag) is not bool:
+            raise RedcoError(f"{where}: {name}", f"{flag!r} is neither", "give true or false")
+    return Lora(rank, float(alpha), tuple(dict.fromkeys(targets)), base, float(dropout), **flags)
 
 
 def _parse(where: str, text: str) -> dict[str, Any]:
@@ -78,10 +93,21 @@ def _parse(where: str, text: str) -> dict[str, Any]:
     table: dict[str, Any] = {key: word[0] for key, word in words.items()}
     if "targets" in words:
         table["targets"] = words["targets"]
-    for key, kind in (("rank", int), ("alpha", float)):
+    kinds: dict[str, Callable[[str], Any]] = {
+        "rank": int,
+        "alpha": float,
+        "dropout": float,
+        "rslora": _flag,
+        "dora": _flag,
+    }
+    for key, kind in kinds.items():
         if key in table:
             try:
                 table[key] = kind(table[key])
             except ValueError:
                 pass  # check_lora says what is wrong with it
     return table
+
+
+def _flag(word: str) -> bool:
+    return ("false", "true").index(word) == 1

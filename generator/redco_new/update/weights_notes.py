@@ -7,7 +7,7 @@ from redco_new.update.user_model import ProjectPackage
 
 # How the paths of a linear layer end: as files have it, in blocks of few bits, and of the adapter beside it.
 KERNEL, CODES, SCALES = "/kernel", "/codes", "/scales"
-ADAPTER = ("/lora_a", "/lora_b")
+ADAPTER = ("/lora_a", "/lora_b", "/lora_m")
 
 
 def weights_notes(package: ProjectPackage, program: Program) -> list[str]:

@@ -68,4 +68,5 @@ def _nearest(values: jax.Array) -> jax.Array:
 
 INT8 = Blocks(127.0, 1, _round)
 NF4 = Blocks(1.0, 2, _nearest)
+FORMS = {"int8": INT8, "nf4": NF4}  # by the name that --lora has
 OF_CODES = {"int8": INT8, "uint8": NF4}  # dtype of codes -> how they are stored

@@ -14,31 +14,32 @@ import jax.numpy as jnp
 from redco_runtime.errors import UserError
 from redco_runtime.export import Tensors, new_folder, write
 from redco_runtime.matrices import restore
-from redco_runtime.merge import CODES, KERNEL, SCALES, A, Arrays, B
+from redco_runtime.merge import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter, scale_of
 from redco_runtime.weights import Tensor
 
 PREFIX = "base_model.model."  # of what PEFT calls a tensor, before the name in the model
+LENGTHS = "lora_magnitude_vector"
 FILES = "adapter_model.safetensors", "adapter_config.json"
 
 
 @dataclass(frozen=True)
 class Lora:
-    """The sizes of an adapter. Raises UserError.
+    """What an adapter is: a section of config.py. Raises UserError."""
 
-    rank: features between its two products. alpha: what it adds is times alpha / rank.
-    """
-
-    rank: int
-    alpha: float
+    lora_rank: int = 16  # A: features between the two products of the adapter
+    lora_alpha: float = 32.0  # what the adapter adds is times lora_alpha / lora_rank
+    lora_dropout: float = 0.0  # share of the features that the adapter does not see, in training
+    use_rslora: bool = False  # whether it is times lora_alpha / the root of lora_rank
 
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise UserError(f"--lora-rank: {self.rank} is no rank: give a number above 0")
+        if self.lora_rank < 1:
+            what = f"{self.lora_rank} is no rank"
+            raise UserError(f"--lora-rank: {what}: give a number above 0")
 
     @property
     def scale(self) -> float:
         """What the adapter adds is times this."""
-        return self.alpha / self.rank
+        return scale_of(self.lora_alpha, self.lora_rank, self.use_rslora)
 
     def merge(self, parameters: Arrays) -> dict[str, jax.Array]:
         """Return the parameters of the model alone, with what the adapter adds; dtypes stay.
@@ -47,13 +48,12 @@ class Lora:
         """
         merged = whole_kernels(parameters)
         for layer in _adapted(parameters):
-            a, b = (parameters[layer + end] for end in (A, B))
-            merged[layer + KERNEL] = jax.jit(self._add)(merged[layer + KERNEL], a, b)
+            parts = [parameters[layer + end] for end in (A, B, M) if layer + end in parameters]
+            merged[layer + KERNEL] = jax.jit(self._add)(merged[layer + KERNEL], *parts)
         return merged
 
-    def _add(self, kernel: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
-        whole = kernel.astype(jnp.float32) + self.scale * (a @ b)
-        return whole.astype(kernel.dtype)
+    def _add(self, kernel: jax.Array, *adapter: jax.Array) -> jax.Array:
+        return add_adapter(kernel, self.scale, adapter).astype(kernel.dtype)
 
     def export(
         self,
@@ -96,6 +96,7 @@ class Lora:
         transposed = any(not table[f"{layer}{KERNEL}"].order for layer in _adapted(parameters))
         config = self._config(counts, [*stored_layers(table)])
         config |= {"fan_in_fan_out": transposed, "task_type": task or None}
+        config["use_dora"] = any(path.endswith(M) for path in parameters)
         if whole:
             modules_to_save = {table[path].name.rpartition(".")[0] for path in whole}
             config["modules_to_save"] = sorted(modules_to_save)
@@ -123,7 +124,7 @@ class Lora:
         Where q, k and v are one tensor, the adapters of `parts` lie side by side in one of as many
         times the rank; a layer that has none gets zeros.
         """
-        R, stored = self.rank, f"{PREFIX}{name.removesuffix('.weight')}"
+        R, stored = self.lora_rank, f"{PREFIX}{name.removesuffix('.weight')}"
         rows: dict[str, tuple[Tensor, jax.Array]] = {}
         for layer in layers:
             at = R * parts.index(layer) if layer in parts else 0
@@ -136,6 +137,10 @@ class Lora:
                 rows[layer + A] = Tensor(f"{stored}.lora_A.weight", (1, 0), (0, at, at + R)), a
             part = (0, *where[1:]) if where else None
             rows[layer + B] = Tensor(f"{stored}.lora_B.weight", (1, 0), part), b
+            if parts[0] + M in parameters:
+                length = _lengths(kernel_of(parameters, layer + M)) + parameters.get(layer + M, 0)
+                length = _cut(length, (*kernel[:-2], kernel[-1]))
+                rows[layer + M] = Tensor(f"{stored}.{LENGTHS}", (), part), length
         return rows
 
     def _config(self, counts: Mapping[str, int], names: Sequence[str]) -> dict[str, Any]:
@@ -147,20 +152,53 @@ class Lora:
         several = {module: n for module, n in modules.items() if n > 1}
         return {
             "peft_type": "LORA",
-            "r": self.rank,
-            "lora_alpha": self.alpha,
+            "r": self.lora_rank,
+            "lora_alpha": self.lora_alpha,
+            "use_rslora": self.use_rslora,
             "target_modules": _targets(sorted(modules), {*map(_module, names)}),
-            "rank_pattern": {module: n * self.rank for module, n in several.items()},
-            "alpha_pattern": {module: n * self.alpha for module, n in several.items()},
-            "lora_dropout": 0.0,
+            "rank_pattern": {module: n * self.lora_rank for module, n in several.items()},
+            "alpha_pattern": {
+                module: self.lora_alpha * (n**0.5 if self.use_rslora else n)
+                for module, n in several.items()
+            },
+            "lora_dropout": self.lora_dropout,
             "bias": "none",
             "inference_mode": True,
         }
 
 
+@dataclass(frozen=True)
+class QLora(Lora):
+    """The same beside layers whose kernels are stored in few bits (Dettmers et al. 2023). Raises UserError."""
+
+    lora_block: int = 64  # elements of a frozen kernel that share a scale, at most
+
+
+def changes_of_lengths(adapter: Arrays, parameters: Arrays) -> dict[str, jax.Array]:
+    """Return path -> how much longer columns are than in the model, of an adapter that has their lengths."""
+    paths = [path for path in adapter if path.endswith(M)]
+
+    def change(length: jax.Array, kernel: jax.Array) -> jax.Array:
+        return length - _lengths(kernel)
+
+    return {p: jax.jit(change)(adapter[p], kernel_of(parameters, p)) for p in paths}
+
+
+def kernel_of(parameters: Arrays, path: str) -> jax.Array:
+    """Return the matrix of the layer that `path` is a parameter of."""
+    layer, ends = path.rpartition("/")[0], (KERNEL, CODES, SCALES)
+    own = {layer + end: parameters[layer + end] for end in ends if layer + end in parameters}
+    return whole_kernels(own)[layer + KERNEL]
+
+
+def _lengths(kernel: jax.Array) -> jax.Array:
+    """Return (..., out), float32: the length of each column."""
+    return jnp.linalg.norm(kernel.astype(jnp.float32), axis=-2)
+
+
 def whole_kernels(parameters: Arrays) -> dict[str, jax.Array]:
     """Return the parameters of the model alone, those that are stored in blocks as matrices."""
-    ends = (A, B, CODES, SCALES)
+    ends = (A, B, M, CODES, SCALES)
     whole = {path: leaf for path, leaf in parameters.items() if not path.endswith(ends)}
     for path in parameters:
         layer = path.removesuffix(CODES)

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from redco_runtime.adapters.lora import FILES, PREFIX, Lora, renamed, stored_layers
+from redco_runtime.adapters.lora import FILES, LENGTHS, PREFIX, Lora, renamed, stored_layers
 from redco_runtime.errors import UserError, listed
-from redco_runtime.merge import KERNEL, A, B
+from redco_runtime.merge import KERNEL, A, B, M, scale_of
 from redco_runtime.stored import Stored, base_of, open_tensors, read_json
 from redco_runtime.weights import Tensor
 
@@ -31,13 +31,15 @@ def read_adapter(
 ) -> dict[str, jax.Array]:
     """Return the parameters of an adapter, by path; those of layers that it has not are left out.
 
+    Of DoRA, the lengths of columns.
+
     Layers that are trained in full beside it, PEFT's modules_to_save, are read where it has them.
     lora: the sizes of the model's. table, modules: as `Lora.export` has them.
     shapes: those of the model's parameters, by path, without padding.
     like: the parameters that are trained, as they lie on devices.
     Raises UserError for other sizes, and for tensors that the model has no place for.
     """
-    check_sizes(folder, lora)
+    check_sizes(folder, lora, dora=any(path.endswith(M) for path in like))
     stored = Stored(folder, open_tensors(folder / FILES[0]))
     unused, arrays = {*stored.shapes}, dict[str, jax.Array]()
 
@@ -63,12 +65,17 @@ def read_adapter(
             a, b = (np.stack([_tensor(stored, one) for one in names[end]]) for end in "AB")
             unused -= {*names["A"], *names["B"]}
             # Of several layers in one tensor each may have features of its own, or all the same.
-            at = slice(number * lora.rank, (number + 1) * lora.rank)
-            own = at if a.shape[1] == len(adapted) * lora.rank else slice(None)
+            at = slice(number * lora.lora_rank, (number + 1) * lora.lora_rank)
+            own = at if a.shape[1] == len(adapted) * lora.lora_rank else slice(None)
             part = table[layer + KERNEL].part
             rows = slice(*part[1:]) if part else slice(None)
             for end, x in ((A, a[:, own]), (B, b[:, rows, own])):
                 keep(layer + end, x.swapaxes(1, 2).reshape(*stack, x.shape[2], x.shape[1]))
+            if layer + M in like:
+                lengths = [one + LENGTHS for one in wholes]
+                unused -= {*lengths}
+                m = np.stack([_tensor(stored, one) for one in lengths])[:, rows]
+                keep(layer + M, m.reshape(*stack, -1))
     if unused:
         todo = "Choose an adapter of these layers, or a project whose --lora has its targets."
         title = f"--init: the adapter {folder} has what this model has no place for:"
@@ -76,8 +83,8 @@ def read_adapter(
     return arrays
 
 
-def check_sizes(folder: Path, lora: Lora) -> None:
-    """Raise UserError where an adapter is none of these sizes."""
+def check_sizes(folder: Path, lora: Lora, dora: bool = False) -> None:
+    """Raise UserError where an adapter is none of these sizes. dora: whether the model's has lengths of columns."""
     config = read_json(folder / FILES[1])
     if config.get("peft_type") != "LORA":
         what = f"an adapter of kind {config.get('peft_type')}"
@@ -87,20 +94,43 @@ def check_sizes(folder: Path, lora: Lora) -> None:
     for key, value in (("r", rank), ("lora_alpha", alpha)):
         if type(value) not in (int, float):
             raise UserError(f"--init: {folder}: {key} of {FILES[1]} is {value!r}, and no number")
-    if rank != lora.rank:
+    if bool(config.get("use_dora")) != dora:
+        which, todo = ("one of DoRA", "true") if not dora else ("none of DoRA", "false")
         raise UserError(
-            f"--init: {folder} is an adapter of rank {rank}, and the model's is {lora.rank}: "
+            f"--init: the adapter {folder} is {which}, and the model's is another: "
+            f"redco update --lora dora={todo}, with its other values, makes it so"
+        )
+    if rank != lora.lora_rank:
+        raise UserError(
+            f"--init: {folder} is an adapter of rank {rank}, and the model's is {lora.lora_rank}: "
             f"give --lora-rank {rank}"
         )
-    why = ""
-    if config.get("use_rslora"):  # times alpha / sqrt(rank), and not alpha / rank
-        why = f", which is {alpha:g} times the root of the rank (use_rslora)"
-        alpha *= rank**0.5
-    if not math.isclose(alpha, lora.alpha, rel_tol=ALIKE):
+    by_root = bool(config.get("use_rslora"))
+    if not math.isclose(scale := scale_of(alpha, rank, by_root), lora.scale, rel_tol=ALIKE):
+        root = "the root of the rank" if by_root else "the rank"
         raise UserError(
-            f"--init: {folder} is an adapter of alpha {alpha:.8g}{why}, and the model's is "
-            f"{lora.alpha:g}: give --lora-alpha {alpha:.8g}"
+            f"--init: {folder} is an adapter that adds alpha {alpha:.8g} / {root} times its products, {scale:g}, "
+            f"and the model's {lora.scale:g} times: "
+            f"give --lora-alpha {alpha:.8g} --use-rslora {str(by_root).lower()}"
         )
+    ranks, alphas = _patterns(folder, config)
+    for name in {**ranks, **alphas}:
+        other = scale_of(alphas.get(name, alpha), ranks.get(name, rank), by_root)
+        if not math.isclose(other, scale, rel_tol=ALIKE):
+            what = f"{name} adds {other:g} times its products, and other layers {scale:g}"
+            todo = "choose an adapter that has one scale"
+            raise UserError(f"--init: {folder}: {what} (alpha_pattern of {FILES[1]}): {todo}")
+
+
+def _patterns(folder: Path, config: Mapping[str, Any]) -> list[Mapping[str, float]]:
+    """Return the ranks and the alphas that some layers of an adapter have, by their names. Raises UserError."""
+    patterns = [config.get(f"{name}_pattern") or {} for name in ("rank", "alpha")]
+    for one in patterns:
+        values = one.values() if isinstance(one, Mapping) else [one]
+        if not all(type(value) in (int, float) and value > 0 for value in values):
+            what = f"a pattern of {FILES[1]} is {one!r}, and has no numbers above 0"
+            raise UserError(f"--init: {folder}: {what}: choose another adapter")
+    return patterns
 
 
 def _tensor(stored: Stored, name: str) -> np.ndarray:

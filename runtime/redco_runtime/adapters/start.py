@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from redco_runtime.adapters.blocks import OF_CODES, Blocks
-from redco_runtime.adapters.lora import Lora, whole_kernels
+from redco_runtime.adapters.lora import Lora, changes_of_lengths, whole_kernels
 from redco_runtime.adapters.peft import base_of, read_adapter
 from redco_runtime.classes import read_heads
 from redco_runtime.contracts import Config, Steps, Weights
@@ -44,9 +44,9 @@ class Frozen:
         adapter = dict[str, jax.Array]()
         base = base_of(source)
         if base != source:
-            sizes = Lora(config.model.lora_rank, config.model.lora_alpha)
+            lora: Lora = config.lora  # type: ignore[attr-defined]
             table, like = self.tensors(config.model), flatten(steps.state.params)
-            adapter = read_adapter(Path(source), sizes, table, steps.shapes, like, self.modules)
+            adapter = read_adapter(Path(source), lora, table, steps.shapes, like, self.modules)
         folder = find(base)
         stored = Stored(folder, open_tensors(folder))
         check_config(folder, self.weights.hf_config(config.model))
@@ -60,6 +60,7 @@ class Frozen:
         in_blocks = InBlocks(stored, names, table, steps.shapes)
         state, random = start_from(in_blocks, in_blocks.table, steps, config, "", (), heads)
         if adapter:
+            adapter |= changes_of_lengths(adapter, state.model.parameters)
             state = steps.start(state.model.with_arrays(state.model.arrays | adapter))
         return state, [path for path in random if path not in adapter]
 

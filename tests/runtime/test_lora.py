@@ -1,0 +1,157 @@
+"""An adapter beside the layers of a model: what PEFT computes, in training too, and with a random stream a layer."""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from redco_runtime.adapters.base import with_fixed_adapter
+from redco_runtime.adapters.layers import with_lora
+from redco_runtime.adapters.lora import Lora, QLora
+from redco_runtime.state import flatten
+
+L, B, S, D, F = 3, 2, 4, 8, 5
+X = np.random.default_rng(0).normal(size=(B, S, D)).astype(np.float32)
+MASK = np.random.default_rng(1).integers(0, 2, (B, S, D)).astype(np.float32) * 2
+
+
+class Layer(nnx.Module):
+    def __init__(self, rngs):
+        self.q = nnx.Linear(D, F, rngs=rngs)
+        self.router = nnx.Linear(D, F, use_bias=False, rngs=rngs)
+        self.gate = Kernels(rngs)
+
+
+class Kernels(nnx.Module):
+    def __init__(self, rngs):
+        self.kernel = nnx.Param(jax.random.normal(rngs.params(), (2, D, F)))
+
+    def __call__(self):
+        return self.kernel[...]
+
+
+class Model(nnx.Module):
+    def __init__(self, dtype="float32"):
+        rngs = nnx.Rngs(0)
+        self.config = SimpleNamespace(dtype=dtype)
+        self.embed, self.positions = nnx.Embed(6, D, rngs=rngs), nnx.Embed(6, D, rngs=rngs)
+        self.layers = nnx.split_rngs(splits=L)(nnx.vmap(Layer))(rngs)
+        self.head = nnx.Linear(D, F, rngs=rngs)
+
+
+def arrays(model):
+    state = flatten(nnx.to_pure_dict(nnx.state(model, nnx.Param)))
+    return {path: (x.shape, str(x.dtype)) for path, x in state.items()}
+
+
+def test_what_an_adapter_makes_of_a_model():
+    lora = QLora(lora_rank=2, lora_block=4)
+    options = {"base": "nf4", "dora": True, "trained": ("head",), "rngs": nnx.Rngs(1)}
+    shapes = arrays(with_lora(Model("bfloat16"), lora, ("q", "head"), **options))
+    assert shapes == {
+        "embed/embedding": ((6, D), "bfloat16"),
+        "positions/embedding": ((6, D), "float32"),
+        "head/kernel": ((D, F), "float32"),
+        "head/bias": ((F,), "float32"),
+        "layers/router/kernel": ((L, D, F), "bfloat16"),
+        "layers/gate/codes": ((L, 2, 2, 2, F), "uint8"),
+        "layers/gate/scales": ((L, 2, 2, 1, F), "bfloat16"),
+        "layers/q/codes": ((L, 2, 2, F), "uint8"),
+        "layers/q/scales": ((L, 2, 1, F), "bfloat16"),
+        "layers/q/bias": ((L, F), "bfloat16"),
+        "layers/q/lora_a": ((L, D, 2), "float32"),
+        "layers/q/lora_b": ((L, 2, F), "float32"),
+        "layers/q/lora_m": ((L, F), "float32"),
+    }
+
+
+class Masked(nnx.Dropout):
+    """One whose features that are left are known."""
+
+    def __call__(self, x):
+        return x if self.deterministic else x * MASK
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("dora", [False, True])
+def test_outputs_and_gradients_in_training_are_those_of_peft(dora, dropout, monkeypatch):
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    monkeypatch.setattr(nnx, "Dropout", Masked)
+    lora = Lora(lora_rank=2, lora_alpha=3.0, lora_dropout=dropout, use_rslora=True)
+    own = nnx.Dict(q=nnx.Linear(D, F, rngs=nnx.Rngs(0)), config=SimpleNamespace(dtype="float32"))
+    own = with_lora(own, lora, ("q",), dora=dora, rngs=nnx.Rngs(1))
+    layer = own["q"]
+    layer.lora_b[...] = jax.random.normal(jax.random.key(2), (2, F))
+
+    base = torch.nn.Sequential(torch.nn.Linear(D, F))
+    config = LoraConfig(
+        r=2,
+        lora_alpha=3,
+        lora_dropout=dropout,
+        use_rslora=True,
+        use_dora=dora,
+        target_modules=["0"],
+    )
+    base[0].weight.data = torch.tensor(np.array(layer.kernel[...].T))
+    base[0].bias.data = torch.tensor(np.array(layer.bias[...]))
+    theirs = get_peft_model(base, config).base_model.model[0].train()
+    a, b = theirs.lora_A["default"].weight, theirs.lora_B["default"].weight
+    a.data, b.data = (torch.tensor(np.array(x[...].T)) for x in (layer.lora_a, layer.lora_b))
+    if dropout:
+        theirs.lora_dropout["default"] = Times()
+    if dora:
+        m = theirs.lora_magnitude_vector["default"].weight
+        change = np.linspace(-0.3, 0.3, F, dtype=np.float32)
+        m.data, layer.lora_m[...] = m.data + torch.tensor(change), jnp.asarray(change)
+    expected = theirs(torch.tensor(X))
+    (expected**2).sum().backward()
+    np.testing.assert_allclose(layer(X), expected.detach().numpy(), rtol=1e-5, atol=1e-5)
+
+    graph, adapter, rest = nnx.split(layer, nnx.LoRAParam, ...)
+    grads = jax.grad(lambda one: jnp.sum(nnx.merge(graph, one, rest)(X) ** 2))(adapter)
+    close = {"rtol": 1e-4, "atol": 1e-4}
+    np.testing.assert_allclose(grads["lora_a"][...].T, a.grad.numpy(), **close)
+    np.testing.assert_allclose(grads["lora_b"][...].T, b.grad.numpy(), **close)
+    if dora:
+        np.testing.assert_allclose(grads["lora_m"][...], m.grad.numpy(), **close)
+
+
+class Times:
+    """The same for PyTorch."""
+
+    def __new__(cls):
+        import torch
+
+        class Module(torch.nn.Module):
+            def forward(self, x):
+                return x * torch.tensor(MASK)
+
+        return Module()
+
+
+def drops(model):
+    """The features that each layer of a stack drops."""
+
+    @nnx.scan(in_axes=(0, None), out_axes=0, graph_updates=False)
+    def run(layer, x):
+        return layer.q.dropout(x) if layer.q.dropout else x
+
+    return np.asarray(run(model.layers, jnp.ones((B, S, D)))) == 0
+
+
+def test_each_layer_drops_features_of_its_own_in_training_alone():
+    lora = Lora(lora_dropout=0.5)
+    model = with_lora(Model(), lora, ("q",), rngs=nnx.Rngs(1))
+    reference = with_fixed_adapter(model)
+    model.train(), reference.train()
+    dropped = drops(model)
+    assert 0.3 < dropped.mean() < 0.7 and len({one.tobytes() for one in dropped}) == L
+    assert not drops(reference).any()
+    model.eval()
+    assert not drops(model).any()
+    none = with_lora(Model(), Lora(), ("q",), rngs=nnx.Rngs(1))
+    assert not nnx.state(none, nnx.RngState) and not drops(none).any()

@@ -10,6 +10,7 @@ from flax import nnx
 from redco_runtime.adapters.base import with_fixed_adapter
 from redco_runtime.adapters.layers import with_lora
 from redco_runtime.adapters.lora import Lora, QLora
+from redco_runtime.errors import UserError
 from redco_runtime.state import flatten
 
 L, B, S, D, F = 3, 2, 4, 8, 5
@@ -49,7 +50,7 @@ def arrays(model):
 def test_what_an_adapter_makes_of_a_model():
     lora = QLora(lora_rank=2, lora_block=4)
     options = {"base": "nf4", "dora": True, "trained": ("head",), "rngs": nnx.Rngs(1)}
-    shapes = arrays(with_lora(Model("bfloat16"), lora, ("q", "head"), **options))
+    shapes = arrays(with_lora(Model("bfloat16"), lora, ("q",), **options))
     assert shapes == {
         "embed/embedding": ((6, D), "bfloat16"),
         "positions/embedding": ((6, D), "float32"),
@@ -65,6 +66,17 @@ def test_what_an_adapter_makes_of_a_model():
         "layers/q/lora_b": ((L, 2, F), "float32"),
         "layers/q/lora_m": ((L, F), "float32"),
     }
+
+
+def test_a_layer_that_the_model_has_not_is_named():
+    class Own(nnx.Linear):
+        """What only its class knows how to compute."""
+
+    model, other = Model(), Model()
+    model.head = other.head = Own(D, F, rngs=nnx.Rngs(0))
+    with pytest.raises(UserError, match="no nnx.Linear that is called head, v: "):
+        with_lora(other, Lora(), ("q", "v", "head"), rngs=nnx.Rngs(1))
+    assert type(with_lora(model, Lora(), ("q",), rngs=nnx.Rngs(1)).head) is Own
 
 
 class Masked(nnx.Dropout):

@@ -208,6 +208,8 @@ def _program(
     text, rows = files[f"{request.package}/pipeline.py"], traced_rows(request)
     pipeline, batch = pipeline_and_batch(recipe, text, rows, model.full.sizes, length)
 
+    put = {"put": adapter.put} if adapter else {}
+
     def build(sizes: Any, *, rngs: nnx.Rngs) -> nnx.Module:
         one: nnx.Module = model_class(sizes, rngs=rngs)
         return adapter.put(one, rngs) if adapter else one
@@ -221,4 +223,4 @@ def _program(
 
     whole = recipe.beside_adapter(model.family.provides)
     trained = adapter_parameters(whole) if request.lora else trained_parameters(recipe.branches)
-    return Program(make, pipeline.loss, batch, model.family.routed, trained)
+    return Program(make, pipeline.loss, batch, model.family.routed, trained, **put)

@@ -53,13 +53,13 @@ class Adapter:
         """Python of these arguments."""
         return "".join(f"{name}={print_data(value)}, " for name, value in self.options.items())
 
-    def put(self, model: Any, rngs: Any) -> Any:
-        """Return a model of Flax with it, as steps.py has it."""
+    def put(self, model: Any, rngs: Any, settings: Any = None) -> Any:
+        """Return a model of Flax with it, as steps.py has it. settings: the section `lora`, where it is there."""
         # Late: load_text makes the runtime importable.
         from redco_runtime.adapters import lora
         from redco_runtime.adapters.layers import with_lora
 
-        own = getattr(lora, self.class_name)(**self.settings)
+        own = settings or getattr(lora, self.class_name)(**self.settings)
         return with_lora(model, own, self.layers, **self.options, rngs=rngs)
 
 

@@ -13,6 +13,10 @@ from jax.extend.core import jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 
 
+def _as_it_is(model: nnx.Module, rngs: nnx.Rngs, settings: Any = None) -> nnx.Module:
+    return model
+
+
 @dataclass(frozen=True)
 class Program:
     """The loss of a model, in training.
@@ -23,6 +27,7 @@ class Program:
     routed: whether its terms are those of routers, which sum over the rows of all devices by themselves;
         others are losses of further models, and part of what is traced.
     trained: a filter of Flax NNX, of the parameters that are trained; the others are frozen.
+    put: puts an adapter on a model of the project's class, as steps.py does: (model, rngs, its section of config.py).
     """
 
     build: Callable[[], nnx.Module]
@@ -30,6 +35,7 @@ class Program:
     batch: Any
     routed: bool = False
     trained: Any = nnx.Param
+    put: Callable[..., nnx.Module] = _as_it_is
 
     @cached_property
     def _parts(self) -> tuple[Any, ...]:

@@ -135,7 +135,10 @@ def user_program(
     folder: of the project, where its data lies.
     Raises RedcoError, which names the user's line, if the model cannot be traced.
     """
-    config, build = package.full_config, package.model_class(model_class)
+    config, own_class = package.full_config, package.model_class(model_class)
+
+    def build(sizes: Any, *, rngs: nnx.Rngs) -> nnx.Module:
+        return program.put(own_class(sizes, rngs=rngs), rngs, getattr(config, "lora", None))
 
     def make() -> nnx.Module:
         for name in ("Models", "with_head"):  # several, of which it is one; it with another head

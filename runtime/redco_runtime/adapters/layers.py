@@ -14,6 +14,7 @@ from flax import nnx
 from redco_runtime.activations import lay_out
 from redco_runtime.adapters.blocks import FORMS, Blocks
 from redco_runtime.adapters.lora import Lora, QLora
+from redco_runtime.errors import UserError
 from redco_runtime.matrices import restore
 from redco_runtime.merge import lengths
 
@@ -40,18 +41,21 @@ def with_lora(
     gradients add up in them. The adapter of `q/kernel` is `q/lora_a` (..., D, A) and `q/lora_b`
     (..., A, F), with DoRA (Liu et al. 2024) `q/lora_m` too, (..., F).
     base: of FORMS, how kernels are stored in few bits; "" for whole.
-    trained: layers that are trained in full, and stay as they are.
+    trained: layers that are trained in full, and stay as they are; so do layers of classes of one's own.
+    Raises UserError for a target that no linear layer of the model is called by.
     """
     dtype = jnp.dtype(model.config.dtype)  # type: ignore[attr-defined]
     block = lora.lora_block if isinstance(lora, QLora) else 0
+    absent = {*targets}
     for path, module in [*nnx.iter_modules(model)]:
         for name, layer in [*vars(module).items()]:
             form = FORMS[base] if base and name not in EXACT else None
             if name in trained:
                 continue
-            if isinstance(layer, nnx.Linear) and name in targets:
+            if type(layer) is nnx.Linear and name in targets:
+                absent.discard(name)
                 setattr(module, name, Adapted(layer, dtype, form, block, lora, dora, rngs))
-            elif isinstance(layer, nnx.Linear):
+            elif type(layer) is nnx.Linear:
                 setattr(module, name, Frozen(layer, dtype, form, block))
             elif isinstance(layer, nnx.Embed) and (*path, name) == (TABLE,):
                 layer.embedding = _cast(layer.embedding, dtype)
@@ -59,6 +63,9 @@ def with_lora(
                 layer.kernel = _cast(layer.kernel, dtype)
                 if form:
                     setattr(module, name, Kernels(layer.kernel[...], form, block))
+    if absent:
+        what = f"the model has no nnx.Linear that is called {', '.join(sorted(absent))}"
+        raise UserError(f"ADAPTED of steps.py: {what}: name linear layers of model.py")
     return model
 
 

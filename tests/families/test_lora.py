@@ -52,7 +52,7 @@ class Tuned:
             return adapter.put(build(self.config, rngs=nnx.Rngs(0)), nnx.Rngs(0))
 
         abstract = nnx.eval_shape(make)
-        graph, trained, rest, random = nnx.split(abstract, nnx.LoRAParam, nnx.Param, ...)
+        graph, trained, random, rest = nnx.split(abstract, nnx.LoRAParam, nnx.RngState, ...)
         draw = np.random.default_rng(0)
         shapes = nnx.to_pure_dict(trained)
         adapter = jax.tree.map(
@@ -235,7 +235,7 @@ def test_targets_by_any_name():
     projections = FAMILIES["gpt2"].projections
 
     def layers(*targets):
-        return choose_adapter(projections, Lora(targets=targets), "gpt2").layers
+        return {*choose_adapter(projections, Lora(targets=targets), "gpt2").layers}
 
     assert layers() == {"q", "k", "v", "o", "up", "down"}
     assert layers("c_attn", "o") == {"q", "k", "v", "o"} and layers("c_proj") == {"o", "down"}

@@ -151,6 +151,10 @@ def test_an_edited_project_is_brought_over_and_trains_on(former, fresh):
         "migrated: loop.fit(build(config), pipeline, one, weights) -> train(build(config), one)"
         in out
     )
+    sizes = {path.name: path.stat().st_size for path in (former / ".redco").iterdir()}
+    assert sizes.pop("incoming"), "the loss that its user edited"
+    assert sizes.keys() == {"lock", "manifest.json", "base.tar.xz", "undo.tar.xz"}
+    assert sum(sizes.values()) < 300_000, sizes
     content = sweep.read_text()
     sweep.unlink()
     assert_brought_over(former, fresh, EDITED)

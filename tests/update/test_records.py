@@ -133,7 +133,7 @@ def test_an_archive_of_no_text(carrying):
 
 def test_the_same_contents_of_another_xz_stay(carrying, monkeypatch):
     """So that two machines do not write it in turn."""
-    monkeypatch.setattr("redco_new.project.archive.PRESET", 9)
+    monkeypatch.setattr("redco_new.project.archive.PRESET", 6)
     packed = pack(base_of(carrying.root))
     assert packed != (carrying.root / BASE).read_bytes()
     carrying.write(BASE, packed)

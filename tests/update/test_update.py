@@ -181,3 +181,18 @@ def test_what_the_users_code_imports_of_the_runtime_comes_and_stays(project, pat
     project.write(path, text.replace("mine", "_").replace("beam", "another"))
     assert ", untouched, swapped: 3 removed\n" in project.update()[1]
     assert not (project.root / beam).exists() and (project.root / package).exists()
+
+
+def test_a_file_of_the_runtime_that_became_the_users_keeps_what_it_imports(project):
+    """Redco writes it no more and its user has edited it: what it names is there after the next update too."""
+    text = project.template[TRAIN]
+    project.template[TRAIN] = text + "\n\nfrom redco_runtime.beam import beam_search\n"
+    project.update()
+    beam = "redco_runtime/beam.py"
+    project.write(beam, project.read(beam) + "\n# mine\n")
+    project.template[TRAIN] = text
+    assert "it is all yours now" in project.update()[1]
+    carried = sorted(p.name for p in (project.root / "redco_runtime").rglob("*.py"))
+    assert len(carried) > 3
+    project.update()
+    assert sorted(p.name for p in (project.root / "redco_runtime").rglob("*.py")) == carried

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from redco_new.migrate import LATEST, Migrated, migrate, stale_names
-from redco_new.render.owners import VERBATIM
+from redco_new.render.owners import in_runtime
 from redco_new.update.file_merge import FileMerge
 from redco_new.update.project_state import ProjectState
 
 # Folders of what others wrote, or of what runs leave: no code of the project's user lies there.
-SKIPPED = {VERBATIM, "__pycache__", "node_modules", "runs", "site-packages"}
+SKIPPED = {"__pycache__", "node_modules", "runs", "site-packages"}
 
 
 def migrate_sides(
@@ -40,6 +40,8 @@ def migrate_own_files(
     if state.manifest.interface == LATEST:
         return
     for path, content in own_files(state, others).items():
+        if not _is_migrated(state, path):
+            continue
         migrated = migrate(content, path, package, state.manifest.interface)
         merge = FileMerge(path, content, migrated.content, steps=migrated.steps)
         merge = with_stale_names(state, merge)
@@ -48,7 +50,7 @@ def migrate_own_files(
 
 
 def own_files(state: ProjectState, others: Collection[str]) -> dict[str, bytes]:
-    """Return {path: content} of the user's own Python files, which redco never wrote.
+    """Return {path: content} of the user's own Python files, which redco does not write, in the runtime too.
 
     others: the files that redco writes.
     """
@@ -66,7 +68,7 @@ def with_stale_names(state: ProjectState, merge: FileMerge) -> FileMerge:
 
 def _is_migrated(state: ProjectState, path: str) -> bool:
     """Tell whether migrations are about a file."""
-    code = path.endswith(".py") and not path.startswith(f"{VERBATIM}/")
+    code = path.endswith(".py") and not in_runtime(path)
     return code and state.manifest.interface != LATEST
 
 

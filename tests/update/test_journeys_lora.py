@@ -59,7 +59,7 @@ def test_a_head_is_trained_beside_an_adapter_and_goes_along(tmp_path):
     life.run(f"{life.train} --steps 2 --workdir runs/a")
     life.run("python -m my_project.export --workdir runs/a --out base")
 
-    life.run("redco update --lora rank=2,alpha=4")
+    life.run("redco update --lora rank=2,alpha=4,dora=true,dropout=0.1")
     first, _ = life.run(f"{life.train} --steps 2 --init base --workdir runs/b")
     more, _ = life.run(f"{life.train} --steps 4 --workdir runs/b")
     assert "resuming from step 2 " in more and held_out(more)[-1] != held_out(first)[0]

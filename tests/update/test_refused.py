@@ -2,7 +2,7 @@
 
 import pytest
 from disk_faults import Calls, Killed, killed_at, on
-from updates import HOSTS, MODEL, TRAIN, stamped
+from updates import HOSTS, MODEL, TRAIN, stamped, to_older_layout
 
 from redco_new.errors import Refusal
 from redco_new.transaction import unfinished
@@ -78,12 +78,14 @@ def calls(project) -> int:
     return len(found.made)
 
 
-def test_killed_at_any_call(tmp_path, monkeypatch):
+@pytest.mark.parametrize("lay", [lambda root: None, to_older_layout], ids=["today", "older"])
+def test_killed_at_any_call(tmp_path, monkeypatch, lay):
     from updates import Project
 
     def fresh(name):
         made = Project(tmp_path / name)
         made.install(monkeypatch)
+        lay(made.root)
         made.edit(MODEL, "x * WIDTH", "x * mine")
         made.change(TRAIN, "10", "20")
         made.change(HOSTS, "echo two", "echo 2")

@@ -76,10 +76,10 @@ class Evaluation:
         """
         config, pipeline, best = self.run.config, self.pipeline, self.run.best
         inference = self.inference(self.steps, pipeline, config)
-        loss = inference.mean_loss(state.predictor, self.rows, self.stop)
+        scores = inference.means(state.predictor, self.rows, self.stop)
+        loss = scores.pop("loss")
         if self.stop():
             return {"loss": math.nan}
-        scores = dict[str, float]()
         samples = config.data.sample_prompts
         texts = inference.predict(state.predictor, pipeline.prompts(config, list(samples)))
         settings = config.train if isinstance(config.train, ScoredSettings) else None
@@ -87,7 +87,7 @@ class Evaluation:
             some = list(Spread(self.examples, settings.eval_examples))
             rows = pipeline.questions(config, some) if isinstance(pipeline, Asking) else some
             outputs = inference.outputs(state.predictor, rows)
-            scores = pipeline.evaluate(config, outputs, some)
+            scores |= pipeline.evaluate(config, outputs, some)
             if isinstance(pipeline, Drawn) and jax.process_index() == 0:
                 folder = self.run.workdir / PICTURES
                 folder.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,25 @@ def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Arr
     valid_B: which rows count, where the losses have a first dim B; None for all.
     Raises UserError for what is none of these.
     """
+    losses, weights = _losses_and_weights(result, valid_B)
+    return _sum_weighted(losses, weights), jnp.sum(weights)
+
+
+def weighted_sums(
+    result: Any, valid_B: jax.Array | None = None
+) -> tuple[dict[str, jax.Array], jax.Array]:
+    """Return ({"loss": as `weighted_sum`, name: the same of a term}, sum of weights), of terms that are of each loss.
+
+    A term that is one number is of its batch as a whole, and has no mean over held-out rows.
+    """
+    losses, weights = _losses_and_weights(result, valid_B)
+    arrays = {name: value for name, (value, _) in _terms_of(result).items() if jnp.ndim(value)}
+    sums = {name: _sum_weighted(x, weights) for name, x in {"loss": losses, **arrays}.items()}
+    return sums, jnp.sum(weights)
+
+
+def _losses_and_weights(result: Any, valid_B: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+    """Return (losses, weights in float32, 0 where a row does not count) of what a loss returns."""
     parts = result[:2] if isinstance(result, tuple) else (result, jnp.ones(()))
     if len(parts) < 2 or parts[0].shape != parts[1].shape:
         shapes = " and ".join(str(part.shape) for part in parts)
@@ -36,9 +55,12 @@ def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Arr
     weights = weights.astype(jnp.float32)
     if valid_B is not None and weights.ndim:
         weights *= valid_B.reshape(-1, *[1] * (weights.ndim - 1))
+    return losses, weights
+
+
+def _sum_weighted(values: jax.Array, weights: jax.Array) -> jax.Array:
     # Not 0 * loss: the loss of a row that does not count may be infinite.
-    values = jnp.where(weights == 0, 0, losses.astype(jnp.float32) * weights)
-    return jnp.sum(values), jnp.sum(weights)
+    return jnp.sum(jnp.where(weights == 0, 0, values.astype(jnp.float32) * weights))
 
 
 def mean_and_gradients(
@@ -56,8 +78,9 @@ def mean_and_gradients(
     `loss` is called once a micro-batch, on B / micro_batches rows of each leaf of `batch`, with the
     variables that the one before gave. Values and weights are summed over all and divided once.
     Where it returns (losses, weights, terms), name -> (value, factor), gradients are those of the
-    mean loss plus each factor * value, of which a micro-batch weighs as much as its losses do; the
-    mean loss is then {"loss": the same without them, name: value of a term}.
+    mean loss plus each factor * value; the mean loss is then {"loss": the same without them, name:
+    value of a term}. A value is one for each of the losses, of which the mean is taken with their weights,
+    or one number, of which a micro-batch weighs as much as its losses do.
 
     rows: axes of the mesh that split the batch, if no row of it depends on another; () if one does.
         Where `data` or `expert` do, each device sums the gradients of its own rows in float32, and
@@ -176,7 +199,7 @@ def _pull_back(
     def compute(params: PyTree) -> tuple[jax.Array, Any]:
         result, changed = loss(model._replace(params=params), batch, key)
         value, weight = weighted_sum(result)
-        terms, added = _terms(result, weight)
+        terms, added = _terms(result)
         return value + added, (value, weight, terms, changed)
 
     _, pull, results = jax.vjp(compute, model.params, has_aux=True)
@@ -188,11 +211,23 @@ def _scale(sums: PyTree, scale: jax.Array) -> PyTree:
     return jax.tree.map(lambda x: x * scale.astype(x.dtype), sums)
 
 
-def _terms(result: Any, weight: jax.Array) -> tuple[dict[str, jax.Array], Any]:
-    """Return the values of what a loss returns besides losses, and what they add, times `weight`."""
-    terms = result[2] if isinstance(result, tuple) and len(result) > 2 else {}
-    values = {name: weight * value for name, (value, _) in terms.items()}
-    return values, sum(values[name] * factor for name, (_, factor) in terms.items())
+def _terms(result: Any) -> tuple[dict[str, jax.Array], Any]:
+    """Return the sums of what a loss returns besides losses, by their weights, and what they add."""
+    losses, weights = _losses_and_weights(result, None)
+    weight, values = jnp.sum(weights), {}
+    for name, (value, _) in _terms_of(result).items():
+        if jnp.shape(value) not in ((), losses.shape):
+            raise UserError(
+                f"loss in pipeline.py: its term {name!r} has the shape {value.shape}: give one number, or one for each "
+                f"of the losses, {losses.shape}"
+            )
+        values[name] = _sum_weighted(value, weights) if jnp.ndim(value) else weight * value
+    return values, sum(values[name] * factor for name, (_, factor) in _terms_of(result).items())
+
+
+def _terms_of(result: Any) -> dict[str, tuple[jax.Array, float]]:
+    """Return name -> (value, factor) of the terms of what a loss returns."""
+    return result[2] if isinstance(result, tuple) and len(result) > 2 else {}
 
 
 def split_rows(x: jax.Array, parts: int) -> jax.Array:

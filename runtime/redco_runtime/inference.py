@@ -24,25 +24,34 @@ class Inference:
     pipeline: Pipeline
     config: Config
 
-    def mean_loss(
+    def means(
         self,
         model: ModelState,
         examples: Sequence[Example],
         stop: Callable[[], bool] = lambda: False,
-    ) -> float:
-        """Return the mean loss over all examples; NaN where their weights sum to 0.
+    ) -> dict[str, float]:
+        """Return the mean loss over all examples, as "loss", and of its terms that are of each; NaN where weights sum to 0.
 
         stop: asked before each batch whether to leave it at those so far.
         """
-        sums, pace = [], Pace()
+        parts, pace = list[tuple[PyTree, jax.Array]](), Pace()
         for batch, valid, _ in self._batches(examples, self.config.train.batch_size):
             if stop():
                 break
             PROGRESS.at("an evaluation")
-            sums.append(self.steps.evaluate(model, batch, valid))
-            pace(sums[-1])
-        value, weight = np.sum([(0.0, 0.0), *jax.device_get(sums)], axis=0)
-        return float(value / weight) if weight else math.nan
+            parts.append(self.steps.evaluate(model, batch, valid))
+            pace(parts[-1])
+        sums, weight = {"loss": 0.0}, 0.0
+        for values, some in jax.device_get(parts):
+            # A steps.py from before terms were evaluated gives the loss alone.
+            for name, value in (values if isinstance(values, dict) else {"loss": values}).items():
+                sums[name] = sums.get(name, 0.0) + float(value)
+            weight += float(some)
+        return {name: value / weight if weight else math.nan for name, value in sums.items()}
+
+    def mean_loss(self, model: ModelState, examples: Sequence[Example]) -> float:
+        """Return the mean loss over all examples."""
+        return self.means(model, examples)["loss"]
 
     def predict(self, model: ModelState, examples: Sequence[Example]) -> list[str]:
         """Return what `pipeline.decode` makes of the model's output for each example, in order."""

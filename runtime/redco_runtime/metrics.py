@@ -112,7 +112,7 @@ class Metrics:
             cut_lines(path, step - 1)
             values = {"loss": loss, **scores}
             append_line(path, {"step": step, **values})
-            held_out = {f"held_out_{name}": value for name, value in values.items()}
+            held_out = {f"eval_{name}": value for name, value in values.items()}
             texts = {f"sample/{prompt}": text for prompt, text in samples}
             self._do_later(self.loggers.tell, step, {**held_out, **texts})
             shown = "".join(f"  {name} {value:.4f}" for name, value in scores.items())

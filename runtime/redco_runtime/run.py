@@ -71,7 +71,8 @@ class Run:
         if not score:
             return self.checkpoints
         if not (self.best / score).is_dir():
-            scores = few(sorted(path.name for path in self.best.glob("*/")))
+            records = (*self.best.glob("*.json"), *self.best.glob("*/*.json"))  # of a/b too
+            scores = few(sorted(str(x.relative_to(self.best).with_suffix("")) for x in records))
             todo = f"choose {scores}" if scores else "leave --best out"
             raise UserError(f"--best: {self.workdir} has no best checkpoint by {score!r}: {todo}")
         return self.best / score

@@ -99,8 +99,8 @@ def evaluate(
     """
     pipeline: Any = inference.pipeline
     config, details = inference.config, dict[str, Any]()
-    loss = inference.mean_loss(model, examples)
-    figures = {"loss": loss}
+    figures = inference.means(model, examples)
+    loss = figures["loss"]
     if perplexity:
         figures["perplexity"] = math.exp(loss) if loss < 700 else math.inf
     report = None

@@ -124,6 +124,21 @@ def test_scores_are_of_examples_from_all_over_and_logged(parts, capsys):
     assert f"best near so far: {folder / 'near' / '4'}" in out and "near -0.5000" in out
 
 
+def test_a_term_of_the_loss_is_a_score_like_others(parts):
+    """Whatever it is called; dpo's have TRL's names."""
+    steps, _, run, _ = parts
+    steps.evaluate = lambda model, batch, valid: (
+        {"loss": valid.sum() * 1.0, "rewards/margins": valid.sum() * model.params["w"][0]},
+        valid.sum(),
+    )
+    run.config.train.best = ("rewards/margins",)
+    lines = report_all(parts, [(0, 9.0), (2, 1.0), (4, 2.5), (6, 2.0)])
+    assert [line["rewards/margins"] for line in lines] == [9.0, 1.0, 2.5, 2.0]
+    assert kept(run.checkpoints_by("rewards/margins").parent, "margins") == (4, 2.5)
+    with pytest.raises(UserError, match="by 'near': choose rewards/margins"):
+        run.checkpoints_by("near")
+
+
 def test_a_pipeline_that_draws_has_a_picture_of_each_evaluation(parts):
     def draw_predictions(config, outputs, examples, path):
         path.write_text(f"{len(examples)} {outputs[0]}")

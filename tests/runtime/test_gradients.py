@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.activations import lay_out, layouts
 from redco_runtime.embedding import look_up
 from redco_runtime.errors import UserError
-from redco_runtime.gradients import mean_and_gradients, split_rows, weighted_sum
+from redco_runtime.gradients import mean_and_gradients, split_rows, weighted_sum, weighted_sums
 from redco_runtime.losses import cross_entropy
 from redco_runtime.mesh import make_mesh
 from redco_runtime.state import ModelState
@@ -188,6 +188,41 @@ def test_rows_that_are_not_valid_do_not_count_even_if_their_loss_is_infinite():
 def test_terms_are_no_part_of_what_is_evaluated():
     ones = jnp.ones((2, 2))
     assert weighted_sum((ones, ones, {"router_loss": (jnp.inf, 1.0)})) == (4.0, 4.0)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2, 4])
+def test_a_term_of_each_row_has_the_weights_of_the_losses(problem, micro_batches):
+    """Whatever the micro-batches, in training as of held-out rows; with a factor it is learned from."""
+    params, batch = problem
+
+    def with_terms(model, batch, key):
+        (losses, weights), variables = loss(model, batch, key)
+        return (
+            losses,
+            weights,
+            {"twice": (2 * losses, 0.5), "all": (jnp.float32(7), 0.0)},
+        ), variables
+
+    model = ModelState(params, {})
+    plain, grads, _ = mean_and_gradients(loss, model, batch, KEY, 1)
+    means, both, _ = mean_and_gradients(with_terms, model, batch, KEY, micro_batches)
+    expected = {"loss": plain, "twice": 2 * plain, "all": 7.0}
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), means, expected)
+    np.testing.assert_allclose(both["w"], 2 * grads["w"], rtol=1e-5)
+    sums, weight = weighted_sums(with_terms(model, batch, KEY)[0], jnp.arange(8) < 4)
+    losses = np.asarray(loss(model, batch, KEY)[0][0] * batch["weight"])[:4].sum()
+    assert weight == 5 and sums.keys() == {"loss", "twice"}
+    np.testing.assert_allclose((sums["loss"], sums["twice"]), (losses, 2 * losses), rtol=1e-6)
+
+
+def test_a_term_of_another_shape_than_the_losses_is_refused(problem):
+    params, batch = problem
+
+    def wrong(model, batch, key):
+        return (*loss(model, batch, key)[0], {"x": (jnp.ones((8, 1)), 0.0)}), {}
+
+    with pytest.raises(UserError, match=r"its term 'x' has the shape \(8, 1\): give one number"):
+        mean_and_gradients(wrong, ModelState(params, {}), batch, KEY, 1)
 
 
 def test_losses_and_weights_of_different_shapes_are_refused():

@@ -70,7 +70,7 @@ def test_event_files_of_tensorboard(run, tmp_path):
     written = {(step, name): value for step, name, value in events(tmp_path / "tensorboard")}
     for line in read(tmp_path / "metrics.jsonl"):
         assert written[line["step"], "loss"] == pytest.approx(line["loss"])
-    assert written[3, "held_out_loss"] == pytest.approx(read(tmp_path / "eval.jsonl")[-1]["loss"])
+    assert written[3, "eval_loss"] == pytest.approx(read(tmp_path / "eval.jsonl")[-1]["loss"])
     assert written[0, "sample/p/text_summary"] == "0.000"
 
 
@@ -96,7 +96,7 @@ def test_what_a_tracker_is_told(run, tmp_path, tracker, name):
     assert options["config"]["config"]["train"]["steps"] == 2 and run_id(tmp_path) in str(options)
     assert end == ("finish",)
     assert [step for _, step, _ in logs] == [0, 1, 2, 2]
-    assert logs[0][2]["sample/p"] == "0.000" and logs[0][2]["held_out_loss"] == 1.0
+    assert logs[0][2]["sample/p"] == "0.000" and logs[0][2]["eval_loss"] == 1.0
     assert logs[1][2]["loss"] == read(tmp_path / "metrics.jsonl")[0]["loss"]
     run(tmp_path, log=(name,), steps=3)
     again = [options for kind, options in (c for c in calls if c[0] == "init")][-1]

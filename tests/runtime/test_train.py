@@ -15,6 +15,7 @@ import pytest
 from linear import MESH, PIPELINE, PROJECT, Config, Model, Train, examples, read, train_source
 
 from redco_runtime.errors import UserError
+from redco_runtime.gradients import weighted_sums
 from redco_runtime.inference import Inference
 from redco_runtime.run import Run
 from redco_runtime.state import ModelState
@@ -141,6 +142,20 @@ def test_each_held_out_example_counts_once_whatever_the_batch(steps, size):
     np.testing.assert_allclose(found, expected, 1e-6)
 
 
+def test_terms_of_each_row_are_evaluated(run, steps, tmp_path, monkeypatch):
+    def evaluate(model, batch, valid):
+        gap = batch["x"] @ model.params["w"] - 1
+        return weighted_sums((gap**2, jnp.ones(4), {"gap": (gap, 0.0)}), valid)
+
+    monkeypatch.setattr(steps, "evaluate", evaluate)
+    model = ModelState({"w": jnp.arange(4.0)}, {})
+    means = Inference(steps, PIPELINE, Config()).means(model, examples(5))
+    gaps = np.stack([row["x"] for row in examples(5)]) @ np.arange(4.0) - 1
+    assert means == pytest.approx({"loss": np.mean(gaps**2), "gap": gaps.mean()})
+    run(tmp_path, steps=1)
+    assert read(tmp_path / "eval.jsonl")[0] == {"step": 0, "loss": 1.0, "gap": -1.0}
+
+
 def test_a_batch_that_cannot_be_shared_is_refused_before_anything_is_written(run, tmp_path):
     with pytest.raises(UserError, match="--batch-size: 6 rows do not divide by 4"):
         run(tmp_path / "run", batch_size=6, micro_batches=2)
@@ -205,7 +220,7 @@ def test_what_the_readme_adds_to_the_loop_works(load_train, steps, tmp_path, mon
     assert all(line["param_norm"] > 0 for line in lines)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["2"]
     assert sorted(numbers) == [0, 1, 2]
-    assert numbers[2]["loss"] == lines[1]["loss"] and 0 < numbers[2]["held_out_loss"] < 1
+    assert numbers[2]["loss"] == lines[1]["loss"] and 0 < numbers[2]["eval_loss"] < 1
     assert numbers[2]["param_norm"] == lines[1]["param_norm"]
     assert numbers[0]["sample/p"] == "0.000"
 
@@ -261,7 +276,7 @@ def test_a_run_ends_where_its_loss_gets_no_better(run_patient, tmp_path, capsys,
     with pytest.raises(UserError, match="--patience: .* give --best loss"):
         run_patient(tmp_path, patience=2)
     losses = iter([9.0, 3.0, 2.0, 2.5, 2.0, 1.0, 1.0])
-    monkeypatch.setattr(Inference, "mean_loss", lambda *_: next(losses))
+    monkeypatch.setattr(Inference, "means", lambda *_: {"loss": next(losses)})
     run_patient(tmp_path, steps=9, eval_every=1, save_every=100, patience=2, best=("loss",))
     assert [line["loss"] for line in read(tmp_path / "eval.jsonl")] == [9.0, 3.0, 2.0, 2.5, 2.0]
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["4"]

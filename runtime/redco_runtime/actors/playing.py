@@ -42,15 +42,15 @@ class Playing(Inference):
     # By what it is of, which is kept with it: no other object gets an id of these meanwhile.
     rollouts: dict[tuple[int, ...], tuple[list[Any], list[Row]]] = field(default_factory=dict)
 
-    def mean_loss(
+    def means(
         self,
         model: ModelState,
         examples: Sequence[Example],
         stop: Callable[[], bool] = lambda: False,
-    ) -> float:
-        """Return the mean loss over what the model makes of the examples; NaN where there are none."""
+    ) -> dict[str, float]:
+        """Return the means over what the model makes of the examples; NaN where there are none."""
         rows = [row for part in self._parts(examples) for row in self._play(model, part)]
-        return super().mean_loss(model, rows, stop)
+        return super().means(model, rows, stop)
 
     def _outputs(
         self, model: ModelState, examples: Sequence[Example]

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -25,22 +26,56 @@ from redco_runtime.saving import CHOICE, LOGITS
 # backward, at the size of 2,000 tokens and 128k words as fast as a larger one.
 CHUNK_BYTES = 2**30
 
-SMOOTHING: ContextVar[float] = ContextVar("SMOOTHING", default=0.0)
+
+@dataclass
+class Smoothing:
+    """The share of all labels that is learned alike, and whether a loss has asked for it."""
+
+    share: float
+    used: bool = False
+
+
+SMOOTHING: ContextVar[Smoothing | None] = ContextVar("SMOOTHING", default=None)
 
 LogitsFn = Callable[[jax.Array], jax.Array]
 
 
 @contextmanager
 def smooth_labels(share: float) -> Iterator[None]:
-    """Make `cross_entropy` learn, in what is traced in it, `share` of all labels alike, the rest of the label.
+    """Make `cross_entropy` and `class_losses` learn, in what is traced in it, `share` of all labels alike, the rest of the label.
 
-    As label_smoothing_factor of transformers' Trainer (Szegedy et al. 2016).
+    As label_smoothing_factor of transformers' Trainer (Szegedy et al. 2016). Raises UserError where neither is called.
     """
-    token = SMOOTHING.set(share)
+    smoothing = Smoothing(share)
+    token = SMOOTHING.set(smoothing)
     try:
         yield
     finally:
         SMOOTHING.reset(token)
+    if share and not smoothing.used:
+        raise UserError(
+            f"--label-smoothing: {share}, and loss() in pipeline.py smooths no label: let it call cross_entropy or class_losses "
+            "of redco_runtime/losses.py, or leave it out"
+        )
+
+
+def class_losses(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return the cross-entropy of each label in nats, of logits (B, C) or (B, S, C): labels' shape, float32.
+
+    It compares labels and picks no elements by index, so that XLA can split it over any mesh.
+    """
+    share = _smoothing()
+    if logits.ndim == 2:
+        return _nats(logits[None], labels[None], share)[0]
+    return _nats(logits, labels, share)
+
+
+def _smoothing() -> float:
+    """Return the share of all labels that is learned alike here."""
+    if (smoothing := SMOOTHING.get()) is None:
+        return 0.0
+    smoothing.used = True
+    return smoothing.share
 
 
 def cross_entropy(
@@ -58,7 +93,7 @@ def cross_entropy(
     and gathered once for all chunks. Its gradient is summed in float32, and then sent, once.
     """
     B, S, D = x_BSD.shape
-    share = SMOOTHING.get()
+    share = _smoothing()
     if chunk is None:
         V = jax.eval_shape(logits_fn, x_BSD).shape[-1]
         chunk = max(1, CHUNK_BYTES * math.prod(free_axes().values()) // (4 * B * V))

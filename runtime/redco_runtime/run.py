@@ -30,6 +30,7 @@ FORMER = {
     ("data", "resample"): "bicubic",
     ("data", "mean"): (0.5,),
     ("data", "std"): (0.5,),
+    ("train", "deviation"): "population",
 }
 
 

@@ -20,6 +20,7 @@ from redco_runtime.completions.groups import (
 from redco_runtime.completions.questions import question_examples
 from redco_runtime.data import batch_indices
 from redco_runtime.errors import UserError
+from redco_runtime.gradients import weighted_sum
 
 grpo = pipeline("grpo")
 ENDS = [1]
@@ -38,8 +39,9 @@ def test_an_answer_ends_with_what_ends_it():
     assert not rows["answered"][:, :2].any() and not rows["answered"][:, 5].any()
 
 
-def test_the_loss_is_the_formula():
-    """Of Shao et al. 2024, token by token, and it learns from nothing but answers."""
+@pytest.fixture
+def answered():
+    """(models, batch, what the loss of each token of an answer is, its mask): two answers, of 2 and 3 tokens."""
     table_VV = jax.random.normal(jax.random.key(0), (10, 10))
     log_VV = np.asarray(jax.nn.log_softmax(table_VV))
     policy = SimpleNamespace(
@@ -51,23 +53,52 @@ def test_the_loss_is_the_formula():
     advantage = np.array([[1.0, -1.0]], np.float32)
     batch = {name: x[None] for name, x in rows.items()} | {"advantage": advantage}
     batch = jax.tree.map(jnp.asarray, batch | {"log_prob": old, "reference": reference})
-    losses, weights = grpo.loss(SimpleNamespace(policy=policy, kl=0.5), batch, None)
-    assert weights[0].tolist() == [[0, 1, 1, 0, 0, 0], [0, 1, 1, 1, 0, 0]]
-    for g, t in zip(*np.nonzero(np.asarray(weights[0])), strict=True):
+    mask = np.array([[0, 1, 1, 0, 0, 0], [0, 1, 1, 1, 0, 0]])
+    losses = np.zeros((2, 6))
+    for g, t in zip(*np.nonzero(mask), strict=True):
         ids = rows["input_ids"][g]
         new = log_VV[ids[t], ids[t + 1]]
         ratio, gain = np.exp(new - old[0, g, t]), advantage[0, g]
         gained = min(ratio * gain, np.clip(ratio, 0.8, 1.2) * gain)
         apart = reference[0, g, t] - new
-        expected = 0.5 * (np.exp(apart) - apart - 1) - gained
-        np.testing.assert_allclose(losses[0, g, t], expected, rtol=1e-4)
+        losses[g, t] = 0.5 * (np.exp(apart) - apart - 1) - gained
+    models = SimpleNamespace(policy=policy, kl=0.5, new_tokens=3, loss="dapo")
+    return models, batch, losses, mask
+
+
+def test_the_loss_is_the_formula(answered):
+    """Of Shao et al. 2024, token by token, and it learns from nothing but answers."""
+    models, batch, expected, mask = answered
+    losses, weights = grpo.loss(models, batch, None)
+    assert (weights[0] == mask).all()
+    np.testing.assert_allclose(losses[0] * mask, expected, rtol=1e-4)
+
+
+# As compute_loss of TRL 1.16's GRPOTrainer averages them: per_token_loss x, its mask m, of N answers of 3 tokens at most.
+MEANS = {
+    "dapo": lambda x, m: (x * m).sum() / m.sum(),
+    "bnpo": lambda x, m: (x * m).sum() / m.sum(),
+    "grpo": lambda x, m: ((x * m).sum(-1) / m.sum(-1)).mean(),
+    "dr-grpo": lambda x, m: (x * m).sum() / (len(x) * 3),
+}
+
+
+@pytest.mark.parametrize("kind", MEANS)
+def test_the_mean_is_trls(answered, kind):
+    models, batch, losses, mask = answered
+    models.loss = kind
+    total, weight = weighted_sum(grpo.loss(models, batch, None))
+    np.testing.assert_allclose(total / weight, MEANS[kind](losses, mask), rtol=1e-5)
+    assert len({round(mean(losses, mask), 6) for mean in MEANS.values()}) == 3
 
 
 def test_advantages_are_within_a_group():
-    np.testing.assert_allclose(
-        advantages(np.array([1.0, 0.0, 0.0, 1.0])), [1, -1, -1, 1], rtol=1e-3
-    )
-    assert advantages(np.full(4, 0.3)).tolist() == [0.0] * 4
+    """Of the sample's deviation, as torch.std has it; of a run from before, of the population's."""
+    rewards = np.array([1.0, 0.0, 0.0, 1.0])
+    sample = advantages(rewards, "sample")
+    np.testing.assert_allclose(sample, (rewards - 0.5) / (3**-0.5 + 1e-4), rtol=1e-6)
+    np.testing.assert_allclose(advantages(rewards, "population"), [1, -1, -1, 1], rtol=1e-3)
+    assert advantages(np.full(4, 0.3), "sample").tolist() == [0.0] * 4
 
 
 def test_a_guide_takes_the_place_of_the_first_answer():

@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime import losses
 from redco_runtime.activations import layouts
 from redco_runtime.errors import UserError
-from redco_runtime.losses import cross_entropy, smooth_labels, squared_error
+from redco_runtime.losses import class_losses, cross_entropy, smooth_labels, squared_error
 from redco_runtime.mesh import make_mesh
 from redco_runtime.saving import LOGITS, saving
 
@@ -215,6 +215,33 @@ def test_smoothed_labels_are_those_of_torch(chunk):
     for ours, own in zip(grads, (kernel, x), strict=True):
         np.testing.assert_allclose(ours, own.grad.numpy(), rtol=1e-4, atol=1e-6)
     assert not np.allclose(value, _plain(kernel_DV, x_BSD, labels_BS), rtol=1e-3)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("shape", [(5,), (5, 4)], ids=["texts", "tokens"])
+def test_losses_of_classes_are_those_of_torch(shape, share):
+    torch = pytest.importorskip("torch")
+    draw = np.random.default_rng(0)
+    logits, labels = draw.normal(0, 3, (*shape, 7)).astype(np.float32), draw.integers(0, 7, shape)
+    with smooth_labels(share):
+        losses, pull = jax.vjp(lambda x: class_losses(x, jnp.asarray(labels)), jnp.asarray(logits))
+    theirs = torch.tensor(logits, requires_grad=True)
+    peer = torch.nn.CrossEntropyLoss(label_smoothing=share, reduction="none")
+    expected = peer(theirs.reshape(-1, 7), torch.tensor(labels).flatten())
+    expected.sum().backward()
+    np.testing.assert_allclose(losses.flatten(), expected.detach().numpy(), rtol=1e-6, atol=1e-6)
+    grads = pull(jnp.ones(shape))[0]
+    np.testing.assert_allclose(grads, theirs.grad.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_loss_that_smooths_nothing_is_named():
+    with smooth_labels(0.0):
+        pass
+    with pytest.raises(
+        UserError, match="--label-smoothing: 0.1, and loss.. in pipeline.py smooths"
+    ):
+        with smooth_labels(0.1):
+            squared_error(jnp.zeros(4), jnp.zeros(4))
 
 
 def test_an_error_is_of_numbers_of_one_shape():

@@ -59,6 +59,13 @@ def test_what_became_a_field_stays_as_it_was():
     assert keep_defaults(BEFORE + data, BEFORE + data) == (BEFORE + data, [])
 
 
+def test_so_does_one_of_training():
+    train = '    deviation: str = "sample"\n'
+    text, notes = keep_defaults(BEFORE + train, BEFORE)
+    assert text == BEFORE + train.replace("sample", "population")
+    assert notes == ['config.py: deviation stays "population"; a project made today has "sample"']
+
+
 @pytest.mark.parametrize(
     "base", ["", "class Optimizer", "class Other:\n    learning_rate: int = 1\n"]
 )

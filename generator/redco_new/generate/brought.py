@@ -64,6 +64,7 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             train_lines=recipe.train_lines,
             rate=recipe.rate.python,
             rate_reason=recipe.rate.reason,
+            smooths=recipe.smooths,
             prompt_fields=recipe.prompt_fields,
             whole_batch=recipe.whole_batch,
             actors=recipe.actors,

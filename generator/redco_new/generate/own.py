@@ -13,7 +13,7 @@ from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import most_parts, traced_rows
 from redco_new.models.program import Program
-from redco_new.models.recipes import NEW, Words, scored
+from redco_new.models.recipes import NEW, SMOOTHING, Words, scored
 from redco_new.own.model import OwnModel, find_own
 from redco_new.own.recipes import TINY
 from redco_new.own.requirements import find_requirements
@@ -68,9 +68,10 @@ def read_own_class(request: Request, template: Template) -> Design:
             words=WORDS,
             data_class=data_class,
             tiny=_tiny_preset(source),
-            train_lines=scored(),
+            train_lines=(*scored(), *((SMOOTHING,) if model.recipe.smooths else ())),
             rate=NEW.python,
             rate_reason=NEW.reason,
+            smooths=model.recipe.smooths,
         ),
         files,
         lambda: _program(request, model, files, {}),

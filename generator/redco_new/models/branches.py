@@ -87,5 +87,6 @@ def default_config(sections: Mapping[str, Any], lines: Sequence[str]) -> SimpleN
 
     sections: name -> sizes. lines: of the section `train`, those of the recipe.
     """
-    text = "\n    ".join(["class Train:", '"""Settings of the recipe."""', *lines]) + "\n"
+    head = ["from typing import Literal\nclass Train:", '"""Settings of the recipe."""']
+    text = "\n    ".join([*head, *lines]) + "\n"
     return SimpleNamespace(**sections, train=load_text("settings.py", text).Train)

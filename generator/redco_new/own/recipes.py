@@ -21,6 +21,7 @@ class OwnRecipe:
     rank: of the output, with B; 0 for any
     ids: how many inputs of whole numbers (B, S) it needs
     target: the array of a batch that is learned, besides the inputs; "" if there is none
+    smooths: whether its loss is the cross-entropy of labels, which --label-smoothing can smooth
     """
 
     name: str
@@ -28,13 +29,14 @@ class OwnRecipe:
     rank: int = 0
     ids: int = 0
     target: str = ""
+    smooths: bool = True
 
 
 RECIPES = {
     recipe.name: recipe
     for recipe in (
         OwnRecipe("classify", "logits of shape (B, classes)", rank=2, target="label"),
-        OwnRecipe("regress", "numbers", target="target"),
+        OwnRecipe("regress", "numbers", target="target", smooths=False),
         OwnRecipe("lm", "logits of shape (B, S, words)", rank=3, ids=1),
         OwnRecipe("seq2seq", "logits of shape (B, T, words)", rank=3, ids=2),
     )

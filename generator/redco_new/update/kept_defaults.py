@@ -1,8 +1,8 @@
 """What a project that was made keeps of config.py, where redco's own defaults are others by now.
 
 An update that changed the rate of a run, or which parameters decay, would do so without a word: the class
-Optimizer keeps the defaults that redco wrote for this project, and `matrices` its text. So do fields of Data that say
-what was so before they were there.
+Optimizer keeps the defaults that redco wrote for this project, and `matrices` its text. So do fields of Data and Train
+that say what was so before they were there.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import ast
 from dataclasses import dataclass
 
 SETTINGS, RULE = "Optimizer", "matrices"  # a class, a function of config.py
-# Fields of a further class -> what a project did that has none of them, as Python; the runtime has these in run.py.
-DATA, FORMER = "Data", {"subword": '"last"', "resample": '"bicubic"'}
+# Fields of further classes -> what a project did that has none of them, as Python; the runtime has these in run.py.
+OTHERS = ("Data", "Train")
+FORMER = {"subword": '"last"', "resample": '"bicubic"', "deviation": '"population"'}
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _parts(text: str) -> dict[str, _Part]:
 
     parts = dict[str, _Part]()
     for node in ast.parse(text).body:
-        if isinstance(node, ast.ClassDef) and node.name in (SETTINGS, DATA):
+        if isinstance(node, ast.ClassDef) and node.name in (SETTINGS, *OTHERS):
             fields = (x for x in node.body if isinstance(x, ast.AnnAssign))
             own = {ast.unparse(x.target): part(x.value) for x in fields if x.value}
             parts |= {k: x for k, x in own.items() if node.name == SETTINGS or k in FORMER}

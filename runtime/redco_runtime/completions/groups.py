@@ -69,6 +69,10 @@ def score_answers(reward: Callable[[str], Any], texts: Sequence[str]) -> np.ndar
     return np.array(rewards, np.float32)
 
 
-def advantages(rewards_G: np.ndarray) -> np.ndarray:
-    """Return how many deviations each reward is above the mean of its group (Shao et al. 2024): (G,)."""
-    return (rewards_G - rewards_G.mean()) / (rewards_G.std() + FLOOR)
+def advantages(rewards_G: np.ndarray, deviation: str = "population") -> np.ndarray:
+    """Return how many deviations each reward is above the mean of its group (Shao et al. 2024): (G,).
+
+    deviation: "sample", of G - 1, as TRL's; "population", of G.
+    """
+    degrees = 1 if deviation == "sample" else 0
+    return (rewards_G - rewards_G.mean()) / (rewards_G.std(ddof=degrees) + FLOOR)

@@ -13,12 +13,12 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import nnx
 
 from redco_runtime.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
 from redco_runtime.labels.documents import WordLabels, labelled_examples, row_to_label
 from redco_runtime.labels.spans import entity_f1, report_entities
+from redco_runtime.losses import class_losses
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
@@ -52,7 +52,7 @@ def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, ja
     """Return losses_BS and weights_BS of the label of each token of a word."""
     logits_BSC = classify_tokens(model, batch["input_ids"], batch["mask"])
     labels_BS = jnp.maximum(jnp.abs(batch["label"].astype(jnp.int32)) - 1, 0)
-    losses_BS = optax.softmax_cross_entropy_with_integer_labels(logits_BSC, labels_BS)
+    losses_BS = class_losses(logits_BSC, labels_BS)
     return losses_BS, (batch["label"] != 0).astype(jnp.float32)
 
 

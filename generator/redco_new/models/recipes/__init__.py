@@ -3,12 +3,13 @@
 from redco_new.models.recipes.choose import choose_recipe, pipeline_and_batch, possible_recipes
 from redco_new.models.recipes.defaults import NEW, TINY_TEXT, scored
 from redco_new.models.recipes.kinds import RECIPES
-from redco_new.models.recipes.recipe import Figure, OwnModel, Recipe, Words
+from redco_new.models.recipes.recipe import SMOOTHING, Figure, OwnModel, Recipe, Words
 
 __all__ = [
     "RECIPES",
     "TINY_TEXT",
     "NEW",
+    "SMOOTHING",
     "Figure",
     "OwnModel",
     "Recipe",

@@ -35,5 +35,6 @@ RECIPE = Recipe(
     train=scored("exact_match", examples=128),
     packages=("pillow>=11",),
     prompt_fields=("file_name", "prompt"),
+    smooths=True,
     order=120,
 )

@@ -43,6 +43,7 @@ RECIPE = Recipe(
     head=("pooler", "score"),
     also_head=("score",),
     task="SEQ_CLS",
+    smooths=True,
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
     prompt_fields=("text",),

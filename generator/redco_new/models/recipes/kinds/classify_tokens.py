@@ -42,6 +42,7 @@ RECIPE = Recipe(
     ),
     head=("score",),
     task="TOKEN_CLS",
+    smooths=True,
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
     prompt_fields=("words",),

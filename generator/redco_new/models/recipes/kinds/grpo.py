@@ -60,6 +60,8 @@ RECIPE = Recipe(
         "new_tokens: int = 256  # T: of an answer, at most",
         "round_steps: int = 2  # optimizer steps on the answers of a round",
         "kl: float = 0.04  # weight of the divergence from the reference; 0: the policy may go anywhere",
+        'loss: Literal["dapo", "grpo", "bnpo", "dr-grpo"] = "dapo"  # its mean: loss() in pipeline.py',
+        'deviation: Literal["sample", "population"] = "sample"  # of rewards: of G - 1, as TRL\'s, or G',
         "guided: bool = False  # the first answer to a question is the right one, and no answer of the policy",
         *scored("reward", examples=25),
     ),

@@ -44,6 +44,7 @@ RECIPE = Recipe(
     train=scored("accuracy", examples=1024),
     packages=("pillow>=11", "scikit-learn>=1.5"),
     classes=("head",),
+    smooths=True,
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
     prompt_fields=("file_name", "prompt"),

@@ -22,7 +22,7 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(
         "batch_size micro_batches log_every eval_every save_every keep".split(), ABOVE_0
     ),
-    **dict.fromkeys("clip_norm adam_epsilon clip delta temperature action_limit".split(), ABOVE_0),
+    **dict.fromkeys("clip_norm adam_epsilon clip delta temperature".split(), ABOVE_0),
     **dict.fromkeys("clients drawn shots tasks expected_rows new_tokens".split(), ABOVE_0),
     **dict.fromkeys("round_length minibatch_length round_steps replay_rounds".split(), ABOVE_0),
     **dict.fromkeys("sequence_length target_length numbers".split(), ABOVE_0),
@@ -32,7 +32,8 @@ RANGES: dict[str, Range] = {
     ),
     **dict.fromkeys("step_timeout spike learning_rate weight_decay kl beta".split(), AT_LEAST_0),
     **dict.fromkeys(
-        "noise epsilon held_out skip_bad_rows first shift teacher_steps".split(), AT_LEAST_0
+        "noise epsilon held_out skip_bad_rows first shift teacher_steps action_limit".split(),
+        AT_LEAST_0,
     ),
     **dict.fromkeys("beta1 beta2 ema_decay label_smoothing lora_dropout".split(), SHARE),
     **dict.fromkeys(

@@ -31,6 +31,7 @@ FORMER = {
     ("data", "mean"): (0.5,),
     ("data", "std"): (0.5,),
     ("train", "deviation"): "population",
+    ("train", "action_limit"): 2.0,
 }
 
 

@@ -248,6 +248,36 @@ def test_a_schedule_ends_at_its_share_of_the_peak(kind, share):
     assert rates == pytest.approx([2.0 * 4 / 5, 2.0, 2.0 * share], abs=1e-6)
 
 
+SCHEDULES = {  # of transformers -> what is the same here
+    "linear": ("linear", 0.0, {}),
+    "cosine": ("cosine", 0.0, {}),
+    "constant_with_warmup": ("constant", 0.1, {}),
+    "cosine_with_min_lr": ("cosine", 0.1, {"min_lr_rate": 0.1}),
+    "warmup_stable_decay": ("wsd", 0.1, {"decay_type": "linear", "min_lr_ratio": 0.1}),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_is_that_of_transformers(name):
+    """After the warm-up, whose first step has the rate 0 there, and a part of the peak here."""
+    torch = pytest.importorskip("torch")
+    from transformers import get_scheduler
+
+    kind, share, options = SCHEDULES[name]
+    if kind == "wsd":
+        options = {**options, "num_decay_steps": 18}  # a fifth of what is left
+    made = settings(learning_rate_decay=kind, final_rate=share, warmup_steps=10, learning_rate=1.0)
+    rates = made.schedule(100)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = get_scheduler(name, optimizer, 10, 100, scheduler_specific_kwargs=options)
+    for step in range(100):
+        if step >= 10:
+            own, other = float(rates(step)), optimizer.param_groups[0]["lr"]
+            assert own == pytest.approx(other, abs=2e-7), step
+        optimizer.step()
+        theirs.step()
+
+
 def test_epsilon_is_adams():
     params, grads = {"w": {"kernel": jnp.zeros((2, 2))}}, {"w": {"kernel": jnp.full((2, 2), 1e-3)}}
     rule = settings(adam_epsilon=1.0, weight_decay=0.0, learning_rate=1.0).transform(10)

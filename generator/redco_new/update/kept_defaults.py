@@ -13,7 +13,12 @@ from dataclasses import dataclass
 SETTINGS, RULE = "Optimizer", "matrices"  # a class, a function of config.py
 # Fields of further classes -> what a project did that has none of them, as Python; the runtime has these in run.py.
 OTHERS = ("Data", "Train")
-FORMER = {"subword": '"last"', "resample": '"bicubic"', "deviation": '"population"'}
+FORMER = {
+    "subword": '"last"',
+    "resample": '"bicubic"',
+    "deviation": '"population"',
+    "action_limit": "2.0",
+}
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from redco_runtime.actors.rollouts import Row
+from redco_runtime.cli import announce
 from redco_runtime.errors import UserError
 
 # Observations, one of each environment -> its actions, as the environment takes them.
@@ -41,6 +43,29 @@ def check_environment(name: str, inputs: int, outputs: int, choices: bool) -> No
             f"--environment: {name} has observations of the shape {seen.shape} and actions {action}, and the model "
             f"takes {inputs} numbers and gives {outputs} {kind}: give other --inputs and --outputs, or another one"
         )
+
+
+@cache
+def action_limits(name: str, largest: float = 0.0) -> np.ndarray:
+    """Return the lowest and the highest number of each dim of an environment's actions: (2, dims), float32.
+
+    largest: in either direction, in the place of what the environment says; 0 for that.
+    Raises UserError where there are none.
+    """
+    environment = open_environment(name)
+    space = environment.action_space
+    environment.close()
+    own = np.stack([space.low, space.high]).astype(np.float32)
+    if not largest:
+        if not (np.isfinite(own).all() and (own[0] < own[1]).all()):
+            raise UserError(
+                f"--environment: {name} has actions {space}, whose numbers have no limits: give --action-limit"
+            )
+        return own
+    limits = np.float32(largest) * np.array([-1, 1], np.float32)[:, None] * np.ones_like(own)
+    if (limits[0] < own[0]).any() or (limits[1] > own[1]).any():
+        announce(f"note: --action-limit {largest:g}: {name} takes actions {space}, and no others")
+    return limits
 
 
 def play_environments(name: str, seeds: Sequence[int], count: int, act: Act) -> list[Row]:

@@ -21,9 +21,12 @@ STEADY = {
 def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
     numbers = dict.fromkeys(("reward", "terminated"), np.zeros(LENGTH, np.float32))
     widths = {"observation": "inputs", "next_observation": "inputs", "action": "outputs"}
-    return numbers | {
-        name: np.zeros((LENGTH, sizes[width]), np.float32) for name, width in widths.items()
-    }
+    limits = {"limits": np.zeros((LENGTH, 2, sizes["outputs"]), np.float32)}
+    return (
+        numbers
+        | limits
+        | {name: np.zeros((LENGTH, sizes[width]), np.float32) for name, width in widths.items()}
+    )
 
 
 RECIPE = Recipe(
@@ -58,7 +61,7 @@ RECIPE = Recipe(
         "round_steps: int = 200  # optimizer steps after what is played in a round",
         "replay_rounds: int = 100  # rounds that are learned from, the last ones",
         "target_rate: float = 0.005  # share of the way to the others that the targets go in a step",
-        "action_limit: float = 2.0  # largest number of an action, in either direction",
+        "action_limit: float = 0.0  # largest of an action, either way; 0: the environment's limits",
         *scored("return", examples=16),
     ),
     packages=("gymnasium>=1.0",),

@@ -46,6 +46,8 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(
         "num_experts experts_per_token num_types num_classes num_channels".split(), ABOVE_0
     ),
+    **dict.fromkeys("inputs outputs width shared_dim caption_length heads".split(), ABOVE_0),
+    **dict.fromkeys("layers hidden_layers text_layers".split(), ABOVE_0),
     **dict.fromkeys("image_size patch_size max_positions original_positions".split(), ABOVE_0),
     **dict.fromkeys("window global_every distance_buckets max_distance kv_copies".split(), ABOVE_0),
     **dict.fromkeys(

@@ -48,9 +48,11 @@ def test_prompts_are_numbers_or_files(tmp_path):
         caption.prompts(settings, ["0"])
     settings = config(DATA, MODEL | {"caption_length": 32})
     np.save(tmp_path / "x.npy", np.full((16, 16, 3), 7, np.uint8))
-    number, file = caption.prompts(settings, ["2", str(tmp_path / "x.npy")])
+    number, file = caption.prompts(settings, ["0", str(tmp_path / "x.npy")])
     held_out = caption.examples(settings)[1]
     np.testing.assert_array_equal(number["pixels"], held_out[0]["pixels"])
     assert (file["pixels"] == 7).all() and file["caption"].shape == (32,)
+    with pytest.raises(UserError, match="--prompt: 2: give the number of a held-out example, of"):
+        caption.prompts(settings, ["2"])
     with pytest.raises(UserError, match="--prompt: dog is neither a file nor the number of"):
         caption.prompts(settings, ["dog"])

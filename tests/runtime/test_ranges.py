@@ -73,6 +73,9 @@ def printed_numbers():
         own = [ROOT / "templates/project/{{ package }}/config.py.jinja", *files]
         lines += [line for file in own for line in file.read_text().splitlines()]
         found |= {m[1] for x in lines if (m := re.match(r" *(\w+): (?:int|float)\b", x))}
+    recipes = ROOT / "templates/recipes"
+    for file in (*recipes.glob("*/model.py*"), *recipes.glob("shared/*.jinja")):
+        found |= {*re.findall(r"^    (\w+): (?:int|float) = ", file.read_text(), re.MULTILINE)}
     for family in FAMILIES:
         sizes = find_model(family, "", 1).full.sizes
         found |= {k for k, v in sizes.items() if type(v) in (int, float) and k[-3:] != "_id"}

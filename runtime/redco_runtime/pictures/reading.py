@@ -16,7 +16,7 @@ from redco_runtime.pictures.framing import Framing
 from redco_runtime.pictures.opening import open_picture, to_bytes
 from redco_runtime.pictures.scenes import draw_scene
 from redco_runtime.pictures.tables import read_lines, read_tables
-from redco_runtime.streams import count_held_out
+from redco_runtime.streams import count_held_out, held_out_example
 
 TABLE = "metadata.jsonl"  # of a folder: a line for each picture, {"file_name": ..., "text": ...}
 COLORS = 3  # red, green, blue
@@ -115,7 +115,7 @@ def prompted_picture(
     With a framing an example has its scale too.
     """
     if text.isdecimal():
-        return dict(held_out[int(text) % len(held_out)])
+        return dict(held_out_example(held_out, text))
     if not Path(text).is_file():
         raise UserError(f"--prompt: {text} is neither a file nor the number of a held-out picture")
     pixels = read_picture(Path(text), size, channels, framing)

@@ -149,8 +149,8 @@ FAULTS = {
     ),
     "loss": (
         "net/pipeline.py",
-        'logits_BC = model(image=batch["image"])\n    labels_BC',
-        'logits_BC = model(image=batch["picture"])  # here\n    labels_BC',
+        'logits_BC = model(image=batch["image"])\n    losses_B',
+        'logits_BC = model(image=batch["picture"])  # here\n    losses_B',
         "KeyError: 'picture'",
     ),
     "collate": (
@@ -223,7 +223,10 @@ NOTES = {
         'open(__file__ + ".data")',
         "FileNotFoundError: [Errno 2] No such file or directory: 'net/pipeline.py.data'",
     ),
-    "told": ('raise UserError("--text-files: none here")', "--text-files: none here"),
+    "told": (
+        'from redco_runtime.errors import UserError\n    raise UserError("--text-files: none here")',
+        "--text-files: none here",
+    ),
     "exit": ("raise SystemExit(1)", "SystemExit: 1"),
     "empty": ("return [], []", "it gives none to train on"),
     "endless": (RETRY, "it takes more than 1 s"),

@@ -82,8 +82,8 @@ def test_every_setting_is_a_flag_of_its_type(parse):
 
 
 def test_a_setting_that_the_config_refuses_is_named_by_its_flag(parse):
-    with pytest.raises(UserError, match="--width: width 0 is not above 0"):
-        parse("--width", "0")
+    with pytest.raises(UserError, match="--width: heads 2 must divide width 5"):
+        parse("--width", "5")
 
 
 def test_a_setting_is_one_of_its_choices(parse, monkeypatch):

@@ -14,7 +14,7 @@ from my_project.sharding import ACTIVATIONS, BATCH, DIVIDED, MOMENTS, PADDED, PA
 from my_project.xla_flags import OTHER_FLAGS, XLA_FLAGS
 from redco_runtime.activations import layouts
 from redco_runtime.contracts import Steps
-from redco_runtime.gradients import mean_and_gradients, weighted_sum
+from redco_runtime.gradients import mean_and_gradients, weighted_sums
 from redco_runtime.guard import take_step
 from redco_runtime.linear import with_products
 from redco_runtime.losses import smooth_labels
@@ -118,7 +118,7 @@ def build(config: Config) -> Steps:
     def evaluate(model, batch, valid_B):
         model = merge(model, jax.random.key(0))
         model.eval()
-        return weighted_sum(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
+        return weighted_sums(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
 
     @layouts(ACTIVATIONS)
     def predict(model, batch, key):

@@ -9,11 +9,10 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import nnx
 
-from redco_runtime.errors import UserError
-from redco_runtime.streams import count_held_out
+from redco_runtime.losses import class_losses
+from redco_runtime.streams import count_held_out, held_out_example
 
 Batch = dict[str, jax.Array]
 
@@ -28,8 +27,7 @@ def collate(examples: list[dict]) -> dict[str, np.ndarray]:
 def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, jax.Array]:
     """Return (losses_B, weights_B): the cross-entropy in nats; every example weighs the same."""
     logits_BC = model(x=batch["x"])
-    labels_BC = jax.nn.one_hot(batch["label"], CLASSES)
-    losses_B = optax.softmax_cross_entropy(logits_BC.astype(jnp.float32), labels_BC)
+    losses_B = class_losses(logits_BC, batch["label"])
     return losses_B, jnp.ones_like(losses_B)
 
 
@@ -64,8 +62,4 @@ def examples(config):
 def prompts(config, texts):
     """Return the held-out example of each number."""
     _, held_out = examples(config)
-    try:
-        return [held_out[int(text) % len(held_out)] for text in texts]
-    except (ValueError, ZeroDivisionError):
-        there = f"of which there are {len(held_out)}"
-        raise UserError(f"--prompt: give the number of a held-out example, {there}") from None
+    return [held_out_example(held_out, text) for text in texts]

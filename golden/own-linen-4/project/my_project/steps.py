@@ -14,9 +14,10 @@ from my_project.sharding import ACTIVATIONS, APART, BATCH, DIVIDED, MOMENTS, PAD
 from my_project.xla_flags import OTHER_FLAGS, XLA_FLAGS
 from redco_runtime.apart import follow, take_apart
 from redco_runtime.contracts import Steps
-from redco_runtime.gradients import mean_and_gradients, weighted_sum
+from redco_runtime.gradients import mean_and_gradients, weighted_sums
 from redco_runtime.guard import take_step
 from redco_runtime.linear import with_products
+from redco_runtime.losses import smooth_labels
 from redco_runtime.mesh import check_divides
 from redco_runtime.optimizers import average_parameters
 from redco_runtime.specs import constrain, pad, place_abstract, state_specs
@@ -65,6 +66,7 @@ def build(config: Config) -> Steps:
         return nnx.merge(graph, params, frozen, streams(random, key), variables)
 
     @follow(shapes.params, PARAMS, APART, ACTIVATIONS)
+    @smooth_labels(config.train.label_smoothing)
     def training_loss(model, batch, key):
         model = merge(model, key)
         model.train()
@@ -96,7 +98,7 @@ def build(config: Config) -> Steps:
     def evaluate(model, batch, valid_B):
         model = merge(model, jax.random.key(0))
         model.eval()
-        return weighted_sum(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
+        return weighted_sums(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
 
     @follow(shapes.params, PARAMS, APART, ACTIVATIONS)
     def predict(model, batch, key):

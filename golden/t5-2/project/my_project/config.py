@@ -39,11 +39,11 @@ class Optimizer:
     # That of transformers' Trainer, among those of BERT (Devlin et al. 2018).
     learning_rate: float = 5e-5  # at the peak; lion takes a fifth of adamw's, sgd 100 times it
     learning_rate_decay: Literal["constant", "cosine", "linear", "wsd"] = "cosine"  # or --schedule
-    final_rate: float = 0.1  # share of the peak at which that ends; transformers' Trainer: 0
+    final_rate: float = 0.1  # share of the peak at which that ends, as in pretraining; Trainer: 0
     warmup_steps: int = 100  # optimizer steps, at most half of all
-    weight_decay: float = 0.1  # of matrices, a step, times the rate, as pretraining has it
+    weight_decay: float = 0.1  # of what matrices() names, times the rate, as in pretraining
     beta1: float = 0.9  # share of the mean gradient that a step keeps; momentum of sgd
-    beta2: float = 0.95  # share of the mean of its square that a step keeps; of lion, of the mean
+    beta2: float = 0.95  # share of its mean square kept (lion: of its mean), as in pretraining
     adam_epsilon: float = 1e-8  # added to the root of that mean, by adamw
     clip_norm: float = 1.0  # largest norm of the whole gradient
     moment_dtype: Literal["float32", "bfloat16"] = "float32"  # of these means, between steps

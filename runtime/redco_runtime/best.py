@@ -14,7 +14,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.contracts import PatientSettings, ScoredSettings
 from redco_runtime.errors import UserError, writing
 from redco_runtime.run import Run

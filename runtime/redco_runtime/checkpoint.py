@@ -28,7 +28,7 @@ from redco_runtime.checkpoint_tensors import (
 from redco_runtime.checksums import damage_of, least, write_checksums
 from redco_runtime.differences import describe, differences
 from redco_runtime.errors import UserError, listed, writing
-from redco_runtime.merge import A, B
+from redco_runtime.adapters.settings import A, B
 from redco_runtime.progress import PROGRESS
 from redco_runtime.state import ModelState, PyTree, flatten, rebuild
 

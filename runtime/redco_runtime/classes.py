@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from redco_runtime.cli import announce, print_once
+from redco_runtime.output import announce, print_once
 from redco_runtime.errors import UserError, few, shown
 from redco_runtime.run import FILE, Run, read
 from redco_runtime.stored import Stored, read_json

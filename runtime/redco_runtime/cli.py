@@ -18,7 +18,6 @@ from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
 from redco_runtime.interrupts import INTERRUPTED
 from redco_runtime.mesh import parse_axes
-from redco_runtime.output import show
 from redco_runtime.ranges import check_number, check_values
 from redco_runtime.run import (
     FILE,
@@ -63,18 +62,6 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         raise SystemExit(code)
 
     return wrapped
-
-
-def print_once(text: str) -> None:
-    """Print a line, once for all processes."""
-    if jax.process_index() == 0:
-        show(text)
-
-
-@functools.cache
-def announce(text: str) -> None:
-    """Print a line, once for all processes, and once though it is said again: of data that is read several times."""
-    print_once(text)
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,7 +8,7 @@ from functools import cached_property
 import jax
 
 from redco_runtime.best import check_names, keep_best
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.contracts import (
     Asking,
     BoundedSettings,

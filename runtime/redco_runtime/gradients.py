@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.errors import UserError
 from redco_runtime.losses import add_up
 from redco_runtime.mesh import axes_of, free_axes, on_parts

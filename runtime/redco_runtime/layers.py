@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from redco_runtime.mesh import free_axes
-from redco_runtime.remat import saved
-from redco_runtime.saving import CHOICE
+from redco_runtime.saving import CHOICE, saved
 
 Run = Callable[..., Any]
 

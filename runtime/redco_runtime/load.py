@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.classes import NONE, Heads, moved_rows, read_heads
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.errors import MOST_LINES, UserError, first, listed
 from redco_runtime.merge import merge_parts, parts_of_matrices

@@ -9,7 +9,7 @@ from threading import Thread
 
 import jax
 
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.errors import UserError
 from redco_runtime.run import Run
 from redco_runtime.starts import run_id

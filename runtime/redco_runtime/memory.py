@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import jax
 
 from redco_runtime.agreement import wait_for_all
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.contracts import Batch, Steps
 from redco_runtime.errors import UserError, listed
 from redco_runtime.mesh import count_parts
@@ -17,8 +17,6 @@ from redco_runtime.needs import measure
 from redco_runtime.progress import PROGRESS
 from redco_runtime.progress_bar import ProgressBar
 from redco_runtime.remat import (
-    FIT,
-    POLICIES,
     choose,
     gradient_size,
     memory_of,
@@ -26,7 +24,7 @@ from redco_runtime.remat import (
     size_on_device,
 )
 from redco_runtime.run import Run
-from redco_runtime.saving import LOGITS
+from redco_runtime.saving import FIT, LOGITS, POLICIES
 from redco_runtime.state import TrainState
 
 # What XLA:TPU says where a program does not fit, as in "temporaries (22.01G) exceeds": binary units.

@@ -6,7 +6,7 @@ length of each column of the matrix is to be another, where PEFT has that length
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,23 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from redco_runtime.adapters.settings import (
+    CODES,
+    KERNEL,
+    SCALES,
+    A,
+    Arrays,
+    B,
+    M,
+    add_adapter,
+    scale_of,
+)
 from redco_runtime.errors import UserError
 from redco_runtime.matrices import restore
 from redco_runtime.mesh import axes_of
 from redco_runtime.run import FILE, LORA, read
 
-# Ends of the paths of parameters.
-A, B, M, KERNEL, CODES, SCALES = "/lora_a", "/lora_b", "/lora_m", "/kernel", "/codes", "/scales"
-
-TINY = 1e-30  # of a column of zeros, which has no direction
-
 Heads = Mapping[str, jax.ShapeDtypeStruct]  # by path
-Arrays = Mapping[str, jax.Array]  # by path
 
 
 def parts_of_matrices(there: Heads, like: Heads) -> dict[str, jax.ShapeDtypeStruct]:
@@ -75,25 +80,6 @@ def merge_parts(arrays: Arrays, like: Heads, directory: Path) -> tuple[dict[str,
         make = partial(_whole, shape=like[path].shape, dtype=like[path].dtype, settings=settings)
         merged[path] = jax.jit(make, out_shardings=like[path].sharding)(stored, added)
     return merged, bool(adapted)
-
-
-def scale_of(alpha: float, rank: float, use_rslora: bool) -> float:
-    """Return what an adapter adds is times: as LoRA has it, or rsLoRA (Kalajdzievski 2023)."""
-    return alpha / (rank**0.5 if use_rslora else rank)
-
-
-def lengths(kernel: jax.Array, a: jax.Array, b: jax.Array, m: jax.Array, scale: float) -> jax.Array:
-    """Return (..., out), float32: what DoRA makes the columns of kernel + scale * a @ b longer by."""
-    first = kernel.astype(jnp.float32)
-    length = jnp.linalg.norm(first + scale * (a @ b), axis=-2)
-    return (jnp.linalg.norm(first, axis=-2) + m) / jnp.maximum(length, TINY)
-
-
-def add_adapter(kernel: jax.Array, scale: float, adapter: Sequence[jax.Array]) -> jax.Array:
-    """Return a matrix, float32, with what its adapter adds: (a, b), or (a, b, m)."""
-    a, b, *m = adapter
-    whole = kernel.astype(jnp.float32) + scale * (a @ b)
-    return whole * lengths(kernel, a, b, m[0], scale)[..., None, :] if m else whole
 
 
 def _whole(

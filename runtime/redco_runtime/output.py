@@ -1,7 +1,10 @@
 """What programs print, for people who may have gone, or for programs."""
 
+import functools
 import os
 import sys
+
+import jax
 
 # Whether what a program says goes to stderr, so that its stdout has its result alone.
 _QUIET: list[bool] = []
@@ -20,3 +23,15 @@ def show(text: str, result: bool = False) -> None:
     except BrokenPipeError:
         # In its place, so that what is still to be written, at the end by Python itself, does not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def print_once(text: str) -> None:
+    """Print a line, once for all processes."""
+    if jax.process_index() == 0:
+        show(text)
+
+
+@functools.cache
+def announce(text: str) -> None:
+    """Print a line, once for all processes, and once though it is said again: of data that is read several times."""
+    print_once(text)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from redco_runtime.collating import collate_examples
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.contracts import Arrays
 from redco_runtime.data import batch_indices
 from redco_runtime.errors import UserError

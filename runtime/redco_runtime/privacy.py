@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.contracts import Example
 from redco_runtime.draws import example_random
 from redco_runtime.errors import UserError

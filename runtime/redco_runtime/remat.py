@@ -7,7 +7,6 @@ layers save all of theirs, a GPU gets them written out, in no loop, unless many 
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,15 +17,9 @@ from redco_runtime.errors import UserError
 from redco_runtime.gradients import Loss
 from redco_runtime.mesh import platform
 from redco_runtime.needs import Saving, measure
-from redco_runtime.saving import CHOICE, LOGITS, saving
+from redco_runtime.saving import FIT, LOGITS, POLICIES, saving
 from redco_runtime.state import ModelState, PyTree, TrainState
 
-FIT = "fit"  # as many of the named arrays as the memory of a device has room for
-POLICIES = (
-    "nothing_saveable",
-    "everything_saveable",
-    "dots_saveable",
-)  # of jax.checkpoint_policies
 # Devices that share a row, from which on layers stay in a loop: written out, XLA:GPU packs the activations that all of
 # them have worse, and a step is no faster. Llama 7B, model 8: 48.4 GiB, in a loop 39.8; model 2 beside fsdp 4: no more.
 SHARED = 4
@@ -34,21 +27,6 @@ SHARED = 4
 UNKNOWN = 16 * 10**9
 # The share of the memory that is left free: kernels' own workspace, and what lies in between.
 FREE = 0.1
-
-
-def saved(remat: str) -> Callable[..., Any]:
-    """Return the policy of jax.checkpoint that a setting asks for.
-
-    remat: one of POLICIES, names of arrays with commas between them, or FIT: those that `fit` chose,
-    none outside of a loss that it made.
-    """
-    policies = jax.checkpoint_policies
-    if remat in POLICIES:
-        return getattr(policies, remat)
-    names = CHOICE.get().names
-    if names is None:
-        return policies.save_any_names_but_these()
-    return policies.save_only_these_names(*(names if remat == FIT else remat.split(",")))
 
 
 def fit(

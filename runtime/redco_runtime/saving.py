@@ -1,12 +1,21 @@
 """What the program that is traced saves for the backward pass, and whether its layers are written out."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
+
+import jax
 
 # The name of the logits of all tokens, which `cross_entropy` else makes again, some at a time.
 LOGITS = "logits_BSV"
+FIT = "fit"  # as many of the named arrays as the memory of a device has room for
+POLICIES = (
+    "nothing_saveable",
+    "everything_saveable",
+    "dots_saveable",
+)  # of jax.checkpoint_policies
 
 
 @dataclass(frozen=True)
@@ -28,3 +37,18 @@ def saving(names: tuple[str, ...] | None, written_out: bool = False) -> Iterator
         yield
     finally:
         CHOICE.reset(token)
+
+
+def saved(remat: str) -> Callable[..., Any]:
+    """Return the policy of jax.checkpoint that a setting asks for.
+
+    remat: one of POLICIES, names of arrays with commas between them, or FIT: those that remat.fit chose,
+    none outside of a loss that it made.
+    """
+    policies = jax.checkpoint_policies
+    if remat in POLICIES:
+        return getattr(policies, remat)
+    names = CHOICE.get().names
+    if names is None:
+        return policies.save_any_names_but_these()
+    return policies.save_only_these_names(*(names if remat == FIT else remat.split(",")))

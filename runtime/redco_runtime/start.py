@@ -14,7 +14,7 @@ from redco_runtime.agreement import check_shared, wait_for_all
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.checksums import CHECKSUMS
 from redco_runtime.classes import check_names, paths_by_class
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.contracts import (
     EpochSettings,
     OwnWeights,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.errors import UserError
 from redco_runtime.hub import use_cache_without_network
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from recipes.pipelines import config, pipeline
-from redco_runtime.cli import announce
+from redco_runtime.output import announce
 from redco_runtime.errors import UserError
 from redco_runtime.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
 from redco_runtime.labels.documents import TextLabels, WordLabels

@@ -15,7 +15,7 @@ from PIL import Image
 from generated import run
 from pyarrow import parquet
 from recipes.pipelines import config, pipeline
-from redco_runtime.cli import announce
+from redco_runtime.output import announce
 from redco_runtime.errors import UserError
 from redco_runtime.pictures import tables
 from redco_runtime.pictures.labelled import Labelled, with_class_names

@@ -9,7 +9,7 @@ from redco_runtime.activations import lay_out, layouts
 from redco_runtime.experts import experts
 from redco_runtime.mesh import make_mesh
 from redco_runtime.needs import measure
-from redco_runtime.remat import saved
+from redco_runtime.saving import saved
 from redco_runtime.state import ModelState
 
 L, B, S, D, F, E, X = 3, 8, 8, 4, 16, 4, 2

@@ -10,7 +10,8 @@ from redco_runtime.activations import lay_out, layouts
 from redco_runtime.errors import UserError
 from redco_runtime.losses import cross_entropy
 from redco_runtime.needs import Saving, measure
-from redco_runtime.remat import choose, fit, saved, state_size, writes_out
+from redco_runtime.remat import choose, fit, state_size, writes_out
+from redco_runtime.saving import saved
 from redco_runtime.saving import LOGITS
 from redco_runtime.state import ModelState, TrainState
 

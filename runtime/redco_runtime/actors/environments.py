@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from redco_runtime.actors.rollouts import Row
-from redco_runtime.cli import announce
+from redco_runtime.output import announce
 from redco_runtime.errors import UserError
 
 # Observations, one of each environment -> its actions, as the environment takes them.

@@ -13,10 +13,9 @@ from flax import nnx
 
 from redco_runtime.activations import lay_out
 from redco_runtime.adapters.blocks import FORMS, Blocks
-from redco_runtime.adapters.lora import Lora, QLora
+from redco_runtime.adapters.settings import LoraSettings, lengths
 from redco_runtime.errors import UserError
 from redco_runtime.matrices import restore
-from redco_runtime.merge import lengths
 
 Model = TypeVar("Model", bound=nnx.Module)
 
@@ -27,7 +26,7 @@ EXACT = ("router", "project_in", "project_out")
 
 def with_lora(
     model: Model,
-    lora: Lora,
+    lora: LoraSettings,
     targets: Collection[str],
     *,
     rngs: nnx.Rngs,
@@ -45,7 +44,7 @@ def with_lora(
     Raises UserError for a target that no linear layer of the model is called by.
     """
     dtype = jnp.dtype(model.config.dtype)  # type: ignore[attr-defined]
-    block = lora.lora_block if isinstance(lora, QLora) else 0
+    block: int = getattr(lora, "lora_block", 0)
     absent = {*targets}
     for path, module in [*nnx.iter_modules(model)]:
         for name, layer in [*vars(module).items()]:
@@ -134,7 +133,7 @@ class Adapted(Frozen):
         dtype: jnp.dtype,
         form: Blocks | None,
         block: int,
-        lora: Lora,
+        lora: LoraSettings,
         dora: bool,
         rngs: nnx.Rngs,
     ) -> None:

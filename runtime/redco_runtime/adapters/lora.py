@@ -11,10 +11,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from redco_runtime.errors import UserError
+from redco_runtime.adapters.settings import (
+    CODES,
+    KERNEL,
+    SCALES,
+    A,
+    Arrays,
+    B,
+    LoraSettings,
+    M,
+    add_adapter,
+)
 from redco_runtime.export import Tensors, new_folder, write
 from redco_runtime.matrices import restore
-from redco_runtime.merge import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter, scale_of
 from redco_runtime.weights import Tensor
 
 PREFIX = "base_model.model."  # of what PEFT calls a tensor, before the name in the model
@@ -23,23 +32,8 @@ FILES = "adapter_model.safetensors", "adapter_config.json"
 
 
 @dataclass(frozen=True)
-class Lora:
-    """What an adapter is: a section of config.py. Raises UserError."""
-
-    lora_rank: int = 16  # A: features between the two products of the adapter
-    lora_alpha: float = 32.0  # what the adapter adds is times lora_alpha / lora_rank
-    lora_dropout: float = 0.0  # share of the features that the adapter does not see, in training
-    use_rslora: bool = False  # whether it is times lora_alpha / the root of lora_rank
-
-    def __post_init__(self) -> None:
-        if self.lora_rank < 1:
-            what = f"{self.lora_rank} is no rank"
-            raise UserError(f"--lora-rank: {what}: give a number above 0")
-
-    @property
-    def scale(self) -> float:
-        """What the adapter adds is times this."""
-        return scale_of(self.lora_alpha, self.lora_rank, self.use_rslora)
+class Lora(LoraSettings):
+    """What an adapter is, and what it is written as: a section of config.py. Raises UserError."""
 
     def merge(self, parameters: Arrays) -> dict[str, jax.Array]:
         """Return the parameters of the model alone, with what the adapter adds; dtypes stay.

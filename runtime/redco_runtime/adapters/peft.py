@@ -10,7 +10,7 @@ import numpy as np
 
 from redco_runtime.adapters.lora import FILES, LENGTHS, PREFIX, Lora, renamed, stored_layers
 from redco_runtime.errors import UserError, listed
-from redco_runtime.merge import KERNEL, A, B, M, scale_of
+from redco_runtime.adapters.settings import KERNEL, A, B, M, scale_of
 from redco_runtime.stored import Stored, base_of, open_tensors, read_json
 from redco_runtime.weights import Tensor
 

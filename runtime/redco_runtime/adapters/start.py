@@ -16,7 +16,7 @@ from redco_runtime.adapters.peft import base_of, read_adapter
 from redco_runtime.classes import read_heads
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.load import match, start_from
-from redco_runtime.merge import CODES, KERNEL, SCALES
+from redco_runtime.adapters.settings import CODES, KERNEL, SCALES
 from redco_runtime.state import TrainState, flatten
 from redco_runtime.stored import Stored, check_config, find, open_tensors
 from redco_runtime.weights import Tensor, stored_there, wholes

@@ -8,7 +8,7 @@ import numpy as np
 
 from redco_runtime.chats.encoding import ChatEncoder
 from redco_runtime.chats.reading import Messages, read_prompt, read_tools
-from redco_runtime.cli import announce
+from redco_runtime.output import announce
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few, shown
 from redco_runtime.order import permute

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 
 from redco_runtime.classes import say_rare
-from redco_runtime.cli import announce
+from redco_runtime.output import announce
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import few
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.errors import UserError, first, listed
 
 SECONDS = 5.0  # at most: of JPEGs on a disk of its own, 50,000

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from redco_runtime.classes import check_names, number_of, say_rare
-from redco_runtime.cli import announce
+from redco_runtime.output import announce
 from redco_runtime.errors import UserError, few
 from redco_runtime.pictures.checking import check_pictures
 from redco_runtime.pictures.files import files_in

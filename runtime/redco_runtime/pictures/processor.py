@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.errors import UserError
 from redco_runtime.pictures.framing import Framing, framing_of
 from redco_runtime.run import FILE, Run, read, with_former

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from redco_runtime.cli import announce
+from redco_runtime.output import announce
 from redco_runtime.errors import UserError, few
 from redco_runtime.pictures.captions import encode_caption
 from redco_runtime.pictures.checking import MEND, check_pictures

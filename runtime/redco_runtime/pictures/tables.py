@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.errors import UserError, few, writing
 from redco_runtime.lines import parse_json
 

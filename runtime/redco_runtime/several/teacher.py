@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.contracts import Steps
 from redco_runtime.errors import UserError
 from redco_runtime.run import FILE, Run, read

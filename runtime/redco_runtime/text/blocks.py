@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from redco_runtime.cli import print_once
+from redco_runtime.output import print_once
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError
 from redco_runtime.streams import count_held_out

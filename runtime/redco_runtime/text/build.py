@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from redco_runtime.cli import announce
+from redco_runtime.output import announce
 from redco_runtime.errors import UserError, writing
 from redco_runtime.output import show
 from redco_runtime.progress import PROGRESS

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from redco_runtime.cli import announce
+from redco_runtime.output import announce
 from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError
 from redco_runtime.streams import check_share

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from redco_runtime.errors import UserError
+from redco_runtime.goodput import add_up_events
 from redco_runtime.lines import append_line, cut_lines, read_lines
 from redco_runtime.lock import release
+from redco_runtime.output import show
 from redco_runtime.progress import PROGRESS, STARTING, STEPPING, Doing
 
 FILE = "events.jsonl"
@@ -56,6 +58,7 @@ class Events:
         self._early = deque[dict[str, Any]](maxlen=EARLY)
         self._kind = "boot"  # of what the last seconds went into
         self._seconds, self._steps, self._step = 0.0, 0, 0
+        self._closed = False  # so that it says its goodput once
         PROGRESS.ended = self._take
         atexit.register(self.close)
 
@@ -66,6 +69,7 @@ class Events:
             self._finish()
             early, self._early = [*self._early], deque(maxlen=EARLY)
             self._path, self._steps, self._step = Path(workdir) / FILE, 0, step
+            self._closed = False
             try:
                 cut_lines(self._path)
                 before = read_lines(self._path, *NUMBERS)
@@ -103,10 +107,13 @@ class Events:
         thread.join(LAST_WORDS)
 
     def close(self) -> None:
-        """Write what the time since went into, as the process ends."""
+        """Write what the time since went into, as the process ends, and print what all of the run did."""
         if self._path and self._path.parent.is_dir():
             PROGRESS.at(OVER)
             self._finish()
+            if not self._closed:
+                self._closed = True
+                show(str(add_up_events(read_lines(self._path, *NUMBERS))))
 
     def _take(self, doing: Doing, seconds: float) -> None:
         """Count what has ended; it is one event with those of its kind beside it."""

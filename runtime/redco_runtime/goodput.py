@@ -28,6 +28,15 @@ class Sums:
         """The share of the time that was spent in steps that the run has."""
         return self.seconds[KEPT] / self.total if self.total else 0.0
 
+    @property
+    def headline(self) -> str:
+        """What matters most of it."""
+        return f"goodput {self.goodput:.1%} of {self.total:.1f} s"
+
+    def __str__(self) -> str:
+        causes = ", ".join(f"{cause} {share}" for cause, _, share, _ in self.rows())
+        return f"{self.headline}: {causes}"
+
     def add(self, cause: str, seconds: float, times: int = 1) -> None:
         """Count what took so long."""
         self.seconds[cause] += seconds

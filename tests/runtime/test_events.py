@@ -1,5 +1,6 @@
 """events.jsonl: every second of a run is of one event, whatever ends it, and whatever befalls the file."""
 
+import re
 import threading
 import time
 
@@ -61,6 +62,15 @@ def test_the_events_follow_one_another_without_a_gap(run, tmp_path):
     sums = add_up_events(lines)
     assert sums.total == pytest.approx(end - begin, abs=0.5) and 0 < sums.goodput < 1
     assert sum(line.get("steps", 0) for line in lines) == sums.times["steps"] == 6
+
+
+def test_the_end_prints_the_goodput_once(run, tmp_path, capsys):
+    """By the process of the run itself: its machine need not have redco-new."""
+    run(tmp_path)
+    EVENTS.close()
+    EVENTS.close()
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("goodput ")]
+    assert re.fullmatch(r"goodput \d+\.\d% of \d+\.\d s: steps \d+\.\d%(, [a-z ]+ \d+\.\d%)+", line)
 
 
 def test_a_restart_says_what_was_lost(interrupted, run, tmp_path):

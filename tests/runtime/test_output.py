@@ -27,5 +27,7 @@ def test_all_else_goes_on():
 
 def test_a_report_is_written_whether_it_is_read_or_not(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.0}\n')
-    assert unread("-m", "redco_runtime.report", tmp_path) == (0, "")
+    assert unread(
+        "-c", "from redco_new.cli import redco_main; redco_main()", "report", tmp_path
+    ) == (0, "")
     assert (tmp_path / "report.png").is_file()

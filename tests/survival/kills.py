@@ -50,7 +50,7 @@ whole and whose checksums say that it is not, so that a restart passes it over.
 {rows}
 
 {undisturbed:.0f} s undisturbed, {seconds:.0f} s with the kills: most of the difference is Python and JAX starting {count} times.
-Goodput, as `redco_runtime.report` has it: {goodput:.0%}.
+Goodput, as `redco report` has it: {goodput:.0%}.
 """
 
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from redco_new.cli import adopt, change, doctor, fit, look
+from redco_new.cli import adopt, change, doctor, fit, look, report
 from redco_new.cli.new import new_app
 from redco_new.errors import RedcoError
 
@@ -20,6 +20,7 @@ COLLECTED = 1_000_000
 redco_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 redco_app.command("inspect")(look.inspect_model)
 redco_app.command("fit")(fit.fit)
+redco_app.command("report")(report.report)
 redco_app.command("models")(look.list_models)
 redco_app.command("recipes")(look.show_recipes)
 redco_app.command("update")(change.update)

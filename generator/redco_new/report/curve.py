@@ -63,7 +63,7 @@ def draw_svg(training: Points, held_out: Points) -> str:
 
 def draw_png(training: Points, held_out: Points, path: Path) -> None:
     """Write the same as a picture."""
-    from matplotlib.figure import Figure  # late: it takes 0.4 s
+    from matplotlib.figure import Figure  # late: it takes 0.4 s, and not all have it
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()

@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
-from redco_runtime import report
-from redco_runtime.curve import draw_svg, draw_text, thin
+from redco_new.cli import redco_app, run
+from redco_new.report.curve import draw_svg, draw_text, thin
 
 
 @pytest.fixture
@@ -40,15 +40,11 @@ def folder(write, tmp_path):
 
 
 @pytest.fixture
-def call(monkeypatch, capsys):
-    """call(*args): (exit code, stdout, stderr) of the program."""
+def call(capsys):
+    """call(*args): (exit code, stdout, stderr) of the command."""
 
     def call(*args):
-        monkeypatch.setattr(sys, "argv", ["report", *map(str, args)])
-        try:
-            code = report.main() or 0
-        except SystemExit as error:
-            code = error.code
+        code = run(redco_app, "redco", ["report", *map(str, args)])
         return code, *capsys.readouterr()
 
     return call
@@ -131,16 +127,24 @@ def test_losses_that_are_no_numbers(call, write, folder):
 def test_what_is_no_run(call, tmp_path):
     code, out, err = call(tmp_path / "none")
     assert (code, out) == (2, "") and err.startswith(
-        f"error: {tmp_path / 'none'} is no folder: give"
+        f"redco: {tmp_path / 'none'}: is no folder; give"
     )
     code, out, err = call(tmp_path)
-    assert (code, out) == (2, "") and "has no step in metrics.jsonl: give the --workdir of" in err
+    assert (code, out) == (2, "") and "has no step in metrics.jsonl; give the --workdir of" in err
 
 
 def test_a_folder_that_cannot_be_written(call, folder, tmp_path):
     code, out, err = call(folder, "--out", tmp_path / "none")
     assert code == 2 and "goodput" in out
-    assert "cannot write" in err and "choose another --out" in err
+    assert "cannot be written: No such file" in err and "choose another --out" in err
+
+
+def test_without_matplotlib_it_says_what_is_missing(call, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("redco_new.cli.report.find_spec", lambda name: None)
+    code, out, _ = call(folder)
+    assert code == 0 and out.endswith("no report.png: pip install matplotlib\n")
+    assert (folder / "report.html").is_file() and not (folder / "report.png").exists()
 
 
 def test_many_steps_are_drawn_as_means():

@@ -1,26 +1,20 @@
-"""Report how a run went: its goodput, what took the rest of the time, and the curve of its loss.
+"""What the files of a work folder say of how a run went."""
 
-python -m redco_runtime.report runs/a
+from __future__ import annotations
 
-Goodput is the share of the time since the first start that went into steps which the run has. The work
-folder is read, of a run that goes on too; no accelerator is touched. Prints it, and writes report.html,
-one page for any browser that loads nothing else, and report.png.
-"""
-
-import argparse
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from redco_runtime.curve import Points, draw_png, draw_svg, draw_text
-from redco_runtime.errors import UserError, writing
-from redco_runtime.goodput import Sums, add_up_events
-from redco_runtime.lines import read_lines
-from redco_runtime.output import show
+from redco_new.errors import RedcoError
+from redco_new.render.execute import use_runtime
+from redco_new.report.curve import Points, draw_svg, draw_text
+
+if TYPE_CHECKING:
+    from redco_runtime.goodput import Sums
 
 NOTABLE = ("start", "restart", "signal", "fault")  # events
 
@@ -68,8 +62,7 @@ class Report:
         """What matters most, in a line."""
         names = ("loss", "step_seconds", "mfu", "memory_gib")
         shown = [f"{n} {self.last[n]:.6g}" for n in names if isinstance(self.last.get(n), float)]
-        goodput = f"goodput {self.sums.goodput:.1%} of {self.sums.total:.1f} s"
-        goodput = goodput if self.sums.total else "no events.jsonl, so no goodput"
+        goodput = self.sums.headline if self.sums.total else "no events.jsonl, so no goodput"
         return "  ".join([f"step {self.last['step']}", *shown, goodput])
 
     @property
@@ -79,33 +72,23 @@ class Report:
         return "\n".join(f"{row[0]:18}{row[1]:>10}{row[2]:>9}{row[3]:>8}" for row in table)
 
 
-def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("run", type=Path, metavar="RUN", help="the work folder of the run")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="to write to (default: RUN)")
-    args = parser.parse_args()
-    try:
-        report = read_report(args.run)
-        show(print_text(report))
-        write_report(report, args.out or args.run)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(error.code) from None
-
-
 def read_report(folder: Path) -> Report:
-    """Return what the files of a work folder say. Raises UserError where no step was logged."""
+    """Return what the files of a work folder say. Raises RedcoError where no step was logged."""
+    use_runtime()
+    from redco_runtime.goodput import add_up_events  # as a run's own end counts it
+    from redco_runtime.lines import read_lines
+
     try:
         events = read_lines(folder / "events.jsonl", "time", "seconds")
         metrics, evaluations = (
             read_lines(folder / f"{name}.jsonl") for name in ("metrics", "eval")
         )
     except OSError as error:
-        raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from None
+        what = f"cannot be read: {error.strerror}"
+        raise RedcoError(str(error.filename), what, "mend that and run it again") from None
     if not metrics:
         what = "has no step in metrics.jsonl" if folder.is_dir() else "is no folder"
-        raise UserError(f"{folder} {what}: give the --workdir of a run that has logged a step")
+        raise RedcoError(str(folder), what, "give the --workdir of a run that has logged a step")
     notable = [_line(event) for event in events if event.get("event") in NOTABLE]
     training, held_out = _points(metrics), _points(evaluations)
     return Report(folder, add_up_events(events), notable, training, held_out, metrics[-1])
@@ -128,16 +111,6 @@ def print_page(report: Report) -> str:
     )
 
 
-def write_report(report: Report, folder: Path) -> None:
-    """Write report.html and report.png, and say where. Raises UserError."""
-    page, picture = folder / "report.html", folder / "report.png"
-    with writing(page, option="--out"):
-        page.write_text(print_page(report), encoding="utf-8")
-        show(f"\n{page}")
-        draw_png(report.training, report.held_out, picture)
-        show(str(picture))
-
-
 def _line(event: dict[str, Any]) -> str:
     when = time.strftime("%F %T", time.localtime(event["time"]))
     what = f"{when}  step {event['step']}  {event['event']}"
@@ -147,7 +120,3 @@ def _line(event: dict[str, Any]) -> str:
 
 def _points(records: Sequence[dict[str, Any]]) -> Points:
     return [(r["step"], r["loss"]) for r in records if isinstance(r.get("loss"), int | float)]
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""How a run went, from the files of its work folder: README.md has the stages."""

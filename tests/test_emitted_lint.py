@@ -110,16 +110,39 @@ def test_projects_carry_as_much_as_contributing_says(emit, name):
     assert lines <= int(row.replace(",", "")), f"{name} carries {lines} lines of the runtime"
 
 
-def test_what_is_named_is_carried():
-    """In Python or not, wherever it is imported; and nothing else is."""
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "python -m redco_runtime.beam",
+        "command: [python, -u, -m, redco_runtime.beam, x]",
+        "run(['-m', 'redco_runtime.beam'])",
         "import redco_runtime.beam as x",
+        "import jax, redco_runtime.beam",
+        "import jax; from redco_runtime import \\\n    beam",
         "def f():\n    from redco_runtime import (\n        beam,\n    )",
-    ):
-        assert "redco_runtime/beam.py" in carried([text])
-        assert not {"redco_runtime/experts.py", "redco_runtime/muon.py"} & {*carried([text])}
-    assert carried(["import redco", "redco_runtime_of_another"]) == {}
+        "def f():\n    return importlib.import_module('redco_runtime.beam')",
+        "As code:\n\n```python\nfrom redco_runtime.beam import search\n```\n",
+        "<<<<<<< yours\nimport redco_runtime.beam\n=======\n>>>>>>> theirs\n",
+    ],
+)
+def test_what_is_imported_is_carried(text):
+    """In Python or not, wherever it is imported; and nothing else is."""
+    assert "redco_runtime/beam.py" in carried([text])
+    assert not {"redco_runtime/experts.py", "redco_runtime/muon.py"} & {*carried([text])}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# as redco_runtime.beam does",
+        "x = 'redco_runtime.beam'",
+        "See `redco_runtime.beam`, or redco_runtime/beam.py: import redco_runtime.beam is slow.",
+        "import redco_runtimes.beam",
+        "from .redco_runtime import beam",
+    ],
+)
+def test_a_mention_is_no_import(text):
+    assert carried([text]) == {}
 
 
 @pytest.mark.parametrize("options", [{"zero": 1}, {"sequence_parallel": True}])

@@ -38,7 +38,7 @@ def train_source():
         weights="weights",
         checkpoint="",
     )
-    recipe = SimpleNamespace(teacher=False, actors=False)
+    recipe = SimpleNamespace(teacher=False, actors=False, tokenized=False)
     facts = {"package": "net", "request": request, "model": model, "recipe": recipe}
     return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(facts)
 
@@ -125,6 +125,7 @@ def make_steps(spike=0.0):
         yield SimpleNamespace(
             traced=traced,
             options={},
+            saved=None,
             state=abstract,
             shapes=abstract.params,
             batch=rows,

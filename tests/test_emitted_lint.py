@@ -169,3 +169,15 @@ def test_of_a_class(lint, name, stateful, tmp_path_factory):
     request = Request.from_flags("a-project", folder=folder / "own", **flags)
     with jax.numpy_rank_promotion("allow"):  # users' classes promote
         assert lint(request, stateful) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "modules"),
+    [
+        ("vit", ["preview"]),  # which has no tokens
+        ("ppo", ["preview", "needs", "remat", "traces", "kernels", "attention"]),
+    ],
+)
+def test_what_no_file_asks_for_is_not_carried(emit, name, modules):
+    files = emit(Request.from_flags("a-project", shards="2", **SIZES[name]))
+    assert not {f"{VERBATIM}/{module}.py" for module in modules} & {*files}

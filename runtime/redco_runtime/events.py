@@ -107,12 +107,16 @@ class Events:
         thread.join(LAST_WORDS)
 
     def close(self) -> None:
-        """Write what the time since went into, as the process ends, and print what all of the run did."""
+        """Write what the time since went into, as the process ends, and print what all of it did.
+
+        A fault or a signal has the last word itself.
+        """
         if self._path and self._path.parent.is_dir():
+            last_word = self._closed or self._kind == "ended"
             PROGRESS.at(OVER)
             self._finish()
-            if not self._closed:
-                self._closed = True
+            self._closed = True
+            if not last_word:
                 show(str(add_up_events(read_lines(self._path, *NUMBERS))))
 
     def _take(self, doing: Doing, seconds: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Jaxpr, jaxprs_in_params
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.output import print_once
@@ -14,7 +15,6 @@ from redco_runtime.errors import UserError
 from redco_runtime.losses import add_up
 from redco_runtime.mesh import axes_of, free_axes, on_parts
 from redco_runtime.state import ModelState, PyTree
-from redco_runtime.traces import picks_elements
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)
 Loss = Callable[[ModelState, PyTree, jax.Array], tuple[Any, PyTree]]
@@ -121,12 +121,25 @@ def _can_be_apart(
     others = [axis for axis, size in free_axes().items() if size > 1 and axis not in axes]
     if not axes or len(others) < 2:
         return True
-    if not picks_elements(jax.make_jaxpr(loss)(model, batch, key).jaxpr):
+    if not _picks_elements(jax.make_jaxpr(loss)(model, batch, key).jaxpr):
         return True
     print_once(
         "gradients: sent in each micro-batch, not once a step: the loss picks elements by index (as jnp.take_along_axis and "
         f"optax's cross-entropy of integer labels do), which XLA cannot split over {' and '.join(others)} there; a comparison it can"
     )
+    return False
+
+
+def _picks_elements(jaxpr: Jaxpr) -> bool:
+    """Return whether a program picks elements of each row of an array by index, outside of a shard_map."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "gather":
+            numbers = eqn.params["dimension_numbers"]
+            if numbers.operand_batching_dims or len(numbers.start_index_map) > 1:
+                return True
+        elif eqn.primitive.name != "shard_map":
+            if any(map(_picks_elements, jaxprs_in_params(eqn.params))):
+                return True
     return False
 
 

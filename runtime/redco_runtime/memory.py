@@ -12,19 +12,11 @@ from redco_runtime.agreement import wait_for_all
 from redco_runtime.output import print_once
 from redco_runtime.contracts import Batch, Steps
 from redco_runtime.errors import UserError, listed
-from redco_runtime.mesh import count_parts
-from redco_runtime.needs import measure
+from redco_runtime.mesh import count_parts, memory_of
 from redco_runtime.progress import PROGRESS
 from redco_runtime.progress_bar import ProgressBar
-from redco_runtime.remat import (
-    choose,
-    gradient_size,
-    memory_of,
-    room,
-    size_on_device,
-)
 from redco_runtime.run import Run
-from redco_runtime.saving import FIT, LOGITS, POLICIES
+from redco_runtime.specs import gradient_size, size_on_device
 from redco_runtime.state import TrainState
 
 # What XLA:TPU says where a program does not fit, as in "temporaries (22.01G) exceeds": binary units.
@@ -131,22 +123,9 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
 
     def _saved(self, usage: Usage) -> int:
         """Return the bytes of what remat leaves saved for the backward pass; 0 for a model without."""
-        remat = getattr(self._run.config.model, "remat", "nothing_saveable")
-        if self._batch is None or remat == "nothing_saveable":
+        if self._batch is None or self._steps.saved is None:
             return 0
-        micro_batches, rows = self._run.config.train.micro_batches, count_parts(self._steps.batch)
-        some = {
-            name: jax.ShapeDtypeStruct((len(array) // micro_batches, *array.shape[1:]), array.dtype)
-            for name, array in self._batch.items()
-        }
-        model, key = self._steps.state.model, jax.random.key(0)
-        needs = measure(lambda *args: (self._steps.loss(*args), {}), model, some, key, rows)
-        names = {saving.name for saving in needs.savings} - {LOGITS}  # where a policy names none
-        if remat == FIT:
-            names = {*choose(needs.savings, room(usage.state + usage.gradients) - needs.size)}
-        elif remat not in POLICIES:
-            names = {*remat.split(",")}
-        return min(sum(s.size for s in needs.savings if s.name in names), usage.batch)
+        return min(self._steps.saved(self._batch), usage.batch)
 
 
 def _line(what: str, size: int) -> str:

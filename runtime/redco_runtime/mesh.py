@@ -80,6 +80,11 @@ def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = No
     return jax.make_mesh(tuple(sizes.values()), tuple(sizes), auto, devices=devices)
 
 
+def memory_of(device: jax.Device) -> int:
+    """Return the bytes that a device has for arrays; 0 where it does not say, such as a CPU."""
+    return int((device.memory_stats() or {}).get("bytes_limit", 0))
+
+
 def check_divides(settings: object, table: Mapping[str, Sequence[str]]) -> None:
     """Raise UserError for a setting that the devices of its axes cannot split.
 

@@ -6,7 +6,6 @@ layers save all of theirs, a GPU gets them written out, in no loop, unless many 
 """
 
 import functools
-import math
 from typing import Any
 
 import jax
@@ -15,9 +14,10 @@ from jax.experimental import multihost_utils
 
 from redco_runtime.errors import UserError
 from redco_runtime.gradients import Loss
-from redco_runtime.mesh import platform
-from redco_runtime.needs import Saving, measure
+from redco_runtime.mesh import memory_of, platform
+from redco_runtime.needs import Needs, Saving, measure
 from redco_runtime.saving import FIT, LOGITS, POLICIES, saving
+from redco_runtime.specs import gradient_size, size_on_device
 from redco_runtime.state import ModelState, PyTree, TrainState
 
 # Devices that share a row, from which on layers stay in a loop: written out, XLA:GPU packs the activations that all of
@@ -46,12 +46,7 @@ def fit(
     """
     if remat in POLICIES:
         return loss
-
-    def cut(x: jax.Array) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((x.shape[0] // micro_batches, *x.shape[1:]), x.dtype)
-
-    key = jax.eval_shape(jax.random.key, 0)
-    needs = measure(loss, model, jax.tree.map(cut, batch), key, rows)
+    needs = _measure(loss, model, batch, micro_batches, rows)
     if remat == FIT:
         names = choose(needs.savings, left - needs.size)
         _say(needs.savings, names)
@@ -66,6 +61,36 @@ def fit(
             return loss(model, batch, key)
 
     return fitted
+
+
+def saved_size(
+    loss: Loss,
+    model: ModelState,
+    batch: PyTree,
+    micro_batches: int,
+    remat: str,
+    left: int,
+    rows: int,
+) -> int:
+    """Return the bytes on each device of what `fit`, with the same arguments, saves for the backward pass."""
+    if remat == "nothing_saveable":
+        return 0
+    needs = _measure(loss, model, batch, micro_batches, rows)
+    names = {saving.name for saving in needs.savings} - {LOGITS}  # where a policy names none
+    if remat == FIT:
+        names = {*choose(needs.savings, left - needs.size)}
+    elif remat not in POLICIES:
+        names = {*remat.split(",")}
+    return sum(saving.size for saving in needs.savings if saving.name in names)
+
+
+def _measure(loss: Loss, model: ModelState, batch: PyTree, micro_batches: int, rows: int) -> Needs:
+    """Return what a micro-batch needs."""
+
+    def cut(x: jax.Array) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((x.shape[0] // micro_batches, *x.shape[1:]), x.dtype)
+
+    return measure(loss, model, jax.tree.map(cut, batch), jax.eval_shape(jax.random.key, 0), rows)
 
 
 def choose(savings: tuple[Saving, ...], left: int) -> tuple[str, ...]:
@@ -109,27 +134,9 @@ def device_memory() -> int:
     return int(every.min()) * 10**6
 
 
-def memory_of(device: jax.Device) -> int:
-    """Return the bytes that a device has for arrays; 0 where it does not say, such as a CPU."""
-    return int((device.memory_stats() or {}).get("bytes_limit", 0))
-
-
 def state_size(state: TrainState, micro_batches: int) -> int:
     """Return the bytes on each device of a state, and of gradients: of a micro-batch, and their sum."""
-
     return size_on_device(state) + gradient_size(state, micro_batches)
-
-
-def gradient_size(state: TrainState, micro_batches: int) -> int:
-    """Return the bytes on each device of the gradients of a micro-batch, and of their sum."""
-    return size_on_device(state.params) * min(micro_batches, 2)
-
-
-def size_on_device(abstract: PyTree) -> int:
-    """Return the bytes on each device of ShapeDtypeStructs with shardings."""
-    leaves = jax.tree.leaves(abstract)
-    parts = (math.prod(leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves)
-    return sum(part * leaf.dtype.itemsize for part, leaf in zip(parts, leaves, strict=True))
 
 
 def room(used: int) -> int:

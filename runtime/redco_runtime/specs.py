@@ -112,3 +112,15 @@ def cut(model: PyTree, shapes: PyTree) -> PyTree:
         return x if x.shape == (*sizes,) else jax.lax.slice(x, [0] * x.ndim, sizes)
 
     return jax.tree.map(shorten, model, shapes)
+
+
+def gradient_size(state: TrainState, micro_batches: int) -> int:
+    """Return the bytes on each device of the gradients of a micro-batch, and of their sum."""
+    return size_on_device(state.params) * min(micro_batches, 2)
+
+
+def size_on_device(abstract: PyTree) -> int:
+    """Return the bytes on each device of ShapeDtypeStructs with shardings."""
+    leaves = jax.tree.leaves(abstract)
+    parts = (math.prod(leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves)
+    return sum(part * leaf.dtype.itemsize for part, leaf in zip(parts, leaves, strict=True))

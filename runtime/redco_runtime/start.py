@@ -52,10 +52,10 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     must be one that they share.
     """
     check_hooks(pipeline)
-    if run.preview:  # a train.py from before it had it would train
+    if run.preview:  # which train.py has done by now, where there are tokens
         raise UserError(
-            "--preview: train.py does not ask for it: write `if run.preview: return preview(pipeline, run)` before "
-            "check_run(...), of redco_runtime.preview"
+            "--preview: it shows tokens, and train.py does not ask for it: leave it out, or write `if run.preview: "
+            "return preview(pipeline, run)` before check_run(...), of redco_runtime.preview, and `redco update` brings that"
         )
     check_settings(steps, pipeline, run.config.train)
     check_names(run)

@@ -95,19 +95,6 @@ def product_flops(maker: Any, makers: Makers) -> int:
     return total
 
 
-def picks_elements(jaxpr: Jaxpr) -> bool:
-    """Return whether a program picks elements of each row of an array by index, outside of a shard_map."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "gather":
-            numbers = eqn.params["dimension_numbers"]
-            if numbers.operand_batching_dims or len(numbers.start_index_map) > 1:
-                return True
-        elif eqn.primitive.name != "shard_map":
-            if any(map(picks_elements, jaxprs_in_params(eqn.params))):
-                return True
-    return False
-
-
 def shard_parts(eqn: Any, body: Jaxpr) -> int:
     """Return into how many parts a shard_map splits arrays before `body`; 1 for another equation."""
     if eqn.primitive.name != "shard_map":

@@ -127,6 +127,17 @@ def test_a_micro_batch_has_room_where_a_batch_has_none(mesh, monkeypatch):
         assert products(fitted("fit")) > products(fitted("fit", micro_batches=4)) == 6
 
 
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [("fit", "yu"), ("u", "u"), ("everything_saveable", "yu"), ("nothing_saveable", "")],
+)
+def test_the_size_of_what_is_saved_is_known(mesh, setting, names):
+    with jax.set_mesh(mesh):
+        needs = measure(make_loss("fit"), MODEL, BATCH, KEY, rows=1)
+        size = remat.saved_size(make_loss("fit"), MODEL, BATCH, 1, setting, remat.room(0), 1)
+    assert size == sum(one.size for one in needs.savings if one.name in names)
+
+
 def test_names_say_what_is_saved_and_policies_do_too(mesh):
     with jax.set_mesh(mesh):
         assert products(fitted("u")) == 7

@@ -109,7 +109,7 @@ def refusal(step: Step) -> dict[str, Any]:
 
 def state_memory(step: Step) -> dict[str, int]:
     """Return the bytes on a device of what a step is called with, and of its gradients, by kind."""
-    sizes = importlib.import_module("redco_runtime.remat")
+    sizes = importlib.import_module("redco_runtime.specs")
     state, size = step.built.state, sizes.size_on_device
     fields = {one.name: size(getattr(state, one.name)) for one in dataclasses.fields(state)}
     params = fields.pop("params") + fields.pop("frozen", 0)

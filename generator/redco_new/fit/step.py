@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import importlib.util
 import io
 import itertools
 import math
@@ -212,19 +213,22 @@ def _first_examples(pipeline: Any, config: Any, steps: Any) -> list[Any]:
 @contextlib.contextmanager
 def _pretending(hardware: Hardware) -> Iterator[None]:
     """Give the answers of `hardware` to what is asked of devices while a step is traced."""
-    remat, kernels, attention = (
-        importlib.import_module(f"redco_runtime.{name}")
+    own = {  # which the project carries
+        name: importlib.import_module(f"redco_runtime.{name}")
         for name in ("remat", "kernels", "attention")
-    )
-    setattr(remat, "device_memory", lambda: hardware.usable)  # noqa: B010 - a module, to mypy
+        if importlib.util.find_spec(f"redco_runtime.{name}")
+    }
+    if "remat" in own:
+        vars(own["remat"])["device_memory"] = lambda: hardware.usable
     fused_attention_stablehlo.check_cudnn_version = lambda: CUDNN
     fused_attention_stablehlo.check_compute_capability = lambda text: (
         hardware.capability >= float(text)
     )
-    for say in (remat._say, attention._say):
-        say.cache_clear()
+    for name in own.keys() - {"kernels"}:
+        own[name]._say.cache_clear()
     if hardware.platform == "gpu" and hardware.capability < LEAST_CAPABILITY:
-        kernels.KERNELS.pop("gpu", None)
+        if "kernels" in own:
+            own["kernels"].KERNELS.pop("gpu", None)
     key = jax.random.key
 
     def abstract(seed: int, **options: Any) -> Any:

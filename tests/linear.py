@@ -125,6 +125,7 @@ def make_steps(spike=0.0):
         yield SimpleNamespace(
             traced=traced,
             options={},
+            generation=None,
             saved=None,
             state=abstract,
             shapes=abstract.params,

@@ -174,8 +174,8 @@ def test_of_a_class(lint, name, stateful, tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "modules"),
     [
-        ("vit", ["preview"]),  # which has no tokens
-        ("ppo", ["preview", "needs", "remat", "traces", "kernels", "attention"]),
+        ("vit", ["preview", "generation"]),  # which has no tokens
+        ("ppo", ["preview", "generation", "needs", "remat", "traces", "kernels", "attention"]),
     ],
 )
 def test_what_no_file_asks_for_is_not_carried(emit, name, modules):

@@ -226,7 +226,7 @@ def override(config: Any, values: Mapping[str, Any]) -> Any:
 
 
 def recorded_run(args: argparse.Namespace, config_type: type[Any], axes: Mapping[str, int]) -> Run:
-    """Return the run of args.workdir, on another mesh or other devices if the command line names them.
+    """Return the run of args.workdir, on another mesh or other devices, and with another seed, as the command line says.
 
     axes: those of sharding.py, which may have got other names since.
     """
@@ -236,7 +236,12 @@ def recorded_run(args: argparse.Namespace, config_type: type[Any], axes: Mapping
     if args.mesh or args.virtual_devices:
         mesh = parse_axes(args.mesh, mesh) if args.mesh else mesh
         devices = args.virtual_devices
-    return dataclasses.replace(run, mesh=mesh, virtual_devices=devices)
+    run = dataclasses.replace(run, mesh=mesh, virtual_devices=devices)
+    if getattr(args, "seed", None) is None:  # which not all programs have
+        return run
+    config: Any = run.config
+    train = dataclasses.replace(config.train, seed=args.seed)
+    return dataclasses.replace(run, config=dataclasses.replace(config, train=train))
 
 
 def positive(text: str) -> int:

@@ -223,5 +223,6 @@ class Steps:
     evaluate: Callable[[ModelState, PyTree, jax.Array], tuple[dict[str, jax.Array], jax.Array]]
     predict: Callable[[ModelState, PyTree, jax.Array], PyTree]  # (model, batch, key)
     options: Mapping[str, Any]  # of the compiler, by name, for the train step
+    generation: Any = None  # redco_runtime.generation, where the pipeline writes texts
     # batch -> bytes on a device of what is saved for the backward pass; None for a model without remat
     saved: Callable[[Batch], int] | None = None

@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -49,30 +49,24 @@ FORCED = "FORCED_IDS"  # that with the arguments of beam_search for tokens that 
 
 
 def generation_options(parser: argparse.ArgumentParser, pipeline: Any) -> None:
-    """Add a flag for each constant that a pipeline has of its texts, and --seed."""
+    """Add a flag for each constant that a pipeline has of its texts."""
     for name, setting in SETTINGS.items():
         if hasattr(pipeline, setting.constant):
             what = f"a number {setting.what}; default: {setting.constant} of pipeline.py, or of the checkpoint"
             parser.add_argument(
                 "--" + name.replace("_", "-"), type=_parser(setting), metavar="N", help=what
             )
-    parser.add_argument(
-        "--seed", type=int, metavar="N", help="of what is drawn; default: the run's"
-    )
 
 
 def begin_generation(
     pipeline: Any, run: Run, args: argparse.Namespace | None = None, drawing: bool = False
-) -> Run:
-    """Give the constants of a pipeline their values: by the generation_config.json of its run, then by flags; return the run.
+) -> None:
+    """Give the constants of a pipeline their values: by the generation_config.json of its run, then by flags.
 
     args: with the flags of `generation_options`. drawing: whether what is drawn is a file's matter too.
     Raises UserError for what a file or a flag cannot say.
     """
     flags = vars(args) if args else {}
-    if (seed := flags.get("seed")) is not None:
-        train: Any = run.config.train
-        run = replace(run, config=replace(run.config, train=replace(train, seed=seed)))  # type: ignore[type-var]
     constants = [STOP, FORCED, EARLY, *(setting.constant for setting in SETTINGS.values())]
     document = read_generation(run) if any(hasattr(pipeline, name) for name in constants) else {}
     values = _values_of(document, drawing, lengths=hasattr(pipeline, FORCED))
@@ -92,7 +86,6 @@ def begin_generation(
         tokenizer = pipeline.tokenizer(run.config.data.tokenizer)  # type: ignore[attr-defined]
         own = getattr(tokenizer, "eos_token_id", None)  # a user's own may have none
         setattr(pipeline, STOP, tuple(sorted({*_ids(document), own} - {None})))
-    return run
 
 
 def until(rows: Iterable[np.ndarray], ends: Iterable[int]) -> list[np.ndarray]:

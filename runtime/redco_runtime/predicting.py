@@ -13,7 +13,6 @@ import jax
 
 from redco_runtime.contracts import Drawn
 from redco_runtime.errors import UserError, few, writing
-from redco_runtime.generation import generation_options
 from redco_runtime.inference import Inference
 from redco_runtime.lines import parse_json
 from redco_runtime.output import results_alone, show
@@ -28,7 +27,7 @@ PICTURE = "file_name"  # key of a path beside the file that has it, as of datase
 def prompt_options(
     parser: argparse.ArgumentParser, pipeline: Any, with_system: WithSystem | None = None
 ) -> argparse.ArgumentParser:
-    """Add the flags of what is asked, and of how texts are written; return the parser.
+    """Add the flags of what is asked; return the parser.
 
     with_system: puts a system message before prompts, where these are of chats.
     """
@@ -48,7 +47,9 @@ def prompt_options(
         parser.add_argument(
             "--picture", type=Path, metavar="FILE", help="a PNG of what is predicted"
         )
-    generation_options(parser, pipeline)
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="of what is drawn; default: the run's"
+    )
     return parser
 
 

@@ -15,7 +15,6 @@ from redco_runtime.agreement import check_same_examples
 from redco_runtime.cli import positive
 from redco_runtime.contracts import Config, Drawn, Reported, Scored
 from redco_runtime.errors import UserError, writing
-from redco_runtime.generation import begin_generation, generation_options
 from redco_runtime.inference import Inference
 from redco_runtime.output import results_alone, show
 from redco_runtime.run import Run
@@ -47,14 +46,15 @@ def evaluation_options(parser: argparse.ArgumentParser, pipeline: Any, config: t
             else "a PNG of what is taken for what"
         )
         parser.add_argument("--picture", type=Path, metavar="FILE", help=what)
-    generation_options(parser, pipeline)
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="of what is drawn; default: the run's"
+    )
 
 
-def evaluated_run(args: argparse.Namespace, pipeline: Any, run: Run) -> Run:
-    """Return a run as its evaluation reads it: with the data and the settings of texts of flags. Raises UserError."""
+def evaluated_run(args: argparse.Namespace, run: Run) -> Run:
+    """Return a run as its evaluation reads it: with the data of flags."""
     if args.json:
         results_alone()
-    run = begin_generation(pipeline, run, args)
     config = typing.cast(Any, run.config)
     if not args.data:
         return run

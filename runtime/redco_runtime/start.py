@@ -30,7 +30,6 @@ from redco_runtime.contracts import (
 from redco_runtime.data import TrainBatches
 from redco_runtime.errors import UserError
 from redco_runtime.events import EVENTS
-from redco_runtime.generation import begin_generation, read_generation, save_generation
 from redco_runtime.hooks import check_hooks
 from redco_runtime.load import adopt, load
 from redco_runtime.lock import hold
@@ -63,7 +62,8 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
         hold(run.workdir, _leave)
     wait_for_all("the work folder")  # which may have to be waited for
     check_shared(run.workdir)
-    begin_generation(pipeline, run)
+    if steps.generation:
+        steps.generation.begin_generation(pipeline, run)
     PROGRESS.at("its data")
     # What an evaluation will ask for, which is refused before anything is compiled.
     if run.config.train.steps:
@@ -184,10 +184,10 @@ def start_or_resume(
     if not restored and run.init:
         folder = _checkpoints_of(run.init)
         checkpoints.position = Checkpoints(folder).history() if folder else {}
-    generation = read_generation(run)
+    document = steps.generation.read_generation(run) if steps.generation else {}
     run.save(begun=restored is not None)
-    if restored is None:
-        save_generation(run, generation)
+    if steps.generation and restored is None:
+        steps.generation.save_generation(run, document)
     record_start(run, steps, int(state.step))
     if jax.process_index() == 0:
         EVENTS.open(run.workdir, int(state.step))

@@ -3,7 +3,7 @@
 import argparse
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import jax
@@ -13,9 +13,11 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from redco_runtime import output
 from redco_runtime.chats.reading import with_system
+from redco_runtime.cli import recorded_run
 from redco_runtime.errors import UserError
 from redco_runtime.inference import Inference
 from redco_runtime.predicting import answer, prompt_options, read_prompts
+from redco_runtime.run import Run
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,14 @@ class Train:
 
 
 @dataclass(frozen=True)
+class Data:
+    text_field: str = "words"
+
+
+@dataclass(frozen=True)
 class Config:
     train: Train = Train()
-    data: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(text_field="words"))
+    data: Data = Data()
 
 
 class Echo:
@@ -60,6 +67,14 @@ def ask(monkeypatch):
         answer(args, Inference(steps, Echo(), Config()), None, fields, continues)
 
     return run
+
+
+def test_the_seed_is_a_flag(tmp_path):
+    Run(tmp_path, Config(), {}, None).save()
+    parser = prompt_options(argparse.ArgumentParser(), Echo())
+    args = parser.parse_args(["--prompt", "a", "--seed", "7"])
+    args.workdir, args.mesh, args.virtual_devices = tmp_path, None, None
+    assert recorded_run(args, Config, {}).config.train == Train(seed=7)
 
 
 def test_prompts_are_answered_one_a_line(ask, capsys):

@@ -126,6 +126,7 @@ def make_steps(spike=0.0):
             traced=traced,
             options={},
             generation=None,
+            classes=None,
             saved=None,
             state=abstract,
             shapes=abstract.params,

@@ -174,8 +174,21 @@ def test_of_a_class(lint, name, stateful, tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "modules"),
     [
+        ("gpt-j", ["classes"]),  # which names none
         ("vit", ["preview", "generation"]),  # which has no tokens
-        ("ppo", ["preview", "generation", "needs", "remat", "traces", "kernels", "attention"]),
+        (
+            "ppo",
+            [
+                "preview",
+                "generation",
+                "classes",
+                "needs",
+                "remat",
+                "traces",
+                "kernels",
+                "attention",
+            ],
+        ),
     ],
 )
 def test_what_no_file_asks_for_is_not_carried(emit, name, modules):

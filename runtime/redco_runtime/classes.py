@@ -1,7 +1,7 @@
 """Names of classes: what the numbers mean that a model gives, compared by name wherever two tables of them meet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,8 @@ class Heads:
     there: path -> (..., K), of its K classes. rows: as of `moved_rows`.
     """
 
-    there: Mapping[str, Any] = field(default_factory=dict)
-    rows: Sequence[int] = ()
+    there: Mapping[str, Any]
+    rows: Sequence[int]
 
     def fill(self, arrays: dict[str, jax.Array], config: Any, source: Path) -> list[str]:
         """Put the columns of `there` into these parameters of `arrays`, by name, and say which.
@@ -90,9 +90,6 @@ class Heads:
         if self.there:
             print_once(f"classes of {source}: {_say(names_of(config), names_there(source))}")
         return [*self.there] if max(self.rows, default=-1) >= 0 else []
-
-
-NONE = Heads()
 
 
 def paths_by_class(weights: Any, config: Any) -> set[str]:

@@ -224,5 +224,8 @@ class Steps:
     predict: Callable[[ModelState, PyTree, jax.Array], PyTree]  # (model, batch, key)
     options: Mapping[str, Any]  # of the compiler, by name, for the train step
     generation: Any = None  # redco_runtime.generation, where the pipeline writes texts
+    classes: Any = (
+        None  # redco_runtime.classes, where config.py names those that the model tells apart
+    )
     # batch -> bytes on a device of what is saved for the backward pass; None for a model without remat
     saved: Callable[[Batch], int] | None = None

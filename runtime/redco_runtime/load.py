@@ -1,7 +1,7 @@
 """From the tensors of a checkpoint to parameters, each straight into its shards."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -12,7 +12,6 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.classes import NONE, Heads, moved_rows, read_heads
 from redco_runtime.output import print_once
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.errors import MOST_LINES, UserError, first, listed
@@ -42,8 +41,8 @@ def load(
     check_config(folder, weights.hf_config(config.model))
     shapes = {path: leaf.shape for path, leaf in steps.shapes.items()}
     whole = weights.tensors(config.model)
-    heads = read_heads(stored, whole, config)
-    table, other = stored_there(whole, stored.shapes, shapes, heads.there)
+    heads = steps.classes.read_heads(stored, whole, config) if steps.classes else None
+    table, other = stored_there(whole, stored.shapes, shapes, heads.there if heads else ())
     ignored = (*weights.IGNORED, *other)
     return start_from(stored, table, steps, config, weights.PREFIX, ignored, heads)
 
@@ -55,13 +54,13 @@ def start_from(
     config: Config,
     prefix: str,
     ignored: Sequence[str],
-    heads: Heads = NONE,
+    heads: Any = None,
 ) -> tuple[TrainState, list[str]]:
     """Return (state of a new run, paths of what `table` has not and `init` makes).
 
     table: path of a parameter or a variable -> where it is.
     prefix, ignored: PREFIX and IGNORED of weights.py.
-    heads: what goes by the names of classes, beside `table`.
+    heads: what goes by the names of classes, beside `table`: the Heads of redco_runtime.classes.
     Each process reads what its devices hold, shard by shard. Beside what is on devices, its memory
     has room for the largest shard, and the part of one stored tensor that goes into a shard.
     Raises UserError that names what does not fit.
@@ -81,13 +80,13 @@ def start_from(
         for path, tensor in table.items():
             arrays[path] = read(tensor, shapes[path], like[path], fetch, buffer)
             bar.update(math.prod(shapes[path]))
-    named = heads.fill(arrays, config, stored.path)
+    named = heads.fill(arrays, config, stored.path) if heads else []
     random = [path for path in random if path not in named]
     return steps.start(steps.state.model.with_arrays(arrays)), random
 
 
 def adopt(
-    directory: Path, steps: Steps, config: Config, by_name: Set[str] = frozenset()
+    directory: Path, steps: Steps, config: Config, by_name: Collection[str] = ()
 ) -> tuple[TrainState, list[str], list[str]]:
     """Return the state of a new run, with what the newest checkpoint of another one has of its model.
 
@@ -95,8 +94,8 @@ def adopt(
     the model has not is added to its matrices. Raises UserError, as `restore_common`.
     by_name: paths of what has a column for each class, which is taken by the names of these.
     """
-    model, rows = steps.state.model, moved_rows(config, directory) if by_name else []
-    by_name = by_name if rows else frozenset()
+    model, rows = steps.state.model, steps.classes.moved_rows(config, directory) if by_name else []
+    by_name = {*by_name} if rows else set()
     checkpoints = Checkpoints(directory, shapes=steps.shapes)
     replicated = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
 
@@ -105,8 +104,8 @@ def adopt(
         return parts_of_matrices(there, like) | whole
 
     stored, unused = checkpoints.restore_common(model.arrays, further)
-    heads = Heads({path: stored[path] for path in by_name & stored.keys()}, rows)
-    rest = {path: array for path, array in stored.items() if path not in heads.there}
+    there = {path: stored[path] for path in by_name & stored.keys()}
+    rest = {path: array for path, array in stored.items() if path not in there}
     arrays, adapted = merge_parts(rest, model.arrays, directory)
     if adapted:
         print_once(f"the adapter of {directory} is added to the matrices that it is of")
@@ -119,7 +118,7 @@ def adopt(
         )
         raise UserError(listed(title, first(lost), todo))
     arrays |= initial(steps, absent, config.train.seed)
-    named = heads.fill(arrays, config, directory)
+    named = steps.classes.Heads(there, rows).fill(arrays, config, directory) if there else []
     state = steps.start(model.with_arrays(arrays))
     return state, [path for path in absent if path in steps.shapes and path not in named], unused
 

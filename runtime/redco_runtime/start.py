@@ -13,7 +13,6 @@ from redco_runtime import lifeline
 from redco_runtime.agreement import check_shared, wait_for_all
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.checksums import CHECKSUMS
-from redco_runtime.classes import check_names, paths_by_class
 from redco_runtime.output import print_once
 from redco_runtime.contracts import (
     EpochSettings,
@@ -57,7 +56,8 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
             "return preview(pipeline, run)` before check_run(...), of redco_runtime.preview, and `redco update` brings that"
         )
     check_settings(steps, pipeline, run.config.train)
-    check_names(run)
+    if steps.classes:
+        steps.classes.check_names(run)
     if jax.process_index() == 0:
         hold(run.workdir, _leave)
     wait_for_all("the work folder")  # which may have to be waited for
@@ -211,8 +211,8 @@ def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState
         return steps.init(jax.random.key(run.config.train.seed))
     unused: list[str] = []
     if folder := _checkpoints_of(run.init):
-        heads = paths_by_class(weights, run.config)
-        state, random, unused = adopt(folder, steps, run.config, heads)
+        by_name = steps.classes.paths_by_class(weights, run.config) if steps.classes else ()
+        state, random, unused = adopt(folder, steps, run.config, by_name)
     elif isinstance(weights, OwnWeights):
         state, random = weights.load(run.init, steps, run.config)
     else:

@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 from safetensors.numpy import save_file
 
 from redco_runtime.checkpoint import Checkpoints
+from redco_runtime import classes as classes_module
 from redco_runtime.classes import check_names, names_there, paths_by_class
 from redco_runtime.errors import UserError
 from redco_runtime.load import adopt, start_from
@@ -103,6 +104,7 @@ def steps(classes, padded=0):
     places = jax.tree.map(lambda x: split if x.ndim == 2 else whole, abstract)
     shapes = jax.eval_shape(lambda: model(0)).parameters
     return SimpleNamespace(
+        classes=classes_module,
         state=jax.tree.map(lambda leaf, at: leaf.update(sharding=at), abstract, places),
         shapes=shapes,
         init=jax.jit(init, out_shardings=places),

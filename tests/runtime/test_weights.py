@@ -122,7 +122,9 @@ def steps(model=MODEL, specs=SPECS, stored_shapes=None):
 
     state = SimpleNamespace(model=ModelState(like, {}))
     start = attrgetter("params")
-    return SimpleNamespace(state=state, shapes=flatten(shapes), init=init, start=start)
+    return SimpleNamespace(
+        classes=None, state=state, shapes=flatten(shapes), init=init, start=start
+    )
 
 
 @pytest.fixture

@@ -97,6 +97,7 @@ class ProjectRecipe:
     data_guide: Markdown, a section of the README; "" for none.
     perplexity: whether its loss is nats a token, which have one.
     writes: whether it writes texts, token by token.
+    named: whether config.py names the classes that its model tells apart.
     prompt_fields: keys that a row of a file of prompts may have it under; (): the row is the prompt.
     train_lines: further lines of the section `train`.
     tiny: section of config.py -> its value in the preset `tiny`, as Python.
@@ -120,6 +121,7 @@ class ProjectRecipe:
     data_guide: Code = ""
     perplexity: bool = False
     writes: bool = False
+    named: bool = False
     prompt_fields: tuple[Text, ...] = ("prompt",)
     train_lines: tuple[Code, ...] = ()
     continues: bool = False

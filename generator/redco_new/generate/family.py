@@ -161,6 +161,7 @@ def _recipe_context(
         data_guide=guide and f"{guide}\n",
         perplexity=recipe.perplexity,
         writes=recipe.writes,
+        named=recipe.named,
         prompt_fields=recipe.prompt_fields,
         tiny=_tiny_preset(recipe, model, adapter),
         train_lines=recipe.train_lines,

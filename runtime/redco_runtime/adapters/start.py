@@ -13,7 +13,6 @@ import numpy as np
 from redco_runtime.adapters.blocks import OF_CODES, Blocks
 from redco_runtime.adapters.lora import Lora, changes_of_lengths, whole_kernels
 from redco_runtime.adapters.peft import base_of, read_adapter
-from redco_runtime.classes import read_heads
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.load import match, start_from
 from redco_runtime.adapters.settings import CODES, KERNEL, SCALES
@@ -54,8 +53,8 @@ class Frozen:
             p: leaf.shape for p, leaf in jax.eval_shape(whole_kernels, dict(steps.shapes)).items()
         }
         tensors = self.tensors(config.model)
-        heads = read_heads(stored, tensors, config)
-        table, other = stored_there(tensors, stored.shapes, whole, heads.there)
+        heads = steps.classes.read_heads(stored, tensors, config) if steps.classes else None
+        table, other = stored_there(tensors, stored.shapes, whole, heads.there if heads else ())
         names = match(stored, table, whole, self.weights.PREFIX, (*self.weights.IGNORED, *other))
         in_blocks = InBlocks(stored, names, table, steps.shapes)
         state, random = start_from(in_blocks, in_blocks.table, steps, config, "", (), heads)

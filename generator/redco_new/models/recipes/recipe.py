@@ -173,6 +173,11 @@ class Recipe:
         return self.head_of(provides) or self.classes
 
     @property
+    def named(self) -> bool:
+        """Whether config.py names the classes that its model tells apart."""
+        return bool(self.classes) or any(line.startswith("labels:") for line in self.train)
+
+    @property
     def train_lines(self) -> tuple[str, ...]:
         """The further lines of the section `train`, and those of scores, also where its user writes evaluate()."""
         scored_already = any(line.startswith("best:") for line in self.train)

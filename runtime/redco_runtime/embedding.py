@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import spec_of
-from redco_runtime.losses import add_up
-from redco_runtime.mesh import axes_of, free_axes, on_parts
+from redco_runtime.mesh import add_up, axes_of, free_axes, on_parts
 
 Axes = tuple[str, ...]
 

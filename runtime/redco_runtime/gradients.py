@@ -12,8 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.output import print_once
 from redco_runtime.errors import UserError
-from redco_runtime.losses import add_up
-from redco_runtime.mesh import axes_of, free_axes, on_parts
+from redco_runtime.mesh import add_up, axes_of, free_axes, on_parts
 from redco_runtime.state import ModelState, PyTree
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)

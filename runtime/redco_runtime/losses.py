@@ -19,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import spec_of
 from redco_runtime.errors import UserError
-from redco_runtime.mesh import axes_of, free_axes, on_parts
+from redco_runtime.mesh import add_up, axes_of, free_axes, on_parts
 from redco_runtime.saving import CHOICE, LOGITS
 
 # Of a chunk's logits on a device, in float32. A chunk's product with the head is made again going
@@ -193,17 +193,6 @@ def _in_chunks(
     run = jax.custom_vjp(forward)
     run.defvjp(lambda *arrays: (forward(*arrays), arrays), pull)
     return run(_weights(function, arrays, x_CBPD[0]), x_CBPD, labels_CBP)
-
-
-def add_up(x: jax.Array, dims: int) -> jax.Array:
-    """Return the sum over the first `dims` dims, each an axis of the mesh, in the dtype of `x`.
-
-    The last one first: what fsdp splits of the sum is scattered before `data` reduces the parts.
-    """
-    for dim in reversed(range(dims)):
-        x = jax.lax.reduce(x, jnp.zeros((), x.dtype), jax.lax.add, (dim,))
-        x = jax.lax.optimization_barrier(x)  # or XLA makes them one sum, and one all-reduce
-    return x
 
 
 def _open(logits_fn: LogitsFn) -> tuple[list[jax.Array], Callable[..., jax.Array]]:

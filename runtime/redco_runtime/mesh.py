@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding
 
 from redco_runtime.errors import UserError
@@ -56,6 +57,17 @@ def count_parts(batch: NamedSharding) -> int:
     """Return into how many parts the devices split the first dim of an array."""
     multiple = batch.num_devices
     return multiple // batch.shard_shape((multiple,))[0]
+
+
+def add_up(x: jax.Array, dims: int) -> jax.Array:
+    """Return the sum over the first `dims` dims, each an axis of the mesh, in the dtype of `x`.
+
+    The last one first: what fsdp splits of the sum is scattered before `data` reduces the parts.
+    """
+    for dim in reversed(range(dims)):
+        x = jax.lax.reduce(x, jnp.zeros((), x.dtype), jax.lax.add, (dim,))
+        x = jax.lax.optimization_barrier(x)  # or XLA makes them one sum, and one all-reduce
+    return x
 
 
 def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = None) -> Mesh:

@@ -28,31 +28,27 @@ def compiler_options(table: Mapping[str, Options]) -> dict[str, Any]:
     said = re.findall(r"--(\w+)", environment)
     platform = jax.sharding.get_mesh().devices.flat[0].platform
     wanted = {name: value for name, value in table.get(platform, {}).items() if name not in said}
-    refused = _refusal(wanted)
-    if not refused:
+    if not wanted or not _refusal(wanted):
         return wanted
     options = {}
     for name, value in wanted.items():
-        refused = _refusal({name: value})
-        if not refused:
+        refusal = _refusal({name: value})
+        if not refusal:
             options[name] = value
-        elif UNKNOWN not in refused:
-            raise UserError(f"xla_flags.py: {name} = {value!r}: {refused}")
+        elif UNKNOWN not in refusal:
+            raise UserError(f"xla_flags.py: {name} = {value!r}: {refusal}")
         elif jax.process_index() == 0:
             print(f"note: xla_flags.py: this XLA has no {name}", file=sys.stderr, flush=True)
     return options
 
 
-def _refusal(options: Options) -> str:
+def _refusal(options: Mapping[str, Any]) -> str:
     """Return why XLA refuses to compile with these options, "" where it does not."""
-    if not options:
-        return ""
-    everything: dict[str, Any] = {**options}  # numbers too, which JAX's types leave out
     place = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
     one = jax.ShapeDtypeStruct((), "float32", sharding=place)
     program = jax.jit(lambda x: x + 1, out_shardings=place)
     try:
-        program.lower(one).compile(compiler_options=everything)
+        program.lower(one).compile(compiler_options=dict(options))
     except jax.errors.JaxRuntimeError as error:
         return str(error).splitlines()[0]
     return ""

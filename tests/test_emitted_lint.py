@@ -194,3 +194,15 @@ def test_of_a_class(lint, name, stateful, tmp_path_factory):
 def test_what_no_file_asks_for_is_not_carried(emit, name, modules):
     files = emit(Request.from_flags("a-project", shards="2", **SIZES[name]))
     assert not {f"{VERBATIM}/{module}.py" for module in modules} & {*files}
+
+
+def test_muon_is_where_it_is_asked_for(emit):
+    """Elsewhere one line says how to get it."""
+    without, asked = (
+        emit(Request.from_flags("a-project", "gpt-j", shards="2", muon=muon))
+        for muon in (False, True)
+    )
+    path, muon = "a_project/config.py", f"{VERBATIM}/muon.py"
+    assert muon in asked and "scale_by_muon()" in asked[path]
+    assert muon not in without and "scale_by_muon" not in without[path]
+    assert "`redco update --muon` brings it" in without[path] and "--muon" in without["README.md"]

@@ -97,6 +97,7 @@ SETTINGS = st.fixed_dictionaries(
         "dtype": st.sampled_from(DTYPES),
         "zero": st.sampled_from(STAGES),
         "sequence_parallel": st.booleans(),
+        "muon": st.booleans(),
     }
 )
 

@@ -47,7 +47,12 @@ def emitted():
     )
     layout = SimpleNamespace(saved={})
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
-        package="optimized", model=model, recipe=recipe, layout=layout, python=print_data
+        package="optimized",
+        model=model,
+        recipe=recipe,
+        layout=layout,
+        python=print_data,
+        request=SimpleNamespace(muon=True),
     )
     stub, module = ModuleType("optimized.model"), ModuleType("optimized.config")
     stub.Net = type("Net", (), {})

@@ -1,9 +1,13 @@
 """redco.toml: what it asks for is done, by hand or by flags, and stays as its user wrote it."""
 
+from dataclasses import replace
+
 import pytest
 from updates import README, SHARDING, TOML, stamped
 
 from redco_new.request import Request
+from redco_new.update.project_state import ProjectState, read_project_state
+from redco_new.update.redco_toml import read_request
 
 
 def asked(project) -> Request:
@@ -127,3 +131,14 @@ def test_bad(project, content, message):
     code, _, err = project.redco("update")
     assert (code, err.count("\n"), stamped(project.root)) == (2, 1, before)
     assert err.startswith(f"redco: {message}")
+
+
+def test_a_project_made_before_muon_could_be_asked_for_keeps_it(project):
+    project.edit(TOML, "muon = false\n", "")
+    state = read_project_state(project.root)
+    assert not read_request(state).muon  # of today, whose user took the key out
+    request = {k: v for k, v in state.manifest.request.items() if k != "muon"}
+    records = replace(state.records, manifest=replace(state.manifest, request=request))
+    assert read_request(ProjectState(project.root, records)).muon
+    project.write(TOML, project.read(TOML).replace("[mesh]", "muon = false\n\n[mesh]"))
+    assert not read_request(ProjectState(project.root, records)).muon

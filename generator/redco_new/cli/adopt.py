@@ -21,6 +21,7 @@ def adopt(
     dtype: options.Dtype = None,
     zero: options.Zero = None,
     sequence_parallel: options.SequenceParallel = None,
+    muon: options.Muon = None,
     lora: options.Lora = None,
     template: options.Template = None,
 ) -> None:

@@ -52,6 +52,7 @@ def update(
     dtype: options.Dtype = None,
     zero: options.Zero = None,
     sequence_parallel: options.SequenceParallel = None,
+    muon: options.Muon = None,
     lora: options.Lora = None,
     template: options.Template = None,
     dry_run: DryRun = False,

@@ -32,6 +32,7 @@ def new(
     dtype: options.Dtype = None,
     zero: options.Zero = None,
     sequence_parallel: options.SequenceParallel = None,
+    muon: options.Muon = None,
     lora: options.Lora = None,
     hardware: Annotated[
         str | None,

@@ -46,6 +46,10 @@ SequenceParallel = Annotated[
         help="Split the sequence over `model` where nothing else is: less memory per device.",
     ),
 ]
+Muon = Annotated[
+    bool | None,
+    typer.Option(help="Have Muon among the optimizers: --algorithm muon of train.py."),
+]
 Lora = Annotated[
     str | None,
     typer.Option(
@@ -71,7 +75,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 # What a project is asked to be, by the names that Request.from_flags and with_flags have for it.
 REQUEST = (
     *("model", "shards", "mesh", "size", "recipe", "config", "example"),
-    *("dtype", "zero", "sequence_parallel", "lora"),
+    *("dtype", "zero", "sequence_parallel", "muon", "lora"),
 )
 
 

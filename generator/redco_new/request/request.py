@@ -31,6 +31,7 @@ class Request:
     dtype: of the compute.
     zero: 1 to split what the optimizer keeps over `data` too.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
+    muon: whether Muon is among the optimizers.
     lora: the adapter that is trained in the place of the model; None where the model is.
     own: what the user says of their class, if the model is one.
     folder: that of the project, which paths are relative to.
@@ -45,6 +46,7 @@ class Request:
     dtype: str = "bfloat16"
     zero: int = 0
     sequence_parallel: bool = False
+    muon: bool = False
     lora: Lora | None = None
     own: OwnClass | None = None
     folder: Path = field(default=Path(), compare=False)
@@ -285,5 +287,6 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "dtype": _check_dtype,
     "zero": _check_zero,
     "sequence_parallel": _check_truth,
+    "muon": _check_truth,
     "lora": check_lora,
 }

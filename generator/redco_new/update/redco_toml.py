@@ -19,6 +19,8 @@ def read_request(state: ProjectState) -> Request:
         raise RedcoError(REDCO_TOML, "is missing", todo)
     request = parse_redco_toml(content, state)
     before = state.manifest.request
+    if "muon" not in before and b"muon" not in content:
+        request = replace(request, muon=True)  # as all projects had it before it could be asked for
     if request.model == before.get("model"):
         request = replace(request, recorded=state.manifest.model_record)
     name = before["name"]

@@ -1,7 +1,8 @@
-"""Files of one JSON object a line, in the work folder: a kill or a bad disk may damage lines, never a run."""
+"""Text of files, and JSON, one object a line: what is neither is named; a kill may damage lines, never a run."""
 
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,13 +10,47 @@ from typing import Any
 
 from redco_runtime.errors import writing
 
+HALF = re.compile(
+    r"\\u[dD][89a-fA-F]"
+)  # how JSON writes half of a character, as "\\ud83d" of an emoji
+
 
 def parse_json(text: str | bytes) -> Any:
-    """Return what a text of JSON says. Raises ValueError where it says nothing, or is nested too deep to be read."""
+    """Return what a text of JSON says. Raises ValueError where it says nothing, is nested too deep, or is no text."""
+    value, halves = load_json(text)
+    if halves:
+        check_characters(value)
+    return value
+
+
+def load_json(text: str | bytes) -> tuple[Any, bool]:
+    """Return what `parse_json` does, and whether `check_characters` is still to look at it. Raises ValueError."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode(json.detect_encoding(text))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"it is not {error.encoding.upper()}: convert or unpack it") from None
     try:
-        return json.loads(text)
+        return json.loads(text), bool(HALF.search(text))
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def check_characters(value: Any) -> None:
+    """Raise ValueError where a text, or one within a value of JSON, is none: has half of a character."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("it has half a surrogate pair, which is no character") from None
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file. Raises OSError, and ValueError, which says where it is not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + error.object.count(b"\n", 0, error.start)
+        raise ValueError(f"line {line} is not UTF-8: convert or unpack the file") from None
 
 
 def append_line(path: Path, record: Mapping[str, Any]) -> None:

@@ -14,7 +14,8 @@ import jax
 from redco_runtime.contracts import Drawn
 from redco_runtime.errors import UserError, few, writing
 from redco_runtime.inference import Inference
-from redco_runtime.lines import parse_json
+from redco_runtime.lines import parse_json, read_text
+from redco_runtime.ranges import check_text
 from redco_runtime.output import results_alone, show
 from redco_runtime.state import ModelState
 
@@ -67,6 +68,8 @@ def answer(
     """
     if args.out and not args.file:
         raise UserError("--out: it is of --file: give both, or neither")
+    for flag in ("prompt", "system"):
+        check_text(f"--{flag}", getattr(args, flag))
     if args.chat:
         _talk(args, inference, model)
     elif args.file:
@@ -96,8 +99,8 @@ class Row:
 def read_prompts(path: Path, data: Any, fields: Sequence[str]) -> list[Row]:
     """Return the prompts of a file, as `answer`; empty lines are none. Raises UserError, with the line."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError) as error:
+        lines = read_text(path).split("\n")
+    except (OSError, ValueError) as error:
         raise UserError(f"--file: {path} cannot be read: {error}") from None
     named = [getattr(data, f"{name}_field", "") for name in ("prompt", "text", "source")]
     keys = [*filter(None, named), *fields] if fields else []
@@ -179,6 +182,8 @@ def _talk(args: argparse.Namespace, inference: Inference, model: ModelState) -> 
             line = input(invitation)
         except EOFError:
             return
+        except UnicodeDecodeError:
+            raise UserError("--chat: a line of stdin is not UTF-8") from None
         if not line.strip():
             continue
         said.append({"role": "user", "content": line})

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from redco_runtime.errors import UserError
+from redco_runtime.lines import check_characters
 
 LARGEST = 2**63 - 1  # that a whole number of JAX or of a file may be
 
@@ -25,7 +26,9 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys("clip_norm adam_epsilon clip delta temperature".split(), ABOVE_0),
     **dict.fromkeys("clients drawn shots tasks expected_rows new_tokens".split(), ABOVE_0),
     **dict.fromkeys("round_length minibatch_length round_steps replay_rounds".split(), ABOVE_0),
-    **dict.fromkeys("sequence_length target_length numbers".split(), ABOVE_0),
+    "numbers": ABOVE_0,
+    # Of one token there is none to learn behind it, or beside what a tokenizer adds.
+    **dict.fromkeys(("sequence_length", "target_length"), SEVERAL),
     **dict.fromkeys(
         "steps epochs warmup_steps eval_rows eval_examples patience max_skips seed".split(),
         AT_LEAST_0,
@@ -79,7 +82,10 @@ def check_values(config: Any) -> None:
 def check_section(settings: Any) -> None:
     """Raise UserError for a number of a section of config.py that no run of any recipe can have."""
     for field, value in vars(settings).items():
-        check_number(field, value, f"--{field.replace('_', '-')}")
+        flag = f"--{field.replace('_', '-')}"
+        check_number(field, value, flag)
+        if isinstance(value, str | tuple):
+            check_text(flag, value)
 
 
 def check_number(field: str, value: Any, flag: str) -> None:
@@ -91,6 +97,14 @@ def check_number(field: str, value: Any, flag: str) -> None:
         raise UserError(f"{flag}: {value}: give a finite number of 63 bits")
     if bounds and not bounds[0](value):
         raise UserError(f"{flag}: {value}: give a number {bounds[1]}")
+
+
+def check_text(flag: str, value: Any) -> None:
+    """Raise UserError, which names the flag, for a text, or one of several, that has half of a character."""
+    try:
+        check_characters(value)
+    except ValueError as error:
+        raise UserError(f"{flag}: {error}") from None
 
 
 def _check_dtype(name: object) -> None:

@@ -168,6 +168,13 @@ def test_a_text_without_a_token_is_none(tmp_path):
         maker.parse({"text": "\u200b\u200b", "label": 0})
 
 
+def test_a_row_has_room_for_more_than_what_frames_a_text(tmp_path):
+    message = "--sequence-length: 2 tokens, and the tokenizer adds 2 to each text: give 3 at least"
+    for maker, field in ((TextLabels, "text"), (WordLabels, "words")):
+        with pytest.raises(UserError, match=message):
+            maker(_wordpieces(tmp_path), LABELS[field], (field, "label"), 2)
+
+
 def test_what_few_rows_have_and_what_is_there_twice_is_said(settings, capsys):
     rows = [{"text": text, "label": "good"} for text in ("a", "b", "a", "c")]
     held_out = {"text": "a", "label": "good"}

@@ -147,6 +147,11 @@ def test_texts_are_read(tmp_path):
     path.write_text("too short")
     with pytest.raises(UserError, match="the text has 9 tokens: give two blocks of 127"):
         mlm.examples(_config(text_files=(str(path),)))
+    with pytest.raises(UserError, match="--sequence-length: 1 tokens, and the tokenizer adds 1"):
+        mlm.examples(_config(text_files=(str(path),), sequence_length=1))
+    path.write_bytes(b"a\n\xff")
+    with pytest.raises(UserError, match="--text-files: cannot read .*text.txt: line 2 is not UTF"):
+        mlm.examples(_config(text_files=(str(path),)))
     with pytest.raises(UserError, match="--text-files: cannot read nowhere"):
         mlm.examples(_config(text_files=("nowhere",)))
 

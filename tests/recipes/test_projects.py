@@ -9,6 +9,17 @@ from generated import run
 from redco_new.models.recipes import RECIPES
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_resumed_run_of_it_equals_a_straight_one(name, tmp_path):
+    """The one of its own tests that runs its train.py."""
+    create = RECIPES[name].create
+    code, out, err = run(f"redco-new {' '.join(create)}", tmp_path)
+    assert code == 0, err
+    code, out, err = run(f"{sys.executable} -m pytest -q -k resumed", tmp_path / create[0])
+    assert code == 0 and re.search(r"^1 passed", out, re.MULTILINE), out + err
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", RECIPES)
 def test_its_own_tests_pass(name, tmp_path):

@@ -121,6 +121,11 @@ def test_what_is_no_pair_is_named(tmp_path, text, message):
     assert len(seq2seq.examples(_config(**settings, skip_bad_rows=1))[0]) == 1
 
 
+def test_a_target_has_room_for_a_token(tmp_path):
+    with pytest.raises(UserError, match="--target-length: 1 tokens, and the tokenizer adds 1 to"):
+        seq2seq.examples(_config(target_length=1))
+
+
 def test_python_has_pairs_of_its_own():
     found = seq2seq.docstrings()
     assert len(found) > 1000 and found == sorted(set(found))

@@ -122,6 +122,7 @@ def test_a_row_is_its_prompt_where_a_recipe_says_so_and_paths_are_beside_the_fil
             "line 2: has other, and a prompt is one of 'words', 'prompt', 'question'",
         ),
         ('{"prompt": "a"}\n{', "line 2: is not JSON"),
+        ('{"prompt": "a\u2028b"}\n{"prompt": "\\ud83d"}', "line 2: is not JSON: it has half a"),
         ('{"prompt": "a"}\n\n{"prompt": "bad"}', "line 3: it is bad: give another"),
         ("", "has no prompt: it is empty"),
     ],

@@ -17,10 +17,12 @@ from redco_runtime.ranges import RANGES, check_values
 def config(**changes):
     values = {"steps": 0, "warmup_steps": 0, "ema_decay": 0.999, "clip_norm": 1.0}
     values |= {"group": 2, "kl": 0.0, "learning_rate": 1e-3, "eval_examples": 0}
-    values |= {"dtype": "bfloat16", "sequence_length": 8, "max_positions": 8} | changes
+    values |= {"dtype": "bfloat16", "sequence_length": 8, "max_positions": 8}
+    values |= {"target_length": 8, "sample_prompts": ("a",)} | changes
     sections = {"train": ("steps", "group", "kl", "eval_examples")}
     sections |= {"optimizer": ("warmup_steps", "ema_decay", "clip_norm", "learning_rate")}
-    sections |= {"data": ("sequence_length",), "model": ("dtype", "max_positions")}
+    sections |= {"data": ("sequence_length", "target_length", "sample_prompts")}
+    sections |= {"model": ("dtype", "max_positions")}
     return SimpleNamespace(
         **{k: SimpleNamespace(**{n: values[n] for n in names}) for k, names in sections.items()}
     )
@@ -46,7 +48,9 @@ def test_what_runs_have_and_what_a_project_has_not_pass():
         ("dtype", "int8", "--dtype: no dtype of real numbers"),
         ("dtype", "complex64", "--dtype: no dtype of real numbers"),
         ("sequence_length", 9, "--sequence-length: 9 tokens, and the model has places for 8"),
-        ("sequence_length", 0, "--sequence-length: 0: give a number above 0"),
+        ("sequence_length", 1, "--sequence-length: 1: give a number of 2 or more"),
+        ("target_length", 1, "--target-length: 1: give a number of 2 or more"),
+        ("sample_prompts", ("a", "\ud83d"), "--sample-prompts: it has half a surrogate pair"),
         ("steps", 2**63, "--steps: 9223372036854775808: give a finite number of 63 bits"),
         ("kl", float("inf"), "--kl: inf: give a finite number"),
     ],

@@ -161,7 +161,10 @@ BAD = {
     "a list": ("[1]", "is a list, and not an object with 'text'"),
     "a key": ('{"words": "a"}', "has no 'text', but words: --text-field names another"),
     "a type": ('{"text": 3}', "has the value 3 in 'text', and no text"),
-    "half a pair": ('{"text": "\\ud800"}', "has half a surrogate pair in 'text'"),
+    "half a pair": (
+        '{"text": "\\ud800"}',
+        "is not JSON: it has half a surrogate pair, which is no",
+    ),
 }
 
 
@@ -180,6 +183,31 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path, line, message):
     assert b"last\1" in b"".join(texts_of(train, held_out))
     with pytest.raises(UserError, match="has a bad row, and --skip-bad-rows is 0:"):
         read(tmp_path, path)  # of what was made when it might
+
+
+def test_what_is_no_text_is_one_bad_row_of_any_format(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    half = '{"text": "\\ud83d"}'
+    (tmp_path / "a.jsonl").write_bytes(f'{{"text": "\\ud83d\\ude00"}}\n{half}\n'.encode())
+    (tmp_path / "b.jsonl").write_bytes(b'{"text": "a"}\n{"text": "\xff"}\n')
+    (tmp_path / "c.jsonl").write_bytes(b'{"text": "a"}\n{"text": "\xed\xa0\xbd"}\n')
+    (tmp_path / "d.json").write_text(f'[{{"text": "a"}}, {half}]')
+    bytes_ = arrow.array([b"a", b"\xff"])
+    table = arrow.table({"text": arrow.Array.from_buffers(arrow.string(), 2, bytes_.buffers())})
+    parquet.write_table(table, tmp_path / "e.parquet")
+    pair = "it has half a surrogate pair, which is no character"
+    for name, where in {
+        "a.jsonl": f", line 2 is not JSON: {pair}",
+        "b.jsonl": ", line 2 is not JSON: it is not UTF-8: convert or unpack it",
+        "c.jsonl": ", line 2 is not JSON: it is not UTF-8: convert or unpack it",
+        "d.json": f", item 2 is not JSON: {pair}",
+        "e.parquet": ", row 2 is not UTF-8",
+    }.items():
+        path = str(tmp_path / name)
+        with pytest.raises(UserError) as error:
+            read(tmp_path, path)
+        assert f"has a bad row, and --skip-bad-rows is 0:\n  {path}{where}\n" in str(error.value)
 
 
 def test_what_cannot_be_read_is_named(tmp_path):

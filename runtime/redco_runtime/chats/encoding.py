@@ -13,7 +13,7 @@ from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few
 from redco_runtime.generation import until
 from redco_runtime.text.blocks import cut_row
-from redco_runtime.text.encoder import check_characters, id_dtype, make_encoder
+from redco_runtime.text.encoder import id_dtype, make_encoder
 
 # How a chat is written where the tokenizer brings no template of its own.
 TEMPLATE = """\
@@ -147,7 +147,6 @@ class ChatEncoder:
 
     def _encode(self, text: str, spans: list[Span]) -> Ids:
         """Return the ids of a text, and which of them begin in the spans of its characters."""
-        check_characters(text)
         if self.tokenizer.is_fast:
             tokens = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
             ids = np.array(tokens["input_ids"], np.int32)

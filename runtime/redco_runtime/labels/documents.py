@@ -12,7 +12,7 @@ from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few
 from redco_runtime.labels.counts import say_counts
 from redco_runtime.labels.reading import Fields, read_text, read_words
-from redco_runtime.text.blocks import first_tokens, pad_row
+from redco_runtime.text.blocks import check_room, first_tokens, pad_row
 from redco_runtime.text.documents import Bad, Tokens
 from redco_runtime.text.encoder import Encoder, id_dtype, make_encoder
 from redco_runtime.text.examples import pack_examples, read_examples
@@ -43,6 +43,7 @@ class LabelMaker:
             raise UserError(
                 f"--labels: {few(self.labels) or 'none'}: give two names at least, each once"
             )
+        check_room(self.tokenizer, self.length)
 
     @property
     def dtype(self) -> str:

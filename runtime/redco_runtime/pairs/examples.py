@@ -7,6 +7,7 @@ import numpy as np
 
 from redco_runtime.contracts import Arrays
 from redco_runtime.pairs.documents import PairMaker
+from redco_runtime.text.blocks import check_room
 from redco_runtime.text.examples import pack_examples, read_examples
 from redco_runtime.text.mixture import Mixture
 from redco_runtime.text.sources import SourceSettings, one_a_row
@@ -41,6 +42,8 @@ def pair_examples(
     """
     lengths = (settings.sequence_length, settings.target_length)
     names = (settings.source_field, settings.target_field)
+    for flag, length in zip(("--sequence-length", "--target-length"), lengths, strict=True):
+        check_room(tokenizer, length, flag)
     maker = PairMaker(tokenizer, settings.prefix, lengths, names)
     rows = one_a_row(settings, sum(lengths))
     if settings.data:

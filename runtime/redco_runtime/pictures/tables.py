@@ -10,7 +10,7 @@ from typing import Any
 
 from redco_runtime.output import print_once
 from redco_runtime.errors import UserError, few, writing
-from redco_runtime.lines import parse_json
+from redco_runtime.lines import parse_json, read_text
 
 PICTURE = (
     "image",
@@ -42,7 +42,13 @@ def read_lines(
     path: Path, field: str, keys: Sequence[str] = PICTURE
 ) -> Iterator[tuple[Path, Any, str]]:
     """Yield the same of JSON lines, whose paths are from the folder of the file."""
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    try:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
         where = f"{path}:{number}"
         try:
             row = parse_json(line)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from redco_runtime.output import print_once
+from redco_runtime.lines import read_text
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError
 from redco_runtime.streams import count_held_out
@@ -50,6 +51,15 @@ def cut_texts(
     rows = [pad_row([*before, *ids, *after], settings.sequence_length) for ids in blocks]
     held_out = count_held_out(len(rows), settings.held_out)
     return Mixture([rows[:-held_out]]), Mixture([rows[-held_out:]])
+
+
+def check_room(tokenizer: Any, length: int, flag: str = "--sequence-length") -> None:
+    """Raise UserError where `length` tokens, which the flag gives, leave none to a text beside what is added to it."""
+    added = tokenizer.num_special_tokens_to_add()
+    if length <= added:
+        raise UserError(
+            f"{flag}: {length} tokens, and the tokenizer adds {added} to each text: give {added + 1} at least"
+        )
 
 
 def rows_to_continue(tokenizer: Any, texts: Iterable[str], length: int) -> list[Arrays]:
@@ -104,7 +114,7 @@ def _read_files(names: Iterable[str]) -> list[str]:
     texts = []
     for name in names:
         try:
-            texts.append(Path(name).read_text(encoding="utf-8"))
-        except (OSError, UnicodeError) as error:
+            texts.append(read_text(Path(name)))
+        except (OSError, ValueError) as error:
             raise UserError(f"--text-files: cannot read {name}: {error}") from None
     return texts

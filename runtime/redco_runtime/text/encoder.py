@@ -75,11 +75,3 @@ def make_encoder(tokenizer: Any) -> Encoder:
 def id_dtype(tokenizer: Any) -> str:
     """Return the dtype that the ids of a tokenizer have in a file."""
     return "uint16" if len(tokenizer) <= 2**16 else "uint32"
-
-
-def check_characters(text: str) -> None:
-    """Raise ValueError where a text is none: JSON can have half of a character, as "\\ud83d" of an emoji."""
-    try:
-        text.encode()
-    except UnicodeError:
-        raise ValueError("has half a surrogate pair, which is no character") from None

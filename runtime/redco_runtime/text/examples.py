@@ -9,7 +9,7 @@ from redco_runtime.output import announce
 from redco_runtime.contracts import Example
 from redco_runtime.errors import UserError
 from redco_runtime.streams import check_share
-from redco_runtime.text.blocks import BlockSettings, cut_texts
+from redco_runtime.text.blocks import BlockSettings, check_room, cut_texts
 from redco_runtime.text.build import Builder
 from redco_runtime.text.documents import Maker, Tokens
 from redco_runtime.text.encoder import make_encoder
@@ -60,6 +60,7 @@ def packed_texts(
     settings: PackedSettings, tokenizer: Any, vocabulary: int, texts: Iterable[str] = ()
 ) -> tuple[Mixture, Mixture]:
     """Return the same for a pipeline that makes its examples of rows: `Mixture.map` does. None are streamed."""
+    check_room(tokenizer, settings.sequence_length)
     if not settings.data:
         return cut_texts(settings, tokenizer, texts, framed=True, vocabulary=vocabulary)
     maker = TextMaker(make_encoder(tokenizer), settings.text_field)

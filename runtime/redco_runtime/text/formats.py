@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
 from redco_runtime.errors import UserError
-from redco_runtime.lines import parse_json
+from redco_runtime.lines import check_characters, load_json, parse_json
 from redco_runtime.text import tables
 from redco_runtime.text.documents import Bad
 from redco_runtime.text.parts import RANGE, Part, Row, Rows
@@ -104,12 +104,21 @@ def _why(error: ValueError) -> str:
 def _items(path: str) -> Iterator[Row]:
     with open(path, "rb") as file:
         try:
-            rows: list[Any] = parse_json(file.read())
+            rows, halves = load_json(file.read())
         except ValueError as error:
             raise UserError(
                 f"--data: {path} is not JSON: {error}: mend it, or leave it out"
             ) from None
-    yield from (Row(row, number) for number, row in enumerate(rows))
+    for number, row in enumerate(rows):
+        yield Row(row, number, _fault(row) if halves else "")
+
+
+def _fault(row: Any) -> str:
+    try:
+        check_characters(row)
+    except ValueError as error:
+        return f"is not JSON: {error}"
+    return ""
 
 
 def _where_json(file: str, at: int) -> str:

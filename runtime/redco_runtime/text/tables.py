@@ -169,6 +169,17 @@ def _check_column(name: str, schema: Any, field: str) -> list[str] | None:
 def _rows(name: str, batches: Iterable[Any], first: int) -> Rows:
     """Yield the rows of batches, by number from `first`. Raises UserError where one is damaged."""
     more = iter(batches)
-    while rows := _opened(name, lambda: next((batch.to_pylist() for batch in more), None)):
-        yield from (Row(row, number) for number, row in enumerate(rows, first))
-        first += len(rows)
+    while (batch := _opened(name, lambda: next(more, None))) is not None:
+        yield from _opened(name, functools.partial(_decode, batch, first))
+        first += batch.num_rows
+
+
+def _decode(batch: Any, first: int) -> list[Row]:
+    """Return the rows of a batch; its texts are bytes until now, of which some may be none."""
+    try:
+        return [Row(row, number) for number, row in enumerate(batch.to_pylist(), first)]
+    except UnicodeDecodeError:
+        if batch.num_rows == 1:
+            return [Row(None, first, "is not UTF-8")]
+        ones = (_decode(batch.slice(i, 1), first + i) for i in range(batch.num_rows))
+        return [row for one in ones for row in one]

@@ -121,10 +121,6 @@ def _fault(row: Any, field: str) -> str | None:
         return f"has no {field!r}, but {few(row) or 'nothing'}: --text-field names another"
     if not isinstance(row[field], str):
         return f"has {_name(row[field])} in {field!r}, and no text"
-    try:
-        row[field].encode()
-    except UnicodeError:
-        return f"has half a surrogate pair in {field!r}, which is no character"
     return None
 
 

@@ -135,13 +135,13 @@ def training_run(
             help=explain(presets, section, field) if wants_help else None,
         )
     args, text = parse_with_file(parser, type(presets[names[0]]))
-    flags = kept_flags(args.workdir, type(presets[names[0]]))
+    whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
+    init = choose_start(args.workdir, args.init, checkpoint if whole else None)
+    flags = kept_flags(args.workdir, type(presets[names[0]])) | read_alike(args.workdir, init)
     flags |= {flag: value for flag, value in vars(args).items() if value is not None}
     config = override(presets[args.preset], flags)
     check_values(config)
     mesh = parse_axes(args.mesh, axes) if args.mesh else dict(axes)
-    whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
-    init = choose_start(args.workdir, args.init, checkpoint if whole else None)
     new = whole and args.init is None and not (args.workdir / FILE).exists()
     if new and init is None and hasattr(config, LORA):
         raise UserError(
@@ -182,6 +182,17 @@ def kept_flags(workdir: Path, config_type: type[Any]) -> dict[str, Any]:
     recorded = with_former(config_type, read(workdir / FILE)["config"])
     own = (x for x in settings(config_type) if x[:2] in FORMER)
     return {flag: recorded[section][field] for section, field, flag, _ in own}
+
+
+def read_alike(workdir: Path, init: str | None) -> dict[str, Any]:
+    """Return the tokenizer of the run that the one in `workdir` starts from, by flag; of one that goes on, its own."""
+    there = [folder / FILE for folder in (Path(init), Path(init).parent)] if init else []
+    path = next((path for path in there if path.is_file()), None)
+    if path is None:
+        return {}
+    own = workdir / FILE
+    tokenizer = read(own if own.exists() else path)["config"].get("data", {}).get("tokenizer")
+    return {"tokenizer": tokenizer} if isinstance(tokenizer, str) else {}
 
 
 def choose_start(workdir: Path, flag: str | None, otherwise: str | None) -> str | None:

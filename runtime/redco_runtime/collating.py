@@ -2,8 +2,10 @@
 
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,8 +39,7 @@ def collate_examples(
         }
     except Exception as error:
         if len(indices) > 1:
-            for index, number in zip(indices, numbers, strict=True):  # the one that fails alone
-                collate_examples(examples, collate, [index], [number])
+            _find(examples, collate, indices, numbers)
         raise _fault(collate, indices, f"failed: {type(error).__name__}: {error}", error) from error
     for name, array in arrays.items():
         if array.dtype.kind in "OSUmM":
@@ -64,18 +65,64 @@ def layout_of(arrays: Arrays) -> Layout:
     return {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
 
 
-def check_layout(arrays: Arrays, before: Layout, collate: Collate, indices: Sequence[int]) -> None:
-    """Raise UserError where a batch is laid out otherwise than those before."""
+def check_layout(
+    arrays: Arrays,
+    before: Layout,
+    examples: Sequence[Example],
+    collate: Collate,
+    indices: Sequence[int],
+    passes: Sequence[int],
+) -> None:
+    """Raise UserError where a batch is laid out otherwise than those before, of these examples."""
+    if layout_of(arrays) != before:
+        _find(examples, collate, indices, passes, before)
+        _compare(arrays, before, collate, indices)
+
+
+def _find(
+    examples: Sequence[Example],
+    collate: Collate,
+    indices: Sequence[int],
+    passes: Sequence[int],
+    layout: Layout | None = None,
+) -> None:
+    """Raise UserError for the example that fails alone, or is laid out unlike `layout`, or else unlike most."""
+    alone = [
+        collate_examples(examples, collate, [index], [number])
+        for index, number in zip(indices, passes, strict=True)
+    ]
+    layouts = [layout_of(arrays) for arrays in alone]
+    usual = layout or max(layouts, key=layouts.count)
+    for index, arrays in zip(indices, alone, strict=True):
+        _compare(arrays, usual, collate, [index])
+
+
+def _compare(arrays: Arrays, usual: Layout, collate: Collate, indices: Sequence[int]) -> None:
     now = layout_of(arrays)
-    for name in sorted(now.keys() | before.keys()):
-        if now.get(name) != before.get(name):
-            here, there = (_describe(layout.get(name)) for layout in (now, before))
+    for name in sorted(now.keys() | usual.keys()):
+        if now.get(name) != usual.get(name):
+            here, there = (_describe(layout.get(name)) for layout in (now, usual))
             raise _fault(
                 collate,
                 indices,
-                f"gave {name} {here} for each, and {there} in the batches before: "
-                "pad or cut all to one shape, of one dtype",
+                f"gave {name} {here} for each, and {there} for others: pad or cut all to one shape, of one dtype",
             )
+
+
+@contextmanager
+def asked_of(batch: Mapping[str, Any]) -> Iterator[None]:
+    """Raise UserError where a function of pipeline.py asks a batch for what it has not."""
+    try:
+        yield
+    except KeyError as error:
+        *_, frame = traceback.extract_tb(error.__traceback__)
+        (name,) = error.args or ("",)
+        if name in batch or Path(frame.filename).name != "pipeline.py":
+            raise
+        raise UserError(
+            f"{frame.filename}:{frame.lineno}: asks a batch for {name!r}, and it has {few(batch)}: give each example one, "
+            "in examples()"
+        ) from error
 
 
 def _describe(kind: tuple[tuple[int, ...], np.dtype] | None) -> str:

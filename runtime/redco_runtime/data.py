@@ -132,7 +132,9 @@ class TrainBatches(Iterator[Batch]):
                     some, pipeline.collate, indices[positions], passes[positions]
                 )
                 layout.update(layout or layout_of(arrays))
-                check_layout(arrays, layout, pipeline.collate, indices[positions])
+                check_layout(
+                    arrays, layout, some, pipeline.collate, indices[positions], passes[positions]
+                )
                 if isinstance(pipeline, Counted):
                     # The rows of other processes are taken to hold as much.
                     count = float(pipeline.count(arrays)) * batch_size / len(positions)

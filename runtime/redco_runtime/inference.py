@@ -8,6 +8,7 @@ from operator import itemgetter
 import jax
 import numpy as np
 
+from redco_runtime.collating import asked_of
 from redco_runtime.contracts import Config, Example, Pipeline, Steps
 from redco_runtime.data import EvalBatches, eval_batches
 from redco_runtime.mesh import count_parts
@@ -39,7 +40,8 @@ class Inference:
             if stop():
                 break
             PROGRESS.at("an evaluation")
-            parts.append(self.steps.evaluate(model, batch, valid))
+            with asked_of(batch):
+                parts.append(self.steps.evaluate(model, batch, valid))
             pace(parts[-1])
         sums, weight = {"loss": 0.0}, 0.0
         for values, some in jax.device_get(parts):
@@ -80,6 +82,8 @@ class Inference:
         key = jax.random.key(settings.seed)
         for i, (batch, _, indices) in enumerate(self._batches(examples, size)):
             PROGRESS.at("a prediction")
-            outputs = jax.device_get(self.steps.predict(model, batch, jax.random.fold_in(key, i)))
+            with asked_of(batch):
+                outputs = self.steps.predict(model, batch, jax.random.fold_in(key, i))
+            outputs = jax.device_get(outputs)
             rows = jax.tree.map(itemgetter(slice(len(indices))), outputs)
             yield rows, [examples[j] for j in indices.tolist()]

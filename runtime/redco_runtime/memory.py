@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import jax
 
 from redco_runtime.agreement import wait_for_all
+from redco_runtime.collating import asked_of
 from redco_runtime.output import print_once
 from redco_runtime.contracts import Batch, Steps
 from redco_runtime.errors import UserError, listed
@@ -56,7 +57,9 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         print_once("compiling the train step")
         self._batch = batch
         with ProgressBar("compiling the train step", shown=jax.process_index() == 0):
-            step = self._steps.train.lower(state, batch).compile()
+            with asked_of(batch):
+                lowered = self._steps.train.lower(state, batch)
+            step = lowered.compile()
         if analysis := step.memory_analysis():
             self._temporary = analysis.temp_size_in_bytes
         wait_for_all("the compilations")

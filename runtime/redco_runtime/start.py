@@ -222,6 +222,8 @@ def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState
     if unused:
         print_once(f"left out, since the model does not have them: {', '.join(unused)}")
     print_once(f"starting from the weights of {run.init}")
+    if tokenizer := getattr(run.config.data, "tokenizer", None):
+        print_once(f"texts are read by the tokenizer {tokenizer}")
     return state
 
 

@@ -8,9 +8,14 @@ from generated import run
 
 from redco_new.models.recipes import RECIPES
 
+# A minute and more to compile, or much as another one, or a golden.
+LONG = {"caption", "classify-tokens", "contrastive", "lm", "mlm", "seq2seq", "text-to-image"}
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RECIPES)
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=pytest.mark.long if x in LONG else pytest.mark.slow) for x in RECIPES],
+)
 def test_a_resumed_run_of_it_equals_a_straight_one(name, tmp_path):
     """The one of its own tests that runs its train.py."""
     create = RECIPES[name].create

@@ -59,6 +59,24 @@ def test_the_first_preset_and_the_mesh_of_the_project_are_the_defaults(parse):
     assert parse() == Run(Path("run"), Config(), AXES, None)
 
 
+@pytest.mark.parametrize("init", ["a", "a/checkpoints"])
+def test_a_run_reads_texts_as_the_one_that_it_starts_from(monkeypatch, tmp_path, init):
+    monkeypatch.chdir(tmp_path)
+
+    def tokenizer(*flags):
+        monkeypatch.setattr("sys.argv", ["train", "--preset", "tiny", "--workdir", "b", *flags])
+        return cli.training_run("Train.", PRESETS, AXES).config.data.tokenizer
+
+    record = {"config": {"data": {"tokenizer": "other"}}, "mesh": {}, "virtual_devices": None}
+    for folder, own in (("a", "other"), ("b", "older")):
+        assert tokenizer("--init", init) == ("other" if folder == "b" else "bytes")
+        record["config"]["data"]["tokenizer"] = own
+        (tmp_path / folder / "checkpoints").mkdir(parents=True)
+        (tmp_path / folder / "run.json").write_text(json.dumps(record | {"init": init}))
+    assert tokenizer() == tokenizer("--init", init) == "older"  # as the run was begun
+    assert tokenizer("--init", init, "--tokenizer", "third") == "third"
+
+
 @dataclass(frozen=True)
 class Two(Config):
     teacher: Model = field(default_factory=Model)

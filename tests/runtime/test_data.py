@@ -99,14 +99,42 @@ def test_arrays_that_are_no_batch_are_named(sharding, wrong, fault):
 def test_a_batch_laid_out_unlike_those_before_is_named(sharding):
     width = iter(range(3, 9))
     batches = train(sharding, collate=lambda rows: {"x": np.zeros((len(rows), next(width) // 4))})
-    with pytest.raises(UserError, match=r"gave x float64\[1\] for each, and float64\[0\] in the"):
+    with pytest.raises(UserError, match=r"gave x float64\[1\] for each, and float64\[0\] for"):
         list(batches)
 
 
 def test_a_fault_in_a_library_is_named_by_the_line_that_called_it(sharding):
-    ragged = [{"id": [i] * (1 + i % 2)} for i in range(10)]
-    with pytest.raises(UserError, match=r"ValueError.*\nof example \d+.*, at .*test_data.py:\d+"):
-        next(train(sharding, examples=ragged))
+    torn = [{"id": [[i], [i, i]]} for i in range(10)]
+    with pytest.raises(UserError, match=r"ValueError.*\nof example \d+, at .*test_data.py:\d+"):
+        next(train(sharding, examples=torn))
+
+
+OTHER = {
+    "without a label": ({"x": 1.0}, r"gave y nothing for each, and float64\[\] for others"),
+    "of another shape": (
+        {"x": 1.0, "y": [2.0]},
+        r"gave y float64\[1\] for each, and float64\[\] for",
+    ),
+    "with more": (
+        {"x": 1.0, "y": 2.0, "z": 0},
+        r"gave z int64\[\] for each, and nothing for others",
+    ),
+}
+
+
+@pytest.mark.parametrize("other, says", OTHER.values(), ids=OTHER)
+@pytest.mark.parametrize("place", [0, 2, 6])  # first in a batch, within one, in a later one
+def test_an_example_unlike_the_others_is_named(sharding, place, other, says):
+    order = np.concatenate([example_indices(1, step, 4, 10) for step in range(2)])
+    bad = int(order[place])
+    examples = [other if i == bad else {"x": 1.0, "y": 2.0} for i in range(10)]
+
+    def stack(rows):
+        names = {name for row in rows for name in row}
+        return {name: np.stack([row[name] for row in rows]) for name in names}
+
+    with pytest.raises(UserError, match=rf"collate {says}.*\nof example {bad}, at"):
+        [*train(sharding, examples=examples, collate=stack, stop=2)]
 
 
 def test_batches_are_those_of_rows_wherever_the_run_starts(sharding):

@@ -10,7 +10,8 @@ from redco_runtime.errors import UserError
 from redco_runtime.pictures.captions import decode_caption, encode_caption
 from redco_runtime.pictures import checking, grid
 from redco_runtime.pictures.grid import write_grid
-from redco_runtime.pictures.reading import read_captioned, read_picture
+from redco_runtime.pictures.captioned import read_captioned
+from redco_runtime.pictures.reading import read_picture
 from redco_runtime.pictures.scenes import draw_scene
 
 MODEL = SimpleNamespace(image_size=16, caption_length=32)

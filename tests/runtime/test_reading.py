@@ -24,7 +24,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.labels.reading import read_text, read_words
 from redco_runtime.lines import read_lines
 from redco_runtime.pairs.reading import read_pair
-from redco_runtime.pictures.reading import TABLE, _read_table
+from redco_runtime.pictures.captioned import TABLE, _read_table
 from redco_runtime.run import FILE, load_run
 from redco_runtime.stored import INDEX, ONE, Stored, check_config, open_tensors
 from redco_runtime.text.documents import Bad

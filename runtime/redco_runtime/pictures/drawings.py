@@ -7,7 +7,7 @@ import numpy as np
 
 from redco_runtime.pictures import scenes
 from redco_runtime.pictures.captions import encode_caption
-from redco_runtime.pictures.reading import Captioned
+from redco_runtime.pictures.captioned import Captioned
 from redco_runtime.streams import count_held_out
 
 SHAPES = scenes.SHAPES | {

@@ -1,5 +1,6 @@
 """Names of classes: what the numbers mean that a model gives, compared by name wherever two tables of them meet."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ import numpy as np
 from redco_runtime.output import announce, print_once
 from redco_runtime.errors import UserError, few, shown
 from redco_runtime.run import FILE, Run, read
-from redco_runtime.stored import Stored, read_json
+from redco_runtime.stored import ADAPTER, WEIGHTS, Stored, labels_in, read_json
+from redco_runtime.text.parts import ClassNumber
 from redco_runtime.weights import Tensor
 
 # Of a configuration: the section and the field that have the names, by number.
@@ -43,12 +45,14 @@ def check_names(run: Run) -> None:
 
 
 def names_there(source: Path) -> tuple[str, ...]:
-    """Return the names of the classes of a checkpoint: a folder of Hugging Face, or one of a run.
+    """Return the names of the classes of a checkpoint: a folder of Hugging Face, an adapter's, or one of a run.
 
     () where nothing names them, or by their numbers alone. Raises UserError for one that is there twice.
     """
     runs = [folder / FILE for folder in (source, source.parent, source.parent.parent)]
-    if (config := source / "config.json").is_file():
+    if (source / ADAPTER).is_file():
+        names = labels_in(source / WEIGHTS)
+    elif (config := source / "config.json").is_file():
         table = read_json(config).get("id2label") or {}
         names = tuple(str(table.get(str(i))) for i in range(len(table)))
         names = () if names == tuple(f"LABEL_{i}" for i in range(len(names))) else names
@@ -103,8 +107,15 @@ def paths_by_class(weights: Any, config: Any) -> set[str]:
 
 def read_heads(stored: Stored, table: Mapping[str, Tensor], config: Any) -> Heads:
     """Return those of a checkpoint of Hugging Face. table: as of weights.py."""
-    rows = moved_rows(config, stored.path)
-    own = {p: t for p, t in table.items() if t.classes and rows and t.name in stored.shapes}
+    rows, names = moved_rows(config, stored.path), names_of(config)
+    own = {p: t for p, t in table.items() if t.classes and t.name in stored.shapes}
+    counts = {stored.shapes[t.name][t.order[-1] if t.order else -1] for t in own.values()}
+    if not rows:
+        own = {}
+    if len(names) in counts and not names_there(stored.path):
+        print_once(
+            f"classes of {stored.path}: they have no names, and are taken by number: {few(names)}"
+        )
     return Heads(
         {p: stored.read(t.name, ()).transpose(t.order or None) for p, t in own.items()}, rows
     )
@@ -137,6 +148,8 @@ def number_of(label: Any, labels: Sequence[str], named: str = "--labels") -> int
 
     Raises ValueError for what is neither, and for the name of one label that is the place of another.
     """
+    if isinstance(label, ClassNumber):
+        return _number_of_class(label, labels, named)
     name, places = str(label) if type(label) is int else label, range(len(labels))
     by_name = labels.index(name) if name in labels else None
     if type(label) is not int or label not in places or all(map(_is_number, labels)):
@@ -151,6 +164,29 @@ def number_of(label: Any, labels: Sequence[str], named: str = "--labels") -> int
         names = f"{few(labels)}{or_places}"
         raise ValueError(f"has the label {shown(label)}, and {named} are {names}")
     return at
+
+
+def _number_of_class(label: ClassNumber, labels: Sequence[str], named: str) -> int:
+    if not 0 <= label < len(label.names):
+        raise ValueError(f"has the label {int(label)}, and its classes are {few(label.names)}")
+    place = _places(label.names, tuple(labels), named)[label]
+    if place is None:
+        name = shown(label.names[label])
+        raise ValueError(f"has the label {name}, and {named} are {few(labels)}")
+    return place
+
+
+@functools.cache
+def _places(there: tuple[str, ...], labels: tuple[str, ...], named: str) -> list[int | None]:
+    """Return the place among labels of each class that a table names: None for none, by its name.
+
+    Where all names are others, and as many, they are those of the classes in order, which is said.
+    """
+    if len(there) == len(labels) and not {*there} & {*labels}:
+        pairs = few(f"{one} is {name}" for one, name in zip(there, labels, strict=True))
+        announce(f"{named}: other names of the classes, in order: {pairs}")
+        return [*range(len(there))]
+    return [labels.index(name) if name in labels else None for name in there]
 
 
 def say_rare(count: Mapping[str, int]) -> None:

@@ -154,9 +154,17 @@ def size_of(head: jax.ShapeDtypeStruct) -> int:
     return head.size * head.dtype.itemsize
 
 
-def write(path: Path, names: Sequence[str], tensors: Tensors) -> None:
-    """Write a safetensors file (github.com/huggingface/safetensors), one tensor at a time."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+def write(
+    path: Path,
+    names: Sequence[str],
+    tensors: Tensors,
+    notes: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Write a safetensors file (github.com/huggingface/safetensors), one tensor at a time.
+
+    notes: what else its header says.
+    """
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **notes}}
     end = 0
     for name in names:
         head, start = tensors.heads[name], end

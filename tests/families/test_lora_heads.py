@@ -18,6 +18,7 @@ from flax import nnx
 from recipes.pipelines import pipeline
 from redco_runtime.adapters.lora import Lora as Settings
 from redco_runtime.adapters.peft import read_adapter
+from redco_runtime.classes import names_there
 from redco_runtime.export import export
 from redco_runtime.heads.classifier import classify_tokens
 from redco_runtime.heads.scores import score_last
@@ -99,7 +100,7 @@ class Tuned:
 
     def export(self, folder, task):
         table = self.weights.tensors(self.config)
-        names = {"task": task, "saved": self.whole, "modules": self.modules}
+        names = {"task": task, "saved": self.whole, "modules": self.modules, "labels": LABELS}
         self.lora.export(self.parameters, folder, table=table, shapes=self.shapes, **names)
 
     def assert_read(self, folder):
@@ -139,6 +140,7 @@ def test_peft_and_transformers_load_it_and_so_do_we(name, recipe, tmp_path):
     export(merged, tmp_path / "whole", config | {"dtype": "float32"} | padding, table=table)
     tuned.assert_same(getattr(transformers, architecture).from_pretrained(tmp_path / "whole"))
     tuned.export(tmp_path / "adapter", RECIPES[recipe].task)
+    assert names_there(tmp_path / "adapter") == LABELS
     assert PeftConfig.from_pretrained(tmp_path / "adapter").modules_to_save == modules
     loaded = PeftModel.from_pretrained(tuned.torch, tmp_path / "adapter")
     tuned.assert_same(loaded)

@@ -193,6 +193,41 @@ def test_what_few_rows_have_and_what_is_there_twice_is_said(settings, capsys):
     assert "data: 2 rows differ from another one in nothing; 1 of 1 that are held out" in out
 
 
+def classes_table(path, classes, **columns):
+    """A file of Parquet as datasets writes it: of each of these columns the numbers are of `classes`."""
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    kinds = {name: {"names": [*classes], "_type": "ClassLabel"} for name in columns}
+    lists = {k for k, (first, *_) in columns.items() if isinstance(first, list)}
+    kinds |= {name: {"feature": kinds[name], "_type": "List"} for name in lists}
+    table = arrow.table({"text": ["a b", "c d"], "words": [["a"], ["b"]]} | columns)
+    about = {b"huggingface": json.dumps({"info": {"features": kinds}}).encode()}
+    parquet.write_table(table.replace_schema_metadata(about), path)
+
+
+def test_numbers_of_a_table_whose_classes_have_names_go_by_these(settings, tmp_path, capsys):
+    path = str(tmp_path / "a.parquet")
+
+    def numbers(field, classes, **columns):
+        classes_table(path, classes, **columns)
+        rows = (texts if field == "text" else words).examples(settings(field, data=(path,)))[0]
+        marks = sorted((row["input_ids"].tolist(), row["label"].tolist()) for row in rows)
+        return [[mark - 1 for mark in own if mark > 0] for _, own in marks]
+
+    assert numbers("text", ("good", "bad"), label=[0, 1]) == [[1], [0]]
+    assert numbers("text", ("bad", "good", "fair"), label=[0, 1]) == [[0], [1]]
+    announce.cache_clear()
+    assert numbers("text", ("neg", "pos"), label=[0, 1]) == [[0], [1]]
+    said = "--labels: other names of the classes, in order: neg is bad, pos is good"
+    assert said in capsys.readouterr().out
+    tags = ("I-PER", "O", "B-PER")
+    assert numbers("words", tags, labels=[[1], [2]]) == [[0], [1]]
+    with pytest.raises(UserError, match='row 2 has the label "fair", and --labels are bad, good'):
+        numbers("text", ("bad", "good", "fair"), label=[0, 2])
+    with pytest.raises(UserError, match="row 1 has the label -1, and its classes are bad, good"):
+        numbers("text", ("bad", "good"), label=[-1, 0])
+
+
 @pytest.mark.parametrize("labels", [(), ("bad",), ("bad", "good", "bad")])
 def test_labels_are_two_names_at_least_each_once(settings, labels):
     made = settings("text", {"text": "a", "label": 0})

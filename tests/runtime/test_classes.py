@@ -1,6 +1,7 @@
 """Names of classes, compared wherever two tables of them meet: a run that goes on, and what a run starts from."""
 
 import json
+import re
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -13,6 +14,9 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from safetensors.numpy import save_file
 
+from redco_runtime.adapters.lora import Lora
+from redco_runtime.adapters.peft import read_adapter
+from redco_runtime.adapters.start import Frozen
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime import classes as classes_module
 from redco_runtime.classes import check_names, names_there, paths_by_class
@@ -21,7 +25,7 @@ from redco_runtime.load import adopt, start_from
 from redco_runtime.classes import read_heads
 from redco_runtime.mesh import make_mesh
 from redco_runtime.run import Run
-from redco_runtime.state import ModelState, new_state
+from redco_runtime.state import ModelState, flatten, new_state
 from redco_runtime.stored import Stored, open_tensors
 from redco_runtime.weights import Tensor, stored_there
 
@@ -140,8 +144,35 @@ def from_run(folder, classes, labels, padded):
     return adopt(folder / "checkpoints", steps(len(labels), padded), config, paths)[:2]
 
 
+def from_adapter(folder, classes, labels, padded):
+    """The same, of a head that was trained beside an adapter."""
+    rows, head = np.arange(float(classes), dtype=np.float32), "base_model.model.classifier."
+    tensors = {f"{head}weight": np.stack([rows, rows], axis=1), f"{head}bias": rows}
+    notes = {"labels": json.dumps(["bad", "good"])}
+    save_file(tensors, folder / "adapter_model.safetensors", notes)
+    document = {"peft_type": "LORA", "r": 2, "lora_alpha": 4}
+    (folder / "adapter_config.json").write_text(json.dumps(document))
+    made, config = steps(len(labels), padded), run_of(folder, *labels).config
+    frozen = Frozen(SimpleNamespace(tensors=lambda _: TABLE))
+    heads = frozen._heads(folder, made, config)
+    arrays = dict(made.init(0).model.arrays) | {"pooler": jnp.zeros(2)}
+    like = flatten(made.state.params)
+    arrays |= read_adapter(folder, Lora(2, 4.0), TABLE, made.shapes, like, {}, heads.there)
+    named = heads.fill(arrays, config, folder)
+    state = made.start(made.state.model.with_arrays(arrays))
+    return state, [path for path in heads.there if path not in named]
+
+
+def test_a_head_without_names_is_said(tmp_path, capsys):
+    (tmp_path / "config.json").write_text("{}")
+    with jax.set_mesh(make_mesh({"data": 2, "model": 2})):
+        from_files(tmp_path, 2, ("bad", "good"), 0)
+    by_number = "classes of .*: they have no names, and are taken by number: bad, good\n"
+    assert re.fullmatch(by_number, capsys.readouterr().out)
+
+
 @pytest.mark.parametrize("padded", [0, 2])
-@pytest.mark.parametrize("start", [from_files, from_run])
+@pytest.mark.parametrize("start", [from_files, from_run, from_adapter])
 @pytest.mark.parametrize(
     ("labels", "columns", "said"),
     [

@@ -24,11 +24,12 @@ from redco_runtime.adapters.settings import (
 )
 from redco_runtime.export import Tensors, new_folder, write
 from redco_runtime.matrices import restore
+from redco_runtime.stored import ADAPTER, LABELS, WEIGHTS
 from redco_runtime.weights import Tensor
 
 PREFIX = "base_model.model."  # of what PEFT calls a tensor, before the name in the model
 LENGTHS = "lora_magnitude_vector"
-FILES = "adapter_model.safetensors", "adapter_config.json"
+FILES = WEIGHTS, ADAPTER
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Lora(LoraSettings):
         saved: Sequence[str] = (),
         modules: Mapping[str, str] | None = None,
         tokenizer: Any = None,  # of transformers, which is not typed
+        labels: Sequence[str] = (),
     ) -> None:
         """Write `directory`: the adapter as PEFT has it, and what `tokenizer` saves. All of it, or nothing.
 
@@ -71,6 +73,7 @@ class Lora(LoraSettings):
         task: what PEFT calls it; "" for one without a name.
         saved: the layers of the model that are trained in full beside it: PEFT's modules_to_save.
         modules: parts of the names of tensors -> what PEFT has there, where that differs.
+        labels: names of the classes of its head, by number, for which PEFT has no place: its file has them.
         """
         table = renamed(table, modules or {})
         shapes = {**shapes, **jax.eval_shape(self.merge, dict(shapes))}
@@ -96,7 +99,7 @@ class Lora(LoraSettings):
             config["modules_to_save"] = sorted(modules_to_save)
         with new_folder(directory) as folder:
             file = folder / FILES[0] if folder else Path(os.devnull)
-            write(file, [*tensors.heads], tensors)
+            write(file, [*tensors.heads], tensors, {LABELS: json.dumps(labels)} if labels else {})
             if folder:
                 is_path = base and Path(base).exists()
                 config["base_model_name_or_path"] = str(Path(base).resolve()) if is_path else base

@@ -1,7 +1,7 @@
 """An adapter that PEFT wrote, or `export`, as the start of a run."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ def read_adapter(
     shapes: Mapping[str, jax.ShapeDtypeStruct],
     like: Mapping[str, jax.ShapeDtypeStruct],
     modules: Mapping[str, str],
+    apart: Container[str] = (),
 ) -> dict[str, jax.Array]:
     """Return the parameters of an adapter, by path; those of layers that it has not are left out.
 
@@ -37,6 +38,7 @@ def read_adapter(
     lora: the sizes of the model's. table, modules: as `Lora.export` has them.
     shapes: those of the model's parameters, by path, without padding.
     like: the parameters that are trained, as they lie on devices.
+    apart: paths of those that are read otherwise.
     Raises UserError for other sizes, and for tensors that the model has no place for.
     """
     check_sizes(folder, lora, dora=any(path.endswith(M) for path in like))
@@ -52,7 +54,8 @@ def read_adapter(
     table = renamed(table, modules)
     for path in like:
         if path in table and (name := PREFIX + table[path].name) in unused:
-            keep(path, stored.read(name, ()).transpose(table[path].order or None))
+            if path not in apart:
+                keep(path, stored.read(name, ()).transpose(table[path].order or None))
             unused.remove(name)
     for name, layers in stored_layers(table).items():
         adapted = [layer for layer in layers if layer + A in like]

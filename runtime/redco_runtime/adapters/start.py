@@ -1,7 +1,7 @@
 """The frozen model of a new run: read from a checkpoint, and stored in blocks where model.py has it so."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from redco_runtime.adapters.blocks import OF_CODES, Blocks
-from redco_runtime.adapters.lora import Lora, changes_of_lengths, whole_kernels
+from redco_runtime.adapters.lora import PREFIX, Lora, changes_of_lengths, renamed, whole_kernels
 from redco_runtime.adapters.peft import base_of, read_adapter
 from redco_runtime.contracts import Config, Steps, Weights
 from redco_runtime.load import match, start_from
 from redco_runtime.adapters.settings import CODES, KERNEL, SCALES
 from redco_runtime.state import TrainState, flatten
-from redco_runtime.stored import Stored, check_config, find, open_tensors
+from redco_runtime.stored import WEIGHTS, Stored, check_config, find, open_tensors
 from redco_runtime.weights import Tensor, stored_there, wholes
 
 
@@ -40,12 +40,15 @@ class Frozen:
 
         source: a checkpoint, or the folder of an adapter, which is put on the checkpoint that it names.
         """
-        adapter = dict[str, jax.Array]()
+        adapter, heads_there = dict[str, jax.Array](), None
         base = base_of(source)
         if base != source:
             lora: Lora = config.lora  # type: ignore[attr-defined]
             table, like = self.tensors(config.model), flatten(steps.state.params)
-            adapter = read_adapter(Path(source), lora, table, steps.shapes, like, self.modules)
+            heads_there = self._heads(Path(source), steps, config)
+            apart = heads_there.there if heads_there else ()
+            own = lora, table, steps.shapes, like, self.modules, apart
+            adapter = read_adapter(Path(source), *own)
         folder = find(base)
         stored = Stored(folder, open_tensors(folder))
         check_config(folder, self.weights.hf_config(config.model))
@@ -58,10 +61,23 @@ class Frozen:
         names = match(stored, table, whole, self.weights.PREFIX, (*self.weights.IGNORED, *other))
         in_blocks = InBlocks(stored, names, table, steps.shapes)
         state, random = start_from(in_blocks, in_blocks.table, steps, config, "", (), heads)
+        if heads_there and heads_there.there:
+            arrays = dict(state.model.arrays)
+            heads_there.fill(arrays, config, Path(source))
+            adapter |= {path: arrays[path] for path in heads_there.there}
         if adapter:
             adapter |= changes_of_lengths(adapter, state.model.parameters)
             state = steps.start(state.model.with_arrays(state.model.arrays | adapter))
         return state, [path for path in random if path not in adapter]
+
+    def _heads(self, folder: Path, steps: Steps, config: Config) -> Any:
+        """Return the Heads of an adapter, for what goes by the names of classes; None for a model without."""
+        if not steps.classes:
+            return None
+        table = renamed(self.tensors(config.model), self.modules)
+        table = {path: replace(one, name=PREFIX + one.name) for path, one in table.items()}
+        stored = Stored(folder, open_tensors(folder / WEIGHTS))
+        return steps.classes.read_heads(stored, table, config)
 
 
 class InBlocks(Stored):

@@ -23,7 +23,7 @@ from redco_runtime.text.sources import one_a_row
 
 # Of a token: 1 + the number of its label, 0 where it has none, negative where another one of its word says it.
 MARK = "label"
-NAMED = 2  # of the cache: how a label becomes a number
+NAMED = 3  # of the cache: how a label becomes a number
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any
 from redco_runtime.output import print_once
 from redco_runtime.errors import UserError, few, writing
 from redco_runtime.lines import parse_json, read_text
+from redco_runtime.text.parts import class_columns
 
 PICTURE = (
     "image",
@@ -76,7 +77,7 @@ def _read_parquet(path: Path, field: str) -> Iterator[tuple[Path, Any, str]]:
     if key is None or field not in columns:
         absent = repr(field) if key else " or ".join(map(repr, PICTURE))
         raise UserError(f"--image-data: {path} has {few(columns)}, and no {absent}")
-    names = _class_names(file.schema_arrow.metadata or {}, field)
+    names = class_columns(file.schema_arrow.metadata).get(field)
     values = file.read([field]).column(field).to_pylist()
     for number, (picture, value) in enumerate(
         zip(_unpack(path, file, key), values, strict=True), 1
@@ -85,15 +86,6 @@ def _read_parquet(path: Path, field: str) -> Iterator[tuple[Path, Any, str]]:
         if names and type(value) is int and 0 <= value < len(names):
             value = names[value]
         yield picture, value, where
-
-
-def _class_names(metadata: dict[bytes, bytes], field: str) -> list[str]:
-    """Return the names that datasets gives to the numbers of a column; [] for none."""
-    try:
-        features = parse_json(metadata[b"huggingface"])["info"]["features"]
-        return [str(name) for name in features[field]["names"]]
-    except (KeyError, TypeError, ValueError):
-        return []
 
 
 def _unpack(path: Path, file: Any, key: str) -> list[Path]:

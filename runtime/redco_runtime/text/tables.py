@@ -8,7 +8,7 @@ from itertools import count, islice
 from typing import Any
 
 from redco_runtime.errors import UserError, few
-from redco_runtime.text.parts import RANGE, Part, Row, Rows
+from redco_runtime.text.parts import RANGE, Part, Row, Rows, class_columns, with_classes
 
 ROWS = 1024  # of a table at a time
 _READING = (
@@ -30,7 +30,7 @@ def rows_parquet(part: Part, column: str) -> Rows:
     columns = _check_column(part.file, file.schema_arrow, column)
     groups = [file.metadata.row_group(i).num_rows for i in range(part.start)]
     batches = file.iter_batches(ROWS, range(part.start, part.stop), columns)
-    return _rows(part.file, batches, sum(groups))
+    return _rows(part.file, batches, sum(groups), file.schema_arrow)
 
 
 def _open_parquet(path: str) -> Any:
@@ -48,7 +48,7 @@ def rows_arrow(part: Part, column: str) -> Rows:
     schema, batches = _arrow_batches(part.file)
     columns = _check_column(part.file, schema, column)
     some = (batch.select(columns) if columns else batch for batch in batches)
-    return _rows(part.file, some, 0)
+    return _rows(part.file, some, 0, schema)
 
 
 def _arrow_batches(path: str) -> tuple[Any, Iterator[Any]]:
@@ -81,7 +81,7 @@ def rows_hf(part: Part, column: str) -> Rows:
     table = _dataset(part.file)
     columns = _check_column(part.file, table.features.arrow_schema, column)
     some = table.select(range(part.start, part.stop)).with_format("arrow", columns=columns)
-    return _rows(part.file, some.iter(ROWS), part.start)
+    return _rows(part.file, some.iter(ROWS), part.start, table.features.arrow_schema)
 
 
 def fingerprint(name: str) -> str:
@@ -100,13 +100,14 @@ def split_stream(name: str) -> Iterator[Part]:
 def rows_stream(part: Part, _: str) -> Rows:
     """Yield the rows of a part of a data set that is read as it comes: opened anew where another came before."""
     place, rows = getattr(_READING, part.file, (-1, iter(())))
+    whole = _dataset(part.file.removeprefix("stream:"), streaming=True)
+    classes = class_columns(whole.features.arrow_schema.metadata) if whole.features else {}
     if place != part.start:
-        whole = _dataset(part.file.removeprefix("stream:"), streaming=True)
         rows = iter(_opened(part.file, lambda: whole.skip(part.start)))
     setattr(_READING, part.file, (-1, rows))
     number = part.start
     for number, row in enumerate(islice(rows, ROWS), part.start + 1):
-        yield Row(row, number - 1)
+        yield Row(with_classes(row, classes), number - 1)
     if number < part.stop:
         _SIZES[part.file] = number
     setattr(_READING, part.file, (number, rows))
@@ -166,11 +167,16 @@ def _check_column(name: str, schema: Any, field: str) -> list[str] | None:
     return [field]
 
 
-def _rows(name: str, batches: Iterable[Any], first: int) -> Rows:
+def _rows(name: str, batches: Iterable[Any], first: int, schema: Any) -> Rows:
     """Yield the rows of batches, by number from `first`. Raises UserError where one is damaged."""
-    more = iter(batches)
+    more, classes = iter(batches), class_columns(schema.metadata)
     while (batch := _opened(name, lambda: next(more, None))) is not None:
-        yield from _opened(name, functools.partial(_decode, batch, first))
+        for row in _opened(name, functools.partial(_decode, batch, first)):
+            yield (
+                row._replace(value=with_classes(row.value, classes))
+                if classes and row.value
+                else row
+            )
         first += batch.num_rows
 
 

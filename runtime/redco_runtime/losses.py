@@ -1,14 +1,10 @@
-"""Losses that fit in memory.
+"""The cross-entropy of tokens, in memory that their logits fit in.
 
 Shape letters: B batch, S sequence, D model, V vocab, C chunks, P positions of a chunk.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +14,8 @@ from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.activations import spec_of
-from redco_runtime.errors import UserError
 from redco_runtime.mesh import add_up, axes_of, free_axes, on_parts
+from redco_runtime.plain_losses import nats, smoothing_here
 from redco_runtime.saving import CHOICE, LOGITS
 
 # Of a chunk's logits on a device, in float32. A chunk's product with the head is made again going
@@ -27,55 +23,7 @@ from redco_runtime.saving import CHOICE, LOGITS
 CHUNK_BYTES = 2**30
 
 
-@dataclass
-class Smoothing:
-    """The share of all labels that is learned alike, and whether a loss has asked for it."""
-
-    share: float
-    used: bool = False
-
-
-SMOOTHING: ContextVar[Smoothing | None] = ContextVar("SMOOTHING", default=None)
-
 LogitsFn = Callable[[jax.Array], jax.Array]
-
-
-@contextmanager
-def smooth_labels(share: float) -> Iterator[None]:
-    """Make `cross_entropy` and `class_losses` learn, in what is traced in it, `share` of all labels alike, the rest of the label.
-
-    As label_smoothing_factor of transformers' Trainer (Szegedy et al. 2016). Raises UserError where neither is called.
-    """
-    smoothing = Smoothing(share)
-    token = SMOOTHING.set(smoothing)
-    try:
-        yield
-    finally:
-        SMOOTHING.reset(token)
-    if share and not smoothing.used:
-        raise UserError(
-            f"--label-smoothing: {share}, and loss() in pipeline.py smooths no label: let it call cross_entropy or class_losses "
-            "of redco_runtime/losses.py, or leave it out"
-        )
-
-
-def class_losses(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Return the cross-entropy of each label in nats, of logits (B, C) or (B, S, C): labels' shape, float32.
-
-    It compares labels and picks no elements by index, so that XLA can split it over any mesh.
-    """
-    share = _smoothing()
-    if logits.ndim == 2:
-        return _nats(logits[None], labels[None], share)[0]
-    return _nats(logits, labels, share)
-
-
-def _smoothing() -> float:
-    """Return the share of all labels that is learned alike here."""
-    if (smoothing := SMOOTHING.get()) is None:
-        return 0.0
-    smoothing.used = True
-    return smoothing.share
 
 
 def cross_entropy(
@@ -93,14 +41,14 @@ def cross_entropy(
     and gathered once for all chunks. Its gradient is summed in float32, and then sent, once.
     """
     B, S, D = x_BSD.shape
-    share = _smoothing()
+    share = smoothing_here()
     if chunk is None:
         V = jax.eval_shape(logits_fn, x_BSD).shape[-1]
         chunk = max(1, CHUNK_BYTES * math.prod(free_axes().values()) // (4 * B * V))
         if LOGITS in (CHOICE.get().names or ()):
             chunk = S
     if S <= chunk:
-        return _nats(logits_fn(x_BSD), labels_BS, share)
+        return nats(logits_fn(x_BSD), labels_BS, share)
     num_chunks = -(-S // chunk)
     size = -(-S // num_chunks)  # equal chunks: less padding than full ones and a rest
     padding = num_chunks * size - S
@@ -110,44 +58,6 @@ def cross_entropy(
     labels_CBP = labels_BS.reshape(B, num_chunks, size).swapaxes(0, 1)
     losses_CBP = _in_chunks(logits_fn, x_CBPD, labels_CBP, share)
     return losses_CBP.swapaxes(0, 1).reshape(B, num_chunks * size)[:, :S]
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _nats(logits_BPV: jax.Array, labels_BP: jax.Array, share: float) -> jax.Array:
-    """Return the cross-entropy of each token, float32. share: of all labels alike, as of `smooth_labels`."""
-    return _nats_and_saved(logits_BPV, labels_BP, share)[0]
-
-
-def _nats_and_saved(
-    logits_BPV: jax.Array, labels_BP: jax.Array, share: float
-) -> tuple[jax.Array, tuple]:
-    """Return losses_BP, and for the backward pass the logits as they are and a number of each token."""
-    float_BPV = logits_BPV.astype(jnp.float32)
-    picked_BP = jnp.where(_is_label(logits_BPV, labels_BP), float_BPV, 0.0).sum(axis=-1)
-    log_sum_BP = jax.nn.logsumexp(float_BPV, axis=-1)
-    wanted_BP = picked_BP
-    if share:
-        wanted_BP = (1 - share) * picked_BP + share * float_BPV.mean(axis=-1)
-    return log_sum_BP - wanted_BP, (logits_BPV, labels_BP, log_sum_BP)
-
-
-def _pull_nats(share: float, saved: tuple, g_BP: jax.Array) -> tuple[jax.Array, None]:
-    logits_BPV, labels_BP, log_sum_BP = saved
-    got_BPV = jnp.exp(logits_BPV.astype(jnp.float32) - log_sum_BP[..., None])
-    wanted_BPV = _is_label(logits_BPV, labels_BP)
-    if share:
-        wanted_BPV = (1 - share) * wanted_BPV + share / logits_BPV.shape[-1]
-    grads_BPV = g_BP[..., None] * (got_BPV - wanted_BPV)
-    return grads_BPV.astype(logits_BPV.dtype), None
-
-
-_nats.defvjp(_nats_and_saved, _pull_nats)
-
-
-def _is_label(logits_BPV: jax.Array, labels_BP: jax.Array) -> jax.Array:
-    """Return where the label of each token is: a comparison, not a gather: each device needs its own part of V only."""
-    vocab_11V = jnp.arange(logits_BPV.shape[-1])[None, None, :]
-    return vocab_11V == labels_BP[..., None]
 
 
 def _in_chunks(
@@ -166,7 +76,7 @@ def _in_chunks(
         logits_BPV = _logits(function, shapes, weights, x_BPD)
         if CHOICE.get().names is None:  # for who counts what can be saved
             logits_BPV = checkpoint_name(logits_BPV, LOGITS)
-        return _nats(logits_BPV, labels_BP, share)
+        return nats(logits_BPV, labels_BP, share)
 
     def forward(weights: list, *parts: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda _, part: (None, losses(weights, *part)), None, parts)[1]
@@ -242,13 +152,3 @@ def _split(
     read = [*(v for eqn in rest for v in eqn.invars), *closed.jaxpr.outvars]
     needed = [v for v in dict.fromkeys(v for v in read if isinstance(v, Var)) if v not in of_x]
     return closed, alone, rest, needed
-
-
-def squared_error(output: jax.Array, target: jax.Array) -> jax.Array:
-    """Return the square of each difference. Raises UserError where the two have other shapes: one would be repeated."""
-    if output.shape != target.shape:
-        raise UserError(
-            f"loss() in pipeline.py: the model gives numbers of shape {output.shape}, and the targets have "
-            f"{target.shape}: give both one shape, by what examples() returns or by the class"
-        )
-    return jnp.square(output.astype(jnp.float32) - target)

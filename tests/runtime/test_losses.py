@@ -9,7 +9,8 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime import losses
 from redco_runtime.activations import layouts
 from redco_runtime.errors import UserError
-from redco_runtime.losses import class_losses, cross_entropy, smooth_labels, squared_error
+from redco_runtime.losses import cross_entropy
+from redco_runtime.plain_losses import class_losses, smooth_labels, squared_error
 from redco_runtime.mesh import make_mesh
 from redco_runtime.saving import LOGITS, saving
 

@@ -18,7 +18,7 @@ from flax import nnx
 from redco_runtime.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
 from redco_runtime.labels.documents import WordLabels, labelled_examples, row_to_label
 from redco_runtime.labels.spans import entity_f1, report_entities
-from redco_runtime.losses import class_losses
+from redco_runtime.plain_losses import class_losses
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]

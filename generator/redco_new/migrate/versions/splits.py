@@ -1,0 +1,18 @@
+"""Modules that were two: a project carries the half that it needs."""
+
+from redco_new.migrate.codemods import Migration, Rename
+
+PICTURES, LOSSES = "redco_runtime.pictures", "redco_runtime"
+
+MIGRATION = Migration(
+    4,
+    "pictures with captions, and losses without chunks, have modules of their own",
+    (
+        Rename(f"{PICTURES}.reading.read_captioned", f"{PICTURES}.captioned.read_captioned"),
+        Rename(f"{PICTURES}.reading.Captioned", f"{PICTURES}.captioned.Captioned"),
+        Rename(f"{LOSSES}.losses.class_losses", f"{LOSSES}.plain_losses.class_losses"),
+        Rename(f"{LOSSES}.losses.squared_error", f"{LOSSES}.plain_losses.squared_error"),
+        Rename(f"{LOSSES}.losses.smooth_labels", f"{LOSSES}.plain_losses.smooth_labels"),
+    ),
+    {},
+)

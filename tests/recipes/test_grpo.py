@@ -20,6 +20,7 @@ from redco_runtime.completions.groups import (
 from redco_runtime.completions.questions import question_examples
 from redco_runtime.data import batch_indices
 from redco_runtime.errors import UserError
+from redco_runtime.output import announce
 from redco_runtime.gradients import weighted_sum
 
 grpo = pipeline("grpo")
@@ -182,7 +183,7 @@ def test_a_reward_may_need_the_whole_row(questions):
     assert train[0]["answer"] == ["7"]
 
 
-def test_questions_that_are_held_out_are_not_learned_from(questions, tmp_path):
+def test_questions_that_are_held_out_are_not_learned_from(questions, tmp_path, capsys):
     rows = [{"prompt": f"{i}+1=", "answer": i + 1} for i in range(20)]
     train, held_out = questions(*rows, held_out=0.25)
     assert (len(train), len(held_out)) == (15, 5)
@@ -190,8 +191,13 @@ def test_questions_that_are_held_out_are_not_learned_from(questions, tmp_path):
     assert len(both) == 20 and held_out[0] is held_out[0]
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps(ROWS[0]) + "\n")
+    announce.cache_clear()
     train, held_out = questions(*rows, held_out=0.25, held_out_data=(str(other),))
     assert len(train) == 20 and [row["question"] for row in held_out] == ["3+4="]
+    assert "trained on too" not in capsys.readouterr().out
+    questions(*rows, ROWS[0], held_out=0.0, held_out_data=(str(other),))
+    said = "data: 1 of 1 questions that are held out are trained on too"
+    assert said in capsys.readouterr().out
 
 
 def test_sources_have_shares_of_the_rounds(questions, tmp_path):

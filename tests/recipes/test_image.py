@@ -17,7 +17,7 @@ from pyarrow import parquet
 from recipes.pipelines import config, pipeline
 from redco_runtime.output import announce
 from redco_runtime.errors import UserError
-from redco_runtime.pictures import tables
+from redco_runtime.pictures import copies, tables
 from redco_runtime.pictures.labelled import Labelled, with_class_names
 from redco_runtime.run import Run
 from redco_runtime.weights import name_labels
@@ -238,6 +238,7 @@ def test_pictures_of_a_class_lie_at_any_depth_and_what_is_left_out_is_said(tmp_p
         Image.new("RGB", (8, 8)).save(tmp_path / name)
     for name in ("a/x/notes.txt", "b/5.heic", "loose.png", "a/.hidden"):
         (tmp_path / name).write_text("")
+    (tmp_path / "a/x/all").symlink_to(tmp_path)
     (tmp_path / "nobody").mkdir()
     announce.cache_clear()  # of what other tests had it say
     train, held_out = image.examples(_config(image_folder=str(tmp_path), shift=0))
@@ -245,7 +246,23 @@ def test_pictures_of_a_class_lie_at_any_depth_and_what_is_left_out_is_said(tmp_p
     out = capsys.readouterr().out
     assert "--image-folder: 2 left out, of no kind that is read: a/x/notes.txt, b/5.heic\n" in out
     assert "--image-folder: 1 left out, in no folder of a class: loose.png\n" in out
+    assert "--image-folder: 1 left out, links to folders: a/x/all\n" in out
     assert "labels: of none, which none learns: nobody\n" in out
+
+
+def test_copies_are_counted_and_where_they_are_named(tmp_path, capsys, monkeypatch):
+    settings = _folder(tmp_path, a=[np.full((32, 32, 3), i, np.uint8) for i in (1, 2, 1, 1)], b=[])
+    np.save(tmp_path / "b/0.npy", np.full((32, 32, 3), 1, np.uint8))
+    announce.cache_clear()
+    train, held_out = image.examples(settings)
+    (label,) = held_out.labels
+    twice = int(held_out[0]["pixels"].max()) == 1
+    out = capsys.readouterr().out
+    leak = "; 1 of those that are held out are trained on too" * twice
+    said = f"data: 3 pictures are copies of others; 1 of more than one class{leak}: "
+    assert said + f"{tmp_path}/a/0.npy, {tmp_path}/a/2.npy" in out
+    monkeypatch.setattr(copies, "SECONDS", -1.0)
+    assert copies.find_copies({0: tmp_path / "a/0.npy", 1: tmp_path / "a/2.npy"}) == ([], 0)
 
 
 def test_parts_of_a_data_set_are_no_classes(tmp_path):

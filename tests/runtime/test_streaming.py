@@ -10,6 +10,7 @@ import pytest
 from runtime.texts import WORDS, Letters, read, texts_of, write
 
 from redco_runtime.errors import UserError
+from redco_runtime.output import announce
 from redco_runtime.streams import Stream
 from redco_runtime.text import formats, mixture, streaming, tables
 
@@ -78,14 +79,16 @@ def test_what_was_read_before_is_not_read_again(tmp_path, monkeypatch):
     assert batch == expected and 0 < len(seen) < len(WORDS) // 2
 
 
-def test_an_epoch_has_each_text_once_or_it_is_held_out(tmp_path):
+def test_an_epoch_has_each_text_once_or_it_is_held_out(tmp_path, capsys):
     path = write(tmp_path / "a.jsonl", *WORDS)
     rows, held_out = read(tmp_path, path, streaming=True)
     whole = texts_of(*read(tmp_path, path))
     assert texts_of(rows, held_out) == whole and len(held_out) == 1
     rows.begin_epoch(4, 1)
     assert texts_of(rows, held_out) == whole
+    announce.cache_clear()
     assert read(tmp_path, path, streaming=True, held_out_data=(path,), held_out=0.0)[1][0]
+    assert f"--held-out-data: {path} is trained on too" in capsys.readouterr().out
 
 
 def test_shares_are_exact(tmp_path):

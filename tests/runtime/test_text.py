@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from runtime.texts import WORDS, Letters, S, read, texts_of, write
 from redco_runtime.errors import UserError
+from redco_runtime.output import announce
 from redco_runtime.packed import most_texts
 from redco_runtime.text import formats, packing, texts
 from redco_runtime.text import build as building
@@ -25,6 +26,14 @@ def test_rows_have_each_text_once_whole_or_cut(tmp_path, way):
     assert texts_of(train, held_out) == sorted(pieces)
     assert len(held_out) and (len(train) + len(held_out) == len(pieces)) == (way == "off")
     assert train[0].keys() == {"input_ids", "segments" if way == "on" else "mask"}
+
+
+def test_rows_without_a_token_are_counted(tmp_path, capsys):
+    path = write(tmp_path / "a.jsonl", *WORDS, "", "a", "")
+    announce.cache_clear()
+    read(tmp_path, path)
+    assert f"{len(WORDS) + 1:,} texts of" in (out := capsys.readouterr().out)
+    assert "; 2 rows without a token left out" in out
 
 
 def test_no_rows_have_no_order():

@@ -115,6 +115,13 @@ def question_examples(
     apart = parse_sources("--held-out-data", settings.held_out_data)
     held_out = [reader.read(source, 0.0)[0] for source in apart] or [part for _, part in parts]
 
+    trained = {question.ids.tobytes() for part, _ in parts for question in part}
+    rest = [question.ids.tobytes() for part in held_out for question in part]
+    if shared := sum(ids in trained for ids in rest):
+        announce(
+            f"data: {shared:,} of {len(rest):,} questions that are held out are trained on too"
+        )
+
     def example(question: Question, _: int = 0) -> dict[str, Any]:
         return pad_row(question.ids, room) | {"question": question.text, "answer": question.answer}
 

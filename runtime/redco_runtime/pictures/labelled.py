@@ -12,6 +12,7 @@ from redco_runtime.classes import check_names, number_of, say_rare
 from redco_runtime.output import announce
 from redco_runtime.errors import UserError, few
 from redco_runtime.pictures.checking import check_pictures
+from redco_runtime.pictures.copies import say_copies
 from redco_runtime.pictures.files import files_in
 from redco_runtime.pictures.framing import framing_of
 from redco_runtime.pictures.opening import FILES
@@ -109,6 +110,7 @@ def split_labelled(
     check_pictures(pictures, lambda path: read_picture(path, size, channels, framing), flag)
     order = np.random.default_rng(seed).permutation(len(pictures)).tolist()
     held_out = count_held_out(len(order), data.held_out)
+    say_copies(pictures, labels, order[:held_out])
 
     def some(indices: list[int], shift: int) -> Labelled:
         parts = [pictures[i] for i in indices], [labels[i] for i in indices]
@@ -153,9 +155,14 @@ def labelled_files(folder: str, names: Sequence[str] = ()) -> tuple[list[Path], 
             f"--image-folder: {folder} has {len(pairs)} pictures in {len(folders)} folders of classes: give a folder "
             f"with some of {', '.join(FILES)} for each class"
         )
-    others = [path for _, rest in parts for path in rest]
+    rest = [path for _, rest in parts for path in rest]
+    others, links = ([p for p in rest if p.is_dir() == is_dir] for is_dir in (False, True))
     loose = [path for path in Path(folder).iterdir() if path.suffix.lower() in FILES]
-    for left, why in ((others, "of no kind that is read"), (loose, "in no folder of a class")):
+    for left, why in (
+        (others, "of no kind that is read"),
+        (links, "links to folders"),
+        (loose, "in no folder of a class"),
+    ):
         if left:
             shown = few((path.relative_to(folder) for path in sorted(left)), 3)
             announce(f"--image-folder: {len(left)} left out, {why}: {shown}")

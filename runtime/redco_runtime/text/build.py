@@ -100,7 +100,7 @@ class Builder:
             "packed": self._settings.packing == "on",
             **{
                 name: sum(getattr(one, name) for one in in_order)
-                for name in ("documents", "again", "tokens", "marked")
+                for name in ("documents", "again", "empty", "tokens", "marked")
             },
             "highest": max(one.highest for one in in_order),
             "bad": bad,

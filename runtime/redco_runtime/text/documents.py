@@ -15,12 +15,14 @@ class Tokens(NamedTuple):
     marks: (N,) of each token, where its kind has any.
     ends: whether it ends there, None where it goes on. It is not ended, but cut, where a part of a file ends.
     again: whether it is of the same row of a file as the one before.
+    empty: whether it is a row that gives no token, and so no document.
     """
 
     ids: np.ndarray
     marks: np.ndarray | None
     ends: bool | None
     again: bool = False
+    empty: bool = False
 
 
 class Bad(NamedTuple):

@@ -1,6 +1,7 @@
 """What `examples` of a pipeline returns, of the sources that `--data` names."""
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -85,6 +86,9 @@ def read_or_stream(
     train = StreamMixture(streams, weights) if weights else streams[0]
     if settings.held_out_data:
         _, held_out = read_examples(settings, maker, vocabulary, train=False)
+        others = parse_sources("--held-out-data", settings.held_out_data)
+        # By their paths: nobody waits until the files are read to their end.
+        _say_shared(sources, others, lambda _, file: os.path.realpath(file))
         return train, held_out
     first = [next(stream.windows(), None) for stream in streams]
     for group, window in zip(groups, first, strict=True):
@@ -128,21 +132,24 @@ def read_examples(
     rows = read(sources, 0.0 if settings.held_out_data else settings.held_out)
     if settings.held_out_data:
         others = parse_sources("--held-out-data", settings.held_out_data)
-        _say_shared(sources, others, Path(settings.token_folder).expanduser() / "files")
+        folder = Path(settings.token_folder).expanduser() / "files"
+        _say_shared(
+            sources, others, lambda source, file: replace(source, files=(file,)).digest(folder)
+        )
         held_out = read(others, 0.0)
     else:
         held_out = [one.held_out() for one in rows]
     return Mixture(rows, [source.weight for source in sources]), Mixture(held_out)
 
 
-def _say_shared(sources: Sequence[Source], held_out: Sequence[Source], folder: Path) -> None:
-    """Say which files are held out and trained on too, by what they hold. folder: as of `Source.digest`."""
-    trained = {
-        replace(source, files=(f,)).digest(folder) for source in sources for f in source.files
-    }
+def _say_shared(
+    sources: Sequence[Source], held_out: Sequence[Source], digest: Callable[[Source, str], str]
+) -> None:
+    """Print which files are held out and trained on too, by a digest of each."""
+    trained = {digest(source, file) for source in sources for file in source.files}
     for source in held_out:
         for file in source.files:
-            if trained and replace(source, files=(file,)).digest(folder) in trained:
+            if trained and digest(source, file) in trained:
                 announce(
                     f"--held-out-data: {file} is trained on too, so that its figures say nothing of other data"
                 )

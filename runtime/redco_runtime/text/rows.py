@@ -97,12 +97,14 @@ class Rows(Sequence[Arrays]):
         packed = "packed into" if index["packed"] else "padded to"
         marked = "".join(f", {index['marked']:,} of them {name}" for name in index["marks"])
         bad = f"; {count_bad(index):,} bad rows left out" if index["bad"] else ""
+        none = index.get("empty", 0)  # which older ones lack
+        empty = f"; {none:,} rows without a token left out" if none else ""
         held_out = (
             f", {sum(index['held_out']):,} of them held out" if any(index["held_out"]) else ""
         )
         return (
             f"{index['documents'] - count_again(index):,} {index['noun']}s of {index['tokens']:,} tokens{marked}, "
-            f"{packed} {rows:,} rows of {index['sequence_length']}{held_out}, {padding:.1%} of them padding{bad}"
+            f"{packed} {rows:,} rows of {index['sequence_length']}{held_out}, {padding:.1%} of them padding{bad}{empty}"
             f"{self.apart}"
         )
 

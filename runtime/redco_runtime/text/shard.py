@@ -61,6 +61,7 @@ class Contents:
 
     documents: how many of them end in it.
     again: how many of these are of the same row of a file as the one before.
+    empty: rows of files that give no token.
     tokens: of all of them.
     marked: tokens whose mark is not 0.
     highest: of its ids.
@@ -72,6 +73,7 @@ class Contents:
 
     documents: int = 0
     again: int = 0
+    empty: int = 0
     tokens: int = 0
     marked: int = 0
     highest: int = 0
@@ -155,7 +157,8 @@ def write_documents(
 ) -> Iterator[int]:
     """Write ids and marks; yield how many tokens each document has, and count in `contents`."""
     length = 0  # tokens of the document that goes on
-    for ids, marks_N, ends, again in documents:
+    for ids, marks_N, ends, again, empty in documents:
+        contents.empty += empty
         tokens.write(ids.tobytes())
         length += len(ids)
         contents.highest = max(contents.highest, int(ids.max(initial=0)))

@@ -101,7 +101,8 @@ def rows_stream(part: Part, _: str) -> Rows:
     """Yield the rows of a part of a data set that is read as it comes: opened anew where another came before."""
     place, rows = getattr(_READING, part.file, (-1, iter(())))
     whole = _dataset(part.file.removeprefix("stream:"), streaming=True)
-    classes = class_columns(whole.features.arrow_schema.metadata) if whole.features else {}
+    features = getattr(whole, "features", None)  # which not all know before they are read
+    classes = class_columns(features.arrow_schema.metadata) if features else {}
     if place != part.start:
         rows = iter(_opened(part.file, lambda: whole.skip(part.start)))
     setattr(_READING, part.file, (-1, rows))

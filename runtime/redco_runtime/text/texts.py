@@ -60,7 +60,8 @@ class TextMaker:
                 if len(ids) and not going:
                     yield Tokens(begin, None, None)
                     going = True
-                yield Tokens(ids, None, None)
+                empty = text.ends is not None and not going
+                yield Tokens(ids, None, None, empty=empty)
                 if text.ends is not None and going:
                     yield Tokens(end[: len(end) * text.ends], None, text.ends)
                     going = False

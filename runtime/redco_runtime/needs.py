@@ -11,7 +11,6 @@ from typing import Any
 import jax
 from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
 
-from redco_runtime.expert_blocks import room
 from redco_runtime.gradients import Loss, weighted_sum
 from redco_runtime.saving import LOGITS, saving
 from redco_runtime.state import ModelState, PyTree
@@ -52,10 +51,13 @@ class Needs:
     size: int
 
 
-def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -> Needs:
+def measure(
+    loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int, experts: Any = None
+) -> Needs:
     """Return what the gradients of `loss` need, by a trace of them that saves all named arrays.
 
     Arrays or ShapeDtypeStructs; nothing is computed. rows: parts of a batch, each on its devices.
+    experts: the module expert_memory, for a model that has some.
     """
 
     def value(params: PyTree, model: ModelState, batch: PyTree, key: jax.Array) -> jax.Array:
@@ -69,16 +71,15 @@ def measure(loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int) -
         jaxpr = jax.make_jaxpr(jax.grad(value))(shapes[0].params, *shapes).jaxpr
     sizes: dict[str, list[int]] = {}
     for eqn in layer_loops(jaxpr):
-        for name, size, flops in _stacks(eqn, rows):
+        for name, size, flops in _stacks(eqn, rows, experts):
             total = sizes.setdefault(name, [0, 0])
             total[0], total[1] = total[0] + size, total[1] + flops // devices
     savings = [Saving(name, *total) for name, total in sizes.items() if total[1]]
     savings += _logits(jaxpr, rows, devices)
     savings.sort(key=lambda one: one.flops / one.size, reverse=True)
     unnamed = sizes.get("", [0, 0])[0]
-    return Needs(
-        tuple(savings), unnamed + _working_size(jaxpr, shapes[0].parameters, rows, devices // rows)
-    )
+    working = _working_size(jaxpr, shapes[0].parameters, rows, devices // rows, experts)
+    return Needs(tuple(savings), unnamed + working)
 
 
 def _logits(jaxpr: Jaxpr, rows: int, devices: int) -> Iterator[Saving]:
@@ -99,12 +100,12 @@ def _logits(jaxpr: Jaxpr, rows: int, devices: int) -> Iterator[Saving]:
         yield Saving(LOGITS, size // devices, flops // 2 // devices)
 
 
-def _stacks(eqn: Any, rows: int) -> Iterator[tuple[str, int, int]]:
+def _stacks(eqn: Any, rows: int, experts: Any) -> Iterator[tuple[str, int, int]]:
     """Yield (name, bytes on a device, FLOPs on all) of each stack that a loop leaves; "" for no name."""
     (body,) = jaxprs_in_params(eqn.params)
     makers = makers_of(body)
     layouts = split_parts(eqn, body, makers)
-    rooms = _rooms(body, layouts)
+    rooms = experts.rooms(body, layouts) if experts else {}
     for inner, outer in by_step(body.outvars, eqn.outvars):
         inner = unrounded(inner, makers)
         size = bytes_of(outer) // layouts.get(inner, rows)
@@ -116,48 +117,7 @@ def _stacks(eqn: Any, rows: int) -> Iterator[tuple[str, int, int]]:
             yield "", size, 0
 
 
-def _grouped(body: Jaxpr) -> list[Any]:
-    """Return the products of groups of rows, each with a kernel of its own: those of experts."""
-    return [eqn for eqn in body.eqns if eqn.primitive.name == "ragged_dot_general"]
-
-
-def _rooms(body: Jaxpr, layouts: dict[Any, int]) -> dict[tuple[int, ...], float]:
-    """Return {(rows of experts,): those that fill up the blocks of rows, as a share of them}."""
-    rooms = {}
-    for one in _grouped(body):
-        if (x_RD := one.invars[0]) in layouts:
-            rows = x_RD.aval.shape[0] // layouts[x_RD]
-            rooms[x_RD.aval.shape[:1]] = room(rows, one.invars[1].aval.shape[0]) / rows
-    return rooms
-
-
-def _experts_size(eqn: Any) -> tuple[int, int]:
-    """Return what a layer's experts work with besides what it names, and the bytes of their parameters.
-
-    On a device: of each kernel two, as it is sent and as it is multiplied, in the dtype that is computed
-    in, whose places its gradient takes later; the rows that go to experts and come back, with gradients.
-    """
-    (body,) = jaxprs_in_params(eqn.params)
-    makers = makers_of(body)
-    layouts = split_parts(eqn, body, makers)
-    stored = {inner for inner, _ in by_step(body.invars, eqn.invars)}
-    size, parameters, rows = 0, 0, set()
-    for one in _grouped(body):
-        x, kernels, y = one.invars[0], one.invars[1], one.outvars[0]
-        rows |= {x, y} & {*layouts}
-        if kernels not in layouts:  # stored in few bits: what they take is the least of it
-            continue
-        size += 2 * bytes_of(kernels) // layouts[kernels]
-        while kernels in makers and kernels not in stored:
-            kernels = makers[kernels].invars[0]
-        parameters += bytes_of(kernels) if kernels in stored else 0
-    rooms = _rooms(body, layouts)
-    for var in rows:
-        size += int(2 * bytes_of(var) * (1 + rooms[var.aval.shape[:1]])) // layouts[var]
-    return size, parameters
-
-
-def _working_size(jaxpr: Jaxpr, params: PyTree, rows: int, inner: int) -> int:
+def _working_size(jaxpr: Jaxpr, params: PyTree, rows: int, inner: int, experts: Any) -> int:
     """Return about how many bytes of a device a step works with at once, besides what it saves.
 
     inner: parts of the dims inside a layer. Counted high, by programs that XLA compiled for H100 and
@@ -167,10 +127,10 @@ def _working_size(jaxpr: Jaxpr, params: PyTree, rows: int, inner: int) -> int:
     layer = stacked = 0
     for eqn in layer_loops(jaxpr):
         (body,), length = jaxprs_in_params(eqn.params), eqn.params["length"]
-        activations = sum(size for _, size, _ in _stacks(eqn, rows)) // length
+        activations = sum(size for _, size, _ in _stacks(eqn, rows, experts)) // length
         parameters = sum(bytes_of(outer) for _, outer in by_step(body.invars, eqn.invars))
-        experts, own = _experts_size(eqn)
-        layer = max(layer, 2 * activations + 2 * (parameters // length - own) // inner + experts)
+        routed, own = experts.working_size(eqn) if experts else (0, 0)
+        layer = max(layer, 2 * activations + 2 * (parameters // length - own) // inner + routed)
         stacked += parameters
     others = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)) - stacked
     return layer + 2 * others // inner + 3 * _largest(jaxpr) // (rows * inner)

@@ -37,16 +37,17 @@ def fit(
     remat: str,
     left: int,
     rows: int,
+    experts: Any = None,
 ) -> Loss:
     """Return `loss`, which saves what `remat` says, or by FIT what the memory of a device has room for.
 
     model, batch: of a step, arrays or their shapes. left: bytes on each device, as `room` counts them.
-    rows: into how many parts the devices split a batch. The choice is said in a line.
+    rows: into how many parts the devices split a batch. experts: as of `measure`. The choice is said in a line.
     Raises UserError if `remat` names what the backward pass does not need.
     """
     if remat in POLICIES:
         return loss
-    needs = _measure(loss, model, batch, micro_batches, rows)
+    needs = _measure(loss, model, batch, micro_batches, rows, experts)
     if remat == FIT:
         names = choose(needs.savings, left - needs.size)
         _say(needs.savings, names)
@@ -71,11 +72,12 @@ def saved_size(
     remat: str,
     left: int,
     rows: int,
+    experts: Any = None,
 ) -> int:
     """Return the bytes on each device of what `fit`, with the same arguments, saves for the backward pass."""
     if remat == "nothing_saveable":
         return 0
-    needs = _measure(loss, model, batch, micro_batches, rows)
+    needs = _measure(loss, model, batch, micro_batches, rows, experts)
     names = {saving.name for saving in needs.savings} - {LOGITS}  # where a policy names none
     if remat == FIT:
         names = {*choose(needs.savings, left - needs.size)}
@@ -84,13 +86,16 @@ def saved_size(
     return sum(saving.size for saving in needs.savings if saving.name in names)
 
 
-def _measure(loss: Loss, model: ModelState, batch: PyTree, micro_batches: int, rows: int) -> Needs:
+def _measure(
+    loss: Loss, model: ModelState, batch: PyTree, micro_batches: int, rows: int, experts: Any
+) -> Needs:
     """Return what a micro-batch needs."""
 
     def cut(x: jax.Array) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((x.shape[0] // micro_batches, *x.shape[1:]), x.dtype)
 
-    return measure(loss, model, jax.tree.map(cut, batch), jax.eval_shape(jax.random.key, 0), rows)
+    key = jax.eval_shape(jax.random.key, 0)
+    return measure(loss, model, jax.tree.map(cut, batch), key, rows, experts)
 
 
 def choose(savings: tuple[Saving, ...], left: int) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from redco_runtime import expert_memory
 from redco_runtime.activations import lay_out, layouts
 from redco_runtime.experts import experts
 from redco_runtime.mesh import make_mesh
@@ -49,7 +50,7 @@ def test_rows_of_experts_are_those_of_all_that_share_them(sizes):
     axes = dict.fromkeys((*ROWS, "model"), 1) | sizes
     groups, model = axes["fsdp"], axes["model"]
     with jax.set_mesh(make_mesh(axes)), layouts(TABLE):
-        needs = measure(loss, MODEL, BATCH, KEY, rows=groups * axes["expert"])
+        needs = measure(loss, MODEL, BATCH, KEY, groups * axes["expert"], expert_memory)
     rows = B * S * X // groups + E * (
         BLOCK - 1
     )  # none is dropped: all may go to the experts of one device

@@ -80,6 +80,7 @@ class Planned:
         Raises RedcoError where the model does not take texts of that length.
         """
         from redco_runtime.activations import layouts  # late: reading a model makes it importable
+        from redco_runtime import expert_memory
         from redco_runtime.needs import measure
         from redco_runtime.state import ModelState
 
@@ -94,7 +95,7 @@ class Planned:
         state = ModelState(self.program.params, {})
         with jax.sharding.use_abstract_mesh(mesh), layouts(self.plan.activations):
             try:
-                return measure(loss, state, self.batch(rows), key, self.batch_parts)
+                return measure(loss, state, self.batch(rows), key, self.batch_parts, expert_memory)
             except ValueError as error:
                 if self.length == self.traced[1]:
                     raise

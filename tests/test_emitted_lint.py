@@ -174,7 +174,10 @@ def test_of_a_class(lint, name, stateful, tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "modules"),
     [
-        ("gpt-j", ["classes", "expert_memory", "expert_blocks"]),  # which names none
+        (
+            "gpt-j",
+            ["classes", "expert_memory", "expert_blocks", "stored_products", "talking"],
+        ),  # which names none
         ("vit", ["preview", "generation"]),  # which has no tokens
         (
             "ppo",

@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.expert_blocks import GPU, TPU
 from redco_runtime.groups import multiply_groups
-from redco_runtime.matrices import Stored, multiply_stored
+from redco_runtime.stored_products import Stored, multiply_stored
 
 Kernel = jax.Array | Stored  # (E, in, out), of each expert; or as it is stored in few bits
 

@@ -1,12 +1,8 @@
-"""Frozen matrices in few bits (QLoRA, Dettmers et al. 2023): what they are, and products with them.
+"""Frozen matrices in few bits (QLoRA, Dettmers et al. 2023): what they are.
 
 A matrix (..., in, out) is codes (..., G, rows, out) and scales (..., G, 1, out): G blocks along `in`, each
-of `rows` bytes a column. What is stored so has no gradient.
+of `rows` bytes a column.
 """
-
-from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +13,6 @@ NORMAL = (
     *(-1.0, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0.0),
     *(0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1.0),
 )
-
-Stored = tuple[jax.Array, jax.Array]  # codes and scales
 
 
 def restore(codes: jax.Array, scales: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
@@ -41,36 +35,3 @@ def _levels(codes: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
         odd = (codes >> bit & 1).astype(bool)
         levels = [jnp.where(odd, b, a) for a, b in zip(levels[::2], levels[1::2], strict=True)]
     return levels[0]
-
-
-def multiply_stored(
-    multiply: Callable[..., jax.Array], x: jax.Array, stored: Stored, *others: jax.Array
-) -> jax.Array:
-    """Return multiply(x, matrix, *others), which is linear in x and has no other gradient.
-
-    The backward pass restores the matrix again, whatever else is saved for it, and needs no x.
-    """
-    return _multiply(multiply, x.shape, x, stored, *others)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _multiply(multiply: Any, shape: Any, x: jax.Array, stored: Stored, *others: Any) -> jax.Array:
-    codes, scales = stored
-    product: jax.Array = multiply(x, restore(codes, scales, x.dtype), *others)
-    return product
-
-
-def _forward(multiply: Any, shape: Any, x: jax.Array, *rest: Any) -> tuple[jax.Array, Any]:
-    return _multiply(multiply, shape, x, *rest), rest
-
-
-def _backward(multiply: Any, shape: Any, rest: Any, slope: jax.Array) -> tuple[Any, ...]:
-    (codes, scales), *others = rest
-    matrix = restore(codes, scales, slope.dtype)
-    # Any x does, if it varies over the devices of a shard_map as the slope does.
-    x = jnp.broadcast_to(slope.reshape(-1)[0], shape)
-    _, back = jax.vjp(lambda x: multiply(x, matrix, *others), x)
-    return *back(slope), *(None for _ in rest)
-
-
-_multiply.defvjp(_forward, _backward)

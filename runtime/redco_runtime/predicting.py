@@ -2,10 +2,9 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +19,32 @@ from redco_runtime.output import results_alone, show
 from redco_runtime.state import ModelState
 
 WithSystem = Callable[[Sequence[Any], str], list[Any]]
+Talk = Callable[[argparse.Namespace, Inference, ModelState], None]
 ROWS = (".jsonl", ".json", ".ndjson")  # files with a row a line; others have a text a line
 ASKED = ("prompt", "question")  # keys of a row that has a prompt, whatever the recipe
 PICTURE = "file_name"  # key of a path beside the file that has it, as of datasets
 
 
 def prompt_options(
-    parser: argparse.ArgumentParser, pipeline: Any, with_system: WithSystem | None = None
+    parser: argparse.ArgumentParser,
+    pipeline: Any,
+    with_system: WithSystem | None = None,
+    talk: Talk | None = None,
 ) -> argparse.ArgumentParser:
     """Add the flags of what is asked; return the parser.
 
-    with_system: puts a system message before prompts, where these are of chats.
+    with_system, talk: of chats: puts a system message before prompts; answers what is said on stdin.
     """
     kinds = parser.add_mutually_exclusive_group(required=True)
     kinds.add_argument("--prompt", action="append", metavar="TEXT", help="give it several times")
     file = "prompts, a text a line, or rows of .jsonl; what comes out is a line of JSON for each"
     kinds.add_argument("--file", type=Path, metavar="FILE", help=file)
-    parser.set_defaults(chat=False, system=None, picture=None, with_system=with_system)
-    if with_system:
+    parser.set_defaults(chat=False, system=None, picture=None, with_system=with_system, talk=talk)
+    if talk:
         kinds.add_argument(
             "--chat", action="store_true", help="answer what is said on stdin, line by line"
         )
+    if with_system:
         before = "a system message before each prompt"
         parser.add_argument("--system", metavar="TEXT", help=before)
     parser.add_argument("--out", type=Path, metavar="FILE", help="of --file; default: stdout")
@@ -71,7 +75,7 @@ def answer(
     for flag in ("prompt", "system"):
         check_text(f"--{flag}", getattr(args, flag))
     if args.chat:
-        _talk(args, inference, model)
+        args.talk(args, inference, model)
     elif args.file:
         rows = read_prompts(args.file, inference.config.data, fields)
         if not args.out:
@@ -168,34 +172,6 @@ def _texts(
     if jax.process_index() == 0:
         pipeline.draw_predictions(config, outputs, examples, args.picture)
     yield from pipeline.decode(config, outputs, examples)
-
-
-def _talk(args: argparse.Namespace, inference: Inference, model: ModelState) -> None:
-    """Print an answer to each line of stdin, after all that was said before it, until there is none."""
-    if jax.process_count() > 1:
-        raise UserError("--chat: it is of one process, whose stdin it reads: start it alone")
-    pipeline: Any = inference.pipeline
-    said = [{"role": "system", "content": args.system}] if args.system else []
-    turn, invitation = 0, "> " if sys.stdin.isatty() else ""
-    while True:
-        try:
-            line = input(invitation)
-        except EOFError:
-            return
-        except UnicodeDecodeError:
-            raise UserError("--chat: a line of stdin is not UTF-8") from None
-        if not line.strip():
-            continue
-        said.append({"role": "user", "content": line})
-        config: Any = inference.config
-        train = replace(
-            config.train, seed=config.train.seed + turn
-        )  # the same question may get another answer
-        own = replace(inference, config=replace(config, train=train))
-        (text,) = own.predict(model, pipeline.prompts(own.config, [said]))
-        _say(text)
-        said.append({"role": "assistant", "content": text})
-        turn += 1
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from redco_runtime.errors import UserError
 from redco_runtime.inference import Inference
 from redco_runtime.predicting import answer, prompt_options, read_prompts
 from redco_runtime.run import Run
+from redco_runtime.talking import talk
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def ask(monkeypatch):
     sharding = NamedSharding(jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]), P("data"))
 
     def run(*words, fields=("prompt",), continues=False):
-        parser = prompt_options(argparse.ArgumentParser(), Echo(), with_system)
+        parser = prompt_options(argparse.ArgumentParser(), Echo(), with_system, talk)
         args = parser.parse_args(words)
         steps = SimpleNamespace(batch=sharding, predict=lambda model, batch, key: batch["seed"])
         answer(args, Inference(steps, Echo(), Config()), None, fields, continues)

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from redco_runtime.errors import UserError
-from redco_runtime.matrices import NORMAL, multiply_stored
+from redco_runtime.matrices import NORMAL
+from redco_runtime.stored_products import multiply_stored
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ FILES = {
 }
 
 VERBATIM = {"my_project/model.py": '"""A model."""\n\nSIZE = 1\n'}
-RUNTIME = [*carried(["redco_runtime.errors"])]  # which launch/hosts.sh names
+RUNTIME = [*carried(["python -m redco_runtime.errors"])]  # which launch/hosts.sh names
 
 # Every file of a project made of these, without .redco/.
 PATHS = sorted(

@@ -209,3 +209,13 @@ def test_muon_is_where_it_is_asked_for(emit):
     assert muon in asked and "scale_by_muon()" in asked[path]
     assert muon not in without and "scale_by_muon" not in without[path]
     assert "`redco update --muon` brings it" in without[path] and "--muon" in without["README.md"]
+
+
+FAMILY_OF = {"classify-text": "bert", "classify-tokens": "bert", "image": "vit", "lm": "gpt-j"}
+
+
+@pytest.mark.parametrize("name", [*FAMILY_OF, *BROUGHT])
+def test_what_draws_is_required_where_something_draws(emit, name):
+    files = emit(Request.from_flags("a-project", FAMILY_OF.get(name), recipe=name, shards="2"))
+    draws = any("from matplotlib" in text for text in files.values())
+    assert ("matplotlib" in files["pyproject.toml"]) == draws

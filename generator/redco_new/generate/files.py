@@ -18,7 +18,6 @@ REQUIREMENTS = (
     "flax>=0.12.6",
     "huggingface-hub>=0.34",
     "jax>=0.10",
-    "matplotlib>=3.10",
     "numpy>=2.2",
     "optax>=0.2.8",
     "orbax-checkpoint>=0.12",

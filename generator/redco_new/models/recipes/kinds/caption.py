@@ -33,7 +33,7 @@ RECIPE = Recipe(
         "train": {"steps": 250, "batch_size": 32, "eval_every": 125, "save_every": 125},
     },
     train=scored("exact_match", examples=128),
-    packages=("pillow>=11",),
+    packages=("matplotlib>=3.10", "pillow>=11"),
     prompt_fields=("file_name", "prompt"),
     smooths=True,
     order=120,

@@ -43,6 +43,7 @@ RECIPE = Recipe(
     head=("score",),
     task="TOKEN_CLS",
     smooths=True,
+    packages=("matplotlib>=3.10",),
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
     prompt_fields=("words",),

@@ -42,7 +42,7 @@ RECIPE = Recipe(
         "train": {"steps": 3000, "batch_size": 64, "eval_every": 1000, "save_every": 1000},
     },
     train=scored("accuracy", examples=1024),
-    packages=("pillow>=11", "scikit-learn>=1.5"),
+    packages=("matplotlib>=3.10", "pillow>=11", "scikit-learn>=1.5"),
     classes=("head",),
     smooths=True,
     rate=TUNED,

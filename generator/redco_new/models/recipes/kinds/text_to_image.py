@@ -36,7 +36,7 @@ RECIPE = Recipe(
         "train": {"steps": 800, "batch_size": 32, "eval_every": 400, "save_every": 400},
     },
     train=scored("read_right", examples=128),
-    packages=("pillow>=11",),
+    packages=("matplotlib>=3.10", "pillow>=11"),
     whole_batch=True,
     prompt_fields=("text", "prompt"),
     order=130,

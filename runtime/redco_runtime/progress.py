@@ -91,11 +91,11 @@ class Progress:
         step_timeout: seconds of a step; 0: SLOWEST medians of those so far, LEAST seconds at least.
         What is no step may take as long, and LONG at least.
         """
-        self._limit = step_timeout
+        before, self._limit = self._limit, step_timeout
         try:
             yield
         finally:
-            self._limit = math.inf
+            self._limit = before
 
     def deadline(self) -> float:
         """Return how many seconds what the process does now may take."""

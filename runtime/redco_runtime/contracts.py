@@ -139,6 +139,13 @@ class Asking(Protocol):
 
 
 @runtime_checkable
+class Sampling(Protocol):
+    """A pipeline that says what is asked at each evaluation; of others it is `--sample-prompts`."""
+
+    def sample_prompts(self, config: Any, /) -> list[str]: ...
+
+
+@runtime_checkable
 class Drawn(Protocol):
     """A pipeline that draws its predictions, into a .png."""
 

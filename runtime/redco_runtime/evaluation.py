@@ -12,10 +12,12 @@ from redco_runtime.output import print_once
 from redco_runtime.contracts import (
     Asking,
     BoundedSettings,
+    Config,
     Drawn,
     Example,
     PatientSettings,
     Pipeline,
+    Sampling,
     Scored,
     ScoredSettings,
     Steps,
@@ -29,6 +31,12 @@ from redco_runtime.state import TrainState
 from redco_runtime.streams import check_held_out
 
 PICTURES = "pictures"  # folder of the work folder, of what a pipeline draws at each evaluation
+
+
+def samples_of(pipeline: Pipeline, config: Config) -> list[str]:
+    """Return the prompts whose answers are shown at each evaluation."""
+    own = isinstance(pipeline, Sampling)
+    return pipeline.sample_prompts(config) if own else list(config.data.sample_prompts)
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,11 @@ class Evaluation:
         most = settings.eval_rows if isinstance(settings, BoundedSettings) else 0
         return Spread(self.examples, most)
 
+    @cached_property
+    def samples(self) -> list[str]:
+        """What is asked each time."""
+        return samples_of(self.pipeline, self.run.config)
+
     def __call__(self, step: int, state: TrainState) -> dict[str, float]:
         """Show and log the loss, the scores and what becomes of the sample prompts.
 
@@ -80,8 +93,7 @@ class Evaluation:
         loss = scores.pop("loss")
         if self.stop():
             return {"loss": math.nan}
-        samples = config.data.sample_prompts
-        texts = inference.predict(state.predictor, pipeline.prompts(config, list(samples)))
+        texts = inference.predict(state.predictor, pipeline.prompts(config, self.samples))
         settings = config.train if isinstance(config.train, ScoredSettings) else None
         if self.examples and settings and isinstance(pipeline, Scored):
             some = list(Spread(self.examples, settings.eval_examples))
@@ -92,7 +104,7 @@ class Evaluation:
                 folder = self.run.workdir / PICTURES
                 folder.mkdir(parents=True, exist_ok=True)
                 pipeline.draw_predictions(config, outputs, some, folder / f"{step}.png")
-        self.metrics.evaluated(step, loss, scores, list(zip(samples, texts, strict=True)))
+        self.metrics.evaluated(step, loss, scores, list(zip(self.samples, texts, strict=True)))
         held_out = {"loss": loss, **scores}
         if settings and self.examples and not step:
             check_names(settings.best, held_out)

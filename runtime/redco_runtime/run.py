@@ -142,6 +142,11 @@ def load_run(workdir: Path, config_type: type[Any]) -> Run:
     """Return the run that was recorded in `workdir`. Raises UserError where there is none."""
     path = workdir / FILE
     record = read(path)
+    if LORA in record["config"] and LORA not in typing.get_type_hints(config_type):
+        raise UserError(
+            f"{path}: it trained an adapter, and config.py has none: `redco update --lora rank=N` gives it back, or train "
+            f"in another --workdir, where --init {workdir} starts from the model with the adapter in it"
+        )
     try:
         sections = with_former(config_type, _readable(config_type, record["config"]))
         others = {name: record.pop(name) for name in RECORDED[1:]}

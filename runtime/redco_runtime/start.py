@@ -28,6 +28,7 @@ from redco_runtime.contracts import (
 )
 from redco_runtime.data import TrainBatches
 from redco_runtime.errors import UserError
+from redco_runtime.evaluation import samples_of
 from redco_runtime.events import EVENTS
 from redco_runtime.hooks import check_hooks
 from redco_runtime.load import adopt, load
@@ -68,7 +69,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     # What an evaluation will ask for, which is refused before anything is compiled.
     if run.config.train.steps:
         try:
-            pipeline.prompts(run.config, list(run.config.data.sample_prompts))
+            pipeline.prompts(run.config, samples_of(pipeline, run.config))
         except UserError as error:  # which predict.py would say of its own flag
             raise UserError(str(error).replace("--prompt:", "--sample-prompts:", 1)) from None
 

@@ -16,7 +16,8 @@ from redco_new.cli.new import new_app
 from redco_new.models.recipes import RECIPES
 from redco_new.render import assets
 
-LONGEST, MEDIAN = 200, 120  # lines of a pipeline.py; those of Redco's paper have 100 to 200
+# Lines of a pipeline.py; those of Redco's paper have 100 to 200, and ask no rows of a user for samples.
+LONGEST, MEDIAN = 210, 120
 
 
 @pytest.fixture(scope="module")

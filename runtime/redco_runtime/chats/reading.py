@@ -95,6 +95,14 @@ def as_messages(value: Any, role: str) -> list[Any]:
     return value if isinstance(value, list) and not parts else [{"role": role, "content": value}]
 
 
+def first_question(messages: Messages) -> str:
+    """Return what a user says first in a chat. Raises ValueError where none says anything."""
+    said = (message["content"] for message in messages if message["role"] == "user")
+    if not (text := next(said, "")).strip():
+        raise ValueError("asks nothing")
+    return str(text)
+
+
 def with_system(texts: Sequence[str | Messages], system: str | None) -> list[Any]:
     """Return texts as what users say after a system message; as they are, where there is none."""
     if system is None:

@@ -19,6 +19,7 @@ from redco_runtime.heads.classifier import ClassifierWeights, classify_tokens, w
 from redco_runtime.labels.documents import WordLabels, labelled_examples, row_to_label
 from redco_runtime.labels.spans import entity_f1, report_entities
 from redco_runtime.plain_losses import class_losses
+from redco_runtime.text.samples import own_prompts
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
@@ -109,6 +110,11 @@ def prompts(config, texts):
     rows = [text if isinstance(text, list) else text.split() for text in texts]
     rows = [{data.text_field: words, data.label_field: [0] * len(words)} for words in rows]
     return [row_to_label(own, row) for row in rows]
+
+
+def sample_prompts(config):
+    """Return what is asked at each evaluation: of rows of `--data`, where config.py alone names prompts."""
+    return own_prompts(config, lambda row: " ".join(row[config.data.text_field]), prompts)
 
 
 def maker(config):

@@ -17,6 +17,7 @@ from redco_runtime.losses import cross_entropy
 from redco_runtime.text.blocks import pad_row
 from redco_runtime.text.examples import packed_texts
 from redco_runtime.text.masking import NOT_ASKED, mask_tokens
+from redco_runtime.text.samples import own_prompts
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
@@ -24,6 +25,7 @@ Batch = dict[str, jax.Array]
 UNIT = "tokens"  # what the throughput is counted in, by count()
 MASKED = 0.15  # share of the tokens of an example that the model is asked for
 MASK = "[MASK]"  # in prompts, whatever the tokenizer calls it
+WORDS = 8  # of a text of `--data` that is shown, the last one hidden
 
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
@@ -95,6 +97,16 @@ def prompts(config, texts):
             raise UserError(f"--prompt: {prompt!r}: put {MASK} where a token is to be filled in")
         rows.append(pad_row(ids, length) | {"labels": np.full(length, NOT_ASKED, np.int32)})
     return rows
+
+
+def sample_prompts(config):
+    """Return what is asked at each evaluation: of rows of `--data`, where config.py alone names prompts."""
+
+    def ask(row):
+        *words, last = row[config.data.text_field].split()[:WORDS]
+        return " ".join([*words, MASK])
+
+    return own_prompts(config, ask, prompts)
 
 
 @functools.cache

@@ -14,5 +14,8 @@ MIGRATION = Migration(
         Rename(f"{LOSSES}.losses.squared_error", f"{LOSSES}.plain_losses.squared_error"),
         Rename(f"{LOSSES}.losses.smooth_labels", f"{LOSSES}.plain_losses.smooth_labels"),
     ),
-    {},
+    {
+        "redco_runtime.adapters.base.without_adapter": "with_fixed_adapter(policy) of that module, made once, as the class "
+        "Models of the pipeline that redco writes has it: the reference is what training starts from",
+    },
 )

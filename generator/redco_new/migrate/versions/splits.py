@@ -3,11 +3,14 @@
 from redco_new.migrate.codemods import Migration, Rename
 
 PICTURES, LOSSES = "redco_runtime.pictures", "redco_runtime"
+CLI, OUTPUT = "redco_runtime.cli", "redco_runtime.output"
 
 MIGRATION = Migration(
     4,
     "pictures with captions, and losses without chunks, have modules of their own",
     (
+        Rename(f"{CLI}.print_once", f"{OUTPUT}.print_once"),
+        Rename(f"{CLI}.announce", f"{OUTPUT}.announce"),
         Rename(f"{PICTURES}.reading.read_captioned", f"{PICTURES}.captioned.read_captioned"),
         Rename(f"{PICTURES}.reading.Captioned", f"{PICTURES}.captioned.Captioned"),
         Rename(f"{LOSSES}.losses.class_losses", f"{LOSSES}.plain_losses.class_losses"),

@@ -13,6 +13,7 @@ from my_project.sharding import AXES
 from my_project.steps import build
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.cli import command, program_parser, recorded_run
+from redco_runtime.generation import begin_generation, generation_options
 from redco_runtime.inference import Inference
 from redco_runtime.mesh import make_mesh
 from redco_runtime.scoring import evaluate, evaluated_run, evaluation_options, examples_of
@@ -22,11 +23,13 @@ from redco_runtime.scoring import evaluate, evaluated_run, evaluation_options, e
 def main() -> None:
     options = program_parser(__doc__, pipeline)
     evaluation_options(options, pipeline, Config)
+    generation_options(options, pipeline)
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
     boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
     with jax.set_mesh(make_mesh(run.mesh)):
-        run = evaluated_run(args, pipeline, run)
+        run = evaluated_run(args, run)
+        begin_generation(pipeline, run, args)
         steps = build(run.config)
         examples = examples_of(args, pipeline, run.config)
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)

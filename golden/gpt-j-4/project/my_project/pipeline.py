@@ -17,6 +17,7 @@ from redco_runtime.generation import until
 from redco_runtime.losses import cross_entropy
 from redco_runtime.text.blocks import rows_to_continue
 from redco_runtime.text.examples import text_examples
+from redco_runtime.text.samples import first_words, own_prompts
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
@@ -92,6 +93,15 @@ def prompts(config, texts):
     """Return an example for each text to continue."""
     length = config.data.sequence_length - NEW_TOKENS
     return rows_to_continue(tokenizer(config.data.tokenizer), texts, length)
+
+
+def sample_prompts(config):
+    """Return what is asked at each evaluation: of rows of `--data`, where config.py alone names prompts."""
+
+    def ask(row):
+        return first_words(row[config.data.text_field])
+
+    return own_prompts(config, ask, prompts)
 
 
 @functools.cache

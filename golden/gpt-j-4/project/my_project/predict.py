@@ -13,7 +13,7 @@ from my_project.sharding import AXES
 from my_project.steps import build
 from redco_runtime.checkpoint import Checkpoints
 from redco_runtime.cli import command, program_parser, recorded_run
-from redco_runtime.generation import begin_generation
+from redco_runtime.generation import begin_generation, generation_options
 from redco_runtime.inference import Inference
 from redco_runtime.mesh import make_mesh
 from redco_runtime.predicting import answer, prompt_options
@@ -22,11 +22,13 @@ from redco_runtime.predicting import answer, prompt_options
 @command
 def main() -> None:
     options = program_parser(__doc__, pipeline)
-    args = prompt_options(options, pipeline).parse_args()
+    prompt_options(options, pipeline)
+    generation_options(options, pipeline)
+    args = options.parse_args()
     run = recorded_run(args, Config, AXES)
     boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
     with jax.set_mesh(make_mesh(run.mesh)):
-        run = begin_generation(pipeline, run, args, drawing=True)
+        begin_generation(pipeline, run, args, drawing=True)
         steps = build(run.config)
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)
         _, model = checkpoints.restore_model(steps.state.model)

@@ -16,7 +16,7 @@ from my_project.steps import build
 from redco_runtime.agreement import check_same_examples
 from redco_runtime.best import is_out_of_patience
 from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import command, print_once, training_run
+from redco_runtime.cli import command, training_run
 from redco_runtime.contracts import Steps
 from redco_runtime.data import TrainBatches
 from redco_runtime.evaluation import Evaluation
@@ -26,6 +26,7 @@ from redco_runtime.loggers import open_loggers
 from redco_runtime.memory import DeviceMemory
 from redco_runtime.mesh import make_mesh
 from redco_runtime.metrics import Metrics
+from redco_runtime.output import print_once
 from redco_runtime.preview import preview
 from redco_runtime.profiling import Profile, parse_steps
 from redco_runtime.progress import PROGRESS

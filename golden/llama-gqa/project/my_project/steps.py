@@ -12,15 +12,16 @@ from my_project.config import Config
 from my_project.model import Llama
 from my_project.sharding import ACTIVATIONS, BATCH, DIVIDED, MOMENTS, PADDED, PARAMS, ROWS
 from my_project.xla_flags import OTHER_FLAGS, XLA_FLAGS
+from redco_runtime import generation
 from redco_runtime.activations import layouts
 from redco_runtime.contracts import Steps
 from redco_runtime.gradients import mean_and_gradients, weighted_sums
 from redco_runtime.guard import take_step
 from redco_runtime.linear import with_products
-from redco_runtime.losses import smooth_labels
+from redco_runtime.plain_losses import smooth_labels
 from redco_runtime.mesh import check_divides, count_parts
 from redco_runtime.optimizers import average_parameters
-from redco_runtime.remat import fit, room, state_size
+from redco_runtime.remat import fit, room, saved_size, state_size
 from redco_runtime.specs import constrain, cut, pad, place_abstract, state_specs
 from redco_runtime.state import ModelState, new_state, rebuild
 from redco_runtime.variables import parts_of, streams, variables_of
@@ -78,18 +79,11 @@ def build(config: Config) -> Steps:
 
     micro_batches = config.train.micro_batches
     left = room(state_size(placed, micro_batches))
+    remat = micro_batches, config.model.remat, left, count_parts(rows)
 
     def train(state, batch):
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
-        fitted_loss = fit(
-            training_loss,
-            state.model,
-            batch,
-            micro_batches,
-            config.model.remat,
-            left,
-            count_parts(rows),
-        )
+        fitted_loss = fit(training_loss, state.model, batch, *remat)
         value, grads, variables = mean_and_gradients(
             fitted_loss,
             state.model,
@@ -154,4 +148,6 @@ def build(config: Config) -> Steps:
             compiler_options=others,
         ),
         options=options,
+        generation=generation,
+        saved=lambda batch: saved_size(training_loss, placed.model, batch, *remat),
     )

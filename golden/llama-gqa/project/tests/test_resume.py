@@ -29,7 +29,8 @@ def few_examples(monkeypatch):
 
 def losses(workdir, steps):
     """Return the loss of each step of a run to step `steps`; the schedule is that of three steps."""
-    settings = replace(TINY.train, steps=3, batch_size=8, log_every=1, save_every=2, eval_every=100)
+    few = {"steps": 3, "batch_size": 8, "log_every": 1, "save_every": 2, "eval_every": 100}
+    settings = replace(TINY.train, **few, best=())
     data = replace(TINY.data, sample_prompts=())
     run = Run(workdir, replace(TINY, data=data, train=settings), MESH, None)
     with jax.set_mesh(make_mesh(MESH)):

@@ -9,7 +9,6 @@ import jax
 import optax
 
 from my_project.model import NetConfig
-from redco_runtime.muon import scale_by_muon
 from redco_runtime.optimizers import clip_by_global_norm, store_moments
 
 
@@ -45,6 +44,8 @@ class Optimizer:
             raise ValueError(
                 "beta2: above 0.99, what a step adds is lost in a moment_dtype of bfloat16"
             )
+        if self.algorithm == "muon":
+            raise ValueError("algorithm: this project has no Muon: `redco update --muon` brings it")
 
     def schedule(self, steps: int) -> Callable[[jax.Array], jax.Array]:
         """Return optimizer step -> learning rate, for a run of `steps`: a linear warm-up, then the decay."""
@@ -68,7 +69,6 @@ class Optimizer:
             "adamw": adam,
             "adafactor": optax.chain(optax.scale_by_factored_rms(), optax.clip_by_block_rms(1.0)),
             "lion": optax.scale_by_lion(self.beta1, self.beta2),
-            "muon": optax.partition({"muon": scale_by_muon(), "adam": adam}, hidden),
             "sgd": optax.trace(self.beta1),
         }
         return optax.chain(
@@ -84,16 +84,6 @@ class Optimizer:
 def matrices(params: Any) -> Any:
     """Return True for what has two dims or more, False for biases and scales."""
     return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
-
-
-def hidden(params: Any) -> Any:
-    """Return "muon" for matrices, "adam" for embeddings, biases and scales; name your head here too."""
-
-    def choose(path, leaf):
-        name = jax.tree_util.keystr(path)
-        return "muon" if leaf.ndim == 2 and "embed" not in name.lower() else "adam"
-
-    return jax.tree_util.tree_map_with_path(choose, params)
 
 
 @dataclass(frozen=True)

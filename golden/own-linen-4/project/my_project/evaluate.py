@@ -26,7 +26,7 @@ def main() -> None:
     run = recorded_run(args, Config, AXES)
     boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
     with jax.set_mesh(make_mesh(run.mesh)):
-        run = evaluated_run(args, pipeline, run)
+        run = evaluated_run(args, run)
         steps = build(run.config)
         examples = examples_of(args, pipeline, run.config)
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)

@@ -12,9 +12,10 @@ from my_project.config import Config
 from my_project.sharding import AXES
 from my_project.steps import build
 from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import command, local_path, print_once, program_parser, recorded_run
+from redco_runtime.cli import command, local_path, program_parser, recorded_run
 from redco_runtime.export import export
 from redco_runtime.mesh import make_mesh
+from redco_runtime.output import print_once
 
 
 @command

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from redco_runtime.losses import class_losses
+from redco_runtime.plain_losses import class_losses
 from redco_runtime.streams import count_held_out, held_out_example
 
 Batch = dict[str, jax.Array]
@@ -21,7 +21,8 @@ CLASSES = 10
 
 def collate(examples: list[dict]) -> dict[str, np.ndarray]:
     """Stack examples to one batch of arrays whose first dim is B. Runs on the host."""
-    return {name: np.stack([example[name] for example in examples]) for name in examples[0]}
+    names = sorted({name for example in examples for name in example})
+    return {name: np.stack([example[name] for example in examples]) for name in names}
 
 
 def loss(model: nnx.Module, batch: Batch, rngs: nnx.Rngs) -> tuple[jax.Array, jax.Array]:

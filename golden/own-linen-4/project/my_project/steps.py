@@ -17,7 +17,7 @@ from redco_runtime.contracts import Steps
 from redco_runtime.gradients import mean_and_gradients, weighted_sums
 from redco_runtime.guard import take_step
 from redco_runtime.linear import with_products
-from redco_runtime.losses import smooth_labels
+from redco_runtime.plain_losses import smooth_labels
 from redco_runtime.mesh import check_divides
 from redco_runtime.optimizers import average_parameters
 from redco_runtime.specs import constrain, pad, place_abstract, state_specs

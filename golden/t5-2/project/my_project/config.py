@@ -9,7 +9,6 @@ import jax
 import optax
 
 from my_project.model import T5Config
-from redco_runtime.muon import scale_by_muon
 from redco_runtime.optimizers import clip_by_global_norm, store_moments
 
 
@@ -54,6 +53,8 @@ class Optimizer:
             raise ValueError(
                 "beta2: above 0.99, what a step adds is lost in a moment_dtype of bfloat16"
             )
+        if self.algorithm == "muon":
+            raise ValueError("algorithm: this project has no Muon: `redco update --muon` brings it")
 
     def schedule(self, steps: int) -> Callable[[jax.Array], jax.Array]:
         """Return optimizer step -> learning rate, for a run of `steps`: a linear warm-up, then the decay."""
@@ -77,7 +78,6 @@ class Optimizer:
             "adamw": adam,
             "adafactor": optax.chain(optax.scale_by_factored_rms(), optax.clip_by_block_rms(1.0)),
             "lion": optax.scale_by_lion(self.beta1, self.beta2),
-            "muon": optax.partition({"muon": scale_by_muon(), "adam": adam}, hidden),
             "sgd": optax.trace(self.beta1),
         }
         return optax.chain(
@@ -97,17 +97,6 @@ def matrices(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(
         lambda path, _: path[-1].key in decayed and path[-2].key not in tables, params
     )
-
-
-def hidden(params: Any) -> Any:
-    """Return "muon" for matrices of layers, "adam" for embeddings, the head, biases and scales."""
-
-    def choose(path, _):
-        return (
-            "muon" if path[-1].key == "kernel" and "head" not in [x.key for x in path] else "adam"
-        )
-
-    return jax.tree_util.tree_map_with_path(choose, params)
 
 
 @dataclass(frozen=True)

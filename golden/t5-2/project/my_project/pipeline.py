@@ -17,8 +17,10 @@ from flax import nnx
 from redco_runtime.beam import beam_search
 from redco_runtime.losses import cross_entropy
 from redco_runtime.pairs.examples import pair_examples
+from redco_runtime.pairs.reading import read_pair
 from redco_runtime.pairs.scores import bleu, rouge
 from redco_runtime.text.blocks import first_tokens, pad_row
+from redco_runtime.text.samples import own_prompts
 from redco_runtime.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
@@ -89,6 +91,12 @@ def examples(config):
 def prompts(config, texts):
     """Return an example for each source, without a target."""
     return [example(config, *ids_of(config, text, "")) for text in texts]
+
+
+def sample_prompts(config):
+    """Return what is asked at each evaluation: of rows of `--data`, where config.py alone names prompts."""
+    names = config.data.source_field, config.data.target_field
+    return own_prompts(config, lambda row: read_pair(row, names)[0], prompts)
 
 
 def ids_of(config, source, target):

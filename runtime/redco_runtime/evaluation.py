@@ -35,8 +35,9 @@ PICTURES = "pictures"  # folder of the work folder, of what a pipeline draws at 
 
 def samples_of(pipeline: Pipeline, config: Config) -> list[str]:
     """Return the prompts whose answers are shown at each evaluation."""
-    own = isinstance(pipeline, Sampling)
-    return pipeline.sample_prompts(config) if own else list(config.data.sample_prompts)
+    if isinstance(pipeline, Sampling):
+        return pipeline.sample_prompts(config)
+    return list(config.data.sample_prompts)
 
 
 @dataclass(frozen=True)

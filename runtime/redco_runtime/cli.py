@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import functools
+import os
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -187,7 +188,7 @@ def kept_flags(workdir: Path, config_type: type[Any]) -> dict[str, Any]:
 def read_alike(workdir: Path, init: str | None) -> dict[str, Any]:
     """Return the tokenizer of the run that the one in `workdir` starts from, by flag; of one that goes on, its own."""
     there = [folder / FILE for folder in (Path(init), Path(init).parent)] if init else []
-    path = next((path for path in there if path.is_file()), None)
+    path = next((path for path in there if os.path.isfile(path)), None)  # a name of any length
     if path is None:
         return {}
     own = workdir / FILE

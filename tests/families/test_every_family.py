@@ -102,6 +102,8 @@ def loaded(pair, folder):
         lambda x: jax.ShapeDtypeStruct(x.shape, "float32", sharding=place), pair.params
     )
     state = SimpleNamespace(model=ModelState(like, {}))
-    steps = SimpleNamespace(state=state, shapes=flatten(like), start=attrgetter("params"))
+    steps = SimpleNamespace(
+        state=state, shapes=flatten(like), start=attrgetter("params"), classes=None
+    )
     config = SimpleNamespace(model=pair.config(), train=SimpleNamespace(seed=0))
     return load(str(folder), steps, config, pair.weights)

@@ -155,7 +155,7 @@ FAULTS = {
     ),
     "collate": (
         "net/pipeline.py",
-        "for name in examples[0]}",
+        "for name in names}",
         "for name in examples.names}  # here",
         "AttributeError: 'list' object has no attribute 'names'",
     ),

@@ -17,7 +17,6 @@ from redco_new.models.family import Family
 from redco_new.models.find import find_model, make_model
 from redco_new.models.hf_config import (
     config_class,
-    dropout_rates,
     printed_keys,
     read_transformers,
 )
@@ -162,28 +161,3 @@ def test_the_data_of_families_is_that_of_transformers(family):
         config = read_transformers(theirs(**size.config | untied), size.config)
         model = make_model(family, f"{family.title} {name}", config, size.tokenizer, 4)
         assert model == find_model(family.name, name, 4), name
-
-
-@pytest.mark.parametrize(
-    ("source", "rates"),
-    [
-        ({"model_type": "llama"}, {}),
-        ({"model_type": "llama", "attention_dropout": 0.2}, {"attention_dropout": 0.2}),
-        ({"model_type": "gpt2", "attn_pdrop": 0}, {"embd_pdrop": 0.1, "resid_pdrop": 0.1}),
-        ({"model_type": "t5", "dropout_rate": None}, {}),
-        ({"model_type": "opt"}, {"dropout": 0.1}),
-    ],
-)
-def test_dropout_that_a_checkpoint_asks_for_is_known(source, rates):
-    """As its class has it where config.json is silent; that of heads that are not there is left out."""
-    assert dropout_rates(source) == rates
-
-
-def test_dropout_that_a_model_has_not_is_said(tmp_path, monkeypatch, capsys):
-    from redco_new.generate.family import _notes
-    from redco_new.request import Request
-
-    folder = write(tmp_path / "mine", model_type="gpt2", n_embd=32, n_layer=1, n_head=2)
-    request = Request.from_flags("a", folder)
-    (note,) = _notes(request, find_model(folder, "", 1))
-    assert "asks for dropout in training (attn_pdrop 0.1, embd_pdrop 0.1, resid_pdrop 0.1)" in note

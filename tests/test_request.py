@@ -128,7 +128,10 @@ GOOD = Request.from_flags("a", "gpt-j", shards="4", recipe="lm").to_toml()
         ("name = ", "redco.toml: not TOML: "),
         ('model = "gpt-j"', "redco.toml: the key 'name' is missing; add name = \"...\""),
         ('name = "a"', "redco.toml: the key 'model' is missing"),
-        ("shards = 4\n" + GOOD, "redco.toml: unknown key 'shards'; the keys are dtype, lora, mesh"),
+        (
+            "shards = 4\n" + GOOD,
+            "redco.toml: unknown key 'shards'; the keys are dropout, dtype, lora, mesh",
+        ),
         (GOOD.replace('"a"', '"class"'), "redco.toml: name: 'class' is a Python keyword"),
         (GOOD.replace('"a"', '"../a"'), "redco.toml: name: '../a' is not a project name"),
         (GOOD.replace('"a"', "1"), "redco.toml: name: 1 is not a name"),

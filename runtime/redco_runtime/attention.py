@@ -64,7 +64,7 @@ def attention(
                 raise NotImplementedError("a bias of scores")
             return run_kernel(kernel, layout, rule, q_BSNH, k_BTKH, v_BTKH, arrays)
         except NotImplementedError as limit:
-            _say(f"attention: XLA's, slower than {kernel.title}, which does not do this: {limit}")
+            say(f"attention: XLA's, slower than {kernel.title}, which does not do this: {limit}")
     ids_BS, first = arrays.get("segments_BS"), 0 if start is None else start
     if not kernel:
         o_BSNH = _formula(rule, first, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays)
@@ -88,7 +88,7 @@ def text_positions(length: int, segments_BS: jax.Array | None) -> jax.Array:
 
 
 @functools.cache
-def _say(line: str) -> None:
+def say(line: str) -> None:
     """Print a line to stderr, once a process."""
     print(line, file=sys.stderr, flush=True)
 
@@ -134,7 +134,7 @@ def _in_blocks(rule, q_BSNH, k_BTKH, v_BTKH, start, ids_BS, bias_1NST, arrays: A
 
 def _formula(rule, start, q_BSNH, k_BTKH, v_BTKH, ids_BS, bias_1NST, arrays: Arrays) -> jax.Array:
     """Return o_BSNH, every score written out."""
-    mask_B1ST = _seen(rule, start, q_BSNH.shape[1], k_BTKH.shape[1], ids_BS, arrays)
+    mask_B1ST = seen(rule, start, q_BSNH.shape[1], k_BTKH.shape[1], ids_BS, arrays)
     if rule.cap is None:
         return jax.nn.dot_product_attention(
             q_BSNH, k_BTKH, v_BTKH, bias=bias_1NST, mask=mask_B1ST, scale=rule.scale
@@ -168,7 +168,7 @@ def _pull_products(arrays: tuple[jax.Array, jax.Array], grads: jax.Array):
 _products.defvjp(lambda q, k: (_products(q, k), (q, k)), _pull_products)
 
 
-def _seen(rule: Rule, start, S: int, T: int, ids_BS, arrays: Arrays) -> jax.Array | None:
+def seen(rule: Rule, start, S: int, T: int, ids_BS, arrays: Arrays) -> jax.Array | None:
     """Return which keys each query sees, where dims of size 1 are all alike: (B, 1, S, T), bool."""
     masks = []
     if rule.causal:

@@ -22,7 +22,7 @@ RECORDED = ("config", "mesh", "virtual_devices", "init")
 LORA = "lora"  # the section of an adapter, whose settings were among those of the model
 # Sections that say what the parameters of a model are, and their settings that do not.
 MODEL = ("model", LORA)
-PLACING = ("kv_copies", "remat", "router_loss_coef", "lora_dropout")
+PLACING = ("kv_copies", "remat", "router_loss_coef")
 # Settings, by section and field, that a run keeps -> what they were before they were fields.
 FORMER = {
     ("data", "subword"): "last",
@@ -102,7 +102,7 @@ class Run:
         changed = [
             f"{name} was {before.get(name)} and is {now.get(name)}"
             for name in sorted({*before, *now})
-            if before.get(name) != now.get(name) and name not in PLACING
+            if before.get(name) != now.get(name) and not _is_placing(name)
         ]
         if changed:
             raise UserError(
@@ -215,7 +215,7 @@ def decode(kind: type[Section], values: dict[str, Any], check: Check | None = No
     if check:
         check(kind, values)
     for name, value in values.items():
-        if name in PLACING and name not in hints:
+        if _is_placing(name) and name not in hints:
             continue
         if dataclasses.is_dataclass(hints.get(name)):
             value = decode(hints[name], value, check)
@@ -249,6 +249,11 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind is float:
         return type(value) in (int, float)
     return kind not in (bool, int, str, type(None)) or type(value) is kind
+
+
+def _is_placing(name: str) -> bool:
+    """Return whether a setting of MODEL says nothing of what the parameters are: PLACING, and rates of dropout."""
+    return name in PLACING or "drop" in name
 
 
 def choices_of(kind: Any) -> tuple[Any, ...]:

@@ -142,3 +142,12 @@ def test_a_project_made_before_muon_could_be_asked_for_keeps_it(project):
     assert read_request(ProjectState(project.root, records)).muon
     project.write(TOML, project.read(TOML).replace("[mesh]", "muon = false\n\n[mesh]"))
     assert not read_request(ProjectState(project.root, records)).muon
+
+
+def test_a_project_of_a_checkpoint_that_was_made_before_goes_on_without(project):
+    project.edit(TOML, 'model = "gpt-j"', 'model = "./mine"')
+    state = read_project_state(project.root)
+    before = {**state.manifest.request, "model": "./mine"}
+    for made, rate in ((before, 0.0), ({**before, "dropout": "config"}, "config")):
+        records = replace(state.records, manifest=replace(state.manifest, request=made))
+        assert read_request(ProjectState(project.root, records)).dropout == rate

@@ -23,6 +23,7 @@ def adopt(
     sequence_parallel: options.SequenceParallel = None,
     muon: options.Muon = None,
     lora: options.Lora = None,
+    dropout: options.Dropout = None,
     template: options.Template = None,
 ) -> None:
     """Look after a project again that lost its .redco/, or whose package was renamed.

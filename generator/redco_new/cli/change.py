@@ -54,6 +54,7 @@ def update(
     sequence_parallel: options.SequenceParallel = None,
     muon: options.Muon = None,
     lora: options.Lora = None,
+    dropout: options.Dropout = None,
     template: options.Template = None,
     dry_run: DryRun = False,
     diff: Diff = None,

@@ -34,6 +34,7 @@ def new(
     sequence_parallel: options.SequenceParallel = None,
     muon: options.Muon = None,
     lora: options.Lora = None,
+    dropout: options.Dropout = None,
     hardware: Annotated[
         str | None,
         typer.Option(

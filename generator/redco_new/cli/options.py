@@ -57,6 +57,13 @@ Lora = Annotated[
         help="Train an adapter, not the model: rank=16,alpha=32,targets=q,v,base=nf4,dropout=0.05,rslora=true,dora=true, or any of these; off: the model.",
     ),
 ]
+Dropout = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RATE",
+        help="Drop this share in training, where the family has dropout; config: as a checkpoint's config.json says, the default.",
+    ),
+]
 Size = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="A size of the family: `redco models` lists them."),
@@ -75,7 +82,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 # What a project is asked to be, by the names that Request.from_flags and with_flags have for it.
 REQUEST = (
     *("model", "shards", "mesh", "size", "recipe", "config", "example"),
-    *("dtype", "zero", "sequence_parallel", "muon", "lora"),
+    *("dtype", "zero", "sequence_parallel", "muon", "lora", "dropout"),
 )
 
 

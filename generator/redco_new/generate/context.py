@@ -31,6 +31,7 @@ class ProjectModel:
     imported: whether model.py imports that class, from where the user has it.
     matrices: names of parameters that decay.
     bias_tables: layers that have one of these names, and hold biases.
+    drops: whether it drops in training.
     inner_matrices: expression of whether the parameter at `path` is a matrix inside the model.
     whole: the layers that are trained in full beside an adapter.
     adapter: what is trained beside its frozen layers; None where it is trained itself.
@@ -63,6 +64,7 @@ class ProjectModel:
     modules: Mapping[Text, Text] = field(default_factory=dict)
     matrices: tuple[Name, ...] = ("kernel", "embedding")
     bias_tables: tuple[Name, ...] = ()
+    drops: bool = False
     inner_matrices: Code = 'path[-1].key == "kernel" and "head" not in [x.key for x in path]'
 
     @property

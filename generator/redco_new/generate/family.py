@@ -20,7 +20,8 @@ from redco_new.models.branches import (
 )
 from redco_new.models.family import CAUSAL
 from redco_new.models.find import Model, find_model, is_checkpoint
-from redco_new.models.hf_config import TRANSFORMERS, dropout_rates
+from redco_new.models.dropout import dropout_notes, with_dropout
+from redco_new.models.hf_config import TRANSFORMERS
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe, pipeline_and_batch
 from redco_new.models.recorded import recall, record
@@ -52,6 +53,8 @@ def read_family(request: Request, template: Template) -> Design:
     source = (recorded or {}).get("source")
     model = recall(recorded, *key) or find_model(*key, source=source)
     recipe = choose_recipe(model.family, request.recipe, request.model)
+    recorded = record(model, *key)
+    model = with_dropout(model, request, recipe)
     length = _sequence_length(request, model)
     if request.lora:
         recipe = recipe.adapted()
@@ -68,9 +71,9 @@ def read_family(request: Request, template: Template) -> Design:
         _recipe_context(recipe, model, data_class, guide, adapter),
         files,
         lambda: _program(request, model, recipe, adapter, files, length),
-        record(model, *key),
+        recorded,
         packages=(*recipe.packages, f"transformers>={TRANSFORMERS}"),
-        notes=_notes(request, model),
+        notes=_notes(request, model, recipe),
         branches=tuple(branch.name for branch in recipe.branches),
     )
 
@@ -88,17 +91,11 @@ def _sequence_length(request: Request, model: Model) -> int:
     return length - length % shards if request.sequence_parallel else length
 
 
-def _notes(request: Request, model: Model) -> list[str]:
+def _notes(request: Request, model: Model, recipe: Recipe) -> list[str]:
     notes = []
     if model.absent:
         notes.append(f"{request.model} is not here: its config.json is that of the last update")
-    if model.source and (rates := dropout_rates(model.source)):
-        named = ", ".join(f"{key} {rate}" for key, rate in rates.items())
-        notes.append(
-            f"the config.json of {request.model} asks for dropout in training ({named}), and model.py "
-            "has none: it is trained without; export writes these keys as they were"
-        )
-    return notes
+    return notes + dropout_notes(model, request, recipe)
 
 
 def _model_context(
@@ -126,6 +123,7 @@ def _model_context(
         checkpoint=_print_checkpoint(request.model),
         task=recipe.task or model.family.task,
         modules=model.family.modules,
+        drops=bool(model.context(request.package).drops),
         bias_tables=() if request.lora else model.family.bias_tables,
         **_trained(recipe, model.family.provides, request.lora),
     )

@@ -10,7 +10,7 @@ from redco_new.generate.design import Design
 from redco_new.generate.family import read_family
 from redco_new.generate.layout import plan_program
 from redco_new.render.template import Template
-from redco_new.request import Request
+from redco_new.request import CONFIG_RATES, Request
 from redco_new.sharding import Plan
 
 
@@ -27,6 +27,9 @@ def read_model(request: Request, template: Template) -> Design:
         raise RedcoError(
             "--lora", what, "leave it out; a class of your own may have its own adapters"
         )
+    if request.dropout not in (0, CONFIG_RATES) and not request.is_family:
+        what = f"{request.model_name} is no family of redco's, and drops as its own code says"
+        raise RedcoError("--dropout", what, "leave it out")
     if request.own:
         from redco_new.generate.own import read_own_class  # late: no family needs its 20 modules
 

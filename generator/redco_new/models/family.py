@@ -33,6 +33,14 @@ ENCODER_DECODER = frozenset(
 IMAGES = frozenset({"__call__(pixels_BHWC)"})
 
 
+# Where a model may drop in training, and what it drops there, for people.
+DROPS = {
+    "embed": "the embeddings",
+    "residual": "what a layer adds",
+    "weights": "the weights of attention",
+}
+
+
 @dataclass(frozen=True)
 class Size:
     """A size that has a name.
@@ -127,6 +135,7 @@ class Family:
     bias_tables: its layers whose tables are biases, which no weight decay is for.
     modules: parts of the names in checkpoints -> what transformers 5 calls these modules, and PEFT with
         it, where it renames what it loads; of several, the first first.
+    dropout: where it drops, of DROPS -> the key of config.json that has the rate; {} for a family without dropout.
     order: place among the families that `redco models` lists; by name where it is the same.
     """
 
@@ -148,6 +157,7 @@ class Family:
     projections: Mapping[str, str] = field(default_factory=dict)
     bias_tables: tuple[str, ...] = ()
     modules: Mapping[str, str] = field(default_factory=dict)
+    dropout: Mapping[str, str] = field(default_factory=dict)
     order: int = 1000
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.models.config_values import check_values
 from redco_new.models.families import FAMILIES
-from redco_new.models.family import Family, GroupedQuirks, Quirks, Settings
+from redco_new.models.family import DROPS, Family, GroupedQuirks, Quirks, Settings
 from redco_new.models.hf_config import (
     checkpoint_config,
     change_config,
@@ -22,7 +22,7 @@ from redco_new.models.hf_config import (
     read_transformers,
 )
 from redco_new.render.template import Template
-from redco_new.render.values import Name, Number, Plain, words
+from redco_new.render.values import Name, Number, Plain, Text, words
 from redco_new.request import is_folder
 from redco_new.request.lookup import look_up
 
@@ -38,6 +38,8 @@ class ModelContext:
     quirks: what the code depends on besides sizes.
     keys: field of the config class -> key of config.json, where one is the other.
     hf: what config.json says besides the sizes.
+    drops: where the model drops in training, of DROPS -> the field that has the rate.
+    rates: these fields -> what is dropped, for people.
     """
 
     package: Name
@@ -48,6 +50,8 @@ class ModelContext:
     quirks: Quirks
     keys: Mapping[Name, Name]
     hf: Plain
+    drops: Mapping[Name, Name]
+    rates: Mapping[Name, Text]
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,11 @@ class Model:
 
     def context(self, package: str) -> ModelContext:
         """Return what the templates of its family print."""
+        drops = {site: key for site, key in self.family.dropout.items() if key in self.full.sizes}
+        rates = {
+            key: " and of ".join(DROPS[site] for site, other in drops.items() if other == key)
+            for key in drops.values()
+        }
         return ModelContext(
             package=package,
             title=self.title,
@@ -86,8 +95,10 @@ class Model:
             config_class=self.family.config_class,
             sizes=self.full.sizes,
             quirks=self.full.quirks,
-            keys=self.family.keys,
-            hf=self.hf,
+            keys={**self.family.keys, **{rate: rate for rate in rates}},
+            hf={key: value for key, value in self.hf.items() if key not in rates},
+            drops=drops,
+            rates=rates,
         )
 
     def print_files(self, template: Template, package: str) -> dict[str, str]:

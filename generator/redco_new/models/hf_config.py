@@ -137,19 +137,6 @@ def read_source(source: Mapping[str, Any], name: str) -> Any:
         raise RedcoError(f"config.json of {name}", what, "mend that value") from error
 
 
-def dropout_rates(source: Mapping[str, Any]) -> dict[str, float]:
-    """Return the keys of a checkpoint's config.json, or of its class, that ask for dropout of layers, and their rates."""
-    keys = config_class(source["model_type"])().to_dict() | source
-    return {
-        key: rate
-        for key, rate in sorted(keys.items())
-        if "drop" in key
-        and not key.startswith(("summary", "classifier"))
-        and is_number(rate)
-        and rate > 0
-    }
-
-
 def make_config(model_type: str, keys: Mapping[str, Any], name: str = "") -> SimpleNamespace:
     """Return a config: each key of config.json, what it leaves to its class too, is an attribute.
 

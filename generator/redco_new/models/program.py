@@ -17,6 +17,16 @@ def _as_it_is(model: nnx.Module, rngs: nnx.Rngs, settings: Any = None) -> nnx.Mo
     return model
 
 
+def _without_dropout(model: nnx.Module) -> nnx.Module:
+    """Return a model that drops nothing by example: that moves no array, and makes no row depend on another."""
+    from redco_runtime.dropout import Dropout  # late: load_text makes the runtime importable
+
+    for _, module in nnx.iter_modules(model):
+        if isinstance(module, Dropout):
+            module.rate, module.rngs = 0.0, nnx.data(None)
+    return model
+
+
 @dataclass(frozen=True)
 class Program:
     """The loss of a model, in training.
@@ -41,7 +51,7 @@ class Program:
     def _parts(self) -> tuple[Any, ...]:
         from redco_runtime.variables import parts_of  # late: load_text makes the runtime importable
 
-        return parts_of(self.build)
+        return parts_of(lambda: _without_dropout(self.build()))
 
     @property
     def params(self) -> Any:

@@ -1,6 +1,7 @@
 """What the user asks for: flags or redco.toml, checked alike, as one frozen Request."""
 
+from redco_new.request.dropout import CONFIG_RATES
 from redco_new.request.lora import Lora
 from redco_new.request.request import DTYPES, STAGES, Request, is_folder
 
-__all__ = ["DTYPES", "STAGES", "Lora", "Request", "is_folder"]
+__all__ = ["CONFIG_RATES", "DTYPES", "STAGES", "Lora", "Request", "is_folder"]

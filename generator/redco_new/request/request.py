@@ -10,6 +10,7 @@ from typing import Any
 
 from redco_new.request import own_class
 from redco_new.errors import RedcoError
+from redco_new.request.dropout import CONFIG_RATES, check_dropout
 from redco_new.request.lora import Lora, check_lora
 from redco_new.request.mesh import AXES, check_mesh, parse_mesh
 from redco_new.request.names import check_name, dns_label, package_name
@@ -33,6 +34,7 @@ class Request:
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
     muon: whether Muon is among the optimizers.
     lora: the adapter that is trained in the place of the model; None where the model is.
+    dropout: the rate by which a model of a family drops in training, or CONFIG_RATES.
     own: what the user says of their class, if the model is one.
     folder: that of the project, which paths are relative to.
     recorded: the model, as a manifest has it.
@@ -48,6 +50,7 @@ class Request:
     sequence_parallel: bool = False
     muon: bool = False
     lora: Lora | None = None
+    dropout: float | str = CONFIG_RATES
     own: OwnClass | None = None
     folder: Path = field(default=Path(), compare=False)
     recorded: Mapping[str, Any] | None = field(default=None, compare=False)
@@ -182,6 +185,8 @@ class Request:
         }
         values["lora"] = self.lora.to_dict() if self.lora else ""
         own, tables = values.pop("own"), []
+        if self.dropout == CONFIG_RATES and "/" not in self.model:
+            del values["dropout"]  # which a size that has a name does not have
         if not self.is_family:
             del values["dtype"]  # an own class computes in what its code says
         if own:
@@ -289,4 +294,5 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "sequence_parallel": _check_truth,
     "muon": _check_truth,
     "lora": check_lora,
+    "dropout": check_dropout,
 }

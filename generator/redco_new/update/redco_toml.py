@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from redco_new.errors import RedcoError, Refusal
 from redco_new.merge import merge_tables, merge_text
-from redco_new.request import Request
+from redco_new.request import CONFIG_RATES, Request
 from redco_new.update.file_merge import FileMerge
 from redco_new.update.project_state import ProjectState
 
@@ -22,6 +22,8 @@ def read_request(state: ProjectState) -> Request:
     if "muon" not in before and b"muon" not in content:
         request = replace(request, muon=True)  # as all projects had it before it could be asked for
     if request.model == before.get("model"):
+        if request.dropout == CONFIG_RATES and "dropout" not in before and "/" in request.model:
+            request = replace(request, dropout=0.0)  # a checkpoint, before rates were honoured
         request = replace(request, recorded=state.manifest.model_record)
     name = before["name"]
     if request.name != name:

@@ -81,6 +81,10 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=ActivationQuirks,
+    dropout={
+        **dict.fromkeys(("embed", "residual"), "hidden_dropout_prob"),
+        "weights": "attention_probs_dropout_prob",
+    },
     projections={
         **{"q": "query", "k": "key", "v": "value", "o": "dense"},
         **{"up": "dense", "down": "dense"},

@@ -79,6 +79,7 @@ FAMILY = Family(
     shrink=_shrink,
     quirks=ActivationQuirks,
     derived_keys=("n_inner",),
+    dropout={"embed": "embd_pdrop", "residual": "resid_pdrop", "weights": "attn_pdrop"},
     projections={**dict.fromkeys("qkv", "c_attn"), "o": "c_proj", "up": "c_fc", "down": "c_proj"},
     order=20,
 )

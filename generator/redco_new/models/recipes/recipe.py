@@ -124,6 +124,7 @@ class Recipe:
     terms: whether its loss has terms besides the first one, in a dict.
     rate, adapter_rate: the learning rate by default: of all parameters, of an adapter.
     smooths: whether its loss is the cross-entropy of labels, which --label-smoothing can smooth.
+    drops: whether a model may drop in training: its loss compares nothing with what a model says.
     perplexity: whether its loss is nats a token, which have one.
     writes: whether it writes texts, token by token.
     prompt_fields: keys that a row of a file of prompts may have it under; (): the row is the prompt.
@@ -155,6 +156,7 @@ class Recipe:
     rate: Rate = NEW
     adapter_rate: Rate = ADAPTER
     smooths: bool = False
+    drops: bool = False
     perplexity: bool = False
     writes: bool = False
     prompt_fields: tuple[str, ...] = ("prompt",)

@@ -44,6 +44,7 @@ RECIPE = Recipe(
     also_head=("score",),
     task="SEQ_CLS",
     smooths=True,
+    drops=True,
     packages=("matplotlib>=3.10",),
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,

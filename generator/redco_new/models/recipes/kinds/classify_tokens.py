@@ -43,6 +43,7 @@ RECIPE = Recipe(
     head=("score",),
     task="TOKEN_CLS",
     smooths=True,
+    drops=True,
     packages=("matplotlib>=3.10",),
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,

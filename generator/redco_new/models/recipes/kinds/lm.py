@@ -22,6 +22,7 @@ RECIPE = Recipe(
     example=text_example,
     tiny=TINY_TEXT,
     smooths=True,
+    drops=True,
     perplexity=True,
     prompt_fields=("text", "prompt"),
     writes=True,

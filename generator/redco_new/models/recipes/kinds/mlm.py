@@ -34,6 +34,7 @@ RECIPE = Recipe(
     tiny=TINY_TEXT | {"optimizer": {"learning_rate": 1e-3, "warmup_steps": 20}},
     train=scored("accuracy"),
     smooths=True,
+    drops=True,
     perplexity=True,
     prompt_fields=("text", "prompt"),
     order=40,

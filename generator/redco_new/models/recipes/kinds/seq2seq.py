@@ -38,6 +38,7 @@ RECIPE = Recipe(
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
     smooths=True,
+    drops=True,
     perplexity=True,
     prompt_fields=("source", "document", "article", "dialogue", "text"),
     writes=True,

@@ -35,6 +35,7 @@ RECIPE = Recipe(
     system=True,
     rate=Rate(2e-5, "That of TRL, and of Alpaca (Taori et al. 2023)"),
     smooths=True,
+    drops=True,
     perplexity=True,
     prompt_fields=("messages", "prompt", "instruction"),
     writes=True,

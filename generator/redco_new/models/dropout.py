@@ -1,0 +1,86 @@
+"""The rates by which a model drops in training: those of a checkpoint's config.json, or of --dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from redco_new.errors import RedcoError
+from redco_new.models.families import FAMILIES
+from redco_new.models.find import Model
+from redco_new.models.hf_config import config_class
+from redco_new.models.recipes import Recipe
+from redco_new.render.values import is_number
+from redco_new.request import CONFIG_RATES, Request
+
+
+def with_dropout(model: Model, request: Request, recipe: Recipe) -> Model:
+    """Return the model with the rates that it drops by among its sizes, where they are above 0.
+
+    Those of its checkpoint, or the one that --dropout asks for, of what transformers drops by default; a size that has
+    a name drops nothing by itself. Raises RedcoError for what cannot be.
+    """
+    rate, keys = request.dropout, _usual(model)
+    if rate == CONFIG_RATES:
+        rates = _rates_of(model) if recipe.drops else {}
+    elif rate and not keys:
+        others = ", ".join(name for name, one in FAMILIES.items() if one.dropout)
+        what = f"{model.title} is a model without dropout"
+        raise RedcoError("--dropout", what, f"leave it out; those that have it are {others}")
+    elif rate and not recipe.drops:
+        what = f"the recipe {recipe.name} compares what models say, and trains without dropout"
+        raise RedcoError("--dropout", what, "leave it out")
+    else:
+        rates = dict.fromkeys(keys, float(rate)) if rate else {}
+    full, tiny = (replace(one, sizes=one.sizes | rates) for one in (model.full, model.tiny))
+    return replace(model, full=full, tiny=tiny)
+
+
+def dropout_notes(model: Model, request: Request, recipe: Recipe) -> list[str]:
+    """Return what the user should know of rates that a checkpoint asks for and that are not in its project."""
+    if model.source is None or request.dropout != CONFIG_RATES:
+        return []
+    rates = {k: v for k, v in dropout_rates(model.source).items() if k not in model.full.sizes}
+    if not rates:
+        return []
+    named = ", ".join(f"{key} {rate}" for key, rate in rates.items())
+    why = (
+        "model.py has none"
+        if recipe.drops
+        else f"the recipe {recipe.name} compares what models say"
+    )
+    return [
+        f"the config.json of {request.model} asks for dropout in training ({named}), and {why}: it is trained without; "
+        "export writes these keys as they were"
+    ]
+
+
+def dropout_rates(source: Mapping[str, Any]) -> dict[str, float]:
+    """Return the keys of a checkpoint's config.json, or of its class, that ask for dropout of layers, and their rates."""
+    keys = config_class(source["model_type"])().to_dict() | source
+    return {
+        key: rate
+        for key, rate in sorted(keys.items())
+        if "drop" in key
+        and not key.startswith(("summary", "classifier"))
+        and is_number(rate)
+        and rate > 0
+    }
+
+
+def _rates_of(model: Model) -> dict[str, float]:
+    """Return the rates of a checkpoint that its family knows. Raises RedcoError for one that is no share."""
+    ours = {*model.family.dropout.values()}
+    rates = dropout_rates(model.source) if model.source else {}
+    for key, rate in rates.items():
+        if key in ours and rate >= 1:
+            what = f"{key} is {rate!r}, and not a number from 0 to below 1"
+            raise RedcoError(f"config.json of {model.title}", what, "mend that value")
+    return {key: rate for key, rate in rates.items() if key in ours}
+
+
+def _usual(model: Model) -> list[str]:
+    """Return the keys that a family knows and that transformers' config class has above 0."""
+    family = model.family
+    return [key for key in dict.fromkeys(family.dropout.values()) if family.defaults[key]]

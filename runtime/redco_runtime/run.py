@@ -102,7 +102,7 @@ class Run:
         changed = [
             f"{name} was {before.get(name)} and is {now.get(name)}"
             for name in sorted({*before, *now})
-            if before.get(name) != now.get(name) and not _is_placing(name)
+            if before.get(name) != now.get(name) and not is_placing(name)
         ]
         if changed:
             raise UserError(
@@ -215,7 +215,7 @@ def decode(kind: type[Section], values: dict[str, Any], check: Check | None = No
     if check:
         check(kind, values)
     for name, value in values.items():
-        if _is_placing(name) and name not in hints:
+        if is_placing(name) and name not in hints:
             continue
         if dataclasses.is_dataclass(hints.get(name)):
             value = decode(hints[name], value, check)
@@ -251,7 +251,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return kind not in (bool, int, str, type(None)) or type(value) is kind
 
 
-def _is_placing(name: str) -> bool:
+def is_placing(name: str) -> bool:
     """Return whether a setting of MODEL says nothing of what the parameters are: PLACING, and rates of dropout."""
     return name in PLACING or "drop" in name
 

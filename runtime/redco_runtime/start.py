@@ -205,8 +205,13 @@ def nothing_to_train(checkpoints: Checkpoints, state: TrainState, settings: Trai
     print_once(f"step {step} of {settings.steps} is done: give more {longer} to train on")
 
 
-def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState:
-    """Return the state of a new run: of the checkpoint that it names, or random."""
+def new_run(
+    steps: Steps, run: Run, weights: Weights | OwnWeights, needed: Sequence[str] = ()
+) -> TrainState:
+    """Return the state of a new run: of the checkpoint that it names, or random.
+
+    needed: paths of parameters that the checkpoint must have. Raises UserError where it has not.
+    """
     if run.init is None:
         print_once("starting from random numbers")
         return steps.init(jax.random.key(run.config.train.seed))
@@ -218,6 +223,10 @@ def new_run(steps: Steps, run: Run, weights: Weights | OwnWeights) -> TrainState
         state, random = weights.load(run.init, steps, run.config)
     else:
         state, random = load(run.init, steps, run.config, weights)
+    if lost := [path for path in random if path in needed]:
+        raise UserError(
+            f"--init: {run.init} has no {', '.join(lost)}: give what was trained with one"
+        )
     if random:
         print_once(f"as in a new model, since {run.init} does not have them: {', '.join(random)}")
     if unused:

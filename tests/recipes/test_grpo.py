@@ -15,6 +15,7 @@ from redco_runtime.completions.groups import (
     answer_room,
     answer_rows,
     put_first,
+    reward_answers,
     score_answers,
 )
 from redco_runtime.completions.questions import question_examples
@@ -158,8 +159,12 @@ def test_questions_of_a_file(questions):
     assert asked == ["3+4=", "Add 1+1="] and held_out == []
     assert [(row["question"], row["answer"]) for row in train] == [("3+4=", "7"), ("1+1=", "2")]
     assert train[0]["input_ids"].shape == (8,)
-    assert grpo.rewards(train[1], ["2", "3"]).tolist() == pytest.approx([1.0, 0.1])
-    assert grpo.rewards({"question": "3+4="}, ["7", ""]).tolist() == [0.0, 0.0]  # a prompt
+    assert reward_answers(grpo.reward, [train[1]], [["2", "3"]])[0].tolist() == pytest.approx(
+        [1.0, 0.1]
+    )
+    assert reward_answers(grpo.reward, [{"question": "3+4="}], [["7", ""]]).tolist() == [
+        [0.0, 0.0]
+    ]  # a prompt
 
 
 def test_a_system_message_comes_before_a_prompt():

@@ -73,7 +73,8 @@ def read_recipe_model(request: Request, template: Template) -> Design:
         files,
         lambda: read_program(request, recipe, model, files, {}),
         packages=recipe.packages,
-        branches=tuple(branch.name for branch in recipe.branches),
+        branches=tuple(branch.name for branch in recipe.branches if not branch.scores),
+        scores=tuple(branch.name for branch in recipe.branches if branch.scores),
         targets=tuple(branch.name for branch in recipe.branches if branch.follows),
         tiny=lambda: read_program(request, recipe, model, files, tiny),
     )

@@ -143,11 +143,13 @@ class SpecTable:
     model: its branch of the parameters; "" where there is one model.
     specs: path of a parameter, in its branch -> spec, as Python.
     reasons: the same path -> its dims, and why it lies so: "L D N | columns: makes heads".
+    like: the table of what else it has; "" where it has all.
     """
 
     model: str
     specs: Mapping[Text, Code]
     reasons: Mapping[Text, str]
+    like: str = ""
 
     @property
     def name(self) -> str:
@@ -199,7 +201,11 @@ class ProjectLayout:
     @property
     def models(self) -> str:
         """The tables by their models, as Python; "" where there is one model."""
-        pairs = [f'"{one.model}": {one.name}' for one in self.tables if one.model]
+        pairs = [
+            f'"{one.model}": {one.like + " | " if one.like else ""}{one.name}'
+            for one in self.tables
+            if one.model
+        ]
         return f"{{{', '.join(pairs)}}}" if pairs else ""
 
 

@@ -25,6 +25,7 @@ class Design:
     packages: what its code imports besides the packages of every project, as pip has them.
     notes: what its user should know.
     branches: the names of its models, where there are several.
+    scores: the names of further ones, which a run may have: they lie as the first one, with a score.
     targets: those of them that follow others, and have no gradients.
     tiny: makes the loss of the preset tiny of an own class, if its sizes are others.
     """
@@ -39,6 +40,7 @@ class Design:
     packages: Sequence[str] = ()
     notes: Sequence[str] = ()
     branches: Sequence[str] = ()
+    scores: Sequence[str] = ()
     targets: Sequence[str] = ()
     tiny: Callable[[], Program] | None = None
 

@@ -74,7 +74,8 @@ def read_family(request: Request, template: Template) -> Design:
         recorded,
         packages=(*recipe.packages, f"transformers>={TRANSFORMERS}"),
         notes=_notes(request, model, recipe),
-        branches=tuple(branch.name for branch in recipe.branches),
+        branches=tuple(branch.name for branch in recipe.branches if not branch.scores),
+        scores=tuple(branch.name for branch in recipe.branches if branch.scores),
     )
 
 

@@ -43,7 +43,7 @@ def project_context(design: Design, program: Program, plan: Plan) -> ProjectCont
         request=design.request,
         model=design.model,
         recipe=design.recipe,
-        layout=layout_context(design.request, plan, tiny, design.branches),
+        layout=layout_context(design.request, plan, tiny, design.branches, design.scores),
         stateful=design.stateful or program.stateful,
         notes=tuple(notes),
         requirements=tuple(sorted({*REQUIREMENTS, *design.packages})),

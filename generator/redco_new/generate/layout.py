@@ -34,6 +34,8 @@ from redco_new.sharding import (
 # Examples on each device: the bytes of collectives scale with their number, the layout does not.
 TRACED_BATCH = 8
 NAMED = 3  # parameters that a note names
+# What a model of rewards has beside the model that it is like: path -> spec, and path -> why.
+SCORE = {"score/kernel": "P(None, None)"}, {"score/kernel": "D 1 | whole: a number for each chat"}
 # At most this many virtual devices in a project's own tests: a laptop compiles for 8 in seconds.
 TEST_DEVICES = 8
 
@@ -142,10 +144,12 @@ def layout_context(
     plan: Plan,
     tiny: tuple[Program, Plan] | None = None,
     branches: Sequence[str] = (),
+    scores: Sequence[str] = (),
 ) -> ProjectLayout:
     """Return what the templates of a project print of a plan.
 
     branches: the models whose parameters it has, where there are several.
+    scores: further ones, which a run may have: they lie as the first one, with a score.
     tiny: the preset tiny, and its own plan, if its sizes are others; None for a family, whose tiny model fits.
     """
     mesh = plan.mesh | {"data": request.mesh["data"]}
@@ -163,10 +167,10 @@ def layout_context(
         activations=_texts(plan.activations if request.is_family else row_constraints(plan)),
         apart=plan.apart,
         tiny_apart=_tiny_parts(plan, *tiny) if tiny and request.own else None,
-        tables=_tables(_by_path(plan, plan.partitions), _reasons(rows), branches),
+        tables=_tables(_by_path(plan, plan.partitions), _reasons(rows), branches, scores),
         moments=_moments(plan) if request.zero else {},
         saved=saved_sizes(plan, traced_rows(request)) if request.is_family else {},
-        padded=_padded(plan),
+        padded=_padded(plan, branches, scores),
         divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
         total=_in_words(count_elements(rows)),
         trained=_in_words(count_elements([r for r in rows if r["path"] not in plan.frozen])),
@@ -223,7 +227,10 @@ def _reasons(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _tables(
-    specs: Mapping[str, str], reasons: Mapping[str, str], branches: Sequence[str]
+    specs: Mapping[str, str],
+    reasons: Mapping[str, str],
+    branches: Sequence[str],
+    scores: Sequence[str],
 ) -> tuple[SpecTable, ...]:
     """Return the table of each model, of path -> spec and path -> reason of all."""
 
@@ -231,17 +238,28 @@ def _tables(
         start = f"{branch}/" if branch else ""
         return {p.removeprefix(start): text for p, text in texts.items() if p.startswith(start)}
 
-    return tuple(SpecTable(name, of(name, specs), of(name, reasons)) for name in branches or ("",))
+    tables = [SpecTable(name, of(name, specs), of(name, reasons)) for name in branches or ("",)]
+    further = [SpecTable(name, *SCORE, like=tables[0].name) for name in scores]
+    return (*tables, *further)
 
 
-def _padded(plan: Plan) -> dict[str, tuple[int, ...]]:
+def _padded(
+    plan: Plan, branches: Sequence[str] = (), scores: Sequence[str] = ()
+) -> dict[str, tuple[int, ...]]:
     """Return path -> the number that each dim is a multiple of, for parameters that are padded."""
     parts = math.prod(plan.mesh[axis] for axis in inner_axes(plan.mesh))
-    return {
+    padded = {
         p.path: tuple(1 if n == size else parts for n, size in zip(stored, p.shape, strict=True))
         for p, stored in zip(plan.parameters, plan.stored, strict=True)
         if stored != p.shape
     }
+    copies = {
+        path.replace(branches[0], name, 1): sizes
+        for path, sizes in padded.items()
+        for name in scores
+        if path.startswith(f"{branches[0]}/")
+    }
+    return padded | copies
 
 
 def repr_spec(spec: P) -> str:

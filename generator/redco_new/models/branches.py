@@ -28,6 +28,7 @@ class Branch:
     frozen: whether it stays as it starts.
     optimizer: the section of config.py with its optimizer, where each model has its own.
     follows: the branch whose moving average it is.
+    scores: whether it is a model of rewards that a run may name: it lies as the first one, with a score.
     base: whether it is what the first one starts as: under --lora, that one with a frozen copy of its adapter.
     """
 
@@ -38,6 +39,7 @@ class Branch:
     optimizer: str = ""
     follows: str = ""
     base: bool = False
+    scores: bool = False
 
 
 def half_the_layers(sizes: Sizes) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 Shape letters: B questions, S tokens of one, T of an answer, L of both, G answers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,24 @@ def put_first(tokens_BGT: np.ndarray, answers: Sequence[str], encoder: ChatEncod
         ids = [*ids, *encoder.ends()[:1]][: tokens_GT.shape[1]]
         tokens_GT[0, : len(ids)] = ids
     return tokens_BGT
+
+
+def reward_answers(
+    reward: Callable[[str, Any, str], Any],
+    examples: Sequence[Mapping[str, Any]],
+    texts: Sequence[Sequence[str]],
+) -> np.ndarray:
+    """Return rewards (B, G), float32, of the answers to each question; 0 of those to prompts, whose answer nobody knows.
+
+    reward: of a question, its answer, and a text. texts: G to each. Raises UserError where one is no finite number.
+    """
+    rows = []
+    for one, answers in zip(examples, texts, strict=True):
+        if "answer" in one:
+            rows.append(score_answers(partial(reward, one["question"], one["answer"]), answers))
+        else:
+            rows.append(np.zeros(len(answers), np.float32))
+    return np.stack(rows)
 
 
 def score_answers(reward: Callable[[str], Any], texts: Sequence[str]) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.reading import Messages, read_prompt, read_tools
+from redco_runtime.chats.reading import Messages, Tools, read_prompt, read_tools
 from redco_runtime.output import announce
 from redco_runtime.contracts import Arrays
 from redco_runtime.errors import UserError, few, shown
@@ -37,10 +37,11 @@ class QuestionSettings(SourceSettings, Protocol):
 
 
 class Question(NamedTuple):
-    """A question of a row: its ids, the text of what is said last, and what an answer is compared with."""
+    """A question of a row: its ids, its chat, and what an answer is compared with."""
 
     ids: np.ndarray
-    text: str
+    messages: Messages
+    tools: Tools
     answer: Any
 
 
@@ -79,11 +80,12 @@ class QuestionReader:
     def parse(self, row: Any) -> Question:
         """Return the question of a row. Raises ValueError, which says why it has none."""
         messages, answer = self._fields(row)
-        ids = self.encoder.ask(messages, read_tools(row))
+        tools = read_tools(row)
+        ids = self.encoder.ask(messages, tools)
         if not 0 < len(ids) <= self.room:
             room = f"{self.room} that --sequence-length leaves beside --new-tokens"
             raise ValueError(f"has {len(ids)} tokens, and a question has 1 to the {room}")
-        return Question(ids, messages[-1]["content"], answer)
+        return Question(ids, messages, tools, answer)
 
     def _fields(self, row: Any) -> tuple[Messages, Any]:
         if not isinstance(row, dict):
@@ -103,8 +105,9 @@ def question_examples(
 ) -> tuple[Mixture, list[Arrays]]:
     """Return the questions of `--data` to learn from, and those that are held out.
 
-    Each is a row of `pad_row`, of `room` tokens, with "question", the text of its last message, and "answer": what
-    the row of the file has for it, a number as a text. Raises UserError, which names files and lines.
+    Each is a row of `pad_row`, of `room` tokens, with its "messages" and "tools", "question", the text of the last
+    message, and "answer": what the row of the file has for it, a number as a text. Raises UserError, which names
+    files and lines.
     """
     check_share(settings.held_out)
     encoder.ends()
@@ -123,7 +126,9 @@ def question_examples(
         )
 
     def example(question: Question, _: int = 0) -> dict[str, Any]:
-        return pad_row(question.ids, room) | {"question": question.text, "answer": question.answer}
+        chat = {"messages": question.messages, "tools": question.tools}
+        text = question.messages[-1]["content"]
+        return pad_row(question.ids, room) | chat | {"question": text, "answer": question.answer}
 
     train = Mixture([part for part, _ in parts], [source.weight for source in sources])
     # One object for each of the others: their loss and their scores are of one rollout.

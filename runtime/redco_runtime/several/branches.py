@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +16,22 @@ from redco_runtime.state import ModelState, TrainState
 
 Leaf = TypeVar("Leaf")
 
-# (config, --init) -> branch -> (a run or weights, by path or id, or None or "" for random numbers;
-# the sizes of the model, a section of the config), or the branch that it starts as, whole or in part
-Starts = Callable[[Any, str | None], Mapping[str, tuple[str | None, Any] | str]]
+# (config, --init) -> branch -> (a run or weights, by path or id, or None or "" for random numbers; the sizes of
+# the model, a section of the config; the Head of one of its own), or the branch that it starts as, whole or in part
+Starts = Callable[[Any, str | None], Mapping[str, tuple[Any, ...] | str]]
+
+
+class Head(NamedTuple):
+    """A head that the models of a project's files have not.
+
+    flag: what names its run or weights.
+    weights: what files call the parameters of those -> what they call those of the model with it.
+    needed: paths of parameters that it cannot start without.
+    """
+
+    flag: str
+    weights: Callable[[Any], Any]
+    needed: tuple[str, ...]
 
 
 def branch_of(leaves: Mapping[str, Leaf], name: str) -> dict[str, Leaf]:
@@ -35,14 +48,18 @@ def start_several(starts: Starts) -> Callable[[Steps, Run, Weights], TrainState]
         branches = starts(run.config, run.init)
         copies = {name: other for name, other in branches.items() if isinstance(other, str)}
         for name, begin in branches.items():
-            source, sizes = ("", None) if isinstance(begin, str) else begin
+            source, sizes, *heads = ("", None) if isinstance(begin, str) else begin
             if source:
                 whole: Any = run.config
                 config = replace(whole, model=sizes)
                 part = replace(run, init=source, config=config)
+                named = heads[0].weights(weights) if heads else weights
+                needed = heads[0].needed if heads else ()
                 try:
-                    own = new_run(steps_of(steps, name), part, weights).params
+                    own = new_run(steps_of(steps, name), part, named, needed).params
                 except UserError as error:
+                    if heads:
+                        raise UserError(str(error).replace("--init", heads[0].flag)) from None
                     raise UserError(f"the {name}, as from --init {source}: {error}") from None
                 arrays |= {f"{name}/{path}": leaf for path, leaf in own.items()}
         others = [path for path in model.arrays if path.partition("/")[0] not in copies]

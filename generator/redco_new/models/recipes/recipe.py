@@ -201,7 +201,7 @@ class Recipe:
 
     def adapted(self) -> Recipe:
         """Return it where it can train an adapter: beside no second model. Raises RedcoError."""
-        if len([branch for branch in self.branches if not branch.base]) > 1:
+        if len([branch for branch in self.branches if not (branch.base or branch.scores)]) > 1:
             what = f"the recipe {self.name} trains beside a second model, and no adapter"
             raise RedcoError("--lora", what, "leave it out, or choose another --recipe")
         return self

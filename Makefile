@@ -9,6 +9,7 @@ SOURCES := generator runtime templates tests golden
 COMPILERS := .compilers/.installed
 CLASSES := .classes/.installed
 HARNESS := .harness/.installed
+PARITY := .parity/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help venv compilers demo test test-slow test-all test-classes test-cluster test-harness golden golden-check collectives perf table1 estimates large recipes kills faults bench table fmt lint
@@ -103,7 +104,13 @@ bench: $(INSTALLED)  ## compare a project with Redco 0.4.23: step time, compile 
 	$(BIN)/python tests/benchmarks/redco/run.py --project .benchmarks/my-project \
 	    --rounds 5 --L 4 --steps 6
 
-table: $(INSTALLED)  ## rewrite a table; NAME=parity: forty steps of each kind of model beside transformers' Trainer, two minutes
+# Apart from the environment: TRL and PEFT's own versions are theirs to choose.
+$(PARITY): tests/benchmarks/parity/requirements.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet -r $<
+	touch $@
+
+table: $(INSTALLED) $(if $(filter parity,$(NAME)),$(PARITY))  ## rewrite a table; NAME=parity: forty steps of each recipe beside Trainer, TRL or PEFT, twenty minutes
 	PYTHONPATH=tests $(BIN)/python tests/benchmarks/$(NAME)/table.py
 
 fmt: $(INSTALLED)  ## format the code

@@ -15,7 +15,7 @@ from redco_new.models.dropout import with_dropout
 from redco_new.models.recipes import RECIPES
 from redco_new.request import Request
 
-DRAWS, LENGTH, RATE = 400, 12, 0.3
+DRAWS, LENGTH, RATE = 4000, 12, 0.3
 RATES = {
     "gpt2": ("embd_pdrop", "resid_pdrop", "attn_pdrop"),
     "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),

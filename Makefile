@@ -120,5 +120,5 @@ fmt: $(INSTALLED)  ## format the code
 lint: $(INSTALLED)  ## check the code, its floors and its types; change nothing
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/black --check --quiet $(SOURCES)
-	$(BIN)/lint-imports
+	PYTHONPATH=runtime $(BIN)/lint-imports
 	$(BIN)/mypy

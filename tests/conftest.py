@@ -24,7 +24,7 @@ gc.set_threshold(100_000, 20, 100)
 
 import jax  # noqa: E402
 
-from redco_runtime.mesh import use_virtual_devices  # noqa: E402
+from redco_runtime.layout.mesh import use_virtual_devices  # noqa: E402
 
 use_virtual_devices(4)
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -1,6 +1,5 @@
 """The boot and launch files of a generated project, without the rest, and commands run in it."""
 
-import importlib.util
 import os
 import re
 import shutil
@@ -11,6 +10,7 @@ from types import ModuleType
 
 import jinja2
 
+from redco_new.render.own_runtime import AT_HOME, with_own_runtime
 from redco_new.request import Request
 
 ROOT = Path(__file__).parents[1]
@@ -42,8 +42,9 @@ def write_project(folder: Path) -> Path:
         file = project / name.replace("{{ package }}", "my_project")
         file.parent.mkdir(parents=True, exist_ok=True)
         template = templates.get_template(f"{name}.jinja")
-        file.write_text(template.render(package="my_project", request=REQUEST))
-    shutil.copytree(ROOT / "runtime" / "redco_runtime", project / "redco_runtime")
+        text = template.render(package="my_project", request=REQUEST)
+        file.write_text(with_own_runtime(name, text, "my_project"))
+    shutil.copytree(ROOT / "runtime" / "redco_runtime", project / "my_project" / "runtime")
     return project
 
 
@@ -72,13 +73,14 @@ def run(project: Path, *command: str, **variables: str) -> tuple[int, str]:
 
 
 def load_boot(project: Path) -> ModuleType:
-    """The project's boot.py, as a module."""
+    """The project's boot.py, as a module, over the runtime of this process."""
     path = project / "my_project" / "boot.py"
-    spec = importlib.util.spec_from_file_location("emitted_boot", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    text = path.read_text().replace("my_project.runtime", AT_HOME)
+    module = ModuleType("emitted_boot")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
+        exec(compile(text, path, "exec"), vars(module))
     finally:
-        del sys.modules[spec.name]
+        del sys.modules[module.__name__]
     return module

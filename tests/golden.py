@@ -27,6 +27,7 @@ from generated import texts
 from redco_new.project.create import write_tree
 from redco_new.project.archive import unpack
 from redco_new.project.records import BASE, new_records
+from redco_new.render.owners import in_runtime
 from redco_new.request import Request
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,7 +35,9 @@ GOLDEN = ROOT / "golden"
 ERRORS, ZOO = GOLDEN / "errors", GOLDEN / "zoo"
 REWRITE = "If this is what you want: make golden"
 
-RUNTIME = "redco_runtime"  # in a golden a link, so that the repository holds its code once
+RUNTIME = (
+    ROOT / "runtime/redco_runtime"
+)  # in a golden a link, so that the repository holds its code once
 SKIPPED = {"__pycache__", ".pytest_cache"}
 CHECKPOINT = "checkpoint/"  # in a case that is about one
 LOSSES = "loss.txt"
@@ -72,16 +75,16 @@ def generate(case: Path) -> tuple[Texts, Texts]:
     if wrong := differences(held, files, "base.tar.xz"):
         raise AssertionError("what redco remembers is not what it wrote:\n" + "\n".join(wrong))
     files |= {path: content.decode() for path, content in records.items()}
-    kept = {p: t for p, t in files.items() if not p.startswith(f"{RUNTIME}/")}
+    kept = {p: t for p, t in files.items() if not in_runtime(p)}
     committed = {f"project/{path}": text for path, text in kept.items()}
-    committed[f"project/{RUNTIME}"] = f"link to {link(case)}\n"
+    committed[f"project/{request.package}/runtime"] = f"link to {link(case)}\n"
     committed["sharding.txt"] = golden_layouts.lines(plan)
     return files, committed
 
 
 def link(case: Path) -> str:
-    """What a golden's redco_runtime points to."""
-    return os.path.relpath(ROOT / "runtime" / RUNTIME, case / "project")
+    """What the runtime of a golden points to."""
+    return os.path.relpath(RUNTIME, case / "project" / request_of(case).package)
 
 
 def committed(case: Path) -> Texts:
@@ -191,9 +194,10 @@ def rewrite() -> None:
                 for path, text in new.items()
                 if path.startswith("project/")
             }
-            del inside[RUNTIME]
+            runtime = f"{request_of(case).package}/runtime"
+            del inside[runtime]
             write_tree(case / "project", inside)
-            (case / "project" / RUNTIME).symlink_to(link(case), target_is_directory=True)
+            (case / "project" / runtime).symlink_to(link(case), target_is_directory=True)
             (case / "sharding.txt").write_text(new["sharding.txt"])
         for case in error_cases():
             (case / "stderr.txt").write_text(complaint((case / "args.txt").read_text()))

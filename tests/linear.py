@@ -15,10 +15,10 @@ import optax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.gradients import mean_and_gradients, weighted_sum
-from redco_runtime.guard import take_step
-from redco_runtime.mesh import make_mesh
-from redco_runtime.state import ModelState, new_state
+from redco_runtime.step.gradients import mean_and_gradients, weighted_sum
+from redco_runtime.step.guard import take_step
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.base.state import ModelState, new_state
 
 MESH = {"data": 2, "fsdp": 1, "model": 2}
 PROJECT = Path(__file__).parents[1] / "templates" / "project"

@@ -8,8 +8,8 @@ import numpy as np
 import optax
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.state import ModelState, new_state
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.base.state import ModelState, new_state
 
 OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3))
 

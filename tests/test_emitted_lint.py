@@ -20,7 +20,7 @@ from redco_new.generate.read import plan_request, read_model
 from redco_new.models.families import FAMILIES
 from redco_new.own.recipes import RECIPES
 from redco_new.render.carried import carried
-from redco_new.render.owners import VERBATIM
+from redco_new.render.owners import in_runtime
 from redco_new.render.template import open_template
 from redco_new.request import Request
 
@@ -89,7 +89,7 @@ def runtime_modules(files):
                 names.add(node.module)
             elif isinstance(node, ast.Import):
                 names |= {name.name for name in node.names}
-    return {name for name in names if name.partition(".")[0] == VERBATIM}
+    return {name for name in names if name.split(".")[1:2] == ["runtime"]}
 
 
 SIZES = {  # as CONTRIBUTING.md has them
@@ -105,7 +105,8 @@ SIZES = {  # as CONTRIBUTING.md has them
 @pytest.mark.parametrize("name", SIZES)
 def test_projects_carry_as_much_as_contributing_says(emit, name):
     files = emit(Request.from_flags("a-project", shards="2", **SIZES[name]))
-    lines = sum(text.count("\n") for path, text in files.items() if path.startswith(VERBATIM))
+    code = (text for path, text in files.items() if in_runtime(path) and path.endswith(".py"))
+    lines = sum(text.count("\n") for text in code)
     (row,) = re.findall(rf"\| {name} \| ([\d,]+) \|", (ROOT / "CONTRIBUTING.md").read_text())
     assert lines <= int(row.replace(",", "")), f"{name} carries {lines} lines of the runtime"
 
@@ -113,36 +114,41 @@ def test_projects_carry_as_much_as_contributing_says(emit, name):
 @pytest.mark.parametrize(
     "text",
     [
-        "python -m redco_runtime.beam",
-        "command: [python, -u, -m, redco_runtime.beam, x]",
-        "run(['-m', 'redco_runtime.beam'])",
-        "import redco_runtime.beam as x",
-        "import jax, redco_runtime.beam",
-        "import jax; from redco_runtime import \\\n    beam",
-        "def f():\n    from redco_runtime import (\n        beam,\n    )",
-        "def f():\n    return importlib.import_module('redco_runtime.beam')",
-        "As code:\n\n```python\nfrom redco_runtime.beam import search\n```\n",
-        "<<<<<<< yours\nimport redco_runtime.beam\n=======\n>>>>>>> theirs\n",
+        "python -m redco_runtime.nn.beam",
+        "command: [python, -u, -m, redco_runtime.nn.beam, x]",
+        "run(['-m', 'redco_runtime.nn.beam'])",
+        "import redco_runtime.nn.beam as x",
+        "import jax, redco_runtime.nn.beam",
+        "import jax; from redco_runtime.nn import \\\n    beam",
+        "def f():\n    from redco_runtime.nn import (\n        beam,\n    )",
+        "def f():\n    return importlib.import_module('redco_runtime.nn.beam')",
+        "As code:\n\n```python\nfrom redco_runtime.nn.beam import search\n```\n",
+        "<<<<<<< yours\nimport redco_runtime.nn.beam\n=======\n>>>>>>> theirs\n",
     ],
 )
 def test_what_is_imported_is_carried(text):
     """In Python or not, wherever it is imported; and nothing else is."""
-    assert "redco_runtime/beam.py" in carried([text])
-    assert not {"redco_runtime/experts.py", "redco_runtime/muon.py"} & {*carried([text])}
+    assert "p/runtime/nn/beam.py" in carried({"a.sh": text}, "p")
+    assert "p/runtime/nn/beam.py" in carried(
+        {"a.sh": text.replace("redco_runtime", "p.runtime")}, "p"
+    )
+    assert not {"p/runtime/nn/experts/experts.py", "p/runtime/step/muon.py"} & {
+        *carried({"a.sh": text}, "p")
+    }
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "# as redco_runtime.beam does",
-        "x = 'redco_runtime.beam'",
-        "See `redco_runtime.beam`, or redco_runtime/beam.py: import redco_runtime.beam is slow.",
+        "# as redco_runtime.nn.beam does",
+        "x = 'redco_runtime.nn.beam'",
+        "See `redco_runtime.nn.beam`, or redco_runtime/nn/beam.py: import redco_runtime.nn.beam is slow.",
         "import redco_runtimes.beam",
         "from .redco_runtime import beam",
     ],
 )
 def test_a_mention_is_no_import(text):
-    assert carried([text]) == {}
+    assert carried({"a.sh": text}, "p") == {}
 
 
 @pytest.mark.parametrize("options", [{"zero": 1}, {"sequence_parallel": True}])
@@ -176,27 +182,34 @@ def test_of_a_class(lint, name, stateful, tmp_path_factory):
     [
         (
             "gpt-j",
-            ["classes", "expert_memory", "expert_blocks", "stored_products", "talking"],
+            [
+                "data/classes",
+                "step/expert_memory",
+                "nn/experts/expert_blocks",
+                "nn/stored_products",
+                "loop/talking",
+            ],
         ),  # which names none
-        ("vit", ["preview", "generation"]),  # which has no tokens
+        ("vit", ["data/preview", "run/generation"]),  # which has no tokens
         (
             "ppo",
             [
-                "preview",
-                "generation",
-                "classes",
-                "needs",
-                "remat",
-                "traces",
-                "kernels",
-                "attention",
+                "data/preview",
+                "run/generation",
+                "data/classes",
+                "step/memory_estimate",
+                "step/remat",
+                "step/jaxprs",
+                "nn/kernels",
+                "nn/attention",
             ],
         ),
     ],
 )
 def test_what_no_file_asks_for_is_not_carried(emit, name, modules):
+    assert all((ROOT / f"runtime/redco_runtime/{module}.py").exists() for module in modules)
     files = emit(Request.from_flags("a-project", shards="2", **SIZES[name]))
-    assert not {f"{VERBATIM}/{module}.py" for module in modules} & {*files}
+    assert not {f"a_project/runtime/{module}.py" for module in modules} & {*files}
 
 
 def test_muon_is_where_it_is_asked_for(emit):
@@ -205,7 +218,7 @@ def test_muon_is_where_it_is_asked_for(emit):
         emit(Request.from_flags("a-project", "gpt-j", shards="2", muon=muon))
         for muon in (False, True)
     )
-    path, muon = "a_project/config.py", f"{VERBATIM}/muon.py"
+    path, muon = "a_project/config.py", "a_project/runtime/step/muon.py"
     assert muon in asked and "scale_by_muon()" in asked[path]
     assert muon not in without and "scale_by_muon" not in without[path]
     assert "`redco update --muon` brings it" in without[path] and "--muon" in without["README.md"]
@@ -218,7 +231,7 @@ def test_dropout_is_where_it_is_asked_for(emit, lint, name):
         Request.from_flags("a-project", name, shards="2", dropout=rate) for rate in (None, "0.1")
     )
     assert lint(asked, stateful=False) == ""
-    module, steps = f"{VERBATIM}/dropout.py", "a_project/steps.py"
+    module, steps = "a_project/runtime/nn/dropout.py", "a_project/steps.py"
     files, plain = emit(asked), emit(without)
     assert module in files and module not in plain
     for text in ("with_keys(batch, key),", "batch = drop_by_example(model, batch, key)"):

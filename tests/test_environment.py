@@ -69,23 +69,8 @@ def test_projects_of_unlike_recipes_and_versions_share_an_environment(environmen
     for name in "bcdef":  # from a folder that is none of theirs
         arguments = ["--preset", "tiny", "--steps", "1", "--workdir", f"run-{name}"]
         environment("-m", f"{name}.train", *arguments, "--virtual-devices", "2")
-        where = f"import {name}.train, redco_runtime; print(redco_runtime.__file__)"
+        where = f"import {name}.train; print({name}.runtime.__file__)"
         assert environment("-c", where).strip() == str(
-            tmp_path / name / "redco_runtime/__init__.py"
+            tmp_path / name / name / "runtime/__init__.py"
         )
-
-
-def test_two_projects_in_one_process_are_refused(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name / "redco_runtime").mkdir(parents=True)
-        (tmp_path / name / "redco_runtime/__init__.py").touch()
-        (tmp_path / name / "redco.toml").touch()
-        template = ROOT / "templates/project/{{ package }}/__init__.py.jinja"
-        (tmp_path / name / name).mkdir()
-        text = template.read_text().partition("\n")[2]
-        (tmp_path / name / name / "__init__.py").write_text(text)
-    path = os.pathsep.join(str(tmp_path / name) for name in ("a", "b"))
-    for code, fault in (("import b", ""), ("import a, b", f"the runtime of {tmp_path / 'a'}:")):
-        environment = {**os.environ, "PYTHONPATH": path}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
-        assert fault in done.stderr.decode() and (done.returncode == 0) == (not fault)
+    environment("-c", "import b.steps, c.steps, f.steps")  # in one process too

@@ -13,7 +13,7 @@ from generated import ROOT
 from redco_new import cli
 from redco_new.cli import new
 
-from redco_runtime import cli as programs
+from redco_runtime.loop import command as programs
 
 ODD = [
     "",

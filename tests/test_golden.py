@@ -28,7 +28,8 @@ def test_files_are_formatted_and_compile(name):
 @pytest.mark.parametrize("name", CASES)
 def test_runtime_is_not_copied(name):
     case = golden.GOLDEN / name
-    assert (case / "project" / "redco_runtime").resolve() == golden.ROOT / "runtime/redco_runtime"
+    package = golden.request_of(case).package
+    assert (case / "project" / package / "runtime").resolve() == golden.RUNTIME
     assert not (case / "project" / ".redco" / "base.tar.xz").exists()
 
 
@@ -61,8 +62,8 @@ def test_missing_changed_and_extra_files_are_shown():
 
 
 def test_what_lies_in_a_case(tmp_path):
-    (tmp_path / "project" / "redco_runtime").mkdir(parents=True)
-    (tmp_path / "project" / "redco_runtime" / "copied.py").write_text("x\n")
+    (tmp_path / "project" / "runtime").mkdir(parents=True)
+    (tmp_path / "project" / "runtime" / "copied.py").write_text("x\n")
     (tmp_path / "project" / "__pycache__").mkdir()
     (tmp_path / "project" / "__pycache__" / "a.pyc").write_bytes(b"\xff")
     (tmp_path / "project" / "link").symlink_to("away")
@@ -71,7 +72,7 @@ def test_what_lies_in_a_case(tmp_path):
     assert golden.committed(tmp_path) == {
         "other.txt": "t\n",
         "project/link": "link to away\n",
-        "project/redco_runtime/copied.py": "x\n",
+        "project/runtime/copied.py": "x\n",
     }
 
 

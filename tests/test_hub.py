@@ -31,7 +31,7 @@ import sys
 from redco_new.models.find import find_model
 model = find_model("org/small", "", 1)
 print(model.family.name, model.full.sizes["num_layers"], model.tokenizer)
-from redco_runtime.stored import find
+from redco_runtime.base.hf_files import find
 print(*sorted(path.name for path in find("org/small").iterdir()))
 """
 
@@ -111,9 +111,9 @@ def test_a_gated_model_without_a_token_says_so(hub, tmp_path):
 WITHOUT_NETWORK = """
 from redco_new.errors import RedcoError
 from redco_new.models.find import find_model
-from redco_runtime.errors import UserError
-from redco_runtime.stored import find
-from redco_runtime.tokenizer import load_tokenizer
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.hf_files import find
+from redco_runtime.data.tokenizer import load_tokenizer
 print(find_model("org/small", "", 1).family.name, find("org/small").is_dir())
 for reader in (lambda name: find_model(name, "", 1), find, load_tokenizer):
     try:

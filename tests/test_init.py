@@ -28,9 +28,9 @@ from flax import nnx
 from my_project.config import Config
 from my_project.model import GPTJ
 from my_project.steps import build
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.mesh import make_mesh
-from redco_runtime.run import load_run
+from my_project.runtime.checkpoints.checkpoint import Checkpoints
+from my_project.runtime.layout.mesh import make_mesh
+from my_project.runtime.run.record import load_run
 
 run = load_run(Path(sys.argv[1]), Config)
 with jax.set_mesh(make_mesh(run.mesh)):

@@ -28,7 +28,7 @@ MOST_MODULES = 3  # that have a public function of one name
 def sources() -> list[Path]:
     """Return the Python of the generator, of the runtime, and of the emitted projects."""
     own = [path for root in PACKAGES.values() for path in root.rglob("*.py")]
-    emitted = (p for p in EMITTED.glob("*/project/**/*.py") if "redco_runtime" not in p.parts)
+    emitted = (p for p in EMITTED.glob("*/project/**/*.py") if "runtime" not in p.parts)
     return sorted([*own, *emitted])
 
 

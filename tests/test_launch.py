@@ -158,7 +158,7 @@ def test_pbs_sh_on_its_nodes(project, fake, tmp_path, code):
         "PBS_NODEFILE": f"{tmp_path}/nodes",
     }
     ended, out = emitted.run(project, "bash", "launch/pbs.sh", *QSUB, PATH=path, **variables)
-    flags = "<-m><redco_runtime.launch><-m><my_project.train><--workdir><a b>\n"
+    flags = "<-m><my_project.runtime.cluster.launch><-m><my_project.train><--workdir><a b>\n"
     assert ended == code
     assert f"[0] <0>{flags}" in out and f"[1] <1>{flags}" in out
     assert ("submitted\n" in out) == (code == 75)
@@ -170,7 +170,7 @@ def test_slurm_sbatch(project, fake, code):
     path = fake("srun", f'printf "<%s>" "$@"; echo; exit {code}')
     start = ["bash", "launch/slurm.sbatch", "--workdir", "a b"]
     ended, out = emitted.run(project, *start, PATH=path, SLURM_JOB_ID="7")
-    command = "<python><-u><-m><redco_runtime.launch><-m><my_project.train><--workdir><a b>\n"
+    command = "<python><-u><-m><my_project.runtime.cluster.launch><-m><my_project.train><--workdir><a b>\n"
     assert ended == code
     assert out.partition("<--label>")[2] == command + "scontrol requeue 7\n" * (code == 75)
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from redco_new.request.names import dns_label
-from redco_runtime import launch
+from redco_runtime.cluster import launch
 
 SCHEMA = Path(__file__).parent / "kubernetes" / "jobset_v0.9.1.yaml"
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
@@ -83,7 +83,11 @@ def test_its_pods_are_the_processes_of_one_run(project, jobset):
     # https://jobset.sigs.k8s.io/docs/concepts: <jobSet>-<replicatedJob>-<job>-<pod>.<subdomain>
     first = f"{name}-{replicated['name']}-0-0.{name}"
     assert processes[0].coordinator.split(":")[0] == first
-    assert container["command"][3:] == ["redco_runtime.launch", "-m", "my_project.train"]
+    assert container["command"][3:] == [
+        "my_project.runtime.cluster.launch",
+        "-m",
+        "my_project.train",
+    ]
 
 
 def test_what_another_try_would_not_change_ends_it_and_a_signal_does_not(jobset):

@@ -122,13 +122,13 @@ def test_what_redco_wrote_is_in_one_archive():
 
 
 def test_one_digest_for_the_runtime():
-    files = FILES | {"redco_runtime/a.py": "a\n", "redco_runtime/b/c.py": "c\n"}
+    files = FILES | {"my_project/runtime/a.py": "a\n", "my_project/runtime/b/c.py": "c\n"}
     content = json.loads(manifest(files).to_json())
     assert content["files"].keys() == FILES.keys()
     others = [
-        files | {"redco_runtime/a.py": "b\n"},
-        files | {"redco_runtime/d.py": ""},
-        {path: text for path, text in files.items() if path != "redco_runtime/a.py"},
+        files | {"my_project/runtime/a.py": "b\n"},
+        files | {"my_project/runtime/d.py": ""},
+        {path: text for path, text in files.items() if path != "my_project/runtime/a.py"},
         {path.replace("a.py", "e.py"): text for path, text in files.items()},
     ]
     digests = {content["runtime"], *(json.loads(manifest(x).to_json())["runtime"] for x in others)}

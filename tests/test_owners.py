@@ -23,7 +23,7 @@ from redco_new.render.owners import (
         ("redco.toml", YOURS),
         ("my_project/sharding.py", GENERATED),
         ("tests/test_boot.py", GENERATED),
-        ("redco_runtime/data.py", GENERATED),
+        ("my_project/runtime/data/batches.py", GENERATED),
         (".gitignore", GENERATED),
     ],
 )
@@ -44,7 +44,7 @@ def test_header(owned_by):
     header = HEADERS[owned_by]
     assert with_header("tests/a.py", "x = 1\n", owned_by) == f"{header}\nx = 1\n"
     assert with_header("launch/a.sh", "#!/bin/sh\nx\n", owned_by) == f"#!/bin/sh\n{header}\nx\n"
-    for path in ("README.md", "redco_runtime/a.py"):
+    for path in ("README.md", "my_project/runtime/a.py"):
         assert with_header(path, "x = 1\n", owned_by) == "x = 1\n"
 
 

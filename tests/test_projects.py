@@ -187,7 +187,7 @@ import dataclasses, re, jax, jax.numpy as jnp
 jax.config.update("jax_num_cpu_devices", 4)
 from my_project.config import TINY
 from my_project.steps import build
-from redco_runtime.mesh import make_mesh
+from my_project.runtime.layout.mesh import make_mesh
 
 with jax.set_mesh(make_mesh({"data": 1, "fsdp": 4, "model": 1})):
     steps = build(TINY)

@@ -21,7 +21,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", 4)
 from my_project.config import TINY
 from my_project.steps import build
-from redco_runtime.mesh import make_mesh
+from my_project.runtime.layout.mesh import make_mesh
 
 with jax.set_mesh(make_mesh({"data": 1, "fsdp": 2, "model": 2})):
     steps = build(TINY)

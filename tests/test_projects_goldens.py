@@ -23,10 +23,14 @@ def test_the_tests_of_a_golden_pass(case, tmp_path):
     shutil.copytree(case / "project", tmp_path / "project", symlinks=False)
     for path in golden.classes(case):
         shutil.copy(path, tmp_path)
-    runtime = tmp_path / "project/redco_runtime"  # a golden has a link to all of it
-    shutil.rmtree(runtime)
+    package = golden.request_of(case).package
+    shutil.rmtree(tmp_path / "project" / package / "runtime")  # a golden has a link to all of it
     files = [file for file in (tmp_path / "project").rglob("*") if file.is_file()]
-    for path, text in carried(file.read_text(errors="replace") for file in files).items():
+    texts = {
+        file.relative_to(tmp_path / "project").as_posix(): file.read_text(errors="replace")
+        for file in files
+    }
+    for path, text in carried(texts, package).items():
         copy = tmp_path / "project" / path
         copy.parent.mkdir(exist_ok=True, parents=True)
         copy.write_text(text, encoding="utf-8")

@@ -34,9 +34,9 @@ jax.config.update("jax_num_cpu_devices", 6)
 from my_project.config import TINY
 from my_project.sharding import AXES
 from my_project.steps import build
-from redco_runtime.mesh import make_mesh
-from redco_runtime.specs import cut
-from redco_runtime.state import flatten
+from my_project.runtime.layout.mesh import make_mesh
+from my_project.runtime.layout.specs import cut
+from my_project.runtime.base.state import flatten
 
 with jax.set_mesh(make_mesh(AXES)):
     steps = build(TINY)
@@ -60,7 +60,7 @@ jax.config.update("jax_num_cpu_devices", 4)
 from my_project.config import TINY
 from my_project.sharding import AXES
 from my_project.steps import build
-from redco_runtime.mesh import make_mesh
+from my_project.runtime.layout.mesh import make_mesh
 
 def held(tree):
     return sum(x.addressable_shards[0].data.nbytes for x in jax.tree.leaves(tree))

@@ -28,7 +28,7 @@ def test_paths_and_text(template):
     )
     assert (
         files["launch/hosts.sh"]
-        == f"#!/bin/sh\n{HEADERS[GENERATED]}\npython -m redco_runtime.errors my_project\n"
+        == f"#!/bin/sh\n{HEADERS[GENERATED]}\npython -m my_project.runtime.base.errors my_project\n"
     )
     assert files["launch/jobset.yaml"] == f"{HEADERS[GENERATED]}\nname: my-project\n"
     assert files["my_project/__init__.py"] == f"{HEADERS[GENERATED]}\n"
@@ -39,7 +39,7 @@ def test_verbatim_files_keep_their_text(template):
     model = samples.VERBATIM["my_project/model.py"]
     assert files["my_project/model.py"] == f"{HEADERS[YOURS]}\n{model}"
     init = assets.runtime() / "redco_runtime" / "__init__.py"
-    assert files["redco_runtime/__init__.py"] == init.read_text()
+    assert files["my_project/runtime/__init__.py"] == init.read_text()
 
 
 def test_lines_end_with_lf(template):

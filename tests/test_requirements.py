@@ -29,8 +29,10 @@ def imports(project):
     found = set()
     own = [p.read_text() for name in CODE for p in (project / name).glob("*.py")]
     all_files = (project / name for name in (*CODE, "launch", "."))
-    texts = [p.read_text() for folder in all_files for p in folder.glob("*") if p.is_file()]
-    for text in (*own, *carried(texts).values()):
+    files = (p for folder in all_files for p in folder.glob("*") if p.is_file())
+    texts = {p.relative_to(project).as_posix(): p.read_text() for p in files}
+    of_runtime = carried(texts, "my_project").items()
+    for text in (*own, *(text for path, text in of_runtime if path.endswith(".py"))):
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}

@@ -4,6 +4,6 @@ import sys
 
 # Python begins a program: of this package, or of one that imports it first.
 if sys.argv[:1] == ["-m"]:
-    from redco_runtime.interrupts import Program
+    from .base.interrupts import Program
 
     Program()

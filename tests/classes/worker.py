@@ -49,8 +49,6 @@ def steps_of(project: Path) -> tuple[ModuleType, Any]:
     """Import a project; return its module `steps`, and an abstract batch of ROWS rows."""
     sys.path.insert(0, str(project))
     importlib.invalidate_caches()
-    for name in [name for name in sys.modules if name.split(".")[0] == "redco_runtime"]:
-        del sys.modules[name]  # the generator's, or that of another project
     steps, pipeline, config = (
         importlib.import_module(f"{project.name}.{name}")
         for name in ("steps", "pipeline", "config")

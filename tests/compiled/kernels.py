@@ -48,7 +48,8 @@ def describe(text: str, n: int) -> dict[str, Any]:
 def main() -> None:
     target, folder, *ways = sys.argv[1:]
     sys.path.insert(0, folder)
-    attention = importlib.import_module("redco_runtime.attention")
+    package = Path(folder).name.replace("-", "_")
+    attention = importlib.import_module(f"{package}.runtime.nn.attention")
     for way in ways:
         if way == "formula":
             attention.KERNELS = {}

@@ -13,7 +13,7 @@ import jax
 from redco_new.compiled.hlo import collectives
 from compiled.targets import mesh_of
 from jax.sharding import NamedSharding, PartitionSpec as P
-from redco_runtime.muon import scale_by_muon
+from redco_runtime.step.muon import scale_by_muon
 
 shapes = {"up": (16, 2048, 8192), "down": (16, 8192, 2048), "q": (16, 2048, 2048)}
 specs = {"up": P(None, None, "model"), "down": P(None, "model", None), "q": P(None, None, "model")}

@@ -27,7 +27,7 @@ from compiled.train_step import compile_train
 folder = Path(sys.argv[1])
 sys.path.insert(0, str(folder))
 ROWS, S = 16, 256
-losses = importlib.import_module("redco_runtime.losses")
+losses = importlib.import_module("my_project.runtime.nn.losses")
 losses.CHUNK_BYTES = ROWS * S * SIZES["vocab_size"] * 4 // DEVICES // 4
 for target, axes, micro_batches, rows in json.loads(sys.argv[2]):
     step = compile_train(folder, target_of(target), axes, rows, S, SIZES, micro_batches)

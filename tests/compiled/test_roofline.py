@@ -8,7 +8,7 @@ from redco_new.compiled.groups import AHEAD, STEP, TILE
 from redco_new.compiled.instructions import Program
 from redco_new.compiled.products import attention_workspace, seen
 from redco_new.compiled.roofline import Machine, bound
-from redco_runtime import groups as kernels
+from redco_runtime.nn.experts import grouped_matmul as kernels
 
 # One FLOP takes a second, as a byte of memory does, and nothing a second over the link.
 UNIT = Machine(1.0, 1.0, float("inf"))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from redco_runtime.generate import generate
+from redco_runtime.nn.generate import generate
 from families.parity import TOLERANCE, Pair, logits, tokens
 
 B, S = 3, 24

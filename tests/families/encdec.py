@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from families.decoders import check_config
 from families.parity import TOLERANCE, Pair, logits, tokens
-from redco_runtime.beam import beam_search
+from redco_runtime.nn.beam import beam_search
 
 B, S, T = 3, 20, 12
 

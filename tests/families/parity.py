@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import transformers
 from flax import nnx
-from redco_runtime.weights import Tensor, stored_there
+from redco_runtime.base.tensors import Tensor, stored_there
 from safetensors import safe_open
 
 from redco_new.render.template import open_template

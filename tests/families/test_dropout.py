@@ -8,8 +8,8 @@ import torch
 from families.parity import emitted, make_pair, tokens
 from families.training import SIZES, VOCAB
 from flax import nnx
-from redco_runtime.dropout import drop_by_example
-from redco_runtime.plain_losses import class_losses
+from redco_runtime.nn.dropout import drop_by_example
+from redco_runtime.nn.plain_losses import class_losses
 
 from redco_new.models.dropout import with_dropout
 from redco_new.models.recipes import RECIPES

@@ -15,9 +15,9 @@ from flax import nnx
 from families.counts import count
 from families.parity import emitted, saved
 from families.reference import reference, references
-from redco_runtime.export import export
-from redco_runtime.load import load
-from redco_runtime.state import ModelState, flatten
+from redco_runtime.checkpoints.export import export
+from redco_runtime.checkpoints.load import load
+from redco_runtime.base.state import ModelState, flatten
 
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model

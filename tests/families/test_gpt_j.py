@@ -11,7 +11,7 @@ from families.decoders import check_all
 from families.parity import emitted, random_torch
 from families.reference import Reference
 from jax.extend.core import jaxprs_in_params
-from redco_runtime.generate import generate
+from redco_runtime.nn.generate import generate
 
 from redco_new.models.find import find_model
 from redco_new.sharding.apart.jaxprs import scan_sizes

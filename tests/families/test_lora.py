@@ -7,12 +7,12 @@ import pytest
 from families.parity import TOLERANCE, emitted
 from families.reference import reference
 from flax import nnx
-from redco_runtime.adapters.blocks import OF_CODES
-from redco_runtime.adapters import lora as lora_module
-from redco_runtime.adapters.lora import changes_of_lengths
-from redco_runtime.adapters.peft import read_adapter
-from redco_runtime.state import flatten, rebuild
-from redco_runtime.variables import streams
+from redco_runtime.nn.adapters.blocks import OF_CODES
+from redco_runtime.checkpoints.lora import lora as lora_module
+from redco_runtime.checkpoints.lora.lora import changes_of_lengths
+from redco_runtime.checkpoints.lora.peft import read_adapter
+from redco_runtime.base.state import flatten, rebuild
+from redco_runtime.step.variables import streams
 
 from redco_new.errors import RedcoError
 from redco_new.models.adapter import choose_adapter

@@ -16,13 +16,13 @@ from families.parity import TOLERANCE, emitted, random_torch, read, saved
 from families.reference import reference
 from flax import nnx
 from recipes.pipelines import pipeline
-from redco_runtime.adapters.lora import Lora as Settings
-from redco_runtime.adapters.peft import read_adapter
-from redco_runtime.classes import names_there
-from redco_runtime.export import export
-from redco_runtime.heads.classifier import classify_tokens
-from redco_runtime.heads.scores import score_last
-from redco_runtime.state import flatten, rebuild
+from redco_runtime.checkpoints.lora.lora import Lora as Settings
+from redco_runtime.checkpoints.lora.peft import read_adapter
+from redco_runtime.data.classes import names_there
+from redco_runtime.checkpoints.export import export
+from redco_runtime.nn.heads.classifier import classify_tokens
+from redco_runtime.nn.heads.scores import score_last
+from redco_runtime.base.state import flatten, rebuild
 
 from redco_new.generate.read import read_model
 from redco_new.models.adapter import adapter_parameters, choose_adapter

@@ -10,8 +10,8 @@ from families.parity import TOLERANCE, make_pair
 from families.reference import Reference
 from families.test_llama import SMALL
 from recipes.pipelines import pipeline
-from redco_runtime.gradients import mean_and_gradients
-from redco_runtime.state import ModelState
+from redco_runtime.step.gradients import mean_and_gradients
+from redco_runtime.base.state import ModelState
 
 from redco_new.errors import RedcoError
 from redco_new.models.find import find_model

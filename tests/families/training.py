@@ -17,8 +17,8 @@ from families.parity import Pair, make_pair, tokens
 from flax import nnx
 from generated import ROOT
 from recipes.pipelines import pipeline
-from redco_runtime.plain_losses import smooth_labels
-from redco_runtime.text.masking import NOT_ASKED
+from redco_runtime.nn.plain_losses import smooth_labels
+from redco_runtime.data.text.masking import NOT_ASKED
 
 from redco_new.generate.context import ProjectModel
 from redco_new.models.family import Family

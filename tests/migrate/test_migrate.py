@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from redco_new.migrate import LATEST, migrate, stale_names
-from redco_new.migrate.codemods import Call, Migration, Rename
+from redco_new.migrate.codemods import Call, Migration, Moves, Rename
+from redco_new.migrate.moves import moved_path, new_name, with_moved
 from redco_new.migrate.versions import MIGRATIONS
+from redco_new.migrate.versions.rooms import MOVES
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "runtime"
@@ -186,16 +188,30 @@ def defined(module: Path) -> set[str]:
     return {x.name for x in nodes if isinstance(x, ast.FunctionDef | ast.ClassDef)}
 
 
+def file_of(module: str) -> Path:
+    """Where a module of the runtime lies, by its name before it was in rooms."""
+    new = new_name(module.removeprefix("redco_runtime."), "project", MOVES)
+    return (
+        RUNTIME
+        / f"{(new or module).replace('project.runtime', 'redco_runtime').replace('.', '/')}.py"
+    )
+
+
+def test_modules_that_moved_are_there():
+    for module in MOVES.modules.values():
+        file = RUNTIME / "redco_runtime" / module.replace(".", "/")
+        assert file.is_dir() or file.with_suffix(".py").exists() or module == "layout.apart", module
+
+
 def test_what_takes_the_place_is_in_the_runtime():
-    codemods = [x for migration in MIGRATIONS for x in migration.codemods]
+    codemods = [x for m in MIGRATIONS for x in m.codemods if not isinstance(x, Moves)]
     for i, codemod in enumerate(codemods):
         moved = {x.before for x in codemods[i:] if isinstance(x, Rename)}
         for name in full_names(codemod.after) - moved:
             module, _, last = name.rpartition(".")
             if module.startswith("redco_runtime"):
-                file = RUNTIME / f"{module.replace('.', '/')}.py"
                 assert last in defined(
-                    file
+                    file_of(module)
                 ), f"{codemod.title}: a later migration has to go on from it"
 
 
@@ -203,14 +219,14 @@ def test_what_is_gone_is_gone():
     renamed = [x.before for m in MIGRATIONS for x in m.codemods if isinstance(x, Rename)]
     for name in [*renamed, *(name for m in MIGRATIONS for name in m.gone)]:
         module, _, last = name.rpartition(".")
-        file = RUNTIME / f"{module.replace('.', '/')}.py"
+        file = file_of(module)
         assert not file.exists() or last not in defined(file), name
 
 
 def test_a_state_has_all_its_fields():
     (state,) = [
         node
-        for node in ast.parse((RUNTIME / "redco_runtime/state.py").read_text()).body
+        for node in ast.parse(file_of("redco_runtime.state").read_text()).body
         if isinstance(node, ast.ClassDef) and node.name == "TrainState"
     ]
     required = {x.target.id for x in state.body if isinstance(x, ast.AnnAssign) and x.value is None}
@@ -222,12 +238,60 @@ def test_a_state_has_all_its_fields():
 
 def test_what_former_projects_import_is_there_or_migrated():
     """A name that moves without a migration is an error here."""
-    about = " ".join(x.before for m in MIGRATIONS for x in m.codemods)
+    about = " ".join(x.before for m in MIGRATIONS for x in m.codemods if not isinstance(x, Moves))
     handled = full_names(about) | {name for m in MIGRATIONS for name in m.gone}
     for file in (FORMER / "my_project").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module.startswith("redco_runtime."):
-                module = RUNTIME / f"{node.module.replace('.', '/')}.py"
+                module = file_of(node.module)
                 present = defined(module) if module.exists() else set()
                 names = {f"{node.module}.{x.name}" for x in node.names if x.name not in present}
                 assert names <= handled, file.name
+
+
+MOVED = {
+    "from redco_runtime.losses import cross_entropy, squared_error as se": (
+        "from p.runtime.nn.losses import cross_entropy, squared_error as se"
+    ),
+    "from redco_runtime import cli, losses as l, mine": (
+        "from p.runtime.loop import command as cli\nfrom p.runtime.nn import losses as l\n"
+        "from redco_runtime import mine"
+    ),
+    "def f():\n    from redco_runtime.adapters import lora\n": (
+        "def f():\n    from p.runtime.checkpoints.lora import lora\n"
+    ),
+    "from redco_runtime.text import examples": "from p.runtime.data.text import examples",
+    "from redco_runtime.data import (\n    TrainBatches,  # mine\n)": (
+        "from p.runtime.data.batches import (\n    TrainBatches,  # mine\n)"
+    ),
+    "import redco_runtime.run\nredco_runtime.run.Run": (
+        "import p.runtime.run.record\np.runtime.run.record.Run"
+    ),
+    "patch('redco_runtime.text.shard.make')  # redco_runtime/text/shard.py": (
+        "patch('p.runtime.data.text.shard.make')  # p/runtime/data/text/shard.py"
+    ),
+    "from redco_runtimes.losses import x": "from redco_runtimes.losses import x",
+    "import redco_runtime as r\nr.losses": "import redco_runtime as r\nr.losses",
+}
+
+
+@pytest.mark.parametrize("text", MOVED)
+def test_what_names_a_module_names_it_where_it_lies_now(text):
+    assert with_moved(text, "mine.py", "p", MOVES)[0] == MOVED[text]
+
+
+def test_a_launcher_names_it_too():
+    text = b"exec python -m redco_runtime.launch -m p.train  # redco_runtime.loop.say\n"
+    after = migrate(text, "launch/run.sh", "p", 0).content
+    assert after.startswith(b"exec python -m p.runtime.cluster.launch -m p.train")
+
+
+def test_where_files_of_the_runtime_lie_now():
+    paths = ("losses.py", "text/shard.py", "text/__init__.py", "gone.py", "losses.txt")
+    assert [moved_path(f"redco_runtime/{x}", "p", MOVES) for x in paths] == [
+        "p/runtime/nn/losses.py",
+        "p/runtime/data/text/shard.py",
+        "p/runtime/data/text/__init__.py",
+        None,
+        None,
+    ]

@@ -14,17 +14,26 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from redco_runtime.apart import put_together
-from redco_runtime.gradients import mean_and_gradients
-from redco_runtime.mesh import make_mesh
-from redco_runtime.specs import cut
-from redco_runtime.state import ModelState, rebuild
-from redco_runtime.variables import streams, variables_of
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)
 
 package = sys.argv[1]
+
+
+def runtime(module):
+    """A module of the project's own runtime."""
+    return import_module(f"{package}.runtime.{module}")
+
+
+put_together = runtime("layout.apart").put_together
+mean_and_gradients = runtime("step.gradients").mean_and_gradients
+make_mesh = runtime("layout.mesh").make_mesh
+cut = runtime("layout.specs").cut
+ModelState = runtime("base.state").ModelState
+rebuild = runtime("base.state").rebuild
+streams = runtime("step.variables").streams
+variables_of = runtime("step.variables").variables_of
 config, model, pipeline, sharding, steps = (
     import_module(f"{package}.{name}")
     for name in ("config", "model", "pipeline", "sharding", "steps")

@@ -7,8 +7,8 @@ from mixer import pipeline
 from mixer.config import TINY
 from mixer.sharding import AXES
 from mixer.steps import build
-from redco_runtime.importing import import_module
-from redco_runtime.mesh import make_mesh
+from mixer.runtime.nn.user_class import import_module
+from mixer.runtime.layout.mesh import make_mesh
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)

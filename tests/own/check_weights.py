@@ -15,15 +15,21 @@ import orbax.checkpoint as ocp
 from flax import nnx, serialization, traverse_util
 from safetensors.numpy import load_file, save_file
 
-from redco_runtime.errors import UserError
-from redco_runtime.export import export
-from redco_runtime.mesh import make_mesh
-from redco_runtime.state import flatten
-
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)
-name = sys.argv[1]
 sys.path.insert(0, ".")
+name = sys.argv[1]
+
+
+def runtime(module):
+    """A module of the project's own runtime."""
+    return importlib.import_module(f"{name}.runtime.{module}")
+
+
+UserError = runtime("base.errors").UserError
+export = runtime("checkpoints.export").export
+make_mesh = runtime("layout.mesh").make_mesh
+flatten = runtime("base.state").flatten
 config, sharding, steps_module, weights = (
     importlib.import_module(f"{name}.{part}") for part in ("config", "sharding", "steps", "weights")
 )

@@ -8,7 +8,7 @@ import pytest
 from flax import nnx
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
-from redco_runtime.unsharded import unsharded
+from redco_runtime.layout.unsharded import unsharded
 
 from redco_new.cli.look import inspect_model
 from redco_new.own.annotations import MESH, names_in_variables, places_arrays

@@ -5,7 +5,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import pytest
-from redco_runtime.importing import import_file, import_module, imported_code
+from redco_runtime.nn.user_class import import_file, import_module, imported_code
 
 NET = "class Net:\n    width = {}\n"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from redco_runtime.errors import UserError
+from redco_runtime.base.errors import UserError
 from safetensors.numpy import load_file
 
 from generated import texts
@@ -129,7 +129,7 @@ class Settings:
 @pytest.mark.parametrize("name", ["mixer", "translator", "noisy", "pair"])
 def test_held_out_that_is_no_share_is_named(folder, name):
     request = Request.from_flags(name, folder=folder / name, **flags_of(folder, name))
-    text = texts(request)[0][f"{name}/pipeline.py"]
+    text = texts(request)[0][f"{name}/pipeline.py"].replace(f"{name}.runtime", "redco_runtime")
     with pytest.raises(UserError, match="^--held-out: 2.0 is no share"):
         load_text("pipeline.py", text).examples(Settings())
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from recipes.pipelines import config, pipeline
-from redco_runtime.errors import UserError
-from redco_runtime.pictures.captions import encode_caption
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.pictures.captions import encode_caption
 
 caption = pipeline("caption")
 MODEL = {"image_size": 16, "caption_length": 8}

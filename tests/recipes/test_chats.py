@@ -9,13 +9,13 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from redco_runtime.chats.documents import ChatMaker
-from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.examples import chat_examples
-from redco_runtime.chats.pairs import PairMaker, read_pair
-from redco_runtime.chats.reading import Chat, read_chat
-from redco_runtime.errors import UserError
-from redco_runtime.text.portable import dump_maker, load_maker
+from redco_runtime.data.chats.documents import ChatMaker
+from redco_runtime.data.chats.encoding import ChatEncoder
+from redco_runtime.data.chats.examples import chat_examples
+from redco_runtime.data.chats.pairs import PairMaker, read_pair
+from redco_runtime.data.chats.reading import Chat, read_chat
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.text.portable import dump_maker, load_maker
 
 
 def user(text):

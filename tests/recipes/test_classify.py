@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from flax import nnx
 from recipes.pipelines import config, pipeline
-from redco_runtime.output import announce
-from redco_runtime.errors import UserError
-from redco_runtime.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
-from redco_runtime.labels.documents import TextLabels, WordLabels
-from redco_runtime.labels.reading import read_text
-from redco_runtime.labels.spans import entities, entity_f1
-from redco_runtime.tokenizer import load_tokenizer
-from redco_runtime.weights import Tensor
+from redco_runtime.base.output import announce
+from redco_runtime.base.errors import UserError
+from redco_runtime.nn.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
+from redco_runtime.data.labels.documents import TextLabels, WordLabels
+from redco_runtime.data.labels.reading import read_text
+from redco_runtime.data.labels.spans import entities, entity_f1
+from redco_runtime.data.tokenizer import load_tokenizer
+from redco_runtime.base.tensors import Tensor
 from transformers import BertTokenizerFast
 
 texts, words = pipeline("classify-text"), pipeline("classify-tokens")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 from recipes.pipelines import config, pipeline
-from redco_runtime.errors import UserError
-from redco_runtime.gradients import mean_and_gradients
-from redco_runtime.mesh import make_mesh
-from redco_runtime.pictures.drawings import SHAPES, Drawing, all_drawings
-from redco_runtime.state import ModelState
+from redco_runtime.base.errors import UserError
+from redco_runtime.step.gradients import mean_and_gradients
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.data.pictures.drawings import SHAPES, Drawing, all_drawings
+from redco_runtime.base.state import ModelState
 
 clip = pipeline("contrastive")
 MODEL = {"image_size": 8, "caption_length": 48}

@@ -9,11 +9,11 @@ import pytest
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec as P
 from recipes.pipelines import pipeline
-from redco_runtime.errors import UserError
-from redco_runtime.gradients import mean_and_gradients
-from redco_runtime.mesh import make_mesh
-from redco_runtime.privacy import PrivateRows
-from redco_runtime.state import ModelState
+from redco_runtime.base.errors import UserError
+from redco_runtime.step.gradients import mean_and_gradients
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.data.privacy import PrivateRows
+from redco_runtime.base.state import ModelState
 
 dp = pipeline("dp-sgd")
 CLIP, ROWS, EXPECTED = 0.5, 8, 4

@@ -14,11 +14,11 @@ from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.pairs import pack_pairs, pair_examples, split_pair
-from redco_runtime.chats.reading import with_system
-from redco_runtime.errors import UserError
-from redco_runtime.tokenizer import load_tokenizer
+from redco_runtime.data.chats.encoding import ChatEncoder
+from redco_runtime.data.chats.pairs import pack_pairs, pair_examples, split_pair
+from redco_runtime.data.chats.reading import with_system
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.tokenizer import load_tokenizer
 
 dpo = pipeline("dpo")
 ASK = {"role": "user", "content": "Hi"}

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from flax import nnx
 from recipes.pipelines import pipeline
-from redco_runtime.draws import example_random
-from redco_runtime.gradients import mean_and_gradients
-from redco_runtime.state import ModelState
+from redco_runtime.data.example_random import example_random
+from redco_runtime.step.gradients import mean_and_gradients
+from redco_runtime.base.state import ModelState
 
 fedavg = pipeline("fedavg")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from recipes.pipelines import pipeline
 
-from redco_runtime.chats.reading import with_system
-from redco_runtime.completions.groups import (
+from redco_runtime.data.chats.reading import with_system
+from redco_runtime.data.completions.groups import (
     advantages,
     answer_room,
     answer_rows,
@@ -18,11 +18,11 @@ from redco_runtime.completions.groups import (
     reward_answers,
     score_answers,
 )
-from redco_runtime.completions.questions import question_examples
-from redco_runtime.data import batch_indices
-from redco_runtime.errors import UserError
-from redco_runtime.output import announce
-from redco_runtime.gradients import weighted_sum
+from redco_runtime.data.completions.questions import question_examples
+from redco_runtime.data.batches import batch_indices
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.output import announce
+from redco_runtime.step.gradients import weighted_sum
 
 grpo = pipeline("grpo")
 ENDS = [1]

@@ -15,12 +15,12 @@ from PIL import Image
 from generated import run
 from pyarrow import parquet
 from recipes.pipelines import config, pipeline
-from redco_runtime.output import announce
-from redco_runtime.errors import UserError
-from redco_runtime.pictures import copies, tables
-from redco_runtime.pictures.labelled import Labelled, with_class_names
-from redco_runtime.run import Run
-from redco_runtime.weights import name_labels
+from redco_runtime.base.output import announce
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.pictures import copies, tables
+from redco_runtime.data.pictures.labelled import Labelled, with_class_names
+from redco_runtime.run.record import Run
+from redco_runtime.base.tensors import name_labels
 from transformers import ViTConfig, ViTForImageClassification
 
 from redco_new.project.create import create_project

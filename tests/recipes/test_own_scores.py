@@ -8,7 +8,7 @@ import pytest
 from generated import ROOT
 from recipes.pipelines import config, pipeline
 
-from redco_runtime.chats.examples import split_answer
+from redco_runtime.data.chats.examples import split_answer
 
 ROWS = {"packing": "on", "held_out": 0.5, "tokenizer": "bytes", "sequence_length": 96, "data": ()}
 ROWS |= {"text_files": (), "held_out_data": (), "skip_bad_rows": 0, "streaming": False}

@@ -12,12 +12,12 @@ from flax import nnx
 from recipes.pipelines import pipeline
 
 from redco_new.models.find import find_model
-from redco_runtime.chats.pairs import one_chat, pack_pairs, split_pair
-from redco_runtime.chats.reading import Chat
-from redco_runtime.errors import UserError
-from redco_runtime.export import export
-from redco_runtime.heads.scores import ScoreWeights, score_last, with_score
-from redco_runtime.state import flatten
+from redco_runtime.data.chats.pairs import one_chat, pack_pairs, split_pair
+from redco_runtime.data.chats.reading import Chat
+from redco_runtime.base.errors import UserError
+from redco_runtime.checkpoints.export import export
+from redco_runtime.nn.heads.scores import ScoreWeights, score_last, with_score
+from redco_runtime.base.state import flatten
 
 reward = pipeline("reward")
 ASK = {"role": "user", "content": "Hi"}

@@ -12,8 +12,8 @@ import pytest
 from generated import run
 from recipes.pipelines import pipeline
 
-from redco_runtime.completions.rewarding import chat_rows, reward_start
-from redco_runtime.errors import UserError
+from redco_runtime.loop.rewarding import chat_rows, reward_start
+from redco_runtime.base.errors import UserError
 
 grpo, reward = pipeline("grpo"), pipeline("reward")
 QUESTION = {"messages": [{"role": "user", "content": "Hi"}], "tools": None, "answer": ""}
@@ -64,7 +64,9 @@ def test_a_chat_that_it_never_saw_the_like_of_is_refused(config):
 
 
 def test_its_sizes_are_those_of_its_run(config):
-    assert reward_start(config({"embed_dim": 8, "dropout": 0.1}))["reward_model"][1] == Sizes(embed_dim=8)
+    assert reward_start(config({"embed_dim": 8, "dropout": 0.1}))["reward_model"][1] == Sizes(
+        embed_dim=8
+    )
 
 
 @pytest.mark.parametrize("sizes", [{"embed_dim": 4, "rope_theta": 1.0}, {}, {"embed_dim": "4"}])
@@ -81,10 +83,10 @@ from grpo.config import PRESETS
 from grpo.sharding import AXES
 from grpo.steps import build
 from pathlib import Path
-from redco_runtime.actors.rollouts import roll_out
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.mesh import make_mesh, use_virtual_devices
-from redco_runtime.run import load_run
+from grpo.runtime.actors.rollouts import roll_out
+from grpo.runtime.checkpoints.checkpoint import Checkpoints
+from grpo.runtime.layout.mesh import make_mesh, use_virtual_devices
+from grpo.runtime.run.record import load_run
 use_virtual_devices(2)
 from grpo.config import Config
 run = load_run(Path("runs/a"), Config)

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from recipes.pipelines import config, pipeline
-from redco_runtime.errors import UserError
-from redco_runtime.pairs import scores
-from redco_runtime.pairs.documents import PairMaker
-from redco_runtime.pairs.scores import rouge
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.pairs import scores
+from redco_runtime.data.pairs.documents import PairMaker
+from redco_runtime.data.pairs.scores import rouge
 
 seq2seq = pipeline("seq2seq")
 START, PAD, EOS = 7, 0, 1

@@ -10,14 +10,14 @@ from recipes.pipelines import pipeline
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from redco_runtime.chats.documents import ChatMaker
-from redco_runtime.chats import encoding
-from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.examples import chat_examples
-from redco_runtime.chats.reading import Chat, with_system
-from redco_runtime.errors import UserError
-from redco_runtime.text.portable import dump_maker, load_maker
-from redco_runtime.tokenizer import load_tokenizer
+from redco_runtime.data.chats.documents import ChatMaker
+from redco_runtime.data.chats import encoding
+from redco_runtime.data.chats.encoding import ChatEncoder
+from redco_runtime.data.chats.examples import chat_examples
+from redco_runtime.data.chats.reading import Chat, with_system
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.text.portable import dump_maker, load_maker
+from redco_runtime.data.tokenizer import load_tokenizer
 
 sft = pipeline("sft")
 CHAT = [
@@ -99,7 +99,7 @@ def test_another_process_gets_what_makes_chats_as_json(tmp_path):
     assert again.key() == maker.key() and again.portable
     assert all(map(np.array_equal, again.encoder(Chat(CHAT)), maker.encoder(Chat(CHAT))))
     with pytest.raises(ValueError, match="no class of redco_runtime: os"):
-        load_maker(line.replace("redco_runtime.chats.documents", "os"))
+        load_maker(line.replace("redco_runtime.data.chats.documents", "os"))
 
 
 def test_what_the_assistant_says_weighs():

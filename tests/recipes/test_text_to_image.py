@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from flax import nnx
 from recipes.pipelines import config, pipeline
-from redco_runtime.errors import UserError
-from redco_runtime.pictures.captions import encode_caption
-from redco_runtime.pictures.nearest import NearestCaption
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.pictures.captions import encode_caption
+from redco_runtime.data.pictures.nearest import NearestCaption
 
 painter = pipeline("text-to-image")
 MODEL = {"image_size": 4, "caption_length": 8}

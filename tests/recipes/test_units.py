@@ -5,7 +5,7 @@ import pytest
 from recipes.pipelines import pipeline
 
 from redco_new.models.recipes import RECIPES
-from redco_runtime.contracts import Counted, Pipeline, Scored
+from redco_runtime.base.contracts import Counted, Pipeline, Scored
 
 MASK = np.array([[True, True, False], [True, False, False]])
 TOKENS = {

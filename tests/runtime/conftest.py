@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from redco_runtime.mesh import use_virtual_devices
-from redco_runtime.run import Run
+from redco_runtime.layout.mesh import use_virtual_devices
+from redco_runtime.run.record import Run
 
 use_virtual_devices(4)
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -3,9 +3,9 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.activations import lay_out, layouts
-from redco_runtime.errors import UserError
-from redco_runtime.mesh import make_mesh
+from redco_runtime.layout.activations import lay_out, layouts
+from redco_runtime.base.errors import UserError
+from redco_runtime.layout.mesh import make_mesh
 
 TABLE = {"x_BSD": P(("data", "fsdp"), "model", None), "y_B": P(P.UNCONSTRAINED)}
 

@@ -15,8 +15,8 @@ from redco_runtime.actors.history import History
 from redco_runtime.actors.playing import Playing, play
 from redco_runtime.actors.rollouts import imagine
 from redco_runtime.actors.rounds import Rounds
-from redco_runtime.errors import UserError
-from redco_runtime.mesh import make_mesh
+from redco_runtime.base.errors import UserError
+from redco_runtime.layout.mesh import make_mesh
 
 ROWS = 4
 

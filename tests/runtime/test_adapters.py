@@ -5,10 +5,10 @@ import json
 import jax
 import numpy as np
 import pytest
-from redco_runtime.adapters.lora import Lora
-from redco_runtime.adapters.peft import base_of, read_adapter
-from redco_runtime.errors import UserError
-from redco_runtime.weights import Tensor
+from redco_runtime.checkpoints.lora.lora import Lora
+from redco_runtime.checkpoints.lora.peft import base_of, read_adapter
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.tensors import Tensor
 from safetensors.numpy import save_file
 
 LORA = Lora(2, 4.0)

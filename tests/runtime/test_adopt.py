@@ -11,11 +11,11 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.errors import UserError
-from redco_runtime.load import adopt
-from redco_runtime.mesh import make_mesh
-from redco_runtime.state import ModelState, new_state
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.base.errors import UserError
+from redco_runtime.checkpoints.load import adopt
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.base.state import ModelState, new_state
 
 CONFIG = SimpleNamespace(train=SimpleNamespace(seed=0))
 

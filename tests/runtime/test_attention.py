@@ -11,13 +11,13 @@ import pytest
 from jax.experimental.pallas.ops.tpu import splash_attention
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime import attention as module
-from redco_runtime.activations import layouts
-from redco_runtime.attention import attention, text_positions
-from redco_runtime.flops import training_flops
-from redco_runtime.kernels import KERNELS, Kernel, Rule, text_table
-from redco_runtime.packed import most_texts
-from redco_runtime.mesh import make_mesh
+from redco_runtime.nn import attention as module
+from redco_runtime.layout.activations import layouts
+from redco_runtime.nn.attention import attention, text_positions
+from redco_runtime.step.flops import training_flops
+from redco_runtime.nn.kernels import KERNELS, Kernel, Rule, text_table
+from redco_runtime.nn.packed_rows import most_texts
+from redco_runtime.layout.mesh import make_mesh
 
 B, N, K, H = 2, 4, 2, 16
 SPEC = P("data", None, "model", None)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from redco_runtime.beam import beam_search
+from redco_runtime.nn.beam import beam_search
 
 V, T, EOS, START, PAD = 4, 5, 3, 2, 0
 TABLE = np.asarray(jax.nn.log_softmax(2 * jax.random.normal(jax.random.key(0), (23, V))))

@@ -11,13 +11,13 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.best import best_score, is_out_of_patience, keep_best
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.errors import UserError
-from redco_runtime.evaluation import Evaluation
-from redco_runtime.metrics import Metrics
-from redco_runtime.run import Run
-from redco_runtime.state import ModelState, new_state
+from redco_runtime.checkpoints.best import best_score, is_out_of_patience, keep_best
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.base.errors import UserError
+from redco_runtime.loop.evaluation import Evaluation
+from redco_runtime.monitor.metrics import Metrics
+from redco_runtime.run.record import Run
+from redco_runtime.base.state import ModelState, new_state
 
 
 def state(step, w=0.0):

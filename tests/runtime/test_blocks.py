@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from redco_runtime.adapters.blocks import INT8, NF4
-from redco_runtime.adapters.lora import whole_kernels
-from redco_runtime.adapters.start import InBlocks
-from redco_runtime.errors import UserError
-from redco_runtime.matrices import NORMAL, restore
-from redco_runtime.stored import Stored
-from redco_runtime.weights import Tensor
+from redco_runtime.nn.adapters.blocks import INT8, NF4
+from redco_runtime.checkpoints.lora.lora import whole_kernels
+from redco_runtime.checkpoints.lora.start import InBlocks
+from redco_runtime.base.errors import UserError
+from redco_runtime.nn.matrices import NORMAL, restore
+from redco_runtime.base.hf_files import Stored
+from redco_runtime.base.tensors import Tensor
 
 FORMS = {"int8": INT8, "nf4": NF4}
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from redco_runtime import checksums
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.errors import UserError
-from redco_runtime.state import ModelState
+from redco_runtime.checkpoints import checksums
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.state import ModelState
 from states import abstract, assert_same, make_state, save_steps
 
 

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.errors import UserError
-from redco_runtime.state import ModelState
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.state import ModelState
 from states import abstract, assert_same, flip_byte, largest_file, make_state, save_steps
 
 

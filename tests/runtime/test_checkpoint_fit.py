@@ -9,9 +9,9 @@ import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.errors import UserError
-from redco_runtime.state import ModelState, flatten, new_state
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.state import ModelState, flatten, new_state
 from states import OPTIMIZER, abstract, assert_same, make_state, save_steps
 
 

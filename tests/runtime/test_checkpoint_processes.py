@@ -12,15 +12,16 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 from safetensors.numpy import load_file
 
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.errors import UserError
-from redco_runtime.export import export
-from redco_runtime.weights import Tensor
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.base.errors import UserError
+from redco_runtime.checkpoints.export import export
+from redco_runtime.base.tensors import Tensor
 from states import abstract, assert_same, flip_byte, make_state, save_steps
 
 KILLED = """
 import os, signal, sys, pathlib, jax, jax.numpy as jnp
-from redco_runtime import checkpoint, checksums
+from redco_runtime.checkpoints import checkpoint
+from redco_runtime.checkpoints import checksums
 checkpoints = checkpoint.Checkpoints(pathlib.Path(sys.argv[1]), keep=2)
 checkpoints.save(1, {"x": jnp.arange(8.0)})
 checkpoints.wait()
@@ -48,7 +49,7 @@ def test_a_kill_leaves_nothing_half_written(tmp_path, run_python):
 
 QUIET = """
 import pathlib, sys, jax, jax.numpy as jnp
-from redco_runtime.checkpoint import Checkpoints
+from redco_runtime.checkpoints.checkpoint import Checkpoints
 print(any("orbax" in name for name in sys.modules))
 x = jnp.arange(8.0)
 with Checkpoints(pathlib.Path(sys.argv[1]), keep=1) as checkpoints:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from redco_runtime.class_report import ClassReport, report_classes
+from redco_runtime.data.class_report import ClassReport, report_classes
 from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
 
 NAMES = ["a", "b", "c", "never"]

@@ -14,20 +14,20 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from safetensors.numpy import save_file
 
-from redco_runtime.adapters.lora import Lora
-from redco_runtime.adapters.peft import read_adapter
-from redco_runtime.adapters.start import Frozen
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime import classes as classes_module
-from redco_runtime.classes import check_names, names_there, paths_by_class
-from redco_runtime.errors import UserError
-from redco_runtime.load import adopt, start_from
-from redco_runtime.classes import read_heads
-from redco_runtime.mesh import make_mesh
-from redco_runtime.run import Run
-from redco_runtime.state import ModelState, flatten, new_state
-from redco_runtime.stored import Stored, open_tensors
-from redco_runtime.weights import Tensor, stored_there
+from redco_runtime.checkpoints.lora.lora import Lora
+from redco_runtime.checkpoints.lora.peft import read_adapter
+from redco_runtime.checkpoints.lora.start import Frozen
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.data import classes as classes_module
+from redco_runtime.data.classes import check_names, names_there, paths_by_class
+from redco_runtime.base.errors import UserError
+from redco_runtime.checkpoints.load import adopt, start_from
+from redco_runtime.data.classes import read_heads
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.run.record import Run
+from redco_runtime.base.state import ModelState, flatten, new_state
+from redco_runtime.base.hf_files import Stored, open_tensors
+from redco_runtime.base.tensors import Tensor, stored_there
 
 TABLE = {
     "score/kernel": Tensor("classifier.weight", (1, 0), optional=True, classes=True),

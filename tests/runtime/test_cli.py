@@ -7,10 +7,10 @@ from typing import Literal
 
 import pytest
 
-from redco_runtime import cli
-from redco_runtime.adapters.lora import Lora
-from redco_runtime.errors import UserError
-from redco_runtime.run import Run
+from redco_runtime.loop import command as cli
+from redco_runtime.checkpoints.lora.lora import Lora
+from redco_runtime.base.errors import UserError
+from redco_runtime.run.record import Run
 
 AXES = {"data": -1, "fsdp": 1, "model": 2}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from redco_runtime import compilation
+from redco_runtime.step import compilation
 
 FLAGS = (compilation.FOLDER, compilation.SECONDS)
 

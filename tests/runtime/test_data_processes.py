@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from redco_runtime import agreement
-from redco_runtime.data import TrainBatches, eval_batches
-from redco_runtime.errors import UserError
-from redco_runtime.remat import UNKNOWN, device_memory
+from redco_runtime.cluster import agreement
+from redco_runtime.data.batches import TrainBatches, eval_batches
+from redco_runtime.base.errors import UserError
+from redco_runtime.step.remat import UNKNOWN, device_memory
 
 STEPS, BATCH, SIZE = 3, 8, 21
 DEVICES = np.arange(4).reshape(2, 2)  # devices 0 and 1 belong to process 0, 2 and 3 to process 1

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from redco_runtime.decoding import for_tokens
-from redco_runtime.layers import each_layer, unstack
+from redco_runtime.nn.decoding import for_tokens
+from redco_runtime.nn.layers import each_layer, unstack
 
 L, B, D = 3, 2, 4
 

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from redco_runtime.attention import attention as plain_attention
-from redco_runtime.dropout import Dropout, attention, drop_by_example, with_keys
-from redco_runtime.errors import UserError
-from redco_runtime.gradients import mean_and_gradients
-from redco_runtime.layers import over_layers
-from redco_runtime.mesh import make_mesh
-from redco_runtime.state import ModelState
-from redco_runtime.variables import parts_of, streams
+from redco_runtime.nn.attention import attention as plain_attention
+from redco_runtime.nn.dropout import Dropout, attention, drop_by_example, with_keys
+from redco_runtime.base.errors import UserError
+from redco_runtime.step.gradients import mean_and_gradients
+from redco_runtime.nn.layers import over_layers
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.base.state import ModelState
+from redco_runtime.step.variables import parts_of, streams
 
 RATE, B, D, L = 0.25, 8, 16, 3
 

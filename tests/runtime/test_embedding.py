@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from redco_runtime.activations import layouts
-from redco_runtime.embedding import look_up
-from redco_runtime.mesh import make_mesh
+from redco_runtime.layout.activations import layouts
+from redco_runtime.nn.embedding import look_up
+from redco_runtime.layout.mesh import make_mesh
 
 from redco_new.compiled.hlo import collectives
 

@@ -8,16 +8,16 @@ import jax
 import pytest
 from linear import MESH, Config, read
 
-from redco_runtime import events
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import command
-from redco_runtime.errors import UserError
-from redco_runtime.events import EVENTS
-from redco_runtime.goodput import add_up_events
-from redco_runtime.progress import PROGRESS
-from redco_runtime.run import Run
-from redco_runtime.start import start_or_resume
-from redco_runtime.stop import Stopped
+from redco_runtime.monitor import events
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.loop.command import command
+from redco_runtime.base.errors import UserError
+from redco_runtime.monitor.events import EVENTS
+from redco_runtime.monitor.goodput import add_up_events
+from redco_runtime.base.progress import PROGRESS
+from redco_runtime.run.record import Run
+from redco_runtime.loop.start import start_or_resume
+from redco_runtime.loop.stop import Stopped
 
 
 def kinds(lines):

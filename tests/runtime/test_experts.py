@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.activations import layouts
-from redco_runtime.adapters.blocks import INT8, NF4
-from redco_runtime.expert_blocks import block_rows
-from redco_runtime.expert_rows import PRODUCTS, Product
-from redco_runtime.experts import expert_load, experts, router_loss
-from redco_runtime.flops import count_flops
-from redco_runtime.gradients import mean_and_gradients
-from redco_runtime.groups import multiply_groups
-from redco_runtime.matrices import restore
-from redco_runtime.mesh import make_mesh
-from redco_runtime.state import ModelState
+from redco_runtime.layout.activations import layouts
+from redco_runtime.nn.adapters.blocks import INT8, NF4
+from redco_runtime.nn.experts.expert_blocks import block_rows
+from redco_runtime.nn.experts.expert_rows import PRODUCTS, Product
+from redco_runtime.nn.experts.experts import expert_load, experts, router_loss
+from redco_runtime.step.flops import count_flops
+from redco_runtime.step.gradients import mean_and_gradients
+from redco_runtime.nn.experts.grouped_matmul import multiply_groups
+from redco_runtime.nn.matrices import restore
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.base.state import ModelState
 
 B, S, D, F, E, X = 4, 6, 8, 16, 4, 2
 RAGGED = PRODUCTS["tpu"]

@@ -12,11 +12,11 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 from safetensors.numpy import load_file
 
-from redco_runtime import export as module
-from redco_runtime.errors import UserError
-from redco_runtime.export import export
-from redco_runtime.mesh import make_mesh
-from redco_runtime.weights import Tensor
+from redco_runtime.checkpoints import export as module
+from redco_runtime.base.errors import UserError
+from redco_runtime.checkpoints.export import export
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.base.tensors import Tensor
 
 TABLE = {
     "layers/q/kernel": Tensor("net.{}.qk.weight", (1, 0), (0, 0, 4)),

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 
-from redco_runtime.flops import training_flops
+from redco_runtime.step.flops import training_flops
 
 X = jax.ShapeDtypeStruct((4, 8), jnp.float32)
 W = jax.ShapeDtypeStruct((8, 16), jnp.float32)

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import optax
 import pytest
 
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.errors import UserError
-from redco_runtime.gradients import mean_and_gradients
-from redco_runtime.remat import gradient_size, size_on_device
-from redco_runtime.state import ModelState, new_state
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.base.errors import UserError
+from redco_runtime.step.gradients import mean_and_gradients
+from redco_runtime.step.remat import gradient_size, size_on_device
+from redco_runtime.base.state import ModelState, new_state
 from states import abstract, assert_same, flip_byte
 
 OPTIMIZER = optax.adam(1e-3)

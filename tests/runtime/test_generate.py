@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from redco_runtime.generate import generate, likeliest
+from redco_runtime.nn.generate import generate, likeliest
 
 V = 50
 

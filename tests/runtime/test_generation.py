@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from redco_runtime import generation
-from redco_runtime.errors import UserError
-from redco_runtime.generation import begin_generation, generation_options, until
-from redco_runtime.run import Run
+from redco_runtime.run import generation
+from redco_runtime.base.errors import UserError
+from redco_runtime.run.generation import begin_generation, generation_options, until
+from redco_runtime.run.record import Run
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import pytest
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.activations import lay_out, layouts
-from redco_runtime.embedding import look_up
-from redco_runtime.errors import UserError
-from redco_runtime.gradients import mean_and_gradients, split_rows, weighted_sum, weighted_sums
-from redco_runtime.losses import cross_entropy
-from redco_runtime.mesh import make_mesh
-from redco_runtime.state import ModelState
+from redco_runtime.layout.activations import lay_out, layouts
+from redco_runtime.nn.embedding import look_up
+from redco_runtime.base.errors import UserError
+from redco_runtime.step.gradients import mean_and_gradients, split_rows, weighted_sum, weighted_sums
+from redco_runtime.nn.losses import cross_entropy
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.base.state import ModelState
 
 KEY = jax.random.key(0)
 

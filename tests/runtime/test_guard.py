@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from linear import MESH, PIPELINE, Config, Train, examples, make_steps, read
 
-from redco_runtime.data import example_indices
-from redco_runtime.guard import Guard, UnsoundError
-from redco_runtime.progress import PROGRESS
-from redco_runtime.run import Run
-from redco_runtime.stop import Stopped
+from redco_runtime.data.batches import example_indices
+from redco_runtime.step.guard import Guard, UnsoundError
+from redco_runtime.base.progress import PROGRESS
+from redco_runtime.run.record import Run
+from redco_runtime.loop.stop import Stopped
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from redco_runtime.actors.rollouts import Actor
-from redco_runtime.errors import UserError
-from redco_runtime.hooks import check_hooks
+from redco_runtime.base.errors import UserError
+from redco_runtime.run.check_pipeline import check_hooks
 
 HOOKS = {
     "collate": lambda examples: {},

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from linear import read
 
-from redco_runtime.goodput import add_up_events
-from redco_runtime.interrupts import APART, Ears
+from redco_runtime.monitor.goodput import add_up_events
+from redco_runtime.base.interrupts import APART, Ears
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 PROGRAM = """
@@ -36,11 +36,11 @@ if act == "callback":
 if act == "jax":
     import jax, numpy as np
     jax.pure_callback(wait, np.float32(0), np.float32(0)).block_until_ready()
-from redco_runtime.cli import command
-from redco_runtime.errors import UserError
-from redco_runtime.events import EVENTS
-from redco_runtime.progress import PROGRESS
-from redco_runtime.stop import Stop
+from redco_runtime.loop.command import command
+from redco_runtime.base.errors import UserError
+from redco_runtime.monitor.events import EVENTS
+from redco_runtime.base.progress import PROGRESS
+from redco_runtime.loop.stop import Stop
 
 @command
 def main():

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from redco_runtime import launch
+from redco_runtime.cluster import launch
 
 # JAX, which another test of this process may have imported, warns of any fork.
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 RUNTIME = Path(__file__).parents[2] / "runtime"
-QUICK = "from redco_runtime import launch; launch.PAUSES = (0.1,); launch.main()"
+QUICK = "from redco_runtime.cluster import launch; launch.PAUSES = (0.1,); launch.main()"
 PROGRAM = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -48,7 +48,7 @@ def start(tmp_path):
     env = os.environ | {"PYTHONPATH": f"{RUNTIME}{os.pathsep}{tmp_path}"}
 
     def start(processes, plan, restarts=3, quick=False):
-        program = ["-c", QUICK] if quick else ["-m", "redco_runtime.launch"]
+        program = ["-c", QUICK] if quick else ["-m", "redco_runtime.cluster.launch"]
         command = [sys.executable, *program, "--processes", processes]
         command += ["--max-restarts", restarts, "-m", "program", "--workdir", tmp_path, plan]
         return subprocess.Popen(

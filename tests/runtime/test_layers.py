@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from redco_runtime.activations import lay_out
-from redco_runtime.layers import over_layers
-from redco_runtime.mesh import make_mesh
-from redco_runtime.saving import saving
+from redco_runtime.layout.activations import lay_out
+from redco_runtime.nn.layers import over_layers
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.nn.saved_names import saving
 
 L, B, D, F = 3, 4, 8, 16
 

@@ -14,8 +14,10 @@ RUNTIME = Path(__file__).parents[2] / "runtime"
 
 PROGRAM = """
 import sys, time
-from redco_runtime import lifeline, progress, rendezvous
-from redco_runtime.progress import PROGRESS
+from redco_runtime.cluster import lifeline
+from redco_runtime.base import progress
+from redco_runtime.cluster import rendezvous
+from redco_runtime.base.progress import PROGRESS
 lifeline.BEAT, lifeline.SILENCE, lifeline.SETTLE = 0.2, 2.0, 0.5
 port, index, fault = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 lifeline.WINDOW = 0.8 if fault == "slow" else 60

@@ -7,8 +7,8 @@ import pytest
 from flax import nnx
 from jax.sharding import AbstractDevice
 
-from redco_runtime.linear import product, with_products
-from redco_runtime.mesh import make_mesh
+from redco_runtime.nn.linear import product, with_products
+from redco_runtime.layout.mesh import make_mesh
 
 # One that XLA's fast kernels do not take.
 SLOW = "lhs_contracting_dims={0}"
@@ -31,7 +31,7 @@ def test_gradients_are_those_of_flax_by_the_fast_kernels(dtype, slow, error):
     plain = nnx.Linear(64, 32, dtype=dtype, rngs=nnx.Rngs(0))
     ours = with_products(nnx.Linear(64, 32, dtype=dtype, rngs=nnx.Rngs(0)))
     compiled = [GRADIENTS.lower(layer, x).compile() for layer in (plain, ours)]
-    # Where both are false in float32, XLA has learnt it, and redco_runtime/linear.py may go.
+    # Where both are false in float32, XLA has learnt it, and redco_runtime/nn/linear.py may go.
     assert [SLOW in one.as_text() for one in compiled] == [slow, False]
     results = [one(layer, x) for one, layer in zip(compiled, (plain, ours), strict=True)]
     for a, b in zip(*map(jax.tree.leaves, results), strict=True):

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from redco_runtime import lock
-from redco_runtime.errors import UserError
+from redco_runtime.run import lock
+from redco_runtime.base.errors import UserError
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 HOLD = """
 import sys, time
 from pathlib import Path
-from redco_runtime import lock
-from redco_runtime.errors import UserError
+from redco_runtime.run import lock
+from redco_runtime.base.errors import UserError
 sys.stdin.readline()
 try:
     lock.hold(Path(sys.argv[1]), print)

@@ -14,10 +14,10 @@ from linear import read
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import masked_crc32c
 
-from redco_runtime import loggers
-from redco_runtime.errors import UserError
-from redco_runtime.loggers import LOGGERS
-from redco_runtime.starts import run_id
+from redco_runtime.monitor import loggers
+from redco_runtime.base.errors import UserError
+from redco_runtime.monitor.loggers import LOGGERS
+from redco_runtime.run.history import run_id
 
 # The arguments of wandb 0.31.0 and trackio 0.43.0, as far as they are used here.
 SIGNATURES = {
@@ -106,7 +106,7 @@ def test_what_a_tracker_is_told(run, tmp_path, tracker, name):
 
 
 def test_only_process_0_logs(tmp_path, monkeypatch):
-    from redco_runtime.loggers import open_loggers
+    from redco_runtime.monitor.loggers import open_loggers
 
     monkeypatch.setattr(jax, "process_index", lambda: 1)
     train = SimpleNamespace(log=("tensorboard",))

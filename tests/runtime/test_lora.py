@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from redco_runtime.adapters.base import with_fixed_adapter
-from redco_runtime.adapters.layers import with_lora
-from redco_runtime.adapters.lora import Lora, QLora
-from redco_runtime.errors import UserError
-from redco_runtime.state import flatten
+from redco_runtime.checkpoints.lora.base import with_fixed_adapter
+from redco_runtime.nn.adapters.layers import with_lora
+from redco_runtime.checkpoints.lora.lora import Lora, QLora
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.state import flatten
 
 L, B, S, D, F = 3, 2, 4, 8, 5
 X = np.random.default_rng(0).normal(size=(B, S, D)).astype(np.float32)

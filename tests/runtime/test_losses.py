@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 from jax.sharding import PartitionSpec as P
-from redco_runtime import losses
-from redco_runtime.activations import layouts
-from redco_runtime.errors import UserError
-from redco_runtime.losses import cross_entropy
-from redco_runtime.plain_losses import class_losses, smooth_labels, squared_error
-from redco_runtime.mesh import make_mesh
-from redco_runtime.saving import LOGITS, saving
+from redco_runtime.nn import losses
+from redco_runtime.layout.activations import layouts
+from redco_runtime.base.errors import UserError
+from redco_runtime.nn.losses import cross_entropy
+from redco_runtime.nn.plain_losses import class_losses, smooth_labels, squared_error
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.nn.saved_names import LOGITS, saving
 
 B, D, V = 2, 4, 33
 

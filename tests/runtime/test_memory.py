@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import pytest
 from linear import MESH, Config, Train, examples, make_steps
 
-from redco_runtime.errors import UserError
-from redco_runtime.memory import DeviceMemory
-from redco_runtime.run import Run
+from redco_runtime.base.errors import UserError
+from redco_runtime.loop.out_of_memory import DeviceMemory
+from redco_runtime.run.record import Run
 
 # What the compiler of a TPU v5e said of a program of 192 GiB.
 TPU = (
@@ -57,11 +57,13 @@ def test_the_first_factor_that_fits_is_proposed(tmp_path, monkeypatch):
         raise jax.errors.JaxRuntimeError(TPU)
 
     has = {"bytes_limit": 80e9}
-    monkeypatch.setattr("redco_runtime.memory.memory_of", lambda device: has["bytes_limit"])
+    monkeypatch.setattr(
+        "redco_runtime.loop.out_of_memory.memory_of", lambda device: has["bytes_limit"]
+    )
     message = explained(fault, tmp_path)
     assert "it has" in message.splitlines()[1] and "80.0 GB" in message.splitlines()[1]
     assert re.search(r"--batch-size 8 +68.7 GB", message)  # of 206.2, a third
-    monkeypatch.setattr("redco_runtime.memory.memory_of", lambda device: 10e9)
+    monkeypatch.setattr("redco_runtime.loop.out_of_memory.memory_of", lambda device: 10e9)
     assert re.search(
         r"--batch-size 2 +17.2 GB", explained(fault, tmp_path)
     )  # a row is what is left

@@ -5,8 +5,8 @@ import jax
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from redco_runtime.errors import UserError
-from redco_runtime.mesh import (
+from redco_runtime.base.errors import UserError
+from redco_runtime.layout.mesh import (
     check_divides,
     count_parts,
     make_mesh,

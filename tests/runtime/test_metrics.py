@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from redco_runtime import metrics
-from redco_runtime.errors import UserError
-from redco_runtime.metrics import Metrics
+from redco_runtime.monitor import metrics
+from redco_runtime.base.errors import UserError
+from redco_runtime.monitor.metrics import Metrics
 
 
 def open_metrics(workdir, total=10, start=0, **changes):

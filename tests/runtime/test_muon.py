@@ -8,8 +8,8 @@ from redco_new.compiled.hlo import collectives
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.mesh import make_mesh
-from redco_runtime.muon import kind_of, orthogonal, scale_by_muon
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.step.muon import kind_of, orthogonal, scale_by_muon
 
 SHAPES = {
     "q": (3, 8, 8),

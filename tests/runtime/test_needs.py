@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime import expert_memory
-from redco_runtime.activations import lay_out, layouts
-from redco_runtime.experts import experts
-from redco_runtime.mesh import make_mesh
-from redco_runtime.needs import measure
-from redco_runtime.saving import saved
-from redco_runtime.state import ModelState
+from redco_runtime.step import expert_memory
+from redco_runtime.layout.activations import lay_out, layouts
+from redco_runtime.nn.experts.experts import experts
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.step.memory_estimate import measure
+from redco_runtime.nn.saved_names import saved
+from redco_runtime.base.state import ModelState
 
 L, B, S, D, F, E, X = 3, 8, 8, 4, 16, 4, 2
 SHAPES = {"router": (L, D, E), "gate": (L, E, D, F), "up": (L, E, D, F), "down": (L, E, F, D)}

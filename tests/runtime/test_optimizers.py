@@ -17,10 +17,10 @@ from jax.sharding import PartitionSpec as P
 
 from redco_new.generate.context import ProjectModel
 from redco_new.render.python import print_data
-from redco_runtime.mesh import make_mesh
-from redco_runtime.optimizers import average_parameters, store_moments
-from redco_runtime.specs import parameter_specs, place_abstract, state_specs
-from redco_runtime.state import ModelState, flatten, new_state
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.step.optimizers import average_parameters, store_moments
+from redco_runtime.layout.specs import parameter_specs, place_abstract, state_specs
+from redco_runtime.base.state import ModelState, flatten, new_state
 
 TEMPLATE = Path(__file__).parents[2] / "templates/project/{{ package }}/config.py.jinja"
 SPLIT, WHOLE = {"data": 1, "fsdp": 2, "model": 2}, {"data": 1, "fsdp": 1, "model": 1}

@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 import pytest
-from redco_runtime.data import example_indices
-from redco_runtime.order import SORTED, permute
+from redco_runtime.data.batches import example_indices
+from redco_runtime.data.permutation import SORTED, permute
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 64, 65, 1000])

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image
-from redco_runtime.errors import UserError
-from redco_runtime.pictures.captions import decode_caption, encode_caption
-from redco_runtime.pictures import checking, grid
-from redco_runtime.pictures.grid import write_grid
-from redco_runtime.pictures.captioned import read_captioned
-from redco_runtime.pictures.reading import read_picture
-from redco_runtime.pictures.scenes import draw_scene
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.pictures.captions import decode_caption, encode_caption
+from redco_runtime.data.pictures import checking, grid
+from redco_runtime.data.pictures.grid import write_grid
+from redco_runtime.data.pictures.captioned import read_captioned
+from redco_runtime.data.pictures.reading import read_picture
+from redco_runtime.data.pictures.scenes import draw_scene
 
 MODEL = SimpleNamespace(image_size=16, caption_length=32)
 

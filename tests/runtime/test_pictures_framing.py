@@ -11,13 +11,13 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from redco_runtime.errors import UserError
-from redco_runtime.pictures.framing import Framing, framing_of
-from redco_runtime.pictures.opening import open_picture, to_bytes
-from redco_runtime.pictures.processor import PROCESSOR, processor_files, with_processor
-from redco_runtime.pictures.reading import read_picture
-from redco_runtime.pictures.scale import scale_pixels
-from redco_runtime.run import Run
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.pictures.framing import Framing, framing_of
+from redco_runtime.data.pictures.opening import open_picture, to_bytes
+from redco_runtime.data.pictures.processor import PROCESSOR, processor_files, with_processor
+from redco_runtime.data.pictures.reading import read_picture
+from redco_runtime.data.pictures.scale import scale_pixels
+from redco_runtime.run.record import Run
 
 COLORED = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 44, 3)).astype(np.uint8))
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from redco_runtime import output
-from redco_runtime.chats.reading import with_system
-from redco_runtime.cli import recorded_run
-from redco_runtime.errors import UserError
-from redco_runtime.inference import Inference
-from redco_runtime.predicting import answer, prompt_options, read_prompts
-from redco_runtime.run import Run
-from redco_runtime.talking import talk
+from redco_runtime.base import output
+from redco_runtime.data.chats.reading import with_system
+from redco_runtime.loop.command import recorded_run
+from redco_runtime.base.errors import UserError
+from redco_runtime.loop.inference import Inference
+from redco_runtime.loop.predicting import answer, prompt_options, read_prompts
+from redco_runtime.run.record import Run
+from redco_runtime.loop.talking import talk
 
 
 @dataclass(frozen=True)

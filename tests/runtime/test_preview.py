@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from linear import MESH, Config
 
-from redco_runtime.errors import UserError
-from redco_runtime.preview import preview
-from redco_runtime.run import Run
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.preview import preview
+from redco_runtime.run.record import Run
 
 
 class Letters:

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from redco_runtime.errors import UserError
-from redco_runtime.profiling import Profile, parse_steps
+from redco_runtime.base.errors import UserError
+from redco_runtime.monitor.profiling import Profile, parse_steps
 
 
 @pytest.mark.parametrize("text", ["10", "10:", "13:10", "0:3", "a:b", "1:2:3", "-1:3", " "])

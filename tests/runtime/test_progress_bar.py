@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from redco_runtime import progress_bar
-from redco_runtime.progress_bar import ProgressBar
+from redco_runtime.base import progress_bar
+from redco_runtime.base.progress_bar import ProgressBar
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 PROGRAM = """
 import time
-from redco_runtime.progress_bar import ProgressBar
+from redco_runtime.base.progress_bar import ProgressBar
 with ProgressBar("reading weights", 4000, "parameters") as bar:
     bar.update(1000)
     time.sleep(2.5)

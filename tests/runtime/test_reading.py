@@ -14,24 +14,24 @@ from fuzz import FUZZ, damaged, of_json, refused
 from hypothesis import given, settings
 from safetensors.numpy import save
 
-from redco_runtime.adapters.lora import FILES, Lora
-from redco_runtime.adapters.peft import base_of, check_sizes
-from redco_runtime.chats import pairs as preferences
-from redco_runtime.chats.encoding import ChatEncoder
-from redco_runtime.chats.reading import read_chat
-from redco_runtime.completions.questions import QuestionReader
-from redco_runtime.errors import UserError
-from redco_runtime.labels.reading import read_text, read_words
-from redco_runtime.lines import read_lines
-from redco_runtime.pairs.reading import read_pair
-from redco_runtime.pictures.captioned import TABLE, _read_table
-from redco_runtime.run import FILE, load_run
-from redco_runtime.stored import INDEX, ONE, Stored, check_config, open_tensors
-from redco_runtime.text.documents import Bad
-from redco_runtime.text.formats import parse_rows
-from redco_runtime.text.sources import parse_sources
-from redco_runtime.text.texts import read_texts
-from redco_runtime.tokenizer import load_tokenizer
+from redco_runtime.checkpoints.lora.lora import FILES, Lora
+from redco_runtime.checkpoints.lora.peft import base_of, check_sizes
+from redco_runtime.data.chats import pairs as preferences
+from redco_runtime.data.chats.encoding import ChatEncoder
+from redco_runtime.data.chats.reading import read_chat
+from redco_runtime.data.completions.questions import QuestionReader
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.labels.reading import read_text, read_words
+from redco_runtime.base.json_lines import read_lines
+from redco_runtime.data.pairs.reading import read_pair
+from redco_runtime.data.pictures.captioned import TABLE, _read_table
+from redco_runtime.run.record import FILE, load_run
+from redco_runtime.base.hf_files import INDEX, ONE, Stored, check_config, open_tensors
+from redco_runtime.data.text.documents import Bad
+from redco_runtime.data.text.formats import parse_rows
+from redco_runtime.data.text.sources import parse_sources
+from redco_runtime.data.text.texts import read_texts
+from redco_runtime.data.tokenizer import load_tokenizer
 
 SOME = settings(FUZZ, max_examples=40)
 

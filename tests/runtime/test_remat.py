@@ -5,15 +5,16 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime import losses, remat
-from redco_runtime.activations import lay_out, layouts
-from redco_runtime.errors import UserError
-from redco_runtime.losses import cross_entropy
-from redco_runtime.needs import Saving, measure
-from redco_runtime.remat import choose, fit, state_size, writes_out
-from redco_runtime.saving import saved
-from redco_runtime.saving import LOGITS
-from redco_runtime.state import ModelState, TrainState
+from redco_runtime.nn import losses
+from redco_runtime.step import remat
+from redco_runtime.layout.activations import lay_out, layouts
+from redco_runtime.base.errors import UserError
+from redco_runtime.nn.losses import cross_entropy
+from redco_runtime.step.memory_estimate import Saving, measure
+from redco_runtime.step.remat import choose, fit, state_size, writes_out
+from redco_runtime.nn.saved_names import saved
+from redco_runtime.nn.saved_names import LOGITS
+from redco_runtime.base.state import ModelState, TrainState
 
 L, B, D, F = 3, 8, 4, 16
 PARAMS = {"up": (L, D, F), "down": (L, F, D), "scale": (L, D)}

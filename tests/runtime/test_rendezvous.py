@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from redco_runtime import rendezvous
-from redco_runtime.rendezvous import BootError, Member, find_address, find_faults, meet
+from redco_runtime.cluster import rendezvous
+from redco_runtime.cluster.rendezvous import BootError, Member, find_address, find_faults, meet
 
 FACTS = {"jax version": "0.10.2", "config hash": "a"}
 

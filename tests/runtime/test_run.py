@@ -7,10 +7,10 @@ import jax
 import pytest
 from jax.experimental import multihost_utils
 
-from redco_runtime.adapters.lora import Lora
-from redco_runtime.cli import kept_flags
-from redco_runtime.errors import UserError
-from redco_runtime.run import Run, load_run
+from redco_runtime.checkpoints.lora.lora import Lora
+from redco_runtime.loop.command import kept_flags
+from redco_runtime.base.errors import UserError
+from redco_runtime.run.record import Run, load_run
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Literal
 
 import pytest
 
-from redco_runtime import cli
-from redco_runtime.errors import UserError
+from redco_runtime.loop import command as cli
+from redco_runtime.base.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,18 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.contracts import Steps
-from redco_runtime.errors import UserError
-from redco_runtime.mesh import make_mesh
-from redco_runtime.run import Run
-from redco_runtime.several import divergence as module
-from redco_runtime.several import teacher as teaching
-from redco_runtime.several.branches import branch_of, start_several, steps_of
-from redco_runtime.several.divergence import divergence
-from redco_runtime.several.optimizers import by_branch
-from redco_runtime.several.teacher import with_teacher
-from redco_runtime.state import ModelState, flatten, new_state
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.base.contracts import Steps
+from redco_runtime.base.errors import UserError
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.run.record import Run
+from redco_runtime.nn import divergence as module
+from redco_runtime.loop import teacher as teaching
+from redco_runtime.loop.branches import branch_of, start_several, steps_of
+from redco_runtime.nn.divergence import divergence
+from redco_runtime.step.branch_optimizers import by_branch
+from redco_runtime.loop.teacher import with_teacher
+from redco_runtime.base.state import ModelState, flatten, new_state
 
 ROWS, PADDED = 6, 8
 

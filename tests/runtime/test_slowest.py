@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from redco_runtime.progress import Progress
-from redco_runtime.slowest import Slowest
+from redco_runtime.base.progress import Progress
+from redco_runtime.cluster.slowest import Slowest
 
 
 def windows(*shares, seconds=60.0):

@@ -4,10 +4,17 @@ import optax
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.errors import UserError
-from redco_runtime.mesh import make_mesh
-from redco_runtime.specs import constrain, cut, pad, parameter_specs, place_abstract, state_specs
-from redco_runtime.state import ModelState, new_state
+from redco_runtime.base.errors import UserError
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.layout.specs import (
+    constrain,
+    cut,
+    pad,
+    parameter_specs,
+    place_abstract,
+    state_specs,
+)
+from redco_runtime.base.state import ModelState, new_state
 
 PARAMS = {"up": {"kernel": jax.ShapeDtypeStruct((8, 4), "float32")}}
 SPECS = {"up/kernel": P(None, "model")}

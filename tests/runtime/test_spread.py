@@ -10,12 +10,12 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from linear import PIPELINE, Config, Train, examples, read
 
-from redco_runtime.data import eval_batches
-from redco_runtime.errors import UserError
-from redco_runtime.inference import Inference
-from redco_runtime.run import Run
-from redco_runtime.spread import Spread
-from redco_runtime.state import ModelState
+from redco_runtime.data.batches import eval_batches
+from redco_runtime.base.errors import UserError
+from redco_runtime.loop.inference import Inference
+from redco_runtime.run.record import Run
+from redco_runtime.data.subset import Spread
+from redco_runtime.base.state import ModelState
 
 
 @dataclass(frozen=True)

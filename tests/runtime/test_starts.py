@@ -10,7 +10,7 @@ import jax
 import pytest
 from linear import MESH, read
 
-from redco_runtime import starts
+from redco_runtime.run import history as starts
 
 
 def test_each_start_is_a_line(run, steps, tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from redco_runtime import stop
+from redco_runtime.loop import stop
 
 
 def test_output_that_nobody_reads_any_more_goes_nowhere():

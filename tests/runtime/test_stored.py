@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from redco_runtime.errors import UserError
-from redco_runtime.stored import Stored, check_config, find, open_tensors
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.hf_files import Stored, check_config, find, open_tensors
 
 GPT_J = {
     "model_type": "gptj",

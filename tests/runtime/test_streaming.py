@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from runtime.texts import WORDS, Letters, read, texts_of, write
 
-from redco_runtime.errors import UserError
-from redco_runtime.output import announce
-from redco_runtime.streams import Stream
-from redco_runtime.text import formats, mixture, streaming, tables
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.output import announce
+from redco_runtime.data.example_streams import Stream
+from redco_runtime.data.text import formats, mixture, streaming, tables
 
 BATCH, STEPS = 3, 40  # more than an epoch
 

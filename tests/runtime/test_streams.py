@@ -6,8 +6,8 @@ from itertools import count, islice
 import numpy as np
 import pytest
 
-from redco_runtime.errors import UserError
-from redco_runtime.streams import Stream, check_held_out, is_stream
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.example_streams import Stream, check_held_out, is_stream
 
 SIZE, BATCH = 10, 4
 

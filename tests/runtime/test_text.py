@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from runtime.texts import WORDS, Letters, S, read, texts_of, write
-from redco_runtime.errors import UserError
-from redco_runtime.output import announce
-from redco_runtime.packed import most_texts
-from redco_runtime.text import formats, packing, texts
-from redco_runtime.text import build as building
-from redco_runtime.text.blocks import cut_texts
-from redco_runtime.text.mixture import Mixture
+from redco_runtime.base.errors import UserError
+from redco_runtime.base.output import announce
+from redco_runtime.nn.packed_rows import most_texts
+from redco_runtime.data.text import formats, packing, texts
+from redco_runtime.data.text import build as building
+from redco_runtime.data.text.blocks import cut_texts
+from redco_runtime.data.text.mixture import Mixture
 
 
 @pytest.mark.parametrize("way", ["on", "off"])

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from redco_runtime.errors import UserError
-from redco_runtime.tokenizer import load_tokenizer, tokenizer_if_any
+from redco_runtime.base.errors import UserError
+from redco_runtime.data.tokenizer import load_tokenizer, tokenizer_if_any
 
 
 def test_bytes_needs_no_files():

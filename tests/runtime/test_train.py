@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from linear import MESH, PIPELINE, PROJECT, Config, Model, Train, examples, read, train_source
 
-from redco_runtime.errors import UserError
-from redco_runtime.gradients import weighted_sums
-from redco_runtime.inference import Inference
-from redco_runtime.run import Run
-from redco_runtime.state import ModelState
+from redco_runtime.base.errors import UserError
+from redco_runtime.step.gradients import weighted_sums
+from redco_runtime.loop.inference import Inference
+from redco_runtime.run.record import Run
+from redco_runtime.base.state import ModelState
 
 
 def test_every_step_is_logged_evaluated_and_saved_as_asked(run, tmp_path, capsys):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from redco_runtime.gradients import mean_and_gradients, split_rows
-from redco_runtime.state import ModelState
-from redco_runtime.variables import streams, variables_of
+from redco_runtime.step.gradients import mean_and_gradients, split_rows
+from redco_runtime.base.state import ModelState
+from redco_runtime.step.variables import streams, variables_of
 
 
 class Model(nnx.Module):

@@ -15,11 +15,11 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from safetensors.numpy import save_file
 
-from redco_runtime.errors import UserError
-from redco_runtime.load import load, make_buffer
-from redco_runtime.mesh import make_mesh
-from redco_runtime.state import ModelState, flatten
-from redco_runtime.weights import Tensor, part_tensors
+from redco_runtime.base.errors import UserError
+from redco_runtime.checkpoints.load import load, make_buffer
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.base.state import ModelState, flatten
+from redco_runtime.base.tensors import Tensor, part_tensors
 
 MODEL = {
     "embed": {"embedding": (6, 4)},
@@ -57,7 +57,7 @@ def module(table=TABLE, **settings):
 
 @pytest.fixture(autouse=True)
 def no_config(monkeypatch):
-    monkeypatch.setattr("redco_runtime.load.check_config", lambda *_: None)
+    monkeypatch.setattr("redco_runtime.checkpoints.load.check_config", lambda *_: None)
 
 
 def random(shape, dtype=np.float32):
@@ -267,7 +267,7 @@ def test_a_host_holds_one_shard_at_a_time(tmp_path, meshed):
 
 
 def test_a_shard_is_read_once_for_all_devices_that_hold_it(tmp_path, meshed, monkeypatch):
-    from redco_runtime.stored import Stored
+    from redco_runtime.base.hf_files import Stored
 
     seen = []
     read = Stored.read
@@ -282,7 +282,7 @@ def test_a_shard_is_read_once_for_all_devices_that_hold_it(tmp_path, meshed, mon
 
 def worker(port: str, process: str, folder: str) -> None:
     """Loads on four devices of two processes, each of which reads half of what is split over data."""
-    from redco_runtime import load as loading
+    from redco_runtime.checkpoints import load as loading
 
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
     loading.check_config = lambda *_: None

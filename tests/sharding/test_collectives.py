@@ -4,7 +4,7 @@ import jax
 import pytest
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
-from redco_runtime.embedding import look_up
+from redco_runtime.nn.embedding import look_up
 from sharding.models import ZOO
 from sharding.zoo import X, D, F, H, V, shapes
 

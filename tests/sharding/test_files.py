@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from importlib.util import resolve_name
 from pathlib import Path
 
 import redco_new.sharding
@@ -16,7 +17,9 @@ def imports(path):
     """(module, names) of each import of a file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
-            yield node.module, [alias.name for alias in node.names]
+            folder = ".".join(path.relative_to(FOLDER.parents[1]).parts[:-1])
+            name = "." * node.level + (node.module or "")
+            yield resolve_name(name, folder), [alias.name for alias in node.names]
         elif isinstance(node, ast.Import):
             yield from ((alias.name, []) for alias in node.names)
 

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from survival.project import HERE, environment, make_project
-from redco_runtime.checksums import damage_of
-from redco_runtime.goodput import add_up_events
-from redco_runtime.lines import read_lines
+from survival.project import HERE, NAME, environment, make_project
+from redco_runtime.checkpoints.checksums import damage_of
+from redco_runtime.monitor.goodput import add_up_events
+from redco_runtime.base.json_lines import read_lines
 
 # The launcher, without the pauses in which a cluster comes back to its senses.
-LAUNCH = "from redco_runtime import launch; launch.PAUSES = (0.1,); launch.main()"
+LAUNCH = f"from {NAME}.runtime.cluster import launch; launch.PAUSES = (0.1,); launch.main()"
 SAVE_EVERY = 3
 PER_KILL = 20  # steps of the run: more than are made between two kills
 WHEN = ("before a step", "between steps", "while a checkpoint is written or an old one deleted")

@@ -15,7 +15,7 @@ import os
 import time
 from pathlib import Path
 
-from redco_runtime import progress
+from killed.runtime.base import progress
 
 progress.LONG = float(os.environ.get("LONG", progress.LONG))
 sound_collate, sound_examples, calls = collate, examples, []

@@ -89,7 +89,7 @@ def test_no_project(tmp_path):
 
 @pytest.mark.slow
 def test_the_runtime_of_another_redco(project):
-    for file in (project / "redco_runtime").glob("*.py"):
+    for file in (project / "my_project/runtime").rglob("*.py"):
         file.write_text("# former\n" + file.read_text())
     code, out, err = redco(project, "adopt", ".")
     assert (code, out) == (2, "") and "install the redco that made it" in err

@@ -33,12 +33,16 @@ EDITS = {
         ),
         "import fit": "import fit, say",
     },
+    "redco_runtime/errors.py": {
+        "class UserError(": "MINE = 1  # of the user\n\n\nclass UserError("
+    },
     MODEL: {"_NORMAL = nnx.initializers.normal(0.02)": "_NORMAL = nnx.initializers.normal(0.01)"},
 }
 EDITED = {
     "my_project/config.py": ["def matrices(params"],  # what a project made before decays stays
     PIPELINE: ["return 0.5 * losses_BS", 'print_once("reading")'],
     MODEL: ["normal(0.01)"],
+    "my_project/runtime/base/errors.py": ["MINE = 1  # of the user"],
     TRAIN: [
         '            print_once(f"{run.config.train.steps} steps")\n            train(steps, run)\n'
     ],
@@ -79,8 +83,8 @@ STEP = "python -m my_project.sweep --preset tiny --steps 1 --virtual-devices 4 -
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
-    """path -> content of what redco-new writes today for the same request."""
-    return tree(make(tmp_path_factory.mktemp("fresh"), shards="4"))
+    """path -> content of what redco-new writes today for the same request: projects made before keep Muon."""
+    return tree(make(tmp_path_factory.mktemp("fresh"), shards="4", muon=True))
 
 
 @pytest.fixture
@@ -144,7 +148,7 @@ def test_an_edited_project_is_brought_over_and_trains_on(former, fresh):
     before = tree(former)
     code, out, err = redco(former, "update", "--diff", TRAIN)
     patches = [line for line in out.splitlines() if line.startswith("redco: ")]
-    assert (code, len(patches), err, tree(former)) == (0, 3, "", before)
+    assert (code, len(patches), err, tree(former)) == (0, 5, "", before)
     code, out, err = redco(former, "update")
     assert (code, err) == (0, ""), out
     assert (

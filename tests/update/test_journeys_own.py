@@ -33,8 +33,8 @@ TOML = '[model]\nfeatures = [8, 16]\n[inputs]\nimage = {shape = ["B", 8, 8, 1]}\
 PIPELINE = {
     "CLASSES = 10\n": "CLASSES = 10\nSURE = 0.9\n",
     "import numpy as np\n": "import numpy as np\nimport math\n",
-    '    labels_BC = jax.nn.one_hot(batch["label"], CLASSES)\n': (
-        '    labels_BC = SURE * jax.nn.one_hot(batch["label"], CLASSES) + (1 - SURE) / CLASSES\n'
+    '    losses_B = class_losses(logits_BC, batch["label"])\n': (
+        '    losses_B = SURE * class_losses(logits_BC, batch["label"])\n'
     ),
     "    return losses_B, jnp.ones_like(losses_B)\n": (
         "    return losses_B / math.log(2), jnp.ones_like(losses_B)  # bits\n"

@@ -13,7 +13,7 @@ from redco_new.project.records import BASE, BRING_BACK
 from redco_new.transaction import MANIFEST, sha256
 from redco_new.update.former import OLDER_UNDO, UNDO
 
-RUNTIME = {f"redco_runtime/{name}.py": f"def {name}():\n    return 1\n" for name in "abc"}
+RUNTIME = {f"my_project/runtime/{name}.py": f"def {name}():\n    return 1\n" for name in "abc"}
 A, B, C = RUNTIME
 
 
@@ -33,14 +33,14 @@ def swap(project, old="1", new="2"):
 
 def test_a_runtime_that_nobody_edited_is_swapped_as_one(carrying):
     del carrying.template[C]
-    carrying.template["redco_runtime/d.py"] = ""
+    carrying.template["my_project/runtime/d.py"] = ""
     for path in (A, B):
         carrying.change(path, "return 1", "return 2")
     line = "  runtime: 4 files, untouched, swapped: 1 new, 1 removed\n"
     assert carrying.redco("update", "--dry-run")[1].endswith(line)
     assert carrying.update() == (0, "Updated my-project: 4 files.\n" + line, "")
     assert base_of(carrying.root)[A] == carrying.read(A).encode()
-    assert "redco_runtime/d.py" in base_of(carrying.root)
+    assert "my_project/runtime/d.py" in base_of(carrying.root)
 
 
 def test_edited_files_of_the_runtime_are_merged_alone(carrying):
@@ -50,7 +50,7 @@ def test_edited_files_of_the_runtime_are_merged_alone(carrying):
     code, out, err = carrying.update()
     assert (code, err) == (0, "")
     assert "  runtime: 1 file, untouched, swapped\n" in out
-    assert "  redco_runtime/b.py           ~ b\n" in out and f"{C}           restored\n" in out
+    assert "  my_project/runtime/b.py      ~ b\n" in out and f"{C}      restored\n" in out
     assert "return 2" in carrying.read(B) and "def mine" in carrying.read(B)
 
 
@@ -68,7 +68,7 @@ def test_edits_are_shown_of_the_runtime_too(carrying):
     ]
     assert "-    return 1\n+    return 1  # mine\n" in out and "+++ /dev/null\n" in out
     assert "return 1" not in carrying.redco("diff", MODEL)[1]
-    assert carrying.redco("diff", "redco_runtime")[1].count("--- a/") == 1
+    assert carrying.redco("diff", "my_project/runtime")[1].count("--- a/") == 1
     code, out, err = carrying.redco("diff", "notes.py")
     assert (code, out, err) == (
         2,
@@ -105,7 +105,7 @@ def test_an_archive_that_is_missing_or_no_file_or_too_large(carrying):
     refused(carrying, f"{BASE}: is no plain file of at most 8 MB; ")
 
 
-@pytest.mark.parametrize("path", [TRAIN, B, "redco_runtime/new.py", "new.py"])
+@pytest.mark.parametrize("path", [TRAIN, B, "my_project/runtime/new.py", "new.py"])
 def test_an_archive_of_another_update(carrying, path):
     carrying.write(BASE, pack(base_of(carrying.root) | {path: b"another = 1\n"}))
     refused(carrying, f"{BASE}: does not fit {MANIFEST}: they are not of one update; ")
@@ -179,7 +179,7 @@ def test_looks_read_the_older_layout(older, command):
 
 @pytest.mark.parametrize(
     "command",
-    [["eject", SHARDING], ["update", "--restore", TRAIN], ["eject", "redco_runtime"]],
+    [["eject", SHARDING], ["update", "--restore", TRAIN], ["eject", "my_project/runtime"]],
 )
 def test_other_commands_bring_it_over(older, command):
     (older.root / TRAIN).unlink()
@@ -219,7 +219,7 @@ def test_what_an_older_redco_kept_is_taken_back_and_goes_with_the_next_update(ol
 def test_what_an_update_kept_is_not_there_twice(carrying):
     """The new base has what did not change."""
     noise = random.Random(0).randbytes(60_000).hex()
-    carrying.template["redco_runtime/noise.py"] = f"# {noise}\n"
+    carrying.template["my_project/runtime/noise.py"] = f"# {noise}\n"
     carrying.update()
     swap(carrying)
     carrying.update()

@@ -172,19 +172,21 @@ def test_folder_that_is_no_project(project):
 @pytest.mark.parametrize("path", [PIPELINE, "my_project/mine.py"])
 def test_what_the_users_code_imports_of_the_runtime_comes_and_stays(project, path):
     """In a file of redco's or of their own, which the import of a module that is not there stopped until then."""
-    beam, package = "redco_runtime/beam.py", "redco_runtime/__init__.py"
-    text = project.read(PIPELINE) + "\n\nfrom redco_runtime.beam import beam_search as mine\n"
+    beam, package = "my_project/runtime/nn/beam.py", "my_project/runtime/__init__.py"
+    text = (
+        project.read(PIPELINE) + "\n\nfrom my_project.runtime.nn.beam import beam_search as mine\n"
+    )
     project.write(path, text)
     out = project.update()[1]
-    came = carried(["from redco_runtime.beam import beam_search"])
+    came = carried({path: "from redco_runtime.nn.beam import beam_search"}, "my_project")
     new = f"{len(came)} files, untouched, swapped: {len(came)} new"
     assert f"  runtime: {new}\n" in out and beam in came, out
     project.change(TRAIN, "10", "20")
     assert project.update()[1].splitlines()[0] == "Updated my-project: 1 file."
     project.write(path, text.replace("mine", "_").replace("beam", "another"))
     gone = len(
-        came.keys() - carried(["import redco_runtime"]).keys()
-    )  # the package itself is named
+        came.keys() - carried({path: "import redco_runtime.nn"}, "my_project").keys()
+    )  # the package is named
     assert f", untouched, swapped: {gone} removed\n" in project.update()[1]
     assert not (project.root / beam).exists() and (project.root / package).exists()
 
@@ -192,13 +194,13 @@ def test_what_the_users_code_imports_of_the_runtime_comes_and_stays(project, pat
 def test_a_file_of_the_runtime_that_became_the_users_keeps_what_it_imports(project):
     """Redco writes it no more and its user has edited it: what it names is there after the next update too."""
     text = project.template[TRAIN]
-    project.template[TRAIN] = text + "\n\nfrom redco_runtime.beam import beam_search\n"
+    project.template[TRAIN] = text + "\n\nfrom redco_runtime.nn.beam import beam_search\n"
     project.update()
-    beam = "redco_runtime/beam.py"
+    beam = "my_project/runtime/nn/beam.py"
     project.write(beam, project.read(beam) + "\n# mine\n")
     project.template[TRAIN] = text
     assert "it is all yours now" in project.update()[1]
-    carried = sorted(p.name for p in (project.root / "redco_runtime").rglob("*.py"))
+    carried = sorted(p.name for p in (project.root / "my_project/runtime").rglob("*.py"))
     assert len(carried) > 3
     project.update()
-    assert sorted(p.name for p in (project.root / "redco_runtime").rglob("*.py")) == carried
+    assert sorted(p.name for p in (project.root / "my_project/runtime").rglob("*.py")) == carried

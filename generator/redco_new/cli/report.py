@@ -30,7 +30,9 @@ def report(
     from redco_new.report.run import print_page, print_text, read_report
 
     use_runtime()
-    from redco_runtime.output import show  # which goes on where nobody reads, as after `| head`
+    from redco_runtime.base.output import (
+        show,
+    )  # which goes on where nobody reads, as after `| head`
 
     result = read_report(run)
     show(print_text(result))

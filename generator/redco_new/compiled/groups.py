@@ -1,6 +1,6 @@
 """Products of groups of rows, each with a kernel of its own: what the experts of a model compute.
 
-Their arrays have room for groups of any sizes (redco_runtime/expert_rows.py): of each group, all but one row of a last
+Their arrays have room for groups of any sizes (redco_runtime/nn/experts/expert_rows.py): of each group, all but one row of a last
 block may fill that up. What is counted is the mean over sizes of groups: half of these rows, and nothing of the
 blocks that no group has.
 
@@ -18,7 +18,7 @@ from redco_new.compiled.instructions import Instruction, Program, shapes
 
 TRITON = "__gpu$xla.gpu.triton"
 RAGGED = re.compile(r'ragged_dot_tiling="(\d+),')  # libtpu's kernel: rows of a tile
-# Of redco_runtime/groups.py: columns of a tile; what it sums over at once; steps that are loaded before it multiplies.
+# Of redco_runtime/nn/experts/grouped_matmul.py: columns of a tile; what it sums over at once; steps that are loaded before it multiplies.
 TILE, STEP, AHEAD = 128, 64, 3
 
 

@@ -30,7 +30,7 @@ USED = re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm")
 TEMPORARIES = re.compile(r"temporaries \(([\d.]+)([KMGT])\) exceeds[^(]*\(([\d.]+)([KMGT])\)")
 UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
 PACKED_FROM = (
-    9.0  # the capability from which its attention takes packed texts (redco_runtime/kernels.py)
+    9.0  # the capability from which its attention takes packed texts (redco_runtime/nn/kernels.py)
 )
 LEAST = 1024  # bytes below which a collective is not listed: losses, norms and other scalars
 
@@ -83,8 +83,10 @@ def workspace_notes(step: Step, hardware: Hardware) -> list[str]:
     notes = [f"{size_text(size)} of the peak are an allowance for the memory of cuDNN's attention"]
     data = step.config.data
     packs = getattr(data, "packing", "off") == "on" and "segments" not in step.batch
-    if packs and hardware.capability >= PACKED_FROM and find_spec("redco_runtime.packed"):
-        most = importlib.import_module("redco_runtime.packed").most_texts(data.sequence_length)
+    if packs and hardware.capability >= PACKED_FROM and find_spec("redco_runtime.nn.packed_rows"):
+        most = importlib.import_module("redco_runtime.nn.packed_rows").most_texts(
+            data.sequence_length
+        )
         more = attention_workspace(program, most + 1) - size  # its padding is one more
         notes.append(
             f"rows of texts packed by --data take at least {size_text(more)} more for that"
@@ -109,7 +111,7 @@ def refusal(step: Step) -> dict[str, Any]:
 
 def state_memory(step: Step) -> dict[str, int]:
     """Return the bytes on a device of what a step is called with, and of its gradients, by kind."""
-    sizes = importlib.import_module("redco_runtime.specs")
+    sizes = importlib.import_module("redco_runtime.layout.specs")
     state, size = step.built.state, sizes.size_on_device
     fields = {one.name: size(getattr(state, one.name)) for one in dataclasses.fields(state)}
     params = fields.pop("params") + fields.pop("frozen", 0)

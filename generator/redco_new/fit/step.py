@@ -25,9 +25,10 @@ from jax._src.cudnn import fused_attention_stablehlo
 from redco_new.errors import RedcoError
 from redco_new.fit.hardware import Hardware
 from redco_new.fit.reading import Job
+from redco_new.render.execute import RuntimeOf
 
 CUDNN = 91000  # the version that JAX 0.10 and 0.11 come with: 9.10; what this process has is none
-LEAST_CAPABILITY = 8.0  # of cuDNN's attention (redco_runtime/kernels.py)
+LEAST_CAPABILITY = 8.0  # of cuDNN's attention (redco_runtime/nn/kernels.py)
 SAID = ("remat:", "attention:", "experts:")  # beginnings of lines of the runtime on what it chose
 OVERFLOW = "RESOURCE_EXHAUSTED"
 MODULES = ("config", "pipeline", "sharding", "steps")
@@ -69,7 +70,7 @@ def compile_train_step(
         with jax.set_mesh(mesh):
             built = modules["steps"].build(config)
             batch = abstract_batch(modules["pipeline"], config, built)
-            flops = importlib.import_module("redco_runtime.flops").training_flops(built, batch)
+            flops = importlib.import_module("redco_runtime.step.flops").training_flops(built, batch)
             step = Step(built, config, mesh, batch, flops)
             lowered = built.train.trace(built.state, batch).lower()
             text, memory, refused = _compile(lowered, devices.flat[0].platform == "tpu")
@@ -85,9 +86,18 @@ def compile_train_step(
 
 
 def import_project(folder: Path, package: str) -> dict[str, Any]:
-    """Return the modules of a project that make its step."""
+    """Return the modules of a project that make its step; redco_runtime is its own from then on.
+
+    Raises RedcoError for a project that an earlier redco made.
+    """
+    if not (folder / package / "runtime").is_dir():
+        raise RedcoError(
+            str(folder), f"has no {package}/runtime: another redco made it", "redco update"
+        )
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
+    if not any(isinstance(finder, RuntimeOf) for finder in sys.meta_path):
+        sys.meta_path.insert(0, RuntimeOf(package))
     return {name: importlib.import_module(f"{package}.{name}") for name in MODULES}
 
 
@@ -149,7 +159,7 @@ def lay_mesh(
         todo = f"choose sizes whose product is {count}, such as data=-1 for the rest, or --hardware {hardware.name}:N"
         raise RedcoError("--mesh", what, todo)
     try:
-        return importlib.import_module("redco_runtime.mesh").make_mesh(sizes, list(devices))
+        return importlib.import_module("redco_runtime.layout.mesh").make_mesh(sizes, list(devices))
     except NotImplementedError:  # jax.make_mesh puts each axis on whole sides of the torus
         sides = [len({one.coords[i] for one in devices}) for i in range(3)]
         what = f"a slice of {'x'.join(map(str, sides))} chips has no {spelled}"
@@ -214,8 +224,8 @@ def _first_examples(pipeline: Any, config: Any, steps: Any) -> list[Any]:
 def _pretending(hardware: Hardware) -> Iterator[None]:
     """Give the answers of `hardware` to what is asked of devices while a step is traced."""
     own = {  # which the project carries
-        name: importlib.import_module(f"redco_runtime.{name}")
-        for name in ("remat", "kernels", "attention")
+        name.partition(".")[2]: importlib.import_module(f"redco_runtime.{name}")
+        for name in ("step.remat", "nn.kernels", "nn.attention")
         if importlib.util.find_spec(f"redco_runtime.{name}")
     }
     if "remat" in own:
@@ -224,8 +234,9 @@ def _pretending(hardware: Hardware) -> Iterator[None]:
     fused_attention_stablehlo.check_compute_capability = lambda text: (
         hardware.capability >= float(text)
     )
-    for name in own.keys() - {"kernels"}:
-        own[name]._say.cache_clear()
+    cached = [x for one in own.values() for x in vars(one).values() if hasattr(x, "cache_clear")]
+    for function in cached:  # what was said of the step before is said again
+        function.cache_clear()
     if hardware.platform == "gpu" and hardware.capability < LEAST_CAPABILITY:
         if "kernels" in own:
             own["kernels"].KERNELS.pop("gpu", None)

@@ -8,6 +8,7 @@ from redco_new.generate.design import Design
 from redco_new.generate.layout import check_tiny, layout_context, plan_program, tiny_notes
 from redco_new.models.program import Program
 from redco_new.render.carried import carried
+from redco_new.render.own_runtime import with_own_runtime
 from redco_new.render.owners import owner, with_header
 from redco_new.render.template import Template
 from redco_new.sharding import Plan
@@ -60,8 +61,9 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
         path: with_header(path, text, owner(path, package))
         for path, text in template.print_project(context).items()
     }
-    others = {**design.files, **carried([*design.files.values(), *printed.values()])}
+    others = {**design.files, **carried({**design.files, **printed}, package)}
     if twice := sorted(printed.keys() & others.keys()):
         what = "the template writes a file that redco copies as it is"
         raise RedcoError(twice[0], what, "remove one of the two")
-    return dict(sorted({**printed, **others}.items()))
+    files = sorted({**printed, **others}.items())
+    return {path: with_own_runtime(path, text, package) for path, text in files}

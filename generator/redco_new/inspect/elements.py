@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Dtype of the codes of a matrix -> how many lie in one, as redco_runtime/adapters/blocks.py packs them.
+# Dtype of the codes of a matrix -> how many lie in one, as redco_runtime/nn/adapters/blocks.py packs them.
 PACKED = {"int8": 1, "uint8": 2}
 
 

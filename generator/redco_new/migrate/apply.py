@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from redco_new.migrate.codemods import Codemod, Migration, Rename
+from redco_new.migrate.codemods import Call, Codemod, Migration, Moves, Rename
+from redco_new.migrate.moves import with_moved
 from redco_new.migrate.versions import MIGRATIONS
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ def migrate(
     codemods = [x for m in migrations if m.number > interface for x in m.codemods]
     try:
         text = content.decode("utf-8")
-        codemods = [x for x in codemods if all(word in text for word in x.words)]
-        if not codemods or text.startswith("\ufeff"):
+        if not path.endswith(".py"):
+            codemods = [x for x in codemods if isinstance(x, Moves)]
+        # What one has rewritten, a later one may go on from.
+        if not any(_is_about(text, x) for x in codemods) or text.startswith("\ufeff"):
             return Migrated(content)
         steps = [*_steps(text, path, package, codemods)]
     except BaseException as error:  # libcst may panic, which is no Exception
@@ -74,23 +77,32 @@ def migrate(
 
 def _steps(text: str, path: str, package: str, codemods: list[Codemod]) -> Iterator[Step]:
     for codemod in codemods:
-        rewritings: list[str] = []
-        while rewriting := _first_rewriting(text, path, package, codemod):
-            text, what = rewriting
-            rewritings.append(what)
-            if len(rewritings) > MOST_REWRITINGS:
-                raise RuntimeError(f"{codemod.title} does not end")
+        if isinstance(codemod, Moves):
+            text, rewritings = with_moved(text, path, package, codemod)
+        else:
+            text, rewritings = _with_all(text, path, package, codemod)
         if rewritings:
             yield Step(codemod.title, tuple(rewritings), text.encode())
 
 
+def _with_all(text: str, path: str, package: str, codemod: Rename | Call) -> tuple[str, list[str]]:
+    """Return (the text, what was done) once a codemod has nothing to do in it."""
+    rewritings: list[str] = []
+    while rewriting := _first_rewriting(text, path, package, codemod):
+        text, what = rewriting
+        rewritings.append(what)
+        if len(rewritings) > MOST_REWRITINGS:
+            raise RuntimeError(f"{codemod.title} does not end")
+    return text, rewritings
+
+
 def _first_rewriting(
-    text: str, path: str, package: str, codemod: Codemod
+    text: str, path: str, package: str, codemod: Rename | Call
 ) -> tuple[str, str] | None:
     """Return (the text after one rewriting, what that was); None where there is none that stands."""
     from redco_new.migrate.rewrite import renamings, rewritings
 
-    if not all(word in text for word in codemod.words):
+    if not _is_about(text, codemod):
         return None
     source = parse_source(text, path)
     if isinstance(codemod, Rename):
@@ -104,11 +116,16 @@ def _first_rewriting(
     return None
 
 
-def _without_unused(source: Source, after: str, path: str, codemod: Codemod) -> str:
+def _without_unused(source: Source, after: str, path: str, codemod: Rename | Call) -> str:
     """Return the text without the import that a rewriting left with no use."""
     from redco_new.migrate.unused import drop_unused
 
     return drop_unused(source, parse_source(after, path), codemod)
+
+
+def _is_about(text: str, codemod: Codemod) -> bool:
+    """Tell whether a text has the words that it has where a codemod is about it."""
+    return all(word in text for word in codemod.words)
 
 
 @functools.lru_cache(maxsize=4)  # the text after one rewriting is that before the next

@@ -60,7 +60,20 @@ class Call:
         return f"{self.before} is {self.after}"
 
 
-Codemod = Rename | Call
+@dataclass(frozen=True)
+class Moves:
+    """Modules of redco_runtime that lie in the project's own package, with all that they have.
+
+    modules: name in redco_runtime -> name in PACKAGE.runtime; a package's modules go with it.
+    """
+
+    modules: Mapping[str, str]
+
+    words = frozenset({"redco_runtime"})
+    title = "the runtime lies in your own package"
+
+
+Codemod = Rename | Call | Moves
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from redco_new.migrate.codemods import Codemod, Rename
+from redco_new.migrate.codemods import Call, Rename
 from redco_new.migrate.imports import Unproven, change_imports
 from redco_new.migrate.source import Source
 
 
-def drop_unused(before: Source, after: Source, codemod: Codemod) -> str:
+def drop_unused(before: Source, after: Source, codemod: Rename | Call) -> str:
     """Return the text after a rewriting without the import of what it was about, if nothing uses it now.
 
     What had no use before stays: another file may import it from there.
@@ -31,7 +31,7 @@ def drop_unused(before: Source, after: Source, codemod: Codemod) -> str:
     return after.text
 
 
-def _function(codemod: Codemod) -> str:
+def _function(codemod: Rename | Call) -> str:
     """Return the full name of the function that a codemod is about."""
     if isinstance(codemod, Rename):
         return codemod.before

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 import jax
@@ -19,7 +20,9 @@ def _as_it_is(model: nnx.Module, rngs: nnx.Rngs, settings: Any = None) -> nnx.Mo
 
 def _without_dropout(model: nnx.Module) -> nnx.Module:
     """Return a model that drops nothing by example: that moves no array, and makes no row depend on another."""
-    from redco_runtime.dropout import Dropout  # late: load_text makes the runtime importable
+    if find_spec("redco_runtime.nn.dropout") is None:  # which a project that drops carries
+        return model
+    from redco_runtime.nn.dropout import Dropout  # late: load_text makes the runtime importable
 
     for _, module in nnx.iter_modules(model):
         if isinstance(module, Dropout):
@@ -49,7 +52,9 @@ class Program:
 
     @cached_property
     def _parts(self) -> tuple[Any, ...]:
-        from redco_runtime.variables import parts_of  # late: load_text makes the runtime importable
+        from redco_runtime.step.variables import (
+            parts_of,
+        )  # late: load_text makes the runtime importable
 
         return parts_of(lambda: _without_dropout(self.build()))
 
@@ -61,7 +66,7 @@ class Program:
     @property
     def frozen(self) -> frozenset[str]:
         """The paths of the parameters that are not trained."""
-        from redco_runtime.state import flatten
+        from redco_runtime.base.state import flatten
 
         _, frozen = nnx.split_state(self._parts[1], self.trained, ...)
         return frozenset(flatten(nnx.to_pure_dict(frozen)))
@@ -81,7 +86,7 @@ class Program:
         return jaxpr_as_fun(closed.replace(jaxpr=jaxpr))(*jax.tree.leaves((params, batch)))[0]
 
     def _losses(self, params: Any, batch: Any) -> jax.Array:
-        from redco_runtime.variables import streams
+        from redco_runtime.step.variables import streams
 
         graph, _, random, rest = self._parts
         state = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), nnx.to_pure_dict(rest))

@@ -117,7 +117,7 @@ def build_abstract(
         return _initialize(module, call, mode) if isinstance(module, linen.Module) else module
 
     def trace(build: Callable[[], nnx.Module]) -> _Trace:
-        from redco_runtime.variables import parts_of  # late, as below
+        from redco_runtime.step.variables import parts_of  # late, as below
 
         variables = _find_variables(maker.make, call, mode) if is_linen else {}
         _check_names(reference, name, arguments, call, variables)
@@ -184,7 +184,7 @@ def _trace_or_ignore_shardings(
     Raises RedcoError with the user's line.
     """
     use_runtime()
-    from redco_runtime.unsharded import forget_shardings, ignore_shardings
+    from redco_runtime.layout.unsharded import forget_shardings, ignore_shardings
 
     try:
         with jax.sharding.use_abstract_mesh(MESH):

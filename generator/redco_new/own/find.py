@@ -77,7 +77,7 @@ def _import_file(where: str, path: Path) -> ModuleType:
         todo = f"did you mean {' or '.join(near)}?" if near else "check the path"
         raise RedcoError(where, f"no file {_relative_path(path)}", todo)
     use_runtime()
-    from redco_runtime.importing import import_file
+    from redco_runtime.nn.user_class import import_file
 
     for name, module in list(sys.modules.items()):
         if getattr(module, "__file__", None) == str(path):

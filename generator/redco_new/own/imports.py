@@ -1,7 +1,7 @@
 """How model.py of a project imports a class of the user's own: where it makes it, and not above.
 
 A module may compute when it is imported, and boot() must have set the devices before. What it computes
-then is outside of the trace that makes the model, which redco_runtime.importing sees to.
+then is outside of the trace that makes the model, which redco_runtime.nn.user_class sees to.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def import_lines(
     lines += ["import jax.numpy as jnp"] if model.linen or "jnp." in call else []
     lines += ["import numpy as np"] if "np." in call.replace("jnp.", "") else []
     lines += ["from flax import nnx", ""]
-    lines += [f"from redco_runtime.importing import {', '.join(functions)}"]
-    lines += ["from redco_runtime.unsharded import unsharded"] if model.shardings else []
+    lines += [f"from redco_runtime.nn.user_class import {', '.join(functions)}"]
+    lines += ["from redco_runtime.layout.unsharded import unsharded"] if model.shardings else []
     files = {_place(x, model): x.file for x in reversed(references) if x.file}
     lines += [""] if files else []
     lines += [f"{name} = Path(__file__).parents[1] / {file!r}" for name, file in files.items()]
@@ -37,7 +37,7 @@ def import_lines(
 def import_statements(reference: Reference, model: AbstractModel, package: str) -> tuple[str, ...]:
     """Return the imports that `reference_source` needs in another module than model.py."""
     place = (f"from {package}.model import {_place(reference, model)}",) if reference.file else ()
-    return (*place, f"from redco_runtime.importing import {_function(reference)}")
+    return (*place, f"from redco_runtime.nn.user_class import {_function(reference)}")
 
 
 def reference_source(reference: Reference, model: AbstractModel) -> str:
@@ -46,7 +46,7 @@ def reference_source(reference: Reference, model: AbstractModel) -> str:
 
 
 def _function(reference: Reference) -> str:
-    """Return the function of redco_runtime.importing that imports the module of a reference."""
+    """Return the function of redco_runtime.nn.user_class that imports the module of a reference."""
     return "import_file" if reference.file else "import_module"
 
 

@@ -67,7 +67,7 @@ def _check_no_arguments(where: str, name: str, arguments: Mapping[str, Any]) -> 
 def _class_of(name: str, make: Callable[[], Any]) -> type[linen.Module] | type[nnx.Module]:
     """Return the class of the module that a function makes. Raises RedcoError if it makes none."""
     use_runtime()
-    from redco_runtime.unsharded import ignore_shardings
+    from redco_runtime.layout.unsharded import ignore_shardings
 
     modules: list[Any] = []
     with ignore_shardings():

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import linecache
 import sys
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 
-from redco_new.render import assets
 from redco_new.errors import RedcoError
+from redco_new.render import assets
+from redco_new.render.own_runtime import AT_HOME
 from redco_new.render.python import MEND
 
 
@@ -16,6 +21,32 @@ def use_runtime() -> None:
     runtime = str(assets.runtime())
     if sys.path[0] != runtime:
         sys.path.insert(0, runtime)
+
+
+class RuntimeOf(MetaPathFinder, Loader):
+    """On sys.meta_path: makes redco_runtime the runtime of a project whose package can be imported."""
+
+    def __init__(self, package: str) -> None:
+        self._runtime = f"{package}.runtime"
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return how to import a module of redco_runtime; None for others, and for what the project does not carry."""
+        if name.partition(".")[0] != AT_HOME or find_spec(self._own(name)) is None:
+            return None
+        return ModuleSpec(name, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the project's module, which goes by both names."""
+        module = import_module(self._own(spec.name))
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module what it is."""
+        module.__spec__ = self._spec
+
+    def _own(self, name: str) -> str:
+        return name.replace(AT_HOME, self._runtime, 1)
 
 
 def load_text(path: str, text: str) -> ModuleType:

@@ -1,5 +1,6 @@
 """Who owns each file of a generated project, as data, and the header line that says so."""
 
+import re
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -16,6 +17,7 @@ OWNERS = (
     (".gitattributes", GENERATED),
     (".gitignore", GENERATED),
     ("{package}/__init__.py", GENERATED),
+    ("{package}/runtime/*", GENERATED),
     ("{package}/pipeline.py", YOURS),
     ("{package}/model.py", YOURS),
     ("{package}/weights.py", YOURS),
@@ -30,7 +32,7 @@ OWNERS = (
     ("{package}/xla_flags.py", GENERATED),
     ("{package}/boot.py", GENERATED),
     ("launch/*", GENERATED),
-    ("redco_runtime/*", GENERATED),
+    ("redco_runtime/*", GENERATED),  # as projects had it before it was in rooms
     ("tests/*", GENERATED),
 )
 
@@ -40,7 +42,8 @@ HEADERS = {
 }
 EJECTED = "# Yours: redco leaves this file alone."
 WITH_HEADER = {".py", ".toml", ".sh", ".yaml", ".sbatch"}
-VERBATIM = "redco_runtime"  # one copy of the runtime, byte for byte the same in every project
+# One copy of the runtime, byte for byte the same in every project: where it lies now, and where it lay.
+RUNTIME = re.compile(r"\w+/runtime/|redco_runtime/")
 
 
 def owner(path: str, package: str) -> str:
@@ -57,13 +60,13 @@ def owner(path: str, package: str) -> str:
 
 def in_runtime(path: str) -> bool:
     """Tell whether `path` is a file of the runtime, which is one thing: one digest, one line where it is swapped."""
-    return path.startswith(f"{VERBATIM}/")
+    return RUNTIME.match(path) is not None
 
 
 def with_header(path: str, text: str, owned_by: str) -> str:
     """Return `text` with its owner's line on top, after a shebang; as it is where `path` takes none."""
     file = PurePosixPath(path)
-    if file.suffix not in WITH_HEADER or file.parts[0] == VERBATIM:
+    if file.suffix not in WITH_HEADER or in_runtime(path):
         return text
     shebang, rest = "", text
     if text.startswith("#!"):

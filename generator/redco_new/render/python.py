@@ -7,9 +7,8 @@ from typing import Any
 import black
 
 from redco_new.errors import RedcoError
-from redco_new.render.values import is_plain
+from redco_new.render.values import LINE, is_plain
 
-LINE = 100  # columns
 BLACK = black.Mode(line_length=LINE, target_versions={black.TargetVersion.PY311})
 MEND = "mend the folder that --template names; without it, the fault is redco's: report this line"
 

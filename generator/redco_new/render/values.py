@@ -21,6 +21,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from redco_new.errors import RedcoError
 
+LINE = 100  # columns of what is printed
 Check = Callable[[Any], bool]
 
 # What no docstring, comment or string keeps inside: quotes, backslashes, whatever is not printable.

@@ -1,4 +1,4 @@
-"""What the experts of a model make of a device: the rows that were sent to them, in blocks (redco_runtime/expert_rows.py).
+"""What the experts of a model make of a device: the rows that were sent to them, in blocks (redco_runtime/nn/experts/expert_rows.py).
 
 The program that is planned has every expert compute every token; on an accelerator the chosen ones do. On the axis
 `expert` a device takes the tokens of all devices of that axis: it has room for all rows of theirs, which it moves through
@@ -27,7 +27,7 @@ ROWS = 3.5
 COPIED = 3
 # Of the three kernels of a layer, one is sent while another multiplies; TPUs wait for each.
 WAITED = {"gpu": 2 / 3, "tpu": 1.0}
-NAME = "u_BSEF"  # what redco_runtime/expert_rows.py calls the results of the first two products of an expert
+NAME = "u_BSEF"  # what redco_runtime/nn/experts/expert_rows.py calls the results of the first two products of an expert
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Routed:
 def routed_product(model: Planned, dot: Any, rows: int, platform: str) -> Routed | None:
     """Return what a product is where it is one of experts, of `rows` examples over all devices; None where it is not."""
     # Late: reading a model makes it importable.
-    from redco_runtime.expert_blocks import block_rows
-    from redco_runtime.expert_rows import PRODUCTS
+    from redco_runtime.nn.experts.expert_blocks import block_rows
+    from redco_runtime.nn.experts.expert_rows import PRODUCTS
 
     plan, graph = model.plan, model.plan.classes.graph
     kernels = dot.lhs if dot.lhs.parameter is not None else dot.rhs

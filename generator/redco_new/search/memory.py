@@ -12,8 +12,8 @@ from redco_new.search.model import Planned
 from redco_new.sharding import FSDP
 
 FIT, NOTHING = "fit", "nothing_saveable"
-ATTENTION = "attention"  # what the runtime calls its output (redco_runtime/kernels.py)
-LOGITS = "logits_BSV"  # what it calls those that a loss keeps (redco_runtime/saving.py)
+ATTENTION = "attention"  # what the runtime calls its output (redco_runtime/nn/kernels.py)
+LOGITS = "logits_BSV"  # what it calls those that a loss keeps (redco_runtime/nn/saved_names.py)
 MOMENTS = 2  # of AdamW, the optimizer of the preset full
 
 
@@ -26,7 +26,7 @@ class Memory:
     names: of what is saved.  again: FLOPs of products, but attention's and experts', that a device makes again; of a
     micro-batch.  repeated: the share of what is made again, of all that could be.  attended, routed: whether attention and
     the first products of experts are computed once only.  in_loop: whether layers save into stacks, as a GPU's do unless
-    they save all that spares FLOPs, and few share its rows (redco_runtime/remat.py, layers.py).
+    they save all that spares FLOPs, and few share its rows (redco_runtime/step/remat.py, layers.py).
     """
 
     arguments: int
@@ -63,7 +63,9 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     Of 67 steps of ten models that were compiled for H100, these are 1.04 to 1.69 of the peaks, most of them below 1.3, of
     experts 1.04 to 1.21: where a loss in chunks leaves less than the runtime reserves (tests/compiled/estimates.md).
     """
-    from redco_runtime import remat as rules  # late: reading a model makes the runtime importable
+    from redco_runtime.step import (
+        remat as rules,
+    )  # late: reading a model makes the runtime importable
 
     needs = model.needs(rows // micro_batches)
     batch = sum(x.size * x.dtype.itemsize for x in _leaves(model.batch(rows)))
@@ -93,7 +95,9 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
 
 def _choose(needs: Any, remat: str, usable: int, used: int) -> tuple[str, ...]:
     """Return the names that a step saves."""
-    from redco_runtime import remat as rules  # late: reading a model makes the runtime importable
+    from redco_runtime.step import (
+        remat as rules,
+    )  # late: reading a model makes the runtime importable
 
     if remat == FIT:
         return rules.choose(needs.savings, int(usable * (1 - rules.FREE)) - used - needs.size)

@@ -79,10 +79,12 @@ class Planned:
 
         Raises RedcoError where the model does not take texts of that length.
         """
-        from redco_runtime.activations import layouts  # late: reading a model makes it importable
-        from redco_runtime import expert_memory
-        from redco_runtime.needs import measure
-        from redco_runtime.state import ModelState
+        from redco_runtime.layout.activations import (
+            layouts,
+        )  # late: reading a model makes it importable
+        from redco_runtime.step import expert_memory
+        from redco_runtime.step.memory_estimate import measure
+        from redco_runtime.base.state import ModelState
 
         def loss(model: Any, batch: Any, key: jax.Array) -> tuple[Any, dict]:
             losses = self.program.forward(model.params, batch)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sysconfig
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +19,7 @@ STDLIB = f"{sysconfig.get_path('stdlib')}/"
 GENERATOR = f"{Path(__file__).parents[1]}/"
 
 
+@cache
 def owner_of(file: str) -> Owner:
     """Return whose file it is; code of no file, such as that of dataclasses, is a library's."""
     parts = Path(file).parts
@@ -24,5 +27,11 @@ def owner_of(file: str) -> Owner:
     if inside:
         package = parts[inside[-1] + 1].removesuffix(".py")
         return "library" if package in LIBRARIES else "package"
-    own = file.startswith((STDLIB, GENERATOR, "<")) or "redco_runtime" in parts
+    own = file.startswith((STDLIB, GENERATOR, "<")) or _is_runtime(Path(file).parents)
     return "library" if own else "user"
+
+
+def _is_runtime(folders: Iterable[Path]) -> bool:
+    """Tell whether one of the folders is redco's runtime: at home, or in a project."""
+    names = ("redco_runtime", "runtime")
+    return any(x.name in names and (x / "base/contracts.py").exists() for x in folders)

@@ -14,7 +14,7 @@ from redco_new.migrate import LATEST
 from redco_new.project.archive import pack
 from redco_new.project.manifest import Manifest
 from redco_new.project.records import BASE, Records, digests, read_records, record_files
-from redco_new.render.owners import EJECTED, VERBATIM, in_runtime
+from redco_new.render.owners import EJECTED, in_runtime
 from redco_new.request import Request
 from redco_new.request.names import package_name
 from redco_new.transaction import MANIFEST, Change, apply, sha256
@@ -187,7 +187,7 @@ def _check_version(root: Path, base: Base) -> None:
     runtime = {path: x for path, x in base.files.items() if in_runtime(path)}
     same = sum(read_file(root, path) == text.encode() for path, text in runtime.items())
     if 2 * same < len(runtime):
-        what = f"{same} of its {len(runtime)} files of {VERBATIM} are those of this redco"
+        what = f"{same} of its {len(runtime)} files of the runtime are those of this redco"
         todo = "install the redco that made it, adopt it with that, then update it with this one"
         raise RedcoError(str(root), what, todo)
 

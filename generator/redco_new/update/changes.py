@@ -35,7 +35,7 @@ def update_changes(plan: UpdatePlan) -> list[Change]:
         plan.request.to_dict(),
         digests(plan.renderings),
         plan.fork,
-        state.manifest.ejected_paths,
+        plan.ejected_paths,
         (*_still_pending(plan), *plan.pending_if_applied),
         plan.model_record,
     )
@@ -49,7 +49,7 @@ def _still_pending(plan: UpdatePlan) -> list[PendingChange]:
     """Return what was pending of earlier updates and still is: the template's side as it is now."""
     conflicts = {(path, conflict.symbol) for path, conflict in plan.conflicts}
     changes = (
-        _current(plan, change)
+        _current(plan, replace(change, path=plan.path_after(change.path)))
         for change in plan.state.manifest.pending
         if change.update_applied and (change.path, change.symbol) not in conflicts
     )

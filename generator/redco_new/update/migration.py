@@ -6,6 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from redco_new.migrate import LATEST, Migrated, migrate, stale_names
+from redco_new.migrate.moves import moved_path
+from redco_new.migrate.versions.rooms import MIGRATION as ROOMS
+from redco_new.migrate.versions.rooms import MOVES
+from redco_new.render.own_runtime import sort_imports
 from redco_new.render.owners import in_runtime
 from redco_new.update.file_merge import FileMerge
 from redco_new.update.project_state import ProjectState
@@ -23,11 +27,29 @@ def migrate_sides(
     """
     if ours is None:
         return base, None
-    if ours == base or not _is_migrated(state, path):
+    if ours == base or state.manifest.interface == LATEST:
         return base, Migrated(ours)
-    interface = state.manifest.interface
-    migrated_base = base and migrate(base, path, package, interface).content
-    return migrated_base, migrate(ours, path, package, interface)
+    migrated_base = base and _migrated(state, base, path, package).content
+    return migrated_base, _migrated(state, ours, path, package)
+
+
+def _migrated(state: ProjectState, content: bytes, path: str, package: str) -> Migrated:
+    """Return a file after its migrations, its imports of the runtime in the order that redco's own have."""
+    migrated = migrate(content, path, package, state.manifest.interface)
+    if not migrated.steps or not path.endswith(".py"):
+        return migrated
+    return replace(migrated, content=sort_imports(migrated.content.decode(), package).encode())
+
+
+def moved_files(state: ProjectState, package: str) -> dict[str, str]:
+    """Return path -> path before, of what the user made of files of the runtime, which migrations move."""
+    if state.manifest.interface >= ROOMS.number:
+        return {}
+    own = {x for x in state.manifest.files if in_runtime(x) and state.ours(x) != state.base(x)}
+    moved = {
+        moved_path(path, package, MOVES): path for path in {*own, *state.manifest.ejected_paths}
+    }
+    return {new: old for new, old in moved.items() if new and state.ours(old) is not None}
 
 
 def migrate_own_files(
@@ -40,9 +62,7 @@ def migrate_own_files(
     if state.manifest.interface == LATEST:
         return
     for path, content in own_files(state, others).items():
-        if not _is_migrated(state, path):
-            continue
-        migrated = migrate(content, path, package, state.manifest.interface)
+        migrated = _migrated(state, content, path, package)
         merge = FileMerge(path, content, migrated.content, steps=migrated.steps)
         merge = with_stale_names(state, merge)
         if merge.changed or merge.warnings:
@@ -60,16 +80,11 @@ def own_files(state: ProjectState, others: Collection[str]) -> dict[str, bytes]:
 
 def with_stale_names(state: ProjectState, merge: FileMerge) -> FileMerge:
     """Return the merge with a warning for each name in its result that redco no longer has."""
-    if merge.after is None or not _is_migrated(state, merge.path):
+    code = merge.path.endswith(".py") and not in_runtime(merge.path)
+    if merge.after is None or not code or state.manifest.interface == LATEST:
         return merge
     warnings = stale_names(merge.after, merge.path, state.manifest.interface)
     return replace(merge, warnings=(*merge.warnings, *warnings))
-
-
-def _is_migrated(state: ProjectState, path: str) -> bool:
-    """Tell whether migrations are about a file."""
-    code = path.endswith(".py") and not in_runtime(path)
-    return code and state.manifest.interface != LATEST
 
 
 def _python_files(root: Path) -> Iterator[str]:

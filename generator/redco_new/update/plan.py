@@ -18,6 +18,7 @@ from redco_new.update.kept_defaults import keep_defaults
 from redco_new.update.migration import (
     migrate_own_files,
     migrate_sides,
+    moved_files,
     own_files,
     with_stale_names,
 )
@@ -50,6 +51,7 @@ class UpdatePlan:
     reading_error: why the merged model could not be read, where conflicts come first.
     model_record: the model, for the manifest.
     notes: what the user should know of the layout.
+    moved: path -> path before, of what the user made of files that a migration moves.
     """
 
     state: ProjectState
@@ -62,6 +64,16 @@ class UpdatePlan:
     reading_error: RedcoError | None = None
     model_record: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
+    moved: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ejected_paths(self) -> tuple[str, ...]:
+        """The files that redco leaves to the user, where they lie after it."""
+        return tuple(map(self.path_after, self.state.manifest.ejected_paths))
+
+    def path_after(self, path: str) -> str:
+        """Return where a file lies after it."""
+        return next((new for new, old in self.moved.items() if old == path), path)
 
     @property
     def changed_files(self) -> dict[str, bytes | None]:
@@ -134,6 +146,7 @@ def plan_update(
             mesh=regeneration.mesh,
             model_record=regeneration.model_record,
             notes=regeneration.notes,
+            moved=moved_files(state, request.package),
         )
         plan = _with_renderings(plan, regeneration.files)
         if _sources_differ(plan):
@@ -173,16 +186,17 @@ def _with_renderings(plan: UpdatePlan, texts: Mapping[str, str]) -> UpdatePlan:
     """Return the plan with these files as the template's side."""
     manifest = plan.state.manifest
     texts, defaults = _with_kept_defaults(plan, texts)
-    ejected_paths = {*manifest.ejected_paths}
+    ejected_paths = {*plan.ejected_paths}
     renderings = {path: text.encode() for path, text in texts.items() if path not in ejected_paths}
-    paths = sorted({*renderings, *manifest.files} - ejected_paths)
-    merges = {path: _merge_one(plan, path, renderings.get(path)) for path in paths}
+    paths = {*renderings, *manifest.files} - ejected_paths | {*plan.moved, *plan.moved.values()}
+    merges = {path: _merge_one(plan, path, renderings.get(path)) for path in sorted(paths)}
     own = migrate_own_files(plan.state, plan.request.package, paths)
     merges |= {merge.path: merge for merge in own}
     # What the user's code names of the runtime comes too, and stays, though redco's names it not.
-    sides = [merge.after for merge in merges.values() if merge.after is not None]
-    contents = [*sides, *own_files(plan.state, merges).values()]
-    for path, text in carried(content.decode(errors="replace") for content in contents).items():
+    sides = {x.path: x.after for x in merges.values() if x.after is not None}
+    contents = {**sides, **own_files(plan.state, merges)}
+    texts = {path: content.decode(errors="replace") for path, content in contents.items()}
+    for path, text in carried(texts, plan.request.package).items():
         if path not in renderings and path not in ejected_paths:
             renderings[path] = text.encode()
             merges[path] = _merge_one(plan, path, renderings[path])
@@ -209,8 +223,14 @@ def _with_kept_defaults(
 def _merge_one(plan: UpdatePlan, path: str, theirs: bytes | None) -> FileMerge:
     """Return what becomes of one file, with the sides that the user has chosen."""
     state, package = plan.state, plan.request.package
-    ours = state.ours(path)
-    base, migrated = migrate_sides(state, path, package, state.base(path), ours)
+    if path in plan.moved.values():
+        note = f"it is {plan.path_after(path)} now, with what you made of it"
+        return FileMerge(path, state.ours(path), None, note=note)
+    former = plan.moved.get(path, path)
+    ours, base = state.ours(former), state.base(former)
+    base, migrated = migrate_sides(state, path, package, base, ours)
+    if path in plan.ejected_paths and migrated:
+        return FileMerge(path, state.ours(path), migrated.content, steps=migrated.steps)
     generated = theirs is not None and owner(path, package) == GENERATED
 
     def merge(prefer_theirs: set[str]) -> FileMerge:
@@ -225,7 +245,8 @@ def _merge_one(plan: UpdatePlan, path: str, theirs: bytes | None) -> FileMerge:
             user_functions=user_functions_of(path, package),
             prefer_theirs=prefer_theirs,
         )
-        return replace(merged, before=ours, steps=migrated.steps if migrated else ())
+        before = state.ours(path)
+        return replace(merged, before=before, steps=migrated.steps if migrated else ())
 
     outcome = merge(set())
     if prefer_theirs := symbols_with_decision(state.manifest, outcome, "theirs"):

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 # Of what is generated, in the order that names a fault where it is; a user may have deleted some.
@@ -62,9 +63,8 @@ def try_project(job: dict[str, Any]) -> None:
     """Import all of a project and take one step. Raises what fails; NoTrial where the data does."""
     import jax
 
-    from redco_runtime.mesh import make_mesh, use_virtual_devices
-
-    use_virtual_devices(math.prod(job["mesh"].values()))
+    layout = runtime_module(job, "layout.mesh")
+    layout.use_virtual_devices(math.prod(job["mesh"].values()))
     folder = Path(job["project"], job["package"])
     present = [name for name in MODULES if (folder / f"{name}.py").exists()]
     modules = {name: importlib.import_module(f"{job['package']}.{name}") for name in present}
@@ -72,24 +72,28 @@ def try_project(job: dict[str, Any]) -> None:
     if config is None:
         raise NoTrial("PRESETS in config.py has no tiny")
 
-    with jax.set_mesh(make_mesh(job["mesh"])):
+    with jax.set_mesh(layout.make_mesh(job["mesh"])):
         steps = modules["steps"].build(config)
         take_step(steps, modules["pipeline"], config, job)
+
+
+def runtime_module(job: dict[str, Any], name: str) -> ModuleType:
+    """Return a module of the project's own runtime."""
+    return importlib.import_module(f"{job['package']}.runtime.{name}")
 
 
 def take_step(steps: Any, pipeline: Any, config: Any, job: dict[str, Any]) -> None:
     """Take one step from random parameters, of a batch with a row for each device of each part."""
     import jax
     import numpy as np
-    from redco_runtime.data import to_global
-    from redco_runtime.mesh import count_parts
 
+    to_global = runtime_module(job, "data.batches").to_global
+    count_parts = runtime_module(job, "layout.mesh").count_parts
     state = steps.init(jax.random.key(config.train.seed))
     rows = count_parts(steps.batch) * config.train.micro_batches
     examples = find_examples(pipeline, config, rows, job)
     if hasattr(pipeline, "rollout") and hasattr(pipeline, "minibatches"):
-        from redco_runtime.actors.playing import play
-
+        play = runtime_module(job, "actors.playing").play
         rollout = play(pipeline, config, steps, state.model, examples, explore=True)
         examples = next(pipeline.minibatches(config, [rollout], np.random.default_rng(0)))
     batch = to_global(steps.batch, rows, lambda at: pipeline.collate([examples[i] for i in at]))
@@ -159,7 +163,7 @@ def is_users(file: str, project: str) -> bool:
     """Tell whether a file is the user's: not Python's, installed, the runtime's, or this one."""
     parts = Path(os.path.relpath(file, project)).parts
     foreign = file == __file__ or file.startswith(sysconfig.get_path("stdlib") + os.sep)
-    foreign = foreign or parts[0] == "redco_runtime" or bool(INSTALLED & {*parts})
+    foreign = foreign or parts[1:2] == ("runtime",) or bool(INSTALLED & {*parts})
     return os.path.isabs(file) and not foreign  # neither <string> nor what a module was compiled of
 
 

@@ -12,7 +12,7 @@ ADAPTER = ("/lora_a", "/lora_b", "/lora_m")
 
 def weights_notes(package: ProjectPackage, program: Program) -> list[str]:
     """Return where weights.py no longer is about the parameters of the model."""
-    from redco_runtime.state import flatten  # the project's own, while it is imported
+    from redco_runtime.base.state import flatten  # the project's own, while it is imported
 
     # That of a class of the user's own asks the model for its paths: none is written down.
     if package.weights is None or hasattr(package.weights, "own_paths"):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from redco_runtime.actors.rollouts import Row
-from redco_runtime.output import announce
-from redco_runtime.errors import UserError
+from ..base.errors import UserError
+from ..base.output import announce
+from .rollouts import Row
 
 # Observations, one of each environment -> its actions, as the environment takes them.
 Act = Callable[[list[np.ndarray]], Sequence[Any]]

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from redco_runtime.actors.rollouts import Row
-from redco_runtime.errors import writing
+from ..base.errors import writing
+from .rollouts import Row
 
 
 class History:

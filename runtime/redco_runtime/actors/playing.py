@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from redco_runtime.actors.rollouts import Row, roll_out
-from redco_runtime.contracts import Example, Steps
-from redco_runtime.inference import Inference
-from redco_runtime.mesh import count_parts
-from redco_runtime.progress import PROGRESS
-from redco_runtime.state import ModelState, PyTree
+from ..base.contracts import Example, Steps
+from ..base.progress import PROGRESS
+from ..base.state import ModelState, PyTree
+from ..layout.mesh import count_parts
+from ..loop.inference import Inference
+from .rollouts import Row, roll_out
 
 
 def play(

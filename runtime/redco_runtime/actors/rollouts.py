@@ -7,11 +7,11 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from redco_runtime.collating import collate_examples
-from redco_runtime.contracts import Arrays, Example, Pipeline, Steps
-from redco_runtime.data import to_global
-from redco_runtime.errors import UserError
-from redco_runtime.state import ModelState, PyTree
+from ..base.contracts import Arrays, Example, Pipeline, Steps
+from ..base.errors import UserError
+from ..base.state import ModelState, PyTree
+from ..data.batches import to_global
+from ..data.collating import collate_examples
 
 Row = dict[str, np.ndarray]  # what came of an example
 Predict = Callable[

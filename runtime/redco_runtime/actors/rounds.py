@@ -8,16 +8,16 @@ from typing import Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from redco_runtime.actors.history import History
-from redco_runtime.actors.rollouts import Actor, Row, roll_out
-from redco_runtime.collating import collate_examples
-from redco_runtime.contracts import Arrays, Batch, Counted, Example, Steps, TrainSettings
-from redco_runtime.data import batch_indices, to_global
-from redco_runtime.errors import UserError
-from redco_runtime.hooks import check_hooks
-from redco_runtime.progress import PROGRESS
-from redco_runtime.run import Run
-from redco_runtime.state import TrainState
+from ..base.contracts import Arrays, Batch, Counted, Example, Steps, TrainSettings
+from ..base.errors import UserError
+from ..base.progress import PROGRESS
+from ..base.state import TrainState
+from ..data.batches import batch_indices, to_global
+from ..data.collating import collate_examples
+from ..run.check_pipeline import check_hooks
+from ..run.record import Run
+from .history import History
+from .rollouts import Actor, Row, roll_out
 
 
 class ActorSettings(TrainSettings, Protocol):

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from redco_runtime.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
-from redco_runtime.labels.documents import WordLabels, labelled_examples, row_to_label
-from redco_runtime.labels.spans import entity_f1, report_entities
-from redco_runtime.plain_losses import class_losses
-from redco_runtime.text.samples import own_prompts
-from redco_runtime.tokenizer import load_tokenizer
+from redco_runtime.nn.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
+from redco_runtime.data.labels.documents import WordLabels, labelled_examples, row_to_label
+from redco_runtime.data.labels.spans import entity_f1, report_entities
+from redco_runtime.nn.plain_losses import class_losses
+from redco_runtime.data.text.samples import own_prompts
+from redco_runtime.data.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
 

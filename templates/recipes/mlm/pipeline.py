@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from redco_runtime.draws import Draws
-from redco_runtime.errors import UserError
-from redco_runtime.losses import cross_entropy
-from redco_runtime.text.blocks import pad_row
-from redco_runtime.text.examples import packed_texts
-from redco_runtime.text.masking import NOT_ASKED, mask_tokens
-from redco_runtime.text.samples import own_prompts
-from redco_runtime.tokenizer import load_tokenizer
+from redco_runtime.data.example_random import Draws
+from redco_runtime.base.errors import UserError
+from redco_runtime.nn.losses import cross_entropy
+from redco_runtime.data.text.blocks import pad_row
+from redco_runtime.data.text.examples import packed_texts
+from redco_runtime.data.text.masking import NOT_ASKED, mask_tokens
+from redco_runtime.data.text.samples import own_prompts
+from redco_runtime.data.tokenizer import load_tokenizer
 
 Batch = dict[str, jax.Array]
 

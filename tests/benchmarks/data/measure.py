@@ -21,8 +21,8 @@ import numpy as np
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "runtime"))
 
-from redco_runtime.text.examples import text_examples  # noqa: E402
-from redco_runtime.text.worker import cores  # noqa: E402
+from redco_runtime.data.text.examples import text_examples  # noqa: E402
+from redco_runtime.data.text.worker import cores  # noqa: E402
 
 LENGTH, BATCH, STEPS = 1024, 64, 200
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from redco_new.compiled.groups import Groups
 from redco_new.fit.hardware import HARDWARE, READ
-from redco_runtime.groups import _kernels, _rows
+from redco_runtime.nn.experts.grouped_matmul import _kernels, _rows
 
 CALLS = 20
 

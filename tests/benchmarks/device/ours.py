@@ -59,8 +59,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     package = arguments.project.name.replace("-", "_")
     config = configure(import_module(f"{package}.config").PRESETS["full"], arguments)
     axes = import_module(f"{package}.sharding").AXES
-    training_flops = import_module("redco_runtime.flops").training_flops
-    with jax.set_mesh(import_module("redco_runtime.mesh").make_mesh(axes)):
+    training_flops = import_module(f"{package}.runtime.step.flops").training_flops
+    with jax.set_mesh(import_module(f"{package}.runtime.layout.mesh").make_mesh(axes)):
         steps = import_module(f"{package}.steps").build(config)
         batch = jax.device_put(make_batch(arguments, config.model.vocab_size), steps.batch)
         state = steps.init(jax.random.key(0))

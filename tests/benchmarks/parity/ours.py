@@ -14,7 +14,7 @@ DATA = {"image": "--image-data"}
 # train.py, which keeps the batches of all steps: for a peer that cannot draw as ours does.
 RECORDED = """
 import jax, numpy
-from redco_runtime.{module} import {name}
+from mine.runtime.{module} import {name}
 from mine import pipeline, train
 taken, made = {name}.__next__, []
 def take(self):
@@ -84,7 +84,7 @@ def train(case: Case, folder: Path) -> None:
     code = ["-m", "mine.train"]
     if case.by in ("masked", "image", "grpo"):
         module, name = (
-            ("actors.rounds", "Rounds") if case.by == "grpo" else ("data", "TrainBatches")
+            ("actors.rounds", "Rounds") if case.by == "grpo" else ("data.batches", "TrainBatches")
         )
         path = str(folder / "batches.npz")
         code = ["-c", RECORDED.format(module=module, name=name, path=path)]

@@ -26,7 +26,7 @@ def test_each_case_is_recorded(parity):
     assert all(np.array(steps).shape == (40, 2) for steps in RECORDED.values())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["sft, chats", "dpo"])
 def test_ours_loses_what_the_peer_did(name, parity, tmp_path):
     cases, checkpoints, ours = parity

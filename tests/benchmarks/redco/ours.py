@@ -50,7 +50,7 @@ def train(folder: Path, sizes: Sizes, remat: str, recorder: Recorder) -> dict[st
     package = folder.name.replace("-", "_")
     config = configure(import_module(f"{package}.config"), sizes, remat)
     axes = import_module(f"{package}.sharding").AXES
-    with jax.set_mesh(import_module("redco_runtime.mesh").make_mesh(axes)):
+    with jax.set_mesh(import_module(f"{package}.runtime.layout.mesh").make_mesh(axes)):
         steps = import_module(f"{package}.steps").build(config)
         state = steps.init(jax.random.key(config.train.seed))
         for rows_BS in np.split(tokens(sizes, sizes.S), calls(sizes)):

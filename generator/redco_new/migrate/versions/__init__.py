@@ -1,6 +1,12 @@
 """All migrations, first to last; each module has one, named after what changed."""
 
-from redco_new.migrate.versions import draws, loop, splits, survival
+from redco_new.migrate.versions import draws, loop, rooms, splits, survival
 
-MIGRATIONS = (loop.MIGRATION, survival.MIGRATION, draws.MIGRATION, splits.MIGRATION)
+MIGRATIONS = (
+    loop.MIGRATION,
+    survival.MIGRATION,
+    draws.MIGRATION,
+    splits.MIGRATION,
+    rooms.MIGRATION,
+)
 LATEST = MIGRATIONS[-1].number

@@ -3,12 +3,12 @@
 The engine plans them so; a project of a user's own class has these files too.
 """
 
-from redco_new.sharding.apart import beside  # for its rules
-from redco_new.sharding.apart.follow import follow, run_apart
-from redco_new.sharding.apart.merged import Merged
-from redco_new.sharding.apart.parts import ELEMENTWISE
-from redco_new.sharding.apart.stored import Apart, path_name, put_together, take_apart
-from redco_new.sharding.apart.sums import add_products_first
+from . import beside  # for its rules
+from .follow import follow, run_apart
+from .merged import Merged
+from .parts import ELEMENTWISE
+from .stored import Apart, path_name, put_together, take_apart
+from .sums import add_products_first
 
 __all__ = [
     "ELEMENTWISE",

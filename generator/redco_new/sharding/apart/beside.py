@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 from jax.extend.core import JaxprEqn
 
-from redco_new.sharding.apart.forms import Operand, bind, rule, whole_array
-from redco_new.sharding.apart.parts import Parts, cut_like, single_parts
+from .forms import Operand, bind, rule, whole_array
+from .parts import Parts, cut_like, single_parts
 
 REDUCTIONS = "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or".split()
 CUMULATIVE = "cumsum cumprod cummax cummin cumlogsumexp".split()

@@ -13,8 +13,8 @@ import jax
 from jax._src import source_info_util
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
-from redco_new.sharding.apart.forms import bind
-from redco_new.sharding.apart.sums import make_call, rewrite_inside
+from .forms import bind
+from .sums import make_call, rewrite_inside
 
 # What may lie between a parameter and its product: it can be computed before the first of them.
 VIEWS = {"slice", "squeeze", "reshape", "transpose", "convert_element_type", "broadcast_in_dim"}

@@ -9,11 +9,11 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.apart.entries import join_products
-from redco_new.sharding.apart.forms import evaluate, in_form, whole_array
-from redco_new.sharding.apart.rows import BATCH, constrain_rows
-from redco_new.sharding.apart.sums import add_products_first
-from redco_new.sharding.apart.stored import Apart, Tree, as_parts, path_name, put_together
+from .entries import join_products
+from .forms import evaluate, in_form, whole_array
+from .rows import BATCH, constrain_rows
+from .sums import add_products_first
+from .stored import Apart, Tree, as_parts, path_name, put_together
 
 Function = Callable[..., Any]
 

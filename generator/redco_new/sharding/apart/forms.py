@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax._src import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
-from redco_new.sharding.apart.jaxprs import scan_sizes
+from .jaxprs import scan_sizes
 
 
 class Form(ABC):

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
-from redco_new.sharding.apart.forms import Form, Operand, bind, rule, shape_of, whole_array
-from redco_new.sharding.apart.parts import ELEMENTWISE
+from .forms import Form, Operand, bind, rule, shape_of, whole_array
+from .parts import ELEMENTWISE
 
 Shape = tuple[int, ...]
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
-from redco_new.sharding.apart.forms import Form, Operand, bind, rule, shape_of, whole_array
+from .forms import Form, Operand, bind, rule, shape_of, whole_array
 
 ELEMENTWISE = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz

@@ -16,7 +16,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.apart.jaxprs import rewrite_jaxprs, scan_sizes
+from .jaxprs import rewrite_jaxprs, scan_sizes
 
 Atom = Var | Literal
 Readers = Mapping[Var, list[JaxprEqn | None]]  # None: the jaxpr returns the variable

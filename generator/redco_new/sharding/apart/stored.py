@@ -9,8 +9,8 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding.apart.forms import in_form, whole_array
-from redco_new.sharding.apart.parts import Parts
+from .forms import in_form, whole_array
+from .parts import Parts
 
 Tree = Any  # of arrays
 Apart = Mapping[str, tuple[int, tuple[int, ...]]]  # path of a parameter -> (dim, size of each part)

@@ -19,9 +19,9 @@ from jax._src import source_info_util
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from redco_new.sharding.apart.forms import bind, shape_of
-from redco_new.sharding.apart.jaxprs import rewrite_jaxprs
-from redco_new.sharding.apart.rows import Atom, Readers, find_readers
+from .forms import bind, shape_of
+from .jaxprs import rewrite_jaxprs
+from .rows import Atom, Readers, find_readers
 
 
 @dataclass(frozen=True)

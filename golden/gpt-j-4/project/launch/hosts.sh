@@ -3,12 +3,12 @@
 # One process on each of several hosts, over ssh; or several on this host, to try things out.
 #
 #   bash launch/hosts.sh host0 host1 -- \
-#       python -m redco_runtime.launch -m my_project.train --workdir /shared/run
+#       python -m my_project.runtime.cluster.launch -m my_project.train --workdir /shared/run
 #   bash launch/hosts.sh localhost localhost -- \
 #       python -m my_project.train --preset tiny --workdir runs/tiny --virtual-devices 2
 #   bash launch/hosts.sh -- ...        the same as: localhost localhost -- ...
 #
-# redco_runtime.launch starts a host's process again after a crash. Each host needs this folder and
+# my_project.runtime.cluster.launch starts a host's process again after a crash. Each host needs this folder and
 # this PATH (a shared file system, say), an ssh key that asks for no password, and the name of the
 # first host, where REDCO_COORDINATOR=host:port may say which port. Virtual devices are for each process.
 #

@@ -40,7 +40,7 @@ fi
 cd "$PBS_O_WORKDIR"
 mapfile -t hosts < <(sort -u "$PBS_NODEFILE")
 timeout --foreground --preserve-status "$((seconds - 180))" bash launch/hosts.sh "${hosts[@]}" -- \
-    python -m redco_runtime.launch -m my_project.train "$@" &
+    python -m my_project.runtime.cluster.launch -m my_project.train "$@" &
 run=$!
 deleted=0
 trap 'deleted=1; kill -s TERM "$run"' TERM

@@ -3,7 +3,7 @@
 # One process on each worker of a Cloud TPU slice.
 #
 #   bash launch/tpu-vm.sh TPU ZONE -- \
-#       python -u -m redco_runtime.launch -m my_project.train --workdir /mnt/run
+#       python -u -m my_project.runtime.cluster.launch -m my_project.train --workdir /mnt/run
 #   bash launch/tpu-vm.sh TPU ZONE stop        all save the same step, and leave
 #
 # Before that, copy the project to the home folder of all workers, and install it there. The folder
@@ -13,7 +13,7 @@
 #       --command "cd my-project && pip install -e . 'jax[tpu]'"
 #
 # It runs on when the connection is lost, or at Ctrl-C here; launch.log on each worker has what it
-# said. redco_runtime.launch starts it again after a crash; after a slice was taken away, the same
+# said. my_project.runtime.cluster.launch starts it again after a crash; after a slice was taken away, the same
 # command on a new one goes on from the last checkpoint.
 set -euo pipefail
 

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from redco_runtime.activations import lay_out
-from redco_runtime.attention import attention, text_positions
-from redco_runtime.embedding import look_up
-from redco_runtime.layers import each_layer, over_layers, unstack
+from my_project.runtime.layout.activations import lay_out
+from my_project.runtime.nn.attention import attention, text_positions
+from my_project.runtime.nn.embedding import look_up
+from my_project.runtime.nn.layers import each_layer, over_layers, unstack
 
 
 @dataclasses.dataclass(frozen=True)

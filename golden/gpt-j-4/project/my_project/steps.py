@@ -10,22 +10,22 @@ from jax.sharding import PartitionSpec as P
 from my_project import pipeline
 from my_project.config import Config
 from my_project.model import GPTJ
+from my_project.runtime.base.contracts import Steps
+from my_project.runtime.base.state import ModelState, new_state, rebuild
+from my_project.runtime.layout.activations import layouts
+from my_project.runtime.layout.mesh import check_divides, count_parts
+from my_project.runtime.layout.specs import constrain, cut, pad, place_abstract, state_specs
+from my_project.runtime.nn.linear import with_products
+from my_project.runtime.nn.plain_losses import smooth_labels
+from my_project.runtime.run import generation
+from my_project.runtime.step.gradients import mean_and_gradients, weighted_sums
+from my_project.runtime.step.guard import take_step
+from my_project.runtime.step.optimizers import average_parameters
+from my_project.runtime.step.remat import fit, room, saved_size, state_size
+from my_project.runtime.step.variables import parts_of, streams, variables_of
+from my_project.runtime.step.xla import compiler_options
 from my_project.sharding import ACTIVATIONS, BATCH, DIVIDED, MOMENTS, PADDED, PARAMS, ROWS
 from my_project.xla_flags import OTHER_FLAGS, XLA_FLAGS
-from redco_runtime import generation
-from redco_runtime.activations import layouts
-from redco_runtime.contracts import Steps
-from redco_runtime.gradients import mean_and_gradients, weighted_sums
-from redco_runtime.guard import take_step
-from redco_runtime.linear import with_products
-from redco_runtime.plain_losses import smooth_labels
-from redco_runtime.mesh import check_divides, count_parts
-from redco_runtime.optimizers import average_parameters
-from redco_runtime.remat import fit, room, saved_size, state_size
-from redco_runtime.specs import constrain, cut, pad, place_abstract, state_specs
-from redco_runtime.state import ModelState, new_state, rebuild
-from redco_runtime.variables import parts_of, streams, variables_of
-from redco_runtime.xla import compiler_options
 
 REPLICATED = P()
 # Of the parameters, those that are trained; the others are frozen: no gradients, no moments.

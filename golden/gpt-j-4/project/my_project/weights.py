@@ -4,7 +4,7 @@
 from typing import Any
 
 from my_project.model import GPTJConfig
-from redco_runtime.weights import Tensor
+from my_project.runtime.base.tensors import Tensor
 
 PREFIX = "transformer."  # that checkpoints of the model without its head leave out
 IGNORED = ("*.attn.bias", "*.attn.masked_bias", "*.attn.embed_positions")  # constants

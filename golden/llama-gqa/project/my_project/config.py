@@ -10,7 +10,7 @@ import jax
 import optax
 
 from my_project.model import LlamaConfig
-from redco_runtime.optimizers import clip_by_global_norm, store_moments
+from my_project.runtime.step.optimizers import clip_by_global_norm, store_moments
 
 
 @dataclass(frozen=True)

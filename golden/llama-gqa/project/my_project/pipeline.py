@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from redco_runtime.generate import generate
-from redco_runtime.generation import until
-from redco_runtime.losses import cross_entropy
-from redco_runtime.text.blocks import rows_to_continue
-from redco_runtime.text.examples import text_examples
-from redco_runtime.text.samples import first_words, own_prompts
-from redco_runtime.tokenizer import load_tokenizer
+from my_project.runtime.data.text.blocks import rows_to_continue
+from my_project.runtime.data.text.examples import text_examples
+from my_project.runtime.data.text.samples import first_words, own_prompts
+from my_project.runtime.data.tokenizer import load_tokenizer
+from my_project.runtime.nn.generate import generate
+from my_project.runtime.nn.losses import cross_entropy
+from my_project.runtime.run.generation import until
 
 Batch = dict[str, jax.Array]
 

@@ -4,7 +4,7 @@
 from typing import Any
 
 from my_project.model import LlamaConfig
-from redco_runtime.weights import Tensor
+from my_project.runtime.base.tensors import Tensor
 
 PREFIX = "model."  # that checkpoints of the model without its head leave out
 IGNORED = ("*.rotary_emb.inv_freq",)  # constants

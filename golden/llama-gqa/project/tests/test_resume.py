@@ -10,10 +10,10 @@ import pytest
 
 from my_project import pipeline
 from my_project.config import TINY
+from my_project.runtime.layout.mesh import make_mesh
+from my_project.runtime.run.record import Run
 from my_project.steps import build
 from my_project.train import train
-from redco_runtime.mesh import make_mesh
-from redco_runtime.run import Run
 
 MESH = {"data": 2, "fsdp": 1, "model_1": 2, "model_2": 2}
 

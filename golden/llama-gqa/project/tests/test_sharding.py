@@ -11,13 +11,13 @@ import pytest
 
 from my_project import pipeline
 from my_project.config import TINY
+from my_project.runtime.base.errors import UserError
+from my_project.runtime.data.batches import TrainBatches
+from my_project.runtime.layout.mesh import make_mesh
+from my_project.runtime.layout.specs import parameter_specs
+from my_project.runtime.step.gradients import mean_and_gradients
 from my_project.sharding import AXES, PARAMS, ROWS
 from my_project.steps import build
-from redco_runtime.data import TrainBatches
-from redco_runtime.errors import UserError
-from redco_runtime.gradients import mean_and_gradients
-from redco_runtime.mesh import make_mesh
-from redco_runtime.specs import parameter_specs
 
 ONE = dict.fromkeys(AXES, 1)
 MESH = {"data": 2, "fsdp": 1, "model_1": 2, "model_2": 2}

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from redco_runtime.importing import import_file
+from my_project.runtime.nn.user_class import import_file
 
 CLASS_FILE = Path(__file__).parents[1] / "../net.py"
 

@@ -13,13 +13,13 @@ from flax.nnx.variablelib import variable_name_from_type as collection
 
 from my_project.formats import open_arrays
 from my_project.model import NetConfig, NetModel
+from my_project.runtime.base.contracts import Config, Steps
+from my_project.runtime.base.hf_files import Stored, find
+from my_project.runtime.base.state import TrainState, flatten
+from my_project.runtime.base.tensors import Tensor, part_tensors
+from my_project.runtime.checkpoints.load import spellings, start_from
+from my_project.runtime.step.variables import parts_of
 from my_project.sharding import APART
-from redco_runtime.contracts import Config, Steps
-from redco_runtime.load import spellings, start_from
-from redco_runtime.state import TrainState, flatten
-from redco_runtime.stored import Stored, find
-from redco_runtime.variables import parts_of
-from redco_runtime.weights import Tensor, part_tensors
 
 PREFIX = "params/"  # that names in a file may have in front of a path, or may lack
 # Names in a file of what is no weight; the last two are the random streams of nnx.Rngs.

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec as P
 from my_project.boot import boot
-from redco_runtime.cli import command
+from my_project.runtime.loop.command import command
 
 @command
 def main():

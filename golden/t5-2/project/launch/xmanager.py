@@ -17,6 +17,7 @@ from absl import app, flags
 from xmanager import xm, xm_local
 from xmanager.contrib.addressing import k8s_pod_domain
 
+LAUNCHER = "my_project.runtime.cluster.launch"  # starts it again after a crash
 PROJECT = Path(__file__).resolve().parents[1]
 HOSTS = flags.DEFINE_integer("hosts", 2, "Pods, one process each.", lower_bound=1)
 GPUS = flags.DEFINE_integer("gpus", 8, "GPUs of each pod.", lower_bound=1)
@@ -35,9 +36,7 @@ def container() -> xm.PythonContainer:
             "RUN pip install -e . 'jax[cuda12]'",
         ],
         # exec: signals reach the launcher, which passes them on.
-        entrypoint=xm.CommandList(
-            ['exec python -u -m redco_runtime.launch -m my_project.train "$@"']
-        ),
+        entrypoint=xm.CommandList([f'exec python -u -m {LAUNCHER} -m my_project.train "$@"']),
     )
 
 

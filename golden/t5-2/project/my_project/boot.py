@@ -25,11 +25,10 @@ from zlib import crc32
 
 import jax
 
-import redco_runtime
-from redco_runtime import lifeline
-from redco_runtime.compilation import keep_programs
-from redco_runtime.mesh import use_virtual_devices
-from redco_runtime.rendezvous import BootError, Door, Member, find_address, meet
+from my_project.runtime.cluster import lifeline
+from my_project.runtime.cluster.rendezvous import BootError, Door, Member, find_address, meet
+from my_project.runtime.layout.mesh import use_virtual_devices
+from my_project.runtime.step.compilation import keep_programs
 
 VARIABLES = {  # index and count, by launcher
     "explicit": ("REDCO_PROCESS_INDEX", "REDCO_PROCESS_COUNT"),
@@ -204,11 +203,10 @@ def _versions() -> dict[str, str]:
 
 def _code() -> dict[str, str]:
     """Return what stands for the content of each file of the project's Python, by its path."""
-    package, runtime = Path(__file__).parent, Path(redco_runtime.__file__).parent
+    package = Path(__file__).parent
     return {
-        f"{folder.name}/{path.relative_to(folder)}": sha256(path.read_bytes()).hexdigest()[:12]
-        for folder in (package, runtime)
-        for path in sorted(folder.rglob("*.py"))
+        f"{package.name}/{path.relative_to(package)}": sha256(path.read_bytes()).hexdigest()[:12]
+        for path in sorted(package.rglob("*.py"))
     }
 
 

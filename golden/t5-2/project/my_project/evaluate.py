@@ -9,14 +9,14 @@ import jax
 from my_project import pipeline
 from my_project.boot import boot
 from my_project.config import Config
+from my_project.runtime.checkpoints.checkpoint import Checkpoints
+from my_project.runtime.layout.mesh import make_mesh
+from my_project.runtime.loop.command import command, program_parser, recorded_run
+from my_project.runtime.loop.inference import Inference
+from my_project.runtime.loop.scoring import evaluate, evaluated_run, evaluation_options, examples_of
+from my_project.runtime.run.generation import begin_generation, generation_options
 from my_project.sharding import AXES
 from my_project.steps import build
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import command, program_parser, recorded_run
-from redco_runtime.generation import begin_generation, generation_options
-from redco_runtime.inference import Inference
-from redco_runtime.mesh import make_mesh
-from redco_runtime.scoring import evaluate, evaluated_run, evaluation_options, examples_of
 
 
 @command

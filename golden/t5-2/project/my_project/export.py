@@ -9,15 +9,15 @@ import jax
 from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import Config
+from my_project.runtime.base.output import print_once
+from my_project.runtime.checkpoints.checkpoint import Checkpoints
+from my_project.runtime.checkpoints.export import export
+from my_project.runtime.data.tokenizer import tokenizer_if_any
+from my_project.runtime.layout.mesh import make_mesh
+from my_project.runtime.loop.command import command, local_path, program_parser, recorded_run
+from my_project.runtime.run.generation import read_generation
 from my_project.sharding import AXES
 from my_project.steps import build
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import command, local_path, program_parser, recorded_run
-from redco_runtime.export import export
-from redco_runtime.generation import read_generation
-from redco_runtime.mesh import make_mesh
-from redco_runtime.output import print_once
-from redco_runtime.tokenizer import tokenizer_if_any
 
 
 @command

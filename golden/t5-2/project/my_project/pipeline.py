@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from redco_runtime.beam import beam_search
-from redco_runtime.losses import cross_entropy
-from redco_runtime.pairs.examples import pair_examples
-from redco_runtime.pairs.reading import read_pair
-from redco_runtime.pairs.scores import bleu, rouge
-from redco_runtime.text.blocks import first_tokens, pad_row
-from redco_runtime.text.samples import own_prompts
-from redco_runtime.tokenizer import load_tokenizer
+from my_project.runtime.data.pairs.examples import pair_examples
+from my_project.runtime.data.pairs.reading import read_pair
+from my_project.runtime.data.pairs.scores import bleu, rouge
+from my_project.runtime.data.text.blocks import first_tokens, pad_row
+from my_project.runtime.data.text.samples import own_prompts
+from my_project.runtime.data.tokenizer import load_tokenizer
+from my_project.runtime.nn.beam import beam_search
+from my_project.runtime.nn.losses import cross_entropy
 
 Batch = dict[str, jax.Array]
 

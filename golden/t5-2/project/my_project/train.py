@@ -11,28 +11,34 @@ import jax
 from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import PRESETS
+from my_project.runtime.base.contracts import Steps
+from my_project.runtime.base.output import print_once
+from my_project.runtime.base.progress import PROGRESS
+from my_project.runtime.checkpoints.best import is_out_of_patience
+from my_project.runtime.checkpoints.checkpoint import Checkpoints
+from my_project.runtime.cluster.agreement import check_same_examples
+from my_project.runtime.data.batches import TrainBatches
+from my_project.runtime.data.preview import preview
+from my_project.runtime.layout.mesh import make_mesh
+from my_project.runtime.loop.command import command, training_run
+from my_project.runtime.loop.evaluation import Evaluation
+from my_project.runtime.loop.out_of_memory import DeviceMemory
+from my_project.runtime.loop.start import (
+    check_run,
+    count_steps,
+    introduce,
+    nothing_to_train,
+    start_or_resume,
+)
+from my_project.runtime.loop.stop import Stop, Stopped
+from my_project.runtime.monitor.loggers import open_loggers
+from my_project.runtime.monitor.metrics import Metrics
+from my_project.runtime.monitor.profiling import Profile, parse_steps
+from my_project.runtime.run.record import Run
+from my_project.runtime.step.flops import training_flops
+from my_project.runtime.step.guard import Guard
 from my_project.sharding import AXES
 from my_project.steps import build
-from redco_runtime.agreement import check_same_examples
-from redco_runtime.best import is_out_of_patience
-from redco_runtime.checkpoint import Checkpoints
-from redco_runtime.cli import command, training_run
-from redco_runtime.contracts import Steps
-from redco_runtime.data import TrainBatches
-from redco_runtime.evaluation import Evaluation
-from redco_runtime.flops import training_flops
-from redco_runtime.guard import Guard
-from redco_runtime.loggers import open_loggers
-from redco_runtime.memory import DeviceMemory
-from redco_runtime.mesh import make_mesh
-from redco_runtime.metrics import Metrics
-from redco_runtime.output import print_once
-from redco_runtime.preview import preview
-from redco_runtime.profiling import Profile, parse_steps
-from redco_runtime.progress import PROGRESS
-from redco_runtime.run import Run
-from redco_runtime.start import check_run, count_steps, introduce, nothing_to_train, start_or_resume
-from redco_runtime.stop import Stop, Stopped
 
 
 @command

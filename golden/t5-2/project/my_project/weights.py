@@ -4,7 +4,7 @@
 from typing import Any
 
 from my_project.model import T5Config
-from redco_runtime.weights import Tensor
+from my_project.runtime.base.tensors import Tensor
 
 PREFIX = ""
 IGNORED = (  # tied copies, and one that T5 does not use

@@ -1,1 +1,0 @@
-"""Adapters beside a frozen model, of projects that train one."""

@@ -1,0 +1,1 @@
+"""What all of the runtime stands on: messages, progress, the tables that a project hands over."""

@@ -1,0 +1,236 @@
+"""What the runtime asks of a project's own modules: config.py, pipeline.py, weights.py, steps.py."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+from flax import nnx
+from jax.sharding import NamedSharding
+
+from .state import ModelState, PyTree, TrainState
+from .tensors import Tensor
+
+Example = Any  # an element of what examples() gives: only the pipeline looks into it
+Arrays = dict[str, np.ndarray]  # a batch on the host; the first dim of all is B
+Batch = dict[str, jax.Array]  # a batch on the devices
+
+
+class TrainSettings(Protocol):
+    """The section `train` of a configuration; config.py says what each field means."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def micro_batches(self) -> int: ...
+    @property
+    def log_every(self) -> int: ...
+    @property
+    def eval_every(self) -> int: ...
+    @property
+    def save_every(self) -> int: ...
+    @property
+    def keep(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def on_nan(self) -> str: ...
+    @property
+    def max_skips(self) -> int: ...
+    @property
+    def spike(self) -> float: ...
+    @property
+    def step_timeout(self) -> float: ...
+    @property
+    def log(self) -> tuple[str, ...]: ...
+    @property
+    def profile(self) -> str: ...
+
+
+@runtime_checkable
+class BoundedSettings(Protocol):
+    """What that section has besides where an evaluation need not read all held-out examples."""
+
+    @property
+    def eval_rows(self) -> int: ...
+
+
+@runtime_checkable
+class EpochSettings(Protocol):
+    """What that section has besides where a run may be as long as so many epochs."""
+
+    @property
+    def epochs(self) -> float: ...
+
+
+@runtime_checkable
+class RoundSettings(Protocol):
+    """What that section has besides where the model makes its examples."""
+
+    @property
+    def round_steps(self) -> int: ...
+
+
+@runtime_checkable
+class PatientSettings(Protocol):
+    """What that section has besides where a run may end early."""
+
+    @property
+    def patience(self) -> int: ...
+
+
+@runtime_checkable
+class ScoredSettings(Protocol):
+    """What that section has besides where best checkpoints are kept."""
+
+    @property
+    def eval_examples(self) -> int: ...
+    @property
+    def best(self) -> tuple[str, ...]: ...
+
+
+class DataSettings(Protocol):
+    """The section `data`. Its other fields are between config.py and pipeline.py."""
+
+    @property
+    def sample_prompts(self) -> tuple[str, ...]: ...
+
+
+class Config(Protocol):
+    """The configuration of a run: frozen dataclasses, one a section."""
+
+    @property
+    def model(self) -> Any: ...  # a class of the model's own
+    @property
+    def data(self) -> DataSettings: ...
+    @property
+    def train(self) -> TrainSettings: ...
+
+
+class Pipeline(Protocol):
+    """The module pipeline.py. It may be Scored and Counted too."""
+
+    def collate(self, examples: list[Example], /) -> Arrays: ...
+    def loss(self, model: Any, batch: Any, rngs: nnx.Rngs, /) -> Any: ...
+    def predict(self, model: Any, batch: Any, rngs: nnx.Rngs, /) -> PyTree: ...
+    def decode(self, config: Any, outputs: PyTree, examples: list[Example], /) -> list[str]: ...
+    def examples(self, config: Any, /) -> tuple[Iterable[Example], Sequence[Example]]: ...
+    def prompts(self, config: Any, texts: list[str], /) -> Sequence[Example]: ...
+
+
+@runtime_checkable
+class Scored(Protocol):
+    """A pipeline that scores its predictions by name; more is better."""
+
+    def evaluate(
+        self, config: Any, outputs: PyTree, examples: Sequence[Example], /
+    ) -> dict[str, float]: ...
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """A pipeline that predicts something else of held-out examples than these, to score it: a question each."""
+
+    def questions(self, config: Any, examples: Sequence[Example], /) -> Sequence[Example]: ...
+
+
+@runtime_checkable
+class Sampling(Protocol):
+    """A pipeline that says what is asked at each evaluation; of others it is `--sample-prompts`."""
+
+    def sample_prompts(self, config: Any, /) -> list[str]: ...
+
+
+@runtime_checkable
+class Drawn(Protocol):
+    """A pipeline that draws its predictions, into a .png."""
+
+    def draw_predictions(
+        self, config: Any, outputs: PyTree, examples: Sequence[Example], path: Path, /
+    ) -> None: ...
+
+
+@runtime_checkable
+class Reported(Protocol):
+    """A pipeline that says how well each class is predicted, as a ClassReport of class_report.py."""
+
+    def report(self, config: Any, outputs: PyTree, examples: Sequence[Example], /) -> Any: ...
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A pipeline whose throughput is counted in UNIT, such as "tokens", and not in examples."""
+
+    UNIT: str
+
+    def count(self, batch: Arrays, /) -> int: ...
+
+
+@runtime_checkable
+class Ordered(Protocol):
+    """Examples whose order is their own: that of a mixture."""
+
+    def order(self, seed: int, start: int, stop: int, /) -> np.ndarray:
+        """Return the indices of the examples at the places `start` to `stop - 1` of a run: int64."""
+
+
+@runtime_checkable
+class Shuffled(Protocol):
+    """Examples without a length, whose order is their own in each epoch."""
+
+    def begin_epoch(self, seed: int, epoch: int, /) -> None:
+        """Make the next iterator that of an epoch."""
+
+
+@runtime_checkable
+class Accounted(Protocol):
+    """Examples with a history that checkpoints keep, and that a run goes on with which starts from another."""
+
+    def resume(self, start: int, position: Mapping[str, Any] | None, /) -> None:
+        """Start at the step `start`, after what a position says. Raises UserError."""
+
+    def history(self, step: int, /) -> dict[str, Any]:
+        """Return the position, as JSON has it, after so many steps."""
+
+
+class Weights(Protocol):
+    """The module weights.py of a family: what Hugging Face calls the parameters."""
+
+    PREFIX: str
+    IGNORED: Sequence[str]
+
+    def hf_config(self, config: Any, /) -> dict[str, Any]: ...
+    def tensors(self, config: Any, /) -> Mapping[str, Tensor]: ...
+
+
+@runtime_checkable
+class OwnWeights(Protocol):
+    """The module weights.py of a class of the user's own: it reads files itself."""
+
+    def load(self, source: str, steps: "Steps", config: Any, /) -> tuple[TrainState, list[str]]: ...
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The compiled steps of one configuration on one mesh, which steps.py builds."""
+
+    state: TrainState  # of ShapeDtypeStructs, with shardings
+    shapes: Mapping[str, jax.ShapeDtypeStruct]  # of all parameters by path, without padding
+    batch: NamedSharding  # of a batch's arrays
+    # (model, batch, key) -> what the pipeline's loss gives in training; not compiled
+    loss: Callable[[ModelState, PyTree, jax.Array], Any]
+    init: Callable[[jax.Array], TrainState]  # of a key
+    start: Callable[[ModelState], TrainState]  # of a model, whose memory it takes
+    train: jax.stages.Wrapped  # (state, batch) -> (state, scalars by name); takes the old state's
+    # (model, batch, valid_B) -> (sums of losses * weights, as "loss", and of terms, by name; sum of weights)
+    evaluate: Callable[[ModelState, PyTree, jax.Array], tuple[dict[str, jax.Array], jax.Array]]
+    predict: Callable[[ModelState, PyTree, jax.Array], PyTree]  # (model, batch, key)
+    options: Mapping[str, Any]  # of the compiler, by name, for the train step
+    generation: Any = None  # run.generation, where the pipeline writes texts
+    classes: Any = None  # data.classes, where config.py names those that the model tells apart
+    # batch -> bytes on a device of what is saved for the backward pass; None for a model without remat
+    saved: Callable[[Batch], int] | None = None

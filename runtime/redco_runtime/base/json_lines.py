@@ -1,0 +1,102 @@
+"""Text of files, and JSON, one object a line: what is neither is named; a kill may damage lines, never a run."""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import writing
+
+HALF = re.compile(
+    r"\\u[dD][89a-fA-F]"
+)  # how JSON writes half of a character, as "\\ud83d" of an emoji
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what a text of JSON says. Raises ValueError where it says nothing, is nested too deep, or is no text."""
+    value, halves = load_json(text)
+    if halves:
+        check_characters(value)
+    return value
+
+
+def load_json(text: str | bytes) -> tuple[Any, bool]:
+    """Return what `parse_json` does, and whether `check_characters` is still to look at it. Raises ValueError."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode(json.detect_encoding(text))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"it is not {error.encoding.upper()}: convert or unpack it") from None
+    try:
+        return json.loads(text), bool(HALF.search(text))
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def check_characters(value: Any) -> None:
+    """Raise ValueError where a text, or one within a value of JSON, is none: has half of a character."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("it has half a surrogate pair, which is no character") from None
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file. Raises OSError, and ValueError, which says where it is not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + error.object.count(b"\n", 0, error.start)
+        raise ValueError(f"line {line} is not UTF-8: convert or unpack the file") from None
+
+
+def append_line(path: Path, record: Mapping[str, Any]) -> None:
+    """Add a line; NaN and infinity, which JSON does not have, are null. Raises UserError."""
+    bad = [
+        k for k, value in record.items() if isinstance(value, float) and not math.isfinite(value)
+    ]
+    with writing(path), open(path, "a") as file:
+        file.write(json.dumps({**record, **dict.fromkeys(bad)}) + "\n")
+
+
+def read_lines(path: Path, *numbers: str) -> list[dict[str, Any]]:
+    """Return the lines, in order; a damaged one is named and left out, as one cut short is.
+
+    A file that is not there has none. Raises OSError for one that cannot be read.
+    numbers: the names of those that a sound line has, beside its step.
+    """
+    return [record for _, record in _parse(path, numbers)]
+
+
+def cut_lines(path: Path, last: float = math.inf) -> None:
+    """Drop the lines of steps after `last`, and damaged ones. Raises UserError.
+
+    The file is there afterwards: what cannot be written is known before the first step.
+    """
+    with writing(path):
+        path.open("a").close()
+        lines = [line for line, record in _parse(path) if record["step"] <= last]
+        if path.is_file() and b"".join(lines) != path.read_bytes():
+            beside = path.with_suffix(".tmp")
+            beside.write_bytes(b"".join(lines))
+            beside.replace(path)
+
+
+def _parse(path: Path, numbers: Sequence[str] = ()) -> list[tuple[bytes, dict[str, Any]]]:
+    """Return (line, what it says) of the sound ones."""
+    sound = []
+    for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else []:
+        try:
+            record = parse_json(line)
+            record |= {name: float(record[name]) for name in numbers}
+            record["step"] = int(record["step"])
+        except (ValueError, KeyError, TypeError, OverflowError):
+            if line.endswith(b"\n"):  # else a kill cut it short
+                print(f"warning: {path}: a damaged line is dropped: {line[:40]!r}", file=sys.stderr)
+            continue
+        if line.endswith(b"\n"):
+            sound.append((line, record))
+    return sound

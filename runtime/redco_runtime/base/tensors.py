@@ -1,0 +1,140 @@
+"""What files call parameters, and how they lay them out."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .errors import UserError
+
+Shape = tuple[int, ...]
+Apart = Mapping[str, tuple[int, Shape]]  # path of a parameter -> (dim, size of each part)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """The place of a parameter in a checkpoint.
+
+    name: of the tensor; one {} for each leading dim of the parameter, which is stacked of several.
+    order: the stored dim that each of the parameter's other dims is; () for the same order.
+    part: (dim, start, stop): the range of a stored dim that is the parameter; None for all.
+    optional: a checkpoint may lack it, or have it for another number of classes; then the parameter keeps its
+        initial value.
+    otherwise: the tensor that it is read from where a checkpoint lacks it; "" for none.
+    classes: whether the parameter's last dim is of classes, which have names.
+    """
+
+    name: str
+    order: tuple[int, ...] = ()
+    part: tuple[int, int, int] | None = None
+    optional: bool = False
+    otherwise: str = ""
+    classes: bool = False
+
+    @property
+    def depth(self) -> int:
+        """The number of leading dims of the parameter that are stacked."""
+        return self.name.count("{}")
+
+    def axes(self, ndim: int) -> list[int]:
+        """Return for each stored dim which of the `ndim` others of the parameter it is."""
+        return [int(i) for i in np.argsort(self.order or range(ndim))]
+
+    def index(self, ranges: Sequence[range]) -> tuple[slice, ...]:
+        """Return where `ranges`, one for each of the parameter's other dims, are in the stored tensor."""
+        index = [slice(ranges[i].start, ranges[i].stop) for i in self.axes(len(ranges))]
+        if self.part:
+            dim, shift, _ = self.part
+            index[dim] = slice(index[dim].start + shift, index[dim].stop + shift)
+        return tuple(index)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A stored tensor: its shape, and (path, index of its leading dims) of what is in it."""
+
+    shape: Shape
+    pieces: list[tuple[str, tuple[int, ...]]]
+
+
+def stored_there(
+    table: Mapping[str, Tensor],
+    stored: Mapping[str, Shape],
+    shapes: Mapping[str, Shape],
+    apart: Container[str] = (),
+) -> tuple[dict[str, Tensor], list[str]]:
+    """Return a table as it is for a checkpoint, and the names of optional tensors that are left out.
+
+    stored: the shapes of its tensors, by name. shapes: those of the parameters, by path.
+    apart: paths that are read otherwise, and left out too.
+    """
+    there, other = dict[str, Tensor](), list[str]()
+    for path, tensor in table.items():
+        if tensor.otherwise and tensor.name not in stored:
+            there[path] = replace(tensor, name=tensor.otherwise)
+        elif path in apart or (
+            tensor.optional and path in shapes and not _fits(tensor, stored, shapes[path])
+        ):
+            other.append(tensor.name)
+        else:
+            there[path] = tensor
+    return there, other
+
+
+def _fits(tensor: Tensor, stored: Mapping[str, Shape], shape: Shape) -> bool:
+    """Return whether a checkpoint has a tensor, which has no {} in its name, as a parameter of a shape."""
+    return stored.get(tensor.name) == tuple(shape[i] for i in tensor.axes(len(shape)))
+
+
+def wholes(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> dict[str, Whole]:
+    """Return the stored tensors, by name, of a table: path of a parameter -> Tensor."""
+    ends = dict.fromkeys((tensor.name for tensor in table.values()), 0)
+    for tensor in table.values():
+        ends[tensor.name] = max(ends[tensor.name], tensor.part[2] if tensor.part else 0)
+    tensors: dict[str, Whole] = {}
+    for path, tensor in table.items():
+        stack, dims = shapes[path][: tensor.depth], shapes[path][tensor.depth :]
+        shape = [dims[i] for i in tensor.axes(len(dims))]
+        if tensor.part:
+            shape[tensor.part[0]] = ends[tensor.name]
+        for index in np.ndindex(*stack):
+            whole = tensors.setdefault(tensor.name.format(*index), Whole(tuple(shape), []))
+            whole.pieces.append((path, index))
+    return tensors
+
+
+def part_tensors(table: Mapping[str, Tensor], apart: Apart) -> dict[str, Tensor]:
+    """Return the table of parameters as they are stored, from that of the model's own.
+
+    apart: of those that are stored as several, whose paths end in the numbers of the parts.
+    """
+    parts: dict[str, Tensor] = {}
+    for path, tensor in table.items():
+        if path not in apart:
+            parts[path] = tensor
+            continue
+        dim, sizes = apart[path]
+        dim -= tensor.depth
+        dim = tensor.order[dim] if tensor.order else dim
+        start = tensor.part[1] if tensor.part else 0
+        for number, size in enumerate(sizes):
+            parts[f"{path}/{number}"] = replace(tensor, part=(dim, start, start + size))
+            start += size
+    return parts
+
+
+def name_labels(names: Sequence[str], count: int = 0) -> dict[str, Any]:
+    """Return what config.json says of labels: of `count`, where some have no name, by that of transformers.
+
+    Raises UserError where there are more names.
+    """
+    if 0 < count < len(names):
+        raise UserError(
+            f"classes() in pipeline.py names {len(names)} classes, and the model has {count}: "
+            "let it name those that the run was trained on"
+        )
+    named = {str(number): name for number, name in enumerate(names)}
+    named |= {str(number): f"LABEL_{number}" for number in range(len(names), count)}
+    numbers = {name: int(number) for number, name in named.items()}
+    return {"num_labels": len(named), "id2label": named, "label2id": numbers}

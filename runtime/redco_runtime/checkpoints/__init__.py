@@ -1,0 +1,1 @@
+"""States on disk: saved, verified, restored, exported, begun from."""

@@ -1,0 +1,282 @@
+"""Checkpoints: asynchronous, atomic, restorable onto any mesh, verified before they are used.
+
+A checkpoint is the folder <directory>/<step>. Orbax writes it under another name and renames it
+when it is whole; by then checksums.json, the sha256 of its files, is in it. Parameters that are
+frozen are the same in all: they are written once, before the first, to <directory>/frozen/<step>.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from ..base.errors import UserError, listed, writing
+from ..base.progress import PROGRESS
+from ..base.state import ModelState, PyTree, flatten, rebuild
+from ..nn.adapters.settings import A, B
+from .checksums import damage_of, least, write_checksums
+from .fit_report import describe, differences
+from .tensors import (
+    FROZEN,
+    Flat,
+    divide,
+    heads,
+    names_of_other,
+    orbax,
+    read,
+    read_as,
+    trained_before,
+)
+
+# Seconds that processes wait for the slowest one to write: three times what Orbax gives, for slow disks.
+SAVE_TIMEOUT = 3600
+MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the model
+AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average
+POSITION = "position"  # beside the shapes of parameters, which have a path
+
+State = TypeVar("State")  # a pytree, such as a TrainState
+
+
+class Checkpoints(AbstractContextManager):
+    """The checkpoints in one directory; the newest `keep` stay.
+
+    With several processes all make each call, and all see the directory. Raises UserError for what
+    cannot be written or read.
+    shapes: the parameters without their padding, which a mesh can have its own of; with it, a state
+    comes back in another.
+    position: where the examples were that have no length, of what was restored.
+    """
+
+    def __init__(self, directory: Path, keep: int = 2, shapes: PyTree = None) -> None:
+        self.directory, self.keep = Path(directory).absolute(), keep
+        self._shapes = {path: leaf.shape for path, leaf in flatten(shapes).items()}
+        self.position: Mapping[str, Any] | None = None
+        self._manager: Any = None
+        self._frozen_is_there = False
+        self._saving = -1
+        self._damaged: list[int] = []
+
+    def latest(self) -> int | None:
+        """Return the newest step that is completely written, verified or not."""
+        return max(self._steps(), default=None)
+
+    def save(self, step: int, state: PyTree, position: Mapping[str, Any] | None = None) -> None:
+        """Start to write `state`, a TrainState; return when it is copied off the devices.
+
+        position: of the examples, as TrainBatches has it.
+        Does nothing for the step that was saved last. Raises what the save before ran into.
+        """
+        PROGRESS.at("a save")
+        with self._writing():
+            self._manager = self._manager or self._open()
+            self._manager.wait_until_finished()
+            while self._damaged:
+                self._manager.delete(self._damaged.pop())
+            latest = self._manager.latest_step()
+            if latest is not None and latest > step:
+                raise FileExistsError(f"step {latest} is there, which is later than step {step}")
+            if latest != step:
+                self._saving = step
+                frozen, leaves = divide(flatten(state))
+                if frozen and not self._frozen_is_there:
+                    self._save_frozen(frozen, anew=latest is None)
+                about = self._shapes | ({POSITION: position} if position else {})
+                arguments = orbax().args.PyTreeSave(leaves, custom_metadata=about)
+                self._manager.save(step, args=arguments, force=True)
+
+    def _save_frozen(self, leaves: Flat, anew: bool) -> None:
+        """Write what is frozen, if it is `anew`: of a run that has no checkpoint."""
+        if anew:
+            with Checkpoints(self.directory / FROZEN, keep=1) as once:
+                before = once.latest()
+                once.save(0 if before is None else before + 1, leaves)  # of a run that never saved
+        self._frozen_is_there = True
+
+    def restore(self, abstract: State, parts: tuple[str, ...] = ("",)) -> tuple[int, State] | None:
+        """Return (step, state) of the newest intact checkpoint; None where there are no checkpoints.
+
+        A damaged checkpoint is named on stderr and the one before it used. Raises UserError if all
+        are damaged, or it does not fit.
+        abstract: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh.
+        parts: how the names of the tensors begin that it has; of the checkpoint, the rest is ignored.
+        """
+        folder = self._newest()
+        return None if folder is None else (int(folder.name), self._fill(folder, abstract, parts))
+
+    def _fill(
+        self, folder: Path, abstract: State, parts: tuple[str, ...], alone: bool = False
+    ) -> State:
+        """Return `abstract` with its tensors; alone: of a model, which another recipe may have trained."""
+        folders = self._folders(folder)
+        wanted, (stored, shapes) = flatten(abstract), heads(folders, parts)
+        self.position = shapes.get(POSITION)
+        later = [path for path in wanted.keys() - stored.keys() if _is_later(path)]
+        names, rest = trained_before(wanted, stored, shapes)
+        lacks = not wanted.keys() - later - names.keys() <= stored.keys()
+        if alone and lacks and (others := names_of_other(wanted, stored)):
+            paths = {_path(here): _path(there) for here, there in others.items()}
+            renamed = {here: stored[there] for here, there in others.items()}
+            theirs = {here: shapes[there] for here, there in paths.items() if there in shapes}
+            self._check_fit(folder, wanted, renamed, theirs, self._shapes)
+            return rebuild(abstract, read_as(folders, wanted, others))
+        absent = {path: _zeros(wanted.pop(path)) for path in later}
+        same = {path: leaf for path, leaf in wanted.items() if path not in names}
+        self._check_fit(folder, same, rest, shapes, self._shapes)
+        named = {path: names.get(path, path) for path in wanted}
+        return rebuild(abstract, {**read_as(folders, wanted, named), **absent})
+
+    def restore_common(
+        self, arrays: Flat, further: Callable[[Flat, Flat], Flat] = lambda *_: {}
+    ) -> tuple[Flat, list[str]]:
+        """Return (what it has of these and of `further`, by path; paths of what else it has).
+
+        arrays: those of an abstract model. further: (all that it has, without padding; arrays) -> what else
+        of it to read, and where it is to lie, by path.
+        As `restore`, where there is a checkpoint. A dtype becomes that of the model, a shape must be.
+        What is frozen in one of the two may be trained in the other. Where it is of several models,
+        and none of its paths is here, it is the model that it trained that is read.
+        """
+        if (folder := self._newest()) is None:
+            raise self._absent()
+        folders = self._folders(folder)
+        stored, shapes = heads(folders, MODEL)
+        trained_last = sorted(stored, key=lambda name: name.startswith(MODEL[0]))
+        names = {name.partition("/")[2]: name for name in trained_last}
+        if names.keys().isdisjoint(arrays):
+            names = {path.partition("/")[2]: name for path, name in names.items()}
+        also = further(_bare(stored, names, shapes), arrays)
+        wanted = {names[path]: leaf for path, leaf in {**arrays, **also}.items() if path in names}
+        same = {name: leaf.update(shape=stored[name].shape) for name, leaf in wanted.items()}
+        own = self._shapes | {path: leaf.shape for path, leaf in also.items()}
+        ours = {names[p].partition("/")[2]: x for p, x in own.items() if p in names}
+        self._check_fit(folder, wanted, same, shapes, ours)
+        leaves = read(folders, wanted)
+        common = {path: leaves[name] for path, name in names.items() if name in leaves}
+        return common, sorted(names.keys() - common.keys())
+
+    def restore_model(self, abstract: ModelState) -> tuple[int, ModelState]:
+        """Return (step, model) as `restore` does. Raises UserError where there is no checkpoint.
+
+        Its parameters are the moving average of those of the run, where it has one. A run of another recipe,
+        whose models have other branches or none, is that of the model that it trained.
+        """
+        if (folder := self._newest()) is None:
+            raise self._absent()
+        if not heads([folder], AVERAGE[:1])[0]:
+            return int(folder.name), self._fill(folder, abstract, MODEL, alone=True)
+        named = {"ema": abstract.params, "variables": abstract.variables, "frozen": abstract.frozen}
+        average = self._fill(folder, named, AVERAGE, alone=True)
+        return int(folder.name), ModelState(**{"params": average.pop("ema"), **average})
+
+    def history(self) -> Mapping[str, Any]:
+        """Return the position of the newest, of which a run that starts from it takes what Accounted examples need."""
+        folder = self._newest()
+        return (heads([folder], ())[1].get(POSITION) if folder else None) or {}
+
+    def _folders(self, folder: Path) -> list[Path]:
+        """Return that of a checkpoint, and that of what is frozen, verified, where something is."""
+        frozen = Checkpoints(self.directory / FROZEN)._newest()
+        return [folder] if frozen is None else [folder, frozen]
+
+    def _absent(self) -> UserError:
+        return UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
+
+    def _check_fit(
+        self, folder: Path, wanted: Flat, stored: Flat, theirs: Flat, ours: Flat
+    ) -> None:
+        theirs, ours = (theirs, ours) if theirs and ours else ({}, {})
+        if faults := differences(describe(stored, theirs), describe(wanted, ours)):
+            todo = (
+                "Go back to the model and optimizer that wrote it, or train in another --workdir: "
+                f"--init {self.directory} starts there from the parameters that still fit, once those "
+                "of another shape have another name in model.py."
+            )
+            raise UserError(listed(f"checkpoint {folder} does not fit the model:", faults, todo))
+
+    def _newest(self) -> Path | None:
+        self.wait()
+        steps, self._damaged = self._steps(), []
+        while (step := least(max(steps, default=-1))) >= 0:
+            folder = self.directory / str(step)
+            damage = damage_of(folder)
+            if damage is None:
+                return folder
+            self._damaged.append(step)
+            if jax.process_index() == 0:
+                print(f"warning: checkpoint {step} is not used: {damage}", file=sys.stderr)
+            steps = [older for older in steps if older < step]
+        if self._damaged:
+            raise UserError(
+                f"no checkpoint in {self.directory} is intact: bring back a copy of one, or choose "
+                "another --workdir to start again"
+            )
+        return None
+
+    def wait(self) -> None:
+        """Return when all that was saved is on disk."""
+        if self._manager is not None:
+            before = PROGRESS.doing
+            PROGRESS.at("the end of a save")
+            with self._writing():
+                self._manager.wait_until_finished()
+            PROGRESS.at(before.what, before.step)
+
+    def close(self) -> None:
+        """Wait as `wait` does, and end the threads."""
+        manager, self._manager = self._manager, None
+        if manager is not None:
+            with self._writing():
+                manager.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _steps(self) -> list[int]:
+        return [int(path.name) for path in self.directory.glob("*") if path.name.isdecimal()]
+
+    def _open(self) -> Any:
+        """Return the writer. It tidies up, so a program that only reads must not make one."""
+        asynchronous = orbax().options.AsyncOptions(
+            timeout_secs=SAVE_TIMEOUT, post_finalization_callback=self._add_checksums
+        )
+        options = orbax().CheckpointManagerOptions(
+            max_to_keep=self.keep, cleanup_tmp_directories=True, async_options=asynchronous
+        )
+        return orbax().CheckpointManager(self.directory, options=options)
+
+    def _add_checksums(self) -> None:
+        """Write checksums.json: Orbax calls it on process 0 just before the rename."""
+        write_checksums(self.directory / f"{self._saving}.orbax-checkpoint-tmp")
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(f"a checkpoint to {self.directory}", Exception)
+
+
+def _bare(stored: Flat, names: Mapping[str, str], shapes: Flat) -> Flat:
+    """Return path -> what is stored by its name, without padding where that is known."""
+    return {
+        path: jax.ShapeDtypeStruct(
+            tuple(shapes.get(name.partition("/")[2], stored[name].shape)), stored[name].dtype
+        )
+        for path, name in names.items()
+    }
+
+
+def _path(name: str) -> str:
+    return name.partition("/")[2]
+
+
+def _is_later(name: str) -> bool:
+    """Return whether checkpoints of earlier versions may lack a tensor, which was 0 there.
+
+    The mean of gradients' norms; the adapter that stays of a reference, which was the model without one.
+    """
+    return name == "grad_norm" or (name.startswith(FROZEN) and name.endswith((A, B)))
+
+
+def _zeros(like: jax.ShapeDtypeStruct) -> jax.Array:
+    return jnp.zeros(like.shape, like.dtype, device=like.sharding)

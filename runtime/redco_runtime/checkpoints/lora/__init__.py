@@ -1,0 +1,1 @@
+"""Adapters as files that PEFT loads, and the start from them."""

@@ -1,0 +1,149 @@
+"""An adapter that PEFT wrote, or `export`, as the start of a run."""
+
+import math
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...base.errors import UserError, listed
+from ...base.hf_files import Stored, base_of, open_tensors, read_json
+from ...base.tensors import Tensor
+from ...nn.adapters.settings import KERNEL, A, B, M, scale_of
+from .lora import FILES, LENGTHS, PREFIX, Lora, renamed, stored_layers
+
+ALIKE = (
+    1e-6  # of two alphas, relatively: what float32, in which they multiply, can barely tell apart
+)
+
+__all__ = ["base_of", "check_sizes", "read_adapter"]
+
+
+def read_adapter(
+    folder: Path,
+    lora: Lora,
+    table: Mapping[str, Tensor],
+    shapes: Mapping[str, jax.ShapeDtypeStruct],
+    like: Mapping[str, jax.ShapeDtypeStruct],
+    modules: Mapping[str, str],
+    apart: Container[str] = (),
+) -> dict[str, jax.Array]:
+    """Return the parameters of an adapter, by path; those of layers that it has not are left out.
+
+    Of DoRA, the lengths of columns.
+
+    Layers that are trained in full beside it, PEFT's modules_to_save, are read where it has them.
+    lora: the sizes of the model's. table, modules: as `Lora.export` has them.
+    shapes: those of the model's parameters, by path, without padding.
+    like: the parameters that are trained, as they lie on devices.
+    apart: paths of those that are read otherwise.
+    Raises UserError for other sizes, and for tensors that the model has no place for.
+    """
+    check_sizes(folder, lora, dora=any(path.endswith(M) for path in like))
+    stored = Stored(folder, open_tensors(folder / FILES[0]))
+    unused, arrays = {*stored.shapes}, dict[str, jax.Array]()
+
+    def keep(path: str, value: np.ndarray) -> None:
+        if value.shape != (here := shapes[path].shape):
+            what = f"{value.shape} there, {here} here, for {path}"
+            raise UserError(f"--init: {folder}: {what}: choose an adapter of this model")
+        arrays[path] = _place(value, like[path])
+
+    table = renamed(table, modules)
+    for path in like:
+        if path in table and (name := PREFIX + table[path].name) in unused:
+            if path not in apart:
+                keep(path, stored.read(name, ()).transpose(table[path].order or None))
+            unused.remove(name)
+    for name, layers in stored_layers(table).items():
+        adapted = [layer for layer in layers if layer + A in like]
+        for number, layer in enumerate(adapted):
+            stack = like[layer + A].shape[: name.count("{}")]
+            wholes = [PREFIX + name.removesuffix("weight").format(*at) for at in np.ndindex(*stack)]
+            names = {end: [f"{one}lora_{end}.weight" for one in wholes] for end in "AB"}
+            if not unused & {*names["A"]} and number == 0:
+                break
+            a, b = (np.stack([_tensor(stored, one) for one in names[end]]) for end in "AB")
+            unused -= {*names["A"], *names["B"]}
+            # Of several layers in one tensor each may have features of its own, or all the same.
+            at = slice(number * lora.lora_rank, (number + 1) * lora.lora_rank)
+            own = at if a.shape[1] == len(adapted) * lora.lora_rank else slice(None)
+            part = table[layer + KERNEL].part
+            rows = slice(*part[1:]) if part else slice(None)
+            for end, x in ((A, a[:, own]), (B, b[:, rows, own])):
+                keep(layer + end, x.swapaxes(1, 2).reshape(*stack, x.shape[2], x.shape[1]))
+            if layer + M in like:
+                lengths = [one + LENGTHS for one in wholes]
+                unused -= {*lengths}
+                m = np.stack([_tensor(stored, one) for one in lengths])[:, rows]
+                keep(layer + M, m.reshape(*stack, -1))
+    if unused:
+        todo = "Choose an adapter of these layers, or a project whose --lora has its targets."
+        title = f"--init: the adapter {folder} has what this model has no place for:"
+        raise UserError(listed(title, sorted(unused), todo))
+    return arrays
+
+
+def check_sizes(folder: Path, lora: Lora, dora: bool = False) -> None:
+    """Raise UserError where an adapter is none of these sizes. dora: whether the model's has lengths of columns."""
+    config = read_json(folder / FILES[1])
+    if config.get("peft_type") != "LORA":
+        what = f"an adapter of kind {config.get('peft_type')}"
+        raise UserError(f"--init: {folder} is {what}, and not LORA: choose another")
+    rank: Any = config.get("r")
+    alpha: Any = config.get("lora_alpha")
+    for key, value in (("r", rank), ("lora_alpha", alpha)):
+        if type(value) not in (int, float):
+            raise UserError(f"--init: {folder}: {key} of {FILES[1]} is {value!r}, and no number")
+    if bool(config.get("use_dora")) != dora:
+        which, todo = ("one of DoRA", "true") if not dora else ("none of DoRA", "false")
+        raise UserError(
+            f"--init: the adapter {folder} is {which}, and the model's is another: "
+            f"redco update --lora dora={todo}, with its other values, makes it so"
+        )
+    if rank != lora.lora_rank:
+        raise UserError(
+            f"--init: {folder} is an adapter of rank {rank}, and the model's is {lora.lora_rank}: "
+            f"give --lora-rank {rank}"
+        )
+    by_root = bool(config.get("use_rslora"))
+    if not math.isclose(scale := scale_of(alpha, rank, by_root), lora.scale, rel_tol=ALIKE):
+        root = "the root of the rank" if by_root else "the rank"
+        raise UserError(
+            f"--init: {folder} is an adapter that adds alpha {alpha:.8g} / {root} times its products, {scale:g}, "
+            f"and the model's {lora.scale:g} times: "
+            f"give --lora-alpha {alpha:.8g} --use-rslora {str(by_root).lower()}"
+        )
+    ranks, alphas = _patterns(folder, config)
+    for name in {**ranks, **alphas}:
+        other = scale_of(alphas.get(name, alpha), ranks.get(name, rank), by_root)
+        if not math.isclose(other, scale, rel_tol=ALIKE):
+            what = f"{name} adds {other:g} times its products, and other layers {scale:g}"
+            todo = "choose an adapter that has one scale"
+            raise UserError(f"--init: {folder}: {what} (alpha_pattern of {FILES[1]}): {todo}")
+
+
+def _patterns(folder: Path, config: Mapping[str, Any]) -> list[Mapping[str, float]]:
+    """Return the ranks and the alphas that some layers of an adapter have, by their names. Raises UserError."""
+    patterns = [config.get(f"{name}_pattern") or {} for name in ("rank", "alpha")]
+    for one in patterns:
+        values = one.values() if isinstance(one, Mapping) else [one]
+        if not all(type(value) in (int, float) and value > 0 for value in values):
+            what = f"a pattern of {FILES[1]} is {one!r}, and has no numbers above 0"
+            raise UserError(f"--init: {folder}: {what}: choose another adapter")
+    return patterns
+
+
+def _tensor(stored: Stored, name: str) -> np.ndarray:
+    if name not in stored.shapes:
+        raise UserError(f"--init: {stored.path} lacks {name}: an adapter must have all layers")
+    return stored.read(name, ())
+
+
+def _place(value: np.ndarray, like: jax.ShapeDtypeStruct) -> jax.Array:
+    """Return an array as `like`, which zeros fill up."""
+    rows = [(0, m - n) for n, m in zip(value.shape, like.shape, strict=True)]
+    whole = np.pad(value, rows).astype(like.dtype)
+    return jax.make_array_from_callback(like.shape, like.sharding, lambda index: whole[index])

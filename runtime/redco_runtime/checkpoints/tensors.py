@@ -1,0 +1,111 @@
+"""The tensors of a checkpoint's folder, by name, as Orbax has them; what is frozen lies in a folder apart."""
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..base.state import owner
+
+ITEM = "default"  # what Orbax calls the only item of a checkpoint
+FROZEN = "frozen/"  # how the names of frozen parameters begin, and the folder that has them
+
+Flat = Mapping[str, Any]  # name -> leaf, as `flatten` makes it
+
+
+def divide(leaves: Flat) -> tuple[Flat, Flat]:
+    """Return (those that are frozen, by path, the others by name)."""
+    frozen = {k.removeprefix(FROZEN): v for k, v in leaves.items() if k.startswith(FROZEN)}
+    return frozen, {k: v for k, v in leaves.items() if not k.startswith(FROZEN)}
+
+
+def heads(folders: Sequence[Path], parts: tuple[str, ...]) -> tuple[Flat, Flat]:
+    """Return (tensors whose names begin so, path of a parameter -> shape without padding)."""
+    stored, shapes = dict[str, Any](), dict[str, Any]()
+    for folder, prefix in zip(folders, ("", FROZEN), strict=False):
+        with orbax().PyTreeCheckpointer() as reader:
+            metadata = reader.metadata(folder / ITEM).item_metadata
+        stored |= {prefix + path: leaf for path, leaf in metadata.tree.items()}
+        shapes |= metadata.custom_metadata or {}
+    return {name: leaf for name, leaf in stored.items() if name.startswith(parts)}, shapes
+
+
+def trained_before(wanted: Flat, stored: Flat, shapes: Flat) -> tuple[dict[str, str], Flat]:
+    """Return (variable -> what is stored of it, where an earlier version trained it, and the rest of `stored`).
+
+    shapes: of the parameters that are stored, without padding. What their optimizer kept is left out.
+    """
+    names = dict[str, str]()
+    for path, leaf in wanted.items():
+        part, _, rest = path.partition("/")
+        former = [name for name in (f"params/{rest}", f"ema/{rest}") if name in stored]
+        if part == "variables" and path not in stored and former:
+            if tuple(shapes.get(rest, stored[former[0]].shape)) == leaf.shape:
+                names[path] = former[0]
+    paths = {path.partition("/")[2] for path in names}
+    return names, {name: leaf for name, leaf in stored.items() if not owner(name, paths)}
+
+
+def read(folders: Sequence[Path], wanted: Flat) -> Flat:
+    """Read the tensors that are `wanted`; of a dim that is longer there or here, what differs is padding."""
+    frozen, others = divide(wanted)
+    leaves = {**_read_one(folders[0], others)} if others else {}
+    if frozen:
+        leaves |= {FROZEN + path: leaf for path, leaf in _read_one(folders[1], frozen).items()}
+    return leaves
+
+
+def names_of_other(wanted: Flat, stored: Flat) -> dict[str, str]:
+    """Return name of a tensor of a model -> that of the same one in the checkpoint of another recipe; {} if none fits.
+
+    There a model may be a branch of several, where here it is alone, or the other way round, or have another
+    name, and parameters may be frozen that are trained here. Of several, it is the one that was trained.
+    """
+    trained_last = sorted(stored, key=lambda name: not name.startswith(FROZEN))
+    whole = {name.partition("/")[2]: name for name in trained_last}
+    of_branch = {path.partition("/")[2]: name for path, name in whole.items()}
+    paths = {name: name.partition("/")[2] for name in wanted}
+    bare = {name: path.partition("/")[2] for name, path in paths.items()}
+    for here in (paths, bare):
+        for there in (whole, of_branch):
+            if here and there.keys() >= {*here.values()}:
+                return {name: there[path] for name, path in here.items()}
+    return {}
+
+
+def read_as(folders: Sequence[Path], wanted: Flat, names: Mapping[str, str]) -> Flat:
+    """Read the tensors that are `wanted`, each by its name there, which several may share."""
+    leaves, left = dict[str, Any](), dict(names)
+    while left:
+        now = {there: here for here, there in left.items()}
+        part = read(folders, {there: wanted[here] for there, here in now.items()})
+        leaves |= {here: part[there] for there, here in now.items()}
+        left = {here: there for here, there in left.items() if here not in leaves}
+    return leaves
+
+
+def _read_one(folder: Path, wanted: Flat) -> Flat:
+    arguments = orbax().args.PyTreeRestore(
+        item=wanted,
+        restore_args=orbax().checkpoint_utils.construct_restore_args(wanted, strict=False),
+        partial_restore=True,
+    )
+    with orbax().PyTreeCheckpointer() as reader:
+        return reader.restore(folder / ITEM, args=arguments)
+
+
+@cache
+def orbax() -> Any:
+    """Import the package: late, since it takes 0.6 s, and without its log. What goes wrong is raised."""
+    import orbax.checkpoint
+
+    logging.getLogger("absl").addFilter(lambda record: "/orbax/checkpoint/" not in record.pathname)
+    # Of a write that fails, these tell the same once a tensor: asyncio, and TensorStore of its loop.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda fault: (
+        None if str(fault.exc_value) == "Event loop is closed" else before(fault)
+    )
+    return orbax.checkpoint

@@ -1,0 +1,266 @@
+"""Start the processes of this host, and start them again from the last checkpoint when one crashes.
+
+python -m my_project.runtime.cluster.launch --processes 2 --max-restarts 3 -m my_project.train --workdir runs/a
+
+One process, the default, is numbered by whatever started this one, such as SLURM or Kubernetes: start
+one launch on each host, with the same flags. Several are a run of their own, on this host alone.
+Signals go on to the processes. No restart follows exit codes 0, 2 (mend the command), 3 (look at the
+numbers) and 75 (stopped by a signal), nor the same fault of the program twice in a row: one exit code,
+last line and step. What kills a process, or takes another from it (69), may come as often as there are
+restarts. The exit code is that of the process that ended first. A process that is stopped (SIGSTOP),
+which its peers on other hosts have left long since, is ended.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..base.interrupts import Ears
+from .relay import Stderr
+
+STOPPED = 75  # exit code: a signal ended the run, the same command goes on
+FINAL = (0, 2, 3, STOPPED)  # exit codes that another try would not change
+LOST = 69  # exit code: another process was gone, or never came
+SIGNALLED = 128  # exit codes above it are a shell's, of what a signal ended
+GRACE = 30.0  # seconds for the others to end by themselves, with what they have to say
+# Seconds before a restart: a network or a disk may need some to come back.
+PAUSES = (1.0, 5.0, 15.0, 60.0)
+POLL = 0.1
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+MEMORY_EVENTS = Path("/sys/fs/cgroup/memory.events")  # of cgroup v2; counts what the kernel killed
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that has ended: its number on this host, and its return code as subprocess has it."""
+
+    number: int
+    code: int
+    line: str = ""  # the last that it wrote to stderr, unless that is a terminal
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell would show: 128 and its number for a signal."""
+        return self.code if self.code >= 0 else 128 - self.code
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a fault of the program itself: no signal killed it, and no other process was lost."""
+        return 0 < self.code <= SIGNALLED and self.code != LOST
+
+    def describe(self, killed_for_memory: bool) -> str:
+        """Return one line that says how it ended."""
+        if self.code >= 0:
+            return f"process {self.number} ended with exit code {self.code}"
+        name = signal.Signals(-self.code).name
+        why = ": out of memory, the kernel says" if killed_for_memory else ""
+        return f"process {self.number} was killed by signal {-self.code} ({name}){why}"
+
+
+def main() -> None:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    add = parser.add_argument
+    add("--processes", type=int, default=1, metavar="N", help="on this host (default: 1)")
+    add("--max-restarts", type=int, default=3, metavar="N", help="of all processes (default: 3)")
+    add("-m", metavar="MODULE FLAGS", required=True, help="the program and its own flags")
+    words = sys.argv[1:]
+    place = words.index("-m") if "-m" in words else len(words)
+    options = parser.parse_args(words[: place + 2])
+    if options.processes < 1 or options.max_restarts < 0:
+        parser.error("--processes is 1 at least, --max-restarts 0")
+    command = [sys.executable, "-u", "-m", options.m, *words[place + 2 :]]
+    sys.exit(Launch(command, options.processes).run(options.max_restarts))
+
+
+class Launch:
+    """The processes of one command on this host."""
+
+    def __init__(self, command: Sequence[str], count: int) -> None:
+        self._command, self._count = command, count
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._stderrs: list[Stderr] = []  # of those
+        self._signals: list[int] = []  # that came to this process
+
+    def run(self, max_restarts: int) -> int:
+        """Return the exit code of the last try, once one has ended well or no further one would."""
+        with Ears(SIGNALS, self._pass_on):
+            return self._repeat(max_restarts)
+
+    def _repeat(self, max_restarts: int) -> int:
+        """Try until a code is returned that is final, or a signal comes, or a limit is reached."""
+        restarts, started, fault = 0, self._last_checkpoint(), None
+        while True:
+            ended = self._try()
+            code, before, reached = ended.exit_code, fault, self._last_checkpoint()
+            if code in FINAL:
+                return code
+            if not self._signals:
+                if restarts == max_restarts:
+                    _say(f"gives up after {max_restarts} restarts")
+                    return code
+                step = max(self._last_step(), reached)
+                fault = (code, ended.line, step) if ended.own else None
+                if fault and fault == before:
+                    what = (
+                        f"exit code {code}, after step {step}" if step >= 0 else f"exit code {code}"
+                    )
+                    _say(
+                        f"gives up: the same fault twice in a row, {what}: {ended.line}".rstrip(
+                            ": "
+                        )
+                    )
+                    return code
+                pause = PAUSES[min(restarts, len(PAUSES) - 1)]
+                restarts += 1
+                goes_on = f"from step {reached}" if reached >= 0 else "anew"
+                _say(f"restart {restarts} of {max_restarts} in {pause:g} s, {goes_on}")
+                self._wait(pause)
+            if self._signals:  # during a restart; what was done before that is saved
+                return STOPPED if reached > started else code
+
+    def _try(self) -> Ended:
+        """Start all, and return the first that ended badly, or the last, once none is left."""
+        kills = _memory_kills()
+        port = random.randrange(61440, 65536)  # above those that Linux gives to connections
+        for index in range(self._count):
+            mine = {
+                "REDCO_COORDINATOR": f"localhost:{port}",
+                "REDCO_PROCESS_COUNT": str(self._count),
+                "REDCO_PROCESS_INDEX": str(index),
+            }
+            env, stderr = os.environ | (mine if self._count > 1 else {}), Stderr()
+            self._running.append(
+                subprocess.Popen(
+                    self._command,
+                    env=env,
+                    stderr=stderr.end if stderr.end >= 0 else None,
+                    preexec_fn=_outlive_no_parent,
+                )
+            )
+            self._stderrs.append(stderr)
+            stderr.close_end()
+        for number in self._signals[-1:]:  # that came before one of them was there
+            self._send(number)
+        lines: list[str] = []
+        try:
+            first = self._first_bad()
+            if first.code:
+                until = time.monotonic() + GRACE
+                while time.monotonic() < until and any(map(_is_alive, self._running)):
+                    self._sleep()
+        finally:
+            for process in self._running:
+                process.kill()  # one that is stopped too
+                process.wait()
+            lines += [stderr.close() for stderr in self._stderrs]
+            self._running.clear()
+            self._stderrs.clear()
+        if first.code:
+            _say(first.describe(_memory_kills() > kills))
+        return replace(first, line=lines[first.number])
+
+    def _first_bad(self) -> Ended:
+        """Wait until a process has ended badly, or all have ended; end one that is stopped for long."""
+        awake = dict.fromkeys(self._running, time.monotonic())
+        while True:
+            for index, process in enumerate(self._running):
+                if process.poll() is not None or _is_alive(process):
+                    awake[process] = time.monotonic()
+                elif time.monotonic() > awake[process] + GRACE:
+                    _say(f"process {index} has been stopped (SIGSTOP) for {GRACE:g} s: ending it")
+                    process.kill()
+                    process.wait()
+            codes = enumerate(process.poll() for process in self._running)
+            ended = [Ended(index, code) for index, code in codes if code is not None]
+            # What a signal killed is the cause of what ended by itself in the same moment.
+            bad = sorted((e for e in ended if e.code), key=lambda e: e.code)
+            if bad:
+                return bad[0]
+            if len(ended) == len(self._running):
+                return ended[-1]
+            self._sleep()
+
+    def _sleep(self) -> None:
+        """Wait a moment, and pass on what the processes say."""
+        time.sleep(POLL)
+        for stderr in self._stderrs:
+            stderr.pass_on()
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._signals:
+            time.sleep(POLL)
+
+    def _pass_on(self, number: int) -> None:
+        """Pass a signal to the processes; Ctrl-C reaches those of a terminal without that."""
+        self._signals.append(number)
+        if number != signal.SIGINT or not sys.stdin.isatty():
+            self._send(number)
+
+    def _send(self, number: int) -> None:
+        for process in [*self._running]:
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    def _last_checkpoint(self) -> int:
+        """Return the step of the newest checkpoint in the work folder of the command, -1 for none."""
+        folders = self._workdir().glob("checkpoints/*")
+        return max((int(folder.name) for folder in folders if folder.name.isdecimal()), default=-1)
+
+    def _last_step(self) -> int:
+        """Return the step at which the last event of the run began, -1 for none."""
+        try:
+            return int(
+                json.loads((self._workdir() / "events.jsonl").read_bytes().splitlines()[-1])["step"]
+            )
+        except (OSError, ValueError, LookupError, TypeError):
+            return -1
+
+    def _workdir(self) -> Path:
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("--workdir", type=Path, default=Path("no work folder"))
+        return parser.parse_known_args(self._command)[0].workdir
+
+
+def _outlive_no_parent() -> None:
+    """Make this process, a new one, save and leave where its launcher is killed; on Linux alone."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _is_alive(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process runs: has not ended, nor is stopped, where the system says so in /proc."""
+    state = ""
+    with suppress(OSError):
+        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return process.poll() is None and state != "T"
+
+
+def _memory_kills() -> int:
+    """Return how many processes of this container the kernel has killed for want of memory."""
+    with suppress(OSError):
+        for line in MEMORY_EVENTS.read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # the terminal may be gone, and what runs shall save
+        print(f"launch: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Examples and batches: order, collating, and what a recipe reads."""

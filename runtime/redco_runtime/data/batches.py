@@ -1,0 +1,212 @@
+"""From a list of examples to global batches on the devices.
+
+What a batch holds is a pure function of (seed, step): the number of processes or devices, and the
+step at which a run was resumed, change nothing.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+
+from ..base.contracts import (
+    Accounted,
+    Arrays,
+    Batch,
+    Counted,
+    Example,
+    Ordered,
+    Pipeline,
+    TrainSettings,
+)
+from ..base.errors import UserError
+from ..base.progress import PROGRESS
+from .collating import Collate, Layout, check_layout, collate_examples, layout_of
+from .example_random import Draws
+from .example_streams import Stream, is_stream
+from .permutation import shuffled
+from .subset import Spread
+
+EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
+Made = tuple[Batch, float, Mapping[str, Any] | None]  # a batch, its count, the position after it
+Key = TypeVar("Key")
+Item = TypeVar("Item")
+
+# Batches that are made before they are asked for. More hide a slower collate, and take more memory of
+# the devices.
+AHEAD = 2
+
+
+def example_indices(seed: int, step: int, batch_size: int, size: int) -> np.ndarray:
+    """Return the indices of the examples in the global batch `step`: int64 (batch_size,).
+
+    Epochs are permutations of `size`, laid end to end. Raises UserError where `size` is 0.
+    """
+    if size < 1:
+        raise UserError("no training examples: see what examples() in pipeline.py returns")
+    epochs, offsets = np.divmod(np.arange(step * batch_size, (step + 1) * batch_size), size)
+    parts = [shuffled(seed, int(e), size, offsets[epochs == e]) for e in np.unique(epochs)]
+    return np.concatenate(parts)
+
+
+def batch_indices(examples: Sized, seed: int, step: int, batch_size: int) -> np.ndarray:
+    """Return the same of examples, in an order of their own where they have one."""
+    examples = examples.examples if isinstance(examples, Draws) else examples
+    if isinstance(examples, Ordered):
+        return examples.order(seed, step * batch_size, (step + 1) * batch_size)
+    return example_indices(seed, step, batch_size, len(examples))
+
+
+def to_global(
+    sharding: NamedSharding, batch_size: int, collate_rows: Callable[[np.ndarray], Arrays]
+) -> Batch:
+    """Return global arrays with first dim `batch_size`; this process collates its rows only.
+
+    `collate_rows(positions)` gets, ascending and once each, the positions (0..batch_size-1) that
+    the devices of this process hold. `sharding` splits the first dim alone. Raises ValueError where
+    `batch_size` does not divide over its mesh axes.
+    """
+    indices = sharding.addressable_devices_indices_map((batch_size,)).values()
+    positions = np.unique(np.concatenate([np.arange(batch_size)[index] for index in indices]))
+    batch = {}
+    for name, value in collate_rows(positions).items():
+        # With the global shape, JAX refuses rows that do not fit where it would else guess one.
+        shape = (batch_size, *value.shape[1:])
+        batch[name] = jax.make_array_from_process_local_data(sharding, value, shape)
+    return batch
+
+
+class TrainBatches(Iterator[Batch]):
+    """The global batches of the steps from `start` on, AHEAD of them made ahead and already on the devices.
+
+    unit: what the pipeline counts its throughput in, "examples" where it does not say.
+    count: how many of them were in the batches taken so far.
+    position: where examples without a length are after these, which a checkpoint has; and where they go on.
+    Raises UserError, at the batch that holds it, naming an example that collate makes no such batch of.
+    """
+
+    def __init__(
+        self,
+        examples: Iterable[Example],
+        pipeline: Pipeline,
+        settings: TrainSettings,
+        *,
+        start: int,
+        sharding: NamedSharding,
+        position: Mapping[str, Any] | None = None,
+    ) -> None:
+        batch_size, seed = settings.batch_size, settings.seed
+        stream = (
+            Stream(examples, seed, batch_size, start, position if start else None)
+            if is_stream(examples)
+            else None
+        )
+        if isinstance(examples, Accounted):
+            examples.resume(start, position)
+        layout: Layout = {}
+
+        def indices_of(step: int) -> np.ndarray:
+            if stream:
+                return np.arange(step * batch_size, (step + 1) * batch_size)
+            return batch_indices(cast(Sized, examples), seed, step, batch_size)
+
+        def passes_of(step: int) -> np.ndarray:
+            if isinstance(examples, Draws):
+                return examples.passes(seed, step * batch_size, (step + 1) * batch_size)
+            return np.zeros(batch_size, np.int64)
+
+        def make(step: int) -> Made:
+            indices, passes = indices_of(step), passes_of(step)
+            count = float(batch_size)
+            some: Any = (
+                dict(zip(indices.tolist(), stream.take(), strict=True)) if stream else examples
+            )
+
+            def collate_rows(positions: np.ndarray) -> Arrays:
+                nonlocal count
+                arrays = collate_examples(
+                    some, pipeline.collate, indices[positions], passes[positions]
+                )
+                layout.update(layout or layout_of(arrays))
+                check_layout(
+                    arrays, layout, some, pipeline.collate, indices[positions], passes[positions]
+                )
+                if isinstance(pipeline, Counted):
+                    # The rows of other processes are taken to hold as much.
+                    count = float(pipeline.count(arrays)) * batch_size / len(positions)
+                return arrays
+
+            batch = to_global(sharding, batch_size, collate_rows)
+            if isinstance(examples, Accounted):
+                return batch, count, examples.history(step + 1)
+            return batch, count, stream.position if stream else None
+
+        self.unit = pipeline.UNIT if isinstance(pipeline, Counted) else "examples"
+        self.indices = indices_of  # step (those before it, so from 0) -> the examples in its batch
+        self.count, self.position, self._step = 0.0, position, start
+        self._batches = _prefetch(make, range(start, settings.steps))
+        self._next: Made | None = None
+
+    def peek(self) -> Batch:
+        """Return the next batch, which stays the next one."""
+        self._next = self._next or next(self._batches)
+        return self._next[0]
+
+    def peek_count(self) -> float:
+        """Return how many of `unit` that one has."""
+        self.peek()
+        assert self._next is not None
+        return self._next[1]
+
+    def __next__(self) -> Batch:
+        PROGRESS.at("the examples", self._step)
+        batch, amount, self.position = self._next or next(self._batches)
+        PROGRESS.at("the devices", self._step)
+        self._next = None
+        self._step += 1
+        self.count += amount
+        return batch
+
+
+def eval_batches(
+    examples: Sequence[Example], collate: Collate, *, batch_size: int, sharding: NamedSharding
+) -> EvalBatches:
+    """Return every example once and in order: (batch, valid_B, indices), made ahead as in training.
+
+    Raises UserError as `TrainBatches`; of a Spread it names an example by its number in the whole.
+
+    The last batch is filled up with copies of its row 0, where valid_B is False. `indices` has the
+    examples alone: row i of the batch is examples[indices[i]] for i < len(indices).
+    """
+
+    spread = examples if isinstance(examples, Spread) else Spread(examples, 0)
+
+    def make(first: int) -> tuple[Batch, jax.Array, np.ndarray]:
+        indices = np.arange(first, min(first + batch_size, len(examples)))
+        padded = np.pad(indices, (0, batch_size - len(indices)), constant_values=first)
+        numbers = spread.numbers[padded]
+        arrays = to_global(
+            sharding, batch_size, lambda at: collate_examples(spread.whole, collate, numbers[at])
+        )
+        valid = to_global(sharding, batch_size, lambda at: {"valid": at < len(indices)})
+        return arrays, valid["valid"], indices
+
+    return _prefetch(make, range(0, len(examples), batch_size))
+
+
+def _prefetch(make: Callable[[Key], Item], keys: Iterable[Key]) -> Iterator[Item]:
+    """Yield make(key) of each key, in order, by a thread that works up to AHEAD of them ahead."""
+    pool, pending = ThreadPoolExecutor(1, "prefetch"), deque[Future[Item]]()
+    try:
+        for key in keys:
+            pending.append(pool.submit(make, key))
+            if len(pending) > AHEAD:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,48 @@
+"""What `examples` of a pipeline returns, of chats."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ...base.contracts import Arrays, Example
+from ...base.errors import UserError
+from ..text.examples import StreamSettings, pack_examples, read_or_stream
+from ..text.sources import RowSettings
+from .documents import ChatMaker
+from .encoding import ChatEncoder
+from .reading import Chat, Messages
+
+
+def chat_examples(
+    settings: StreamSettings, encoder: ChatEncoder, vocabulary: int
+) -> tuple[Iterable[Example], Sequence[Example]]:
+    """Return the training rows of the chats of `--data` and the held-out ones, as `read_or_stream`.
+
+    A row has "learned" (S,) bool besides: which tokens the assistant says.
+    """
+    encoder.ends()
+    split = getattr(settings, "split_turns", False)  # which an older config.py lacks
+    maker = ChatMaker(encoder, settings.sequence_length, split)
+    return read_or_stream(settings, maker, vocabulary)
+
+
+def pack_chats(
+    chats: Sequence[Messages], settings: RowSettings, encoder: ChatEncoder
+) -> tuple[Sequence[Example], Sequence[Example]]:
+    """Return the same of chats in memory. Raises UserError for one that is none."""
+    encoder.ends()
+    maker = ChatMaker(encoder, settings.sequence_length)
+    try:
+        documents = [one for chat in chats for one in maker.encode(Chat(chat))]
+    except ValueError as error:
+        raise UserError(f"examples() in pipeline.py: a chat {error}") from None
+    return pack_examples(documents, maker, settings)
+
+
+def split_answer(row: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Return (ids of a question of a row, ids of its answer): the first that is learned, and its chat before it."""
+    numbers = row["segments"] if "segments" in row else row["mask"]
+    start = int(row["learned"].argmax())
+    chat = numbers == numbers[start]
+    stop = start + int(np.append(~(row["learned"] & chat)[start:], True).argmax())
+    return row["input_ids"][int(chat.argmax()) : max(start, 1)], row["input_ids"][start:stop]

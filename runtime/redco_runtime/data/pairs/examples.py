@@ -1,0 +1,58 @@
+"""What `examples` of a pipeline returns, of pairs."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...base.contracts import Arrays
+from ..text.blocks import check_room
+from ..text.examples import pack_examples, read_examples
+from ..text.mixture import Mixture
+from ..text.sources import SourceSettings, one_a_row
+from .documents import PairMaker
+
+
+class PairSettings(SourceSettings, Protocol):
+    """What the section `data` of a configuration has; config.py says what each field means."""
+
+    @property
+    def token_folder(self) -> str: ...
+    @property
+    def sequence_length(self) -> int: ...
+    @property
+    def target_length(self) -> int: ...
+    @property
+    def prefix(self) -> str: ...
+    @property
+    def source_field(self) -> str: ...
+    @property
+    def target_field(self) -> str: ...
+
+
+def pair_examples(
+    settings: PairSettings,
+    tokenizer: Any,
+    vocabulary: int,
+    pairs: Sequence[tuple[str, str]] = (),
+) -> tuple[Mixture, Mixture]:
+    """Return the training pairs of `--data` and the held-out ones, as `read_examples`: (source ids, target ids).
+
+    pairs: of texts, in place of sources where none are named.
+    """
+    lengths = (settings.sequence_length, settings.target_length)
+    names = (settings.source_field, settings.target_field)
+    for flag, length in zip(("--sequence-length", "--target-length"), lengths, strict=True):
+        check_room(tokenizer, length, flag)
+    maker = PairMaker(tokenizer, settings.prefix, lengths, names)
+    rows = one_a_row(settings, sum(lengths))
+    if settings.data:
+        train, held_out = read_examples(rows, maker, vocabulary)
+    else:
+        train, held_out = pack_examples(maker.encode(pairs), maker, rows)
+    return train.map(_split), held_out.map(_split)
+
+
+def _split(row: Arrays, _: int) -> tuple[np.ndarray, np.ndarray]:
+    ids, target = row["input_ids"][row["mask"]], row["target"][row["mask"]]
+    return ids[~target], ids[target]

@@ -1,0 +1,155 @@
+"""What `examples` of a pipeline returns, of the sources that `--data` names."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...base.contracts import Example
+from ...base.errors import UserError
+from ...base.output import announce
+from ..example_streams import check_share
+from .blocks import BlockSettings, check_room, cut_texts
+from .build import Builder
+from .documents import Maker, Tokens
+from .encoder import make_encoder
+from .mixture import Mixture
+from .rows import Rows, open_rows, pack
+from .sources import RowSettings, Source, parse_sources
+from .streaming import StreamMixture, TokenStream
+from .texts import TextMaker
+
+
+class FieldSettings(RowSettings, Protocol):
+    """What the section `data` has besides, where it is of texts."""
+
+    @property
+    def text_field(self) -> str: ...
+
+
+class StreamSettings(RowSettings, Protocol):
+    """What the section `data` has besides, where sources can be read as they come."""
+
+    @property
+    def streaming(self) -> bool: ...
+
+
+class TextSettings(FieldSettings, StreamSettings, BlockSettings, Protocol):
+    """What it has where texts can be read as they come."""
+
+
+class PackedSettings(FieldSettings, BlockSettings, Protocol):
+    """What it has where they cannot."""
+
+
+def text_examples(
+    settings: TextSettings, tokenizer: Any, vocabulary: int, texts: Iterable[str] = ()
+) -> tuple[Iterable[Example], Sequence[Example]]:
+    """Return the training rows of the texts of `--data` and the held-out ones, as `read_or_stream`.
+
+    Where each has a row of its own it has no "segments": code that knows none fails, and learns nothing
+    across texts. texts: in place of sources where none are named, as of `cut_texts`.
+    """
+    if not settings.data:
+        return cut_texts(settings, tokenizer, texts, vocabulary=vocabulary)
+    maker = TextMaker(make_encoder(tokenizer), settings.text_field)
+    return read_or_stream(settings, maker, vocabulary)
+
+
+def packed_texts(
+    settings: PackedSettings, tokenizer: Any, vocabulary: int, texts: Iterable[str] = ()
+) -> tuple[Mixture, Mixture]:
+    """Return the same for a pipeline that makes its examples of rows: `Mixture.map` does. None are streamed."""
+    check_room(tokenizer, settings.sequence_length)
+    if not settings.data:
+        return cut_texts(settings, tokenizer, texts, framed=True, vocabulary=vocabulary)
+    maker = TextMaker(make_encoder(tokenizer), settings.text_field)
+    return read_examples(settings, maker, vocabulary)
+
+
+def read_or_stream(
+    settings: StreamSettings, maker: Maker, vocabulary: int
+) -> tuple[Iterable[Example], Sequence[Example]]:
+    """Return the training rows of `--data` and the held-out ones, as `read_examples`.
+
+    With `--streaming` the former are made as the sources are read, and a share is that of their first window.
+    """
+    if not settings.streaming:
+        return read_examples(settings, maker, vocabulary)
+    sources = parse_sources("--data", settings.data)
+    check_share(settings.held_out)
+    share = 0.0 if settings.held_out_data else settings.held_out
+    weights = [source.weight for source in sources if source.weight is not None]
+    groups = [[source] for source in sources] if weights else [sources]
+    streams = [TokenStream(group, settings, maker, vocabulary, share) for group in groups]
+    train = StreamMixture(streams, weights) if weights else streams[0]
+    if settings.held_out_data:
+        _, held_out = read_examples(settings, maker, vocabulary, train=False)
+        others = parse_sources("--held-out-data", settings.held_out_data)
+        # By their paths: nobody waits until the files are read to their end.
+        _say_shared(sources, others, lambda _, file: os.path.realpath(file))
+        return train, held_out
+    first = [next(stream.windows(), None) for stream in streams]
+    for group, window in zip(groups, first, strict=True):
+        names = ", ".join(source.name for source in group)
+        if window is None or not len(window.rows):
+            raise UserError(f"--data: {names} has no {maker.noun} to train on: it is empty")
+        announce(
+            f"data: {names}: read as it comes, {len(window.rows.held_out())} of its first rows held out"
+            f"{window.rows.apart}"
+        )
+    return train, Mixture([window.rows.held_out() for window in first if window])
+
+
+def pack_examples(
+    documents: Iterable[Tokens], maker: Maker, settings: RowSettings
+) -> tuple[Mixture, Mixture]:
+    """Return the same of documents in memory. Raises UserError."""
+    check_share(settings.held_out)
+    train = pack(documents, maker, settings, settings.held_out)
+    return Mixture([train]), Mixture([train.held_out()])
+
+
+def read_examples(
+    settings: RowSettings, maker: Maker, vocabulary: int, train: bool = True
+) -> tuple[Mixture, Mixture]:
+    """Return the training rows of `--data` and the held-out ones, tokenized now if they never were.
+
+    Rows are as of `Rows`. Raises UserError, which names files and lines.
+    maker: of documents. vocabulary: ids that the model has. train: whether the former are wanted.
+    """
+    check_share(settings.held_out)
+
+    def read(sources: Sequence[Source], share: float) -> list[Rows]:
+        builder = Builder(settings, maker, vocabulary, share)
+        parts = [open_rows(builder.build(source)) for source in sources]
+        for source, rows in zip(sources, parts, strict=True):
+            announce(f"data: {source.name}: {rows}")
+        return parts
+
+    sources = parse_sources("--data", settings.data if train else ())
+    rows = read(sources, 0.0 if settings.held_out_data else settings.held_out)
+    if settings.held_out_data:
+        others = parse_sources("--held-out-data", settings.held_out_data)
+        folder = Path(settings.token_folder).expanduser() / "files"
+        _say_shared(
+            sources, others, lambda source, file: replace(source, files=(file,)).digest(folder)
+        )
+        held_out = read(others, 0.0)
+    else:
+        held_out = [one.held_out() for one in rows]
+    return Mixture(rows, [source.weight for source in sources]), Mixture(held_out)
+
+
+def _say_shared(
+    sources: Sequence[Source], held_out: Sequence[Source], digest: Callable[[Source, str], str]
+) -> None:
+    """Print which files are held out and trained on too, by a digest of each."""
+    trained = {digest(source, file) for source in sources for file in source.files}
+    for source in held_out:
+        for file in source.files:
+            if trained and digest(source, file) in trained:
+                announce(
+                    f"--held-out-data: {file} is trained on too, so that its figures say nothing of other data"
+                )

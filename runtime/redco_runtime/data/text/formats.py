@@ -1,0 +1,165 @@
+"""The formats of files: how one is cut into parts, and the rows of a part."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, TypeVar
+
+from ...base.errors import UserError
+from ...base.json_lines import check_characters, load_json, parse_json
+from . import tables
+from .documents import Bad
+from .parts import RANGE, Part, Row, Rows
+
+T = TypeVar("T")
+
+LINE = 2**16  # bytes of a line that are read at once where it is only looked for
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way to keep rows.
+
+    split: the parts of a file.
+    rows: those of a part; of a table only the column of that name, which has texts, or all where it is "".
+    where: (file, place of a row) -> where that is, for people.
+    content: a digest, of what is no file.
+    """
+
+    split: Callable[[str], Iterable[Part]]
+    rows: Callable[[Part, str], Rows]
+    where: Callable[[str, int], str] = lambda file, at: f"{file}, row {at + 1}"
+    content: Callable[[str], str] = str
+
+
+def format_of(file: str) -> str:
+    """Return the name of a file's format, by its name: what has no other is text."""
+    if file.startswith(("hf:", "stream:")):
+        return file.partition(":")[0]
+    return SUFFIXES.get(os.path.splitext(file)[1].lower(), "text")
+
+
+def read_rows(part: Part, column: str = "") -> Rows:
+    """Yield the rows of a part, as `Format.rows` says. Raises UserError."""
+    return FORMATS[format_of(part.file)].rows(part, column)
+
+
+def describe(bad: Bad) -> str:
+    """Return where a row is, for people, and why it is none; a file of lines is read up to there."""
+    return f"{FORMATS[format_of(bad.part.file)].where(bad.part.file, bad.at)} {bad.why}"
+
+
+def parse_rows(parts: Iterable[Part], parse: Callable[[Any], T]) -> Iterator[T | Bad]:
+    """Yield what `parse` makes of each row of parts, and the rows that it raises ValueError for. Raises UserError."""
+    for part in parts:
+        for row in read_rows(part):
+            try:
+                if row.fault:
+                    raise ValueError(row.fault)
+                yield parse(row.value)
+            except ValueError as error:
+                yield Bad(part, row.at, str(error))
+
+
+def _split_lines(file: str) -> list[Part]:
+    size = os.path.getsize(file)
+    starts = range(0, size, RANGE)
+    return [Part(file, at, min(at + RANGE, size), min(RANGE, size - at)) for at in starts]
+
+
+def _split_json(file: str) -> list[Part]:
+    size = os.path.getsize(file)
+    return [Part(file, 0, size, size)] if _is_array(file) else _split_lines(file)
+
+
+def _is_array(file: str) -> bool:
+    """Return whether a file is an array of JSON, and not a line of it a row."""
+    with open(file, "rb") as opened:
+        return opened.read(64).lstrip().startswith(b"[")
+
+
+def _rows_json(part: Part, _: str) -> Rows:
+    if _is_array(part.file):
+        yield from _items(part.file)
+        return
+    with open(part.file, "rb") as file:
+        at = line_start(file, part.start)
+        while at < part.stop and (line := file.readline()):
+            if line.strip():
+                try:
+                    yield Row(parse_json(line.rstrip()), at)
+                except ValueError as error:
+                    yield Row(None, at, f"is not JSON: {_why(error)}")
+            at += len(line)
+
+
+def _why(error: ValueError) -> str:
+    """Return why a line is not JSON, whose own number is the only one to name."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg}, at character {error.pos + 1}"
+    return str(error)
+
+
+def _items(path: str) -> Iterator[Row]:
+    with open(path, "rb") as file:
+        try:
+            rows, halves = load_json(file.read())
+        except ValueError as error:
+            raise UserError(
+                f"--data: {path} is not JSON: {error}: mend it, or leave it out"
+            ) from None
+    for number, row in enumerate(rows):
+        yield Row(row, number, _fault(row) if halves else "")
+
+
+def _fault(row: Any) -> str:
+    try:
+        check_characters(row)
+    except ValueError as error:
+        return f"is not JSON: {error}"
+    return ""
+
+
+def _where_json(file: str, at: int) -> str:
+    return f"{file}, item {at + 1}" if _is_array(file) else line_of(file, at)
+
+
+def line_start(file: BinaryIO, at: int) -> int:
+    """Find the first line that begins at byte `at` or after it, and return where that is; the file is there then."""
+    if at:
+        file.seek(at - 1)
+        while (block := file.readline(LINE)) and not block.endswith(b"\n"):
+            pass
+    return file.tell()
+
+
+def line_of(path: str, at: int) -> str:
+    """Return the line of a file that byte `at` is in, for people."""
+    with open(path, "rb") as file:
+        blocks = iter(lambda: file.read(min(2**20, at - file.tell())), b"")
+        number = 1 + sum(block.count(b"\n") for block in blocks)
+    return f"{path}, line {number}"
+
+
+def _no_rows(part: Part, _: str) -> Rows:
+    raise UserError(
+        f"--data: {part.file} has text, and no rows: give .jsonl, .json, .parquet, .arrow or hf:NAME"
+    )
+
+
+FORMATS = {
+    "text": Format(_split_lines, _no_rows, line_of),
+    "json": Format(_split_json, _rows_json, _where_json),
+    "parquet": Format(tables.split_parquet, tables.rows_parquet),
+    "arrow": Format(tables.split_arrow, tables.rows_arrow),
+    "hf": Format(tables.split_hf, tables.rows_hf, content=tables.fingerprint),
+    "stream": Format(tables.split_stream, tables.rows_stream),
+}
+SUFFIXES = {
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+}

@@ -1,0 +1,163 @@
+"""The rows of a source, read through memory maps, or of a few documents in memory."""
+
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base.contracts import Arrays
+from .documents import Maker, Tokens
+from .packing import lay_out
+from .shard import Contents, write_documents
+from .sources import RowSettings
+
+# Shards that are open at once, of four maps each: Linux lets a process have 65,530 maps.
+OPEN = 4096
+
+
+class Shard(NamedTuple):
+    """The arrays of a shard.
+
+    tokens: ids.
+    pieces: (first token, length) of each.
+    rows: where each row begins in these.
+    marks: of the tokens, by their name.
+    """
+
+    tokens: np.ndarray
+    pieces: np.ndarray
+    rows: np.ndarray
+    marks: Mapping[str, np.ndarray]
+
+    def row(self, number: int, length: int, packed: bool) -> Arrays:
+        """Return a row of `length` tokens, as `Rows` says."""
+        pieces = self.pieces[self.rows[number] : self.rows[number + 1]].tolist()
+        ids_S, segments_S = np.zeros((2, length), np.int32)
+        marks = {name: np.zeros(length, array.dtype) for name, array in self.marks.items()}
+        at = 0
+        for segment, (start, count) in enumerate(pieces, 1):
+            ids_S[at : at + count] = self.tokens[start : start + count]
+            segments_S[at : at + count] = segment
+            for name, mark_S in marks.items():
+                mark_S[at : at + count] = self.marks[name][start : start + count]
+            at += count
+        own = {"segments": segments_S} if packed else {"mask": segments_S > 0}
+        return {"input_ids": ids_S, **marks, **own}
+
+
+class Rows(Sequence[Arrays]):
+    """The rows to train on of some shards, or those that are held out.
+
+    A row has "input_ids" (S,) int32, the marks of its tokens by their name, and, where documents are packed,
+    "segments" (S,) int32: the document of its row that a token is of, from 1; 0 is padding. Where each has
+    a row of its own it has "mask" (S,) bool instead.
+    index: what Builder writes of them. load: of a shard, by its number.
+    """
+
+    def __init__(
+        self, index: Mapping[str, Any], load: Callable[[int], Shard], held_out: bool = False
+    ) -> None:
+        self._index, self._load = index, load
+        self._ends = np.cumsum(index["held_out" if held_out else "rows"])
+        self._first = index["rows"] if held_out else [0] * len(self._ends)  # row of a shard
+
+    def held_out(self) -> "Rows":
+        """Return those that are held out of the same shards."""
+        return Rows(self._index, self._load, held_out=True)
+
+    @property
+    def highest(self) -> int:
+        """The highest id."""
+        return int(self._index["highest"])
+
+    @property
+    def apart(self) -> str:
+        """What is said of answers that have a document of their own."""
+        why = "since the template writes them otherwise once others follow, or by --split-turns"
+        count = count_again(self._index)
+        return f"; {count:,} answers are apart from their chats, {why}" if count else ""
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a row."""
+        number = int(np.searchsorted(self._ends, index, side="right"))
+        row = index - (self._ends[number - 1] if number else 0) + self._first[number]
+        return self._load(number).row(row, self._index["sequence_length"], self._index["packed"])
+
+    def __str__(self) -> str:
+        index = self._index
+        rows = sum(index["rows"]) + sum(index["held_out"])
+        padding = 1 - index["tokens"] / (rows * index["sequence_length"])
+        packed = "packed into" if index["packed"] else "padded to"
+        marked = "".join(f", {index['marked']:,} of them {name}" for name in index["marks"])
+        bad = f"; {count_bad(index):,} bad rows left out" if index["bad"] else ""
+        none = index.get("empty", 0)  # which older ones lack
+        empty = f"; {none:,} rows without a token left out" if none else ""
+        held_out = (
+            f", {sum(index['held_out']):,} of them held out" if any(index["held_out"]) else ""
+        )
+        return (
+            f"{index['documents'] - count_again(index):,} {index['noun']}s of {index['tokens']:,} tokens{marked}, "
+            f"{packed} {rows:,} rows of {index['sequence_length']}{held_out}, {padding:.1%} of them padding{bad}{empty}"
+            f"{self.apart}"
+        )
+
+
+def count_bad(index: Mapping[str, Any]) -> int:
+    """Return how many rows of files were none, of those that an index is of."""
+    return len(index["bad"]) + int(index.get("more_bad", 0))  # which older ones lack
+
+
+def count_again(index: Mapping[str, Any]) -> int:
+    """Return how many documents are of a row of a file that has others too, of those that an index is of."""
+    return int(index.get("again", 0))
+
+
+def open_rows(file: Path) -> Rows:
+    """Return the rows to train on of an index that Builder made."""
+    index = json.loads(file.read_text())
+
+    @lru_cache(OPEN)
+    def load(number: int) -> Shard:
+        path = file.parent / f"{number:05d}"
+        tokens = np.memmap(f"{path}.tokens", index["dtype"], "r")
+        laid_out = (f"{path}.{index['layout']}.{kind}.npy" for kind in ("pieces", "rows"))
+        pieces, rows = (np.load(name, mmap_mode="r") for name in laid_out)
+        marks = {
+            name: np.memmap(f"{path}.marks", kind, "r") for name, kind in index["marks"].items()
+        }
+        return Shard(tokens, pieces, rows, marks)
+
+    return Rows(index, load)
+
+
+def pack(
+    documents: Iterable[Tokens], maker: Maker, settings: RowSettings, share: float, number: int = 0
+) -> Rows:
+    """Return the rows to train on of documents, which stay in memory.
+
+    share, number: what is held out, as of `hold_out` and a shard's number.
+    """
+    contents, tokens, marks = Contents(), io.BytesIO(), io.BytesIO()
+    lengths = [*write_documents(documents, contents, tokens, marks)]
+    size, packed = settings.sequence_length, settings.packing == "on"
+    layout = lay_out(np.array(lengths, np.int64), size, packed, share, number)
+    ids = np.frombuffer(tokens.getbuffer(), maker.dtype)
+    named = {name: np.frombuffer(marks.getbuffer(), kind) for name, kind in maker.marks.items()}
+    shard = Shard(ids, layout.pieces, layout.rows, named)
+    held_out = len(layout.rows) - 1 - layout.train
+    index = {
+        "sequence_length": size,
+        "packed": packed,
+        "again": contents.again,
+        "highest": contents.highest,
+        "rows": [layout.train],
+        "held_out": [held_out],
+    }
+    return Rows(index, lambda _: shard)

@@ -1,0 +1,188 @@
+"""A shard: the tokens of some parts of a source, and the rows that lie in them, in each layout that a run asks for.
+
+NUMBER.tokens has ids, end to end; NUMBER.marks their marks, where they have any; NUMBER.lengths.npy how many each
+document has. Of a layout, NUMBER.LAYOUT.pieces.npy (P, 2) has the first token and the length of each piece, by rows;
+NUMBER.LAYOUT.rows.npy where each row ends in them, held-out rows after the others. What NUMBER.json and
+NUMBER.LAYOUT.json say is written last: where it is, all is.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ...base.errors import UserError, writing
+from .documents import Bad, Maker, Tokens
+from .formats import describe
+from .packing import lay_out
+from .parts import NAMED, Part
+
+
+@dataclass(frozen=True)
+class Job:
+    """A shard to make: its parts, and where; the other fields are those of RowSettings."""
+
+    folder: str
+    number: int
+    parts: Sequence[Part]
+    sequence_length: int
+    packing: str
+    held_out: float
+    skip_bad_rows: int
+
+    @classmethod
+    def load(cls, text: str) -> "Job":
+        """Return the job that `dump` has written."""
+        fields = json.loads(text)
+        return cls(**fields | {"parts": [Part(*part) for part in fields["parts"]]})
+
+    def dump(self) -> str:
+        """Return it as JSON."""
+        return json.dumps(asdict(self))
+
+    @property
+    def layout(self) -> str:
+        """What decides its rows, beside the tokens: a part of the names of files."""
+        return layout_name(self.sequence_length, self.packing, self.held_out)
+
+    def path(self, kind: str) -> Path:
+        """Return the path of one of its files."""
+        return Path(self.folder, f"{self.number:05d}.{kind}")
+
+
+@dataclass
+class Contents:
+    """What a shard has.
+
+    documents: how many of them end in it.
+    again: how many of these are of the same row of a file as the one before.
+    empty: rows of files that give no token.
+    tokens: of all of them.
+    marked: tokens whose mark is not 0.
+    highest: of its ids.
+    bad: "FILE, line N WHY" of the first rows that are none.
+    more_bad: how many more there are.
+    rows: of a layout, those to train on.
+    held_out: the others.
+    """
+
+    documents: int = 0
+    again: int = 0
+    empty: int = 0
+    tokens: int = 0
+    marked: int = 0
+    highest: int = 0
+    bad: list[str] = field(default_factory=list)
+    more_bad: int = 0
+    rows: int = 0
+    held_out: int = 0
+
+    @property
+    def bad_rows(self) -> int:
+        """How many rows are none."""
+        return len(self.bad) + self.more_bad
+
+
+def layout_name(sequence_length: int, packing: str, held_out: float) -> str:
+    """Return what the files of a layout are called, after their number: 1024-on-0.05."""
+    return f"{sequence_length}-{packing}-{held_out}"
+
+
+def read_contents(path: Path) -> Contents | None:
+    """Return what a shard has that was made before, by its .json; None where it was not."""
+    try:
+        return Contents(**json.loads(path.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def make_shard(job: Job, maker: Maker) -> Contents:
+    """Write a shard and, unless more of its rows than may are bad, its layout. Raises UserError."""
+    contents = read_contents(job.path("json")) or _tokenize(job, maker)
+    return contents if contents.bad_rows > job.skip_bad_rows else _lay_out(job, contents)
+
+
+def _tokenize(job: Job, maker: Maker) -> Contents:
+    contents = Contents()
+    with ExitStack() as files:
+        tokens = files.enter_context(_replacing(job.path("tokens")))
+        marks = files.enter_context(_replacing(job.path("marks"))) if maker.marks else None
+        documents = _documents(job, maker, contents)
+        lengths = np.array([*write_documents(documents, contents, tokens, marks)], np.int64)
+    if contents.bad_rows > job.skip_bad_rows:
+        for kind in ("tokens", "marks"):
+            job.path(kind).unlink(missing_ok=True)
+        return contents
+    with _replacing(job.path("lengths.npy")) as file:
+        np.save(file, lengths)
+    with _replacing(job.path("json")) as file:
+        file.write(json.dumps(asdict(contents)).encode())
+    return contents
+
+
+def _lay_out(job: Job, contents: Contents) -> Contents:
+    lengths, packed = np.load(job.path("lengths.npy")), job.packing == "on"
+    layout = lay_out(lengths, job.sequence_length, packed, job.held_out, job.number)
+    with _replacing(job.path(f"{job.layout}.pieces.npy")) as file:
+        np.save(file, layout.pieces)
+    with _replacing(job.path(f"{job.layout}.rows.npy")) as file:
+        np.save(file, layout.rows)
+    held_out = len(layout.rows) - 1 - layout.train
+    contents = replace(contents, rows=layout.train, held_out=held_out)
+    with _replacing(job.path(f"{job.layout}.json")) as file:
+        file.write(json.dumps(asdict(contents)).encode())
+    return contents
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that takes the place of `path` once it is whole: another process may be at it too."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with writing(path, option="--token-folder"):
+            with open(temporary, "wb") as file:
+                yield file
+            temporary.replace(path)
+    finally:  # where it is not whole, so that a disk that is full has its room again
+        temporary.unlink(missing_ok=True)
+
+
+def write_documents(
+    documents: Iterable[Tokens], contents: Contents, tokens: BinaryIO, marks: BinaryIO | None
+) -> Iterator[int]:
+    """Write ids and marks; yield how many tokens each document has, and count in `contents`."""
+    length = 0  # tokens of the document that goes on
+    for ids, marks_N, ends, again, empty in documents:
+        contents.empty += empty
+        tokens.write(ids.tobytes())
+        length += len(ids)
+        contents.highest = max(contents.highest, int(ids.max(initial=0)))
+        if marks and marks_N is not None:
+            marks.write(marks_N.tobytes())
+            contents.marked += int(np.count_nonzero(marks_N))
+        if ends is not None and length:
+            contents.documents += ends
+            contents.again += again
+            contents.tokens += length
+            yield length
+            length = 0
+
+
+def _documents(job: Job, maker: Maker, contents: Contents) -> Iterator[Tokens]:
+    """Yield the documents of a shard; count the rows that are none, and name the first."""
+    try:
+        for item in maker(job.parts):
+            if isinstance(item, Bad):
+                if len(contents.bad) < NAMED:
+                    contents.bad.append(describe(item))
+                else:
+                    contents.more_bad += 1
+            else:
+                yield item
+    except OSError as error:
+        raise UserError(f"--data: cannot be read: {error}: mend it, or leave it out") from error

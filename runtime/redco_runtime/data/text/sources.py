@@ -1,0 +1,172 @@
+"""What `--data` names: files and data sets, with weights; and the parts that they are read in."""
+
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from ...base.errors import UserError, few, listed
+from .formats import FORMATS, format_of
+from .parts import NAMED, Part
+
+
+class SourceSettings(Protocol):
+    """What the section `data` of a configuration has; config.py says what each field means."""
+
+    @property
+    def data(self) -> tuple[str, ...]: ...
+    @property
+    def held_out_data(self) -> tuple[str, ...]: ...
+    @property
+    def held_out(self) -> float: ...
+    @property
+    def skip_bad_rows(self) -> int: ...
+
+
+class RowSettings(SourceSettings, Protocol):
+    """The same where documents become rows of tokens, which are kept in a folder."""
+
+    @property
+    def packing(self) -> str: ...
+    @property
+    def token_folder(self) -> str: ...
+    @property
+    def sequence_length(self) -> int: ...
+
+
+def one_a_row(settings: Any, length: int) -> Any:
+    """Return the section `data` as RowSettings of rows of `length` tokens that have a document each."""
+    return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """An argument of --data.
+
+    flag: the one that names it, for messages.
+    name: as it was written, without its weight.
+    files: their paths, sorted; of a data set, its name alone.
+    weight: its share of the rows, relative to the others; None: as many as it has.
+    """
+
+    flag: str
+    name: str
+    files: tuple[str, ...]
+    weight: float | None
+
+    def shards(self, size: int) -> list[list[Part]]:
+        """Return its parts, in order, by the shard of about `size` bytes that they go into. Raises UserError."""
+        shards: list[list[Part]] = []
+        room = 0
+        for part in self.parts():
+            if room <= 0:
+                shards.append([])
+                room = size
+            shards[-1].append(part)
+            room -= part.size
+        return shards
+
+    def parts(self, streaming: bool = False) -> Iterator[Part]:
+        """Yield its parts, in order. Raises UserError. streaming: of a data set, which is read as it comes."""
+        for file in self.files:
+            name = f"stream:{file}" if streaming and file.startswith("hf:") else file
+            yield from FORMATS[format_of(name)].split(name)
+
+    def digest(self, folder: Path) -> str:
+        """Return a digest of its content; `folder` remembers those of files that do not change."""
+        with ThreadPoolExecutor() as pool:
+            return _digest_of([*pool.map(lambda file: _content(file, folder), self.files)])
+
+
+def parse_sources(flag: str, names: Sequence[str]) -> list[Source]:
+    """Return the sources that the arguments of a flag name: PATTERN or hf:NAME[:SPLIT], with =WEIGHT or not.
+
+    Raises UserError for what is not there, empty, or weighed beside something that is not.
+    """
+    sources = [_parse(flag, name) for name in names]
+    without = [source.name for source in sources if source.weight is None]
+    if 0 < len(without) < len(sources):
+        raise UserError(f"{flag}: {few(without)}: give a weight, =0.5, to all of them or to none")
+    return sources
+
+
+def check_bad(source: Source, bad: Sequence[str], count: int, most: int) -> None:
+    """Raise UserError where more rows of a source than `most` are bad. bad: where and why, of the first of `count`."""
+    if count > most:
+        number = f"{count:,} bad rows" if count > 1 else "a bad row"
+        title = f"{source.flag}: {source.name} has {number}, and --skip-bad-rows is {most}:"
+        named = [*bad[:NAMED], *([f"and {count - NAMED:,} more"] if count > NAMED else [])]
+        todo = "Mend the file, or leave out so many with --skip-bad-rows."
+        raise UserError(listed(title, named, todo))
+
+
+def check_ids(name: str, highest: int, vocabulary: int) -> None:
+    """Raise UserError where a tokenizer makes an id of a source that the model does not have."""
+    if highest >= vocabulary:
+        raise UserError(
+            f"--tokenizer: it makes the id {highest} of {name}, and the model has "
+            f"{vocabulary}: give the model's own tokenizer, or a vocab_size above {highest}"
+        )
+
+
+def _parse(flag: str, text: str) -> Source:
+    name, _, tail = text.rpartition("=")
+    weight: float | None = None
+    try:
+        weight = float(tail) if name else None
+    except ValueError:
+        pass
+    if weight is None:
+        name = text
+    elif not 0 < weight < float("inf"):
+        raise UserError(f"{flag}: {text}: give a weight above 0")
+    if name.startswith("hf:"):
+        return Source(flag, name, (name,), weight)
+    files = sorted(glob.glob(os.path.expanduser(name), recursive=True))
+    if not files:
+        raise UserError(
+            f"{flag}: {name}: there is no such file: give the path of one, or a pattern in quotes, 'FOLDER/*.jsonl'"
+        )
+    for file in files:
+        if os.path.isdir(file):
+            raise UserError(
+                f"{flag}: {file} is a folder: name its files, as '{file}/*.jsonl', or, if datasets "
+                f"reads it, hf:{file}"
+            )
+        if not os.access(file, os.R_OK):
+            raise UserError(f"{flag}: {file} cannot be read: mend its rights")
+        if not os.path.getsize(file):
+            raise UserError(f"{flag}: {file} is empty: leave it out")
+    return Source(flag, name, tuple(files), weight)
+
+
+def _content(file: str, folder: Path) -> str:
+    """Return a digest of what a file holds: read again only where its size or its time changed."""
+    if file.startswith("hf:"):
+        return FORMATS["hf"].content(file)
+    stat, path = os.stat(file), os.path.abspath(file)
+    note = folder / f"{_digest_of(path)}.json"
+    seen = [path, stat.st_size, stat.st_mtime_ns, stat.st_ino]
+    try:
+        *before, digest = json.loads(note.read_text())
+        if before == seen:
+            return str(digest)
+    except (OSError, ValueError):
+        pass
+    with open(file, "rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = note.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text(json.dumps([*seen, digest]))
+    temporary.replace(note)
+    return digest
+
+
+def _digest_of(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:32]

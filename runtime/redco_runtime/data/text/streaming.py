@@ -1,0 +1,166 @@
+"""Rows of sources as they are read: tokenized a window at a time, packed within it, and shuffled within it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base.contracts import Arrays
+from ..example_streams import Stream
+from ..permutation import permute
+from .documents import Bad, Maker, Tokens
+from .formats import describe
+from .mixture import block_ends, source_at
+from .rows import Rows, pack
+from .sources import RowSettings, Source, check_bad, check_ids
+
+# Rows of a window: 4 MB of ids at S = 1024, beside which the part of a file is as large, and enough documents for
+# rows that are full. What is near in a file stays near in a run, so files should be shuffled.
+WINDOW = 1024
+
+
+class Window(NamedTuple):
+    """A window of a stream: its number in the epoch, and where its first document is.
+
+    part: the number of a part. documents: how many of it are in windows before.
+    """
+
+    number: int
+    part: int
+    documents: int
+    rows: Rows
+
+
+class TokenStream:
+    """The training rows of sources end to end, without a length; an iterator of them has a state.
+
+    share: of the first window, which is held out.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        settings: RowSettings,
+        maker: Maker,
+        vocabulary: int,
+        share: float,
+    ) -> None:
+        self._sources, self._settings, self._maker = sources, settings, maker
+        self._vocabulary, self._share = vocabulary, share
+        self.key = (0, 0)  # seed, epoch
+
+    def begin_epoch(self, seed: int, epoch: int) -> None:
+        """Make the next iterator that of an epoch."""
+        self.key = seed, epoch
+
+    def __iter__(self) -> "TokenRows":
+        return TokenRows(self)
+
+    def windows(self, number: int = 0, part: int = 0, documents: int = 0) -> Iterator[Window]:
+        """Yield the windows from one on. Raises UserError, which names files and lines."""
+        size = WINDOW * self._settings.sequence_length
+        bad: list[str] = []
+        window, length, at, ahead = list[Tokens](), 0, (part, documents), documents
+        for number_of_part, (source, one) in islice(enumerate(self._parts()), part, None):
+            count = 0
+            for item in self._maker([one]):
+                if isinstance(item, Bad):
+                    bad.append(describe(item))
+                    check_bad(source, bad, len(bad), self._settings.skip_bad_rows)
+                    continue
+                ends = item.ends is not None
+                count += ends
+                if ahead:
+                    ahead -= ends
+                    continue
+                window.append(item)
+                length += len(item.ids)
+                if ends and length >= size:
+                    yield self._window(window, number, at)
+                    window, length, number, at = [], 0, number + 1, (number_of_part, count)
+        if length:
+            yield self._window(window, number, at)
+
+    def _parts(self) -> Iterator[tuple[Source, Any]]:
+        return chain.from_iterable(
+            ((source, part) for part in source.parts(streaming=True)) for source in self._sources
+        )
+
+    def _window(self, documents: Iterable[Tokens], number: int, at: tuple[int, int]) -> Window:
+        share = self._share if number == 0 else 0.0
+        rows = pack(documents, self._maker, self._settings, share, number)
+        check_ids(self._sources[0].name, rows.highest, self._vocabulary)
+        return Window(number, *at, rows)
+
+
+class TokenRows(Iterator[Arrays]):
+    """The rows of an epoch, in its order. The next window is made while one is read."""
+
+    def __init__(self, stream: TokenStream) -> None:
+        self._stream, (self._seed, self._epoch) = stream, stream.key
+        self.set_state({"number": 0, "part": 0, "documents": 0, "row": 0})
+
+    def get_state(self) -> dict[str, int]:
+        """Return where it is."""
+        return {**self._at, "row": self._row}
+
+    def set_state(self, state: Mapping[str, int]) -> None:
+        """Return to where an iterator was."""
+        self._at = {name: state[name] for name in ("number", "part", "documents")}
+        self._windows = _ahead(self._stream.windows(**self._at))
+        self._window: Window | None = None
+        self._row = state["row"]
+
+    def __next__(self) -> Arrays:
+        while self._window is None or self._row >= len(self._window.rows):
+            if self._window is not None:
+                self._row = 0
+            self._window = next(self._windows)
+            self._at = {name: getattr(self._window, name) for name in self._at}
+            size = len(self._window.rows)
+            self._order = permute(
+                np.arange(size), size, self._seed, self._epoch, self._at["number"]
+            )
+        self._row += 1
+        row: Arrays = self._window.rows[int(self._order[self._row - 1])]
+        return row
+
+
+class StreamMixture(Iterator[Arrays]):
+    """The rows of streams by their weights, in the order of a run; each has epochs of its own, so it has no end."""
+
+    def __init__(self, streams: Sequence[TokenStream], weights: Sequence[float]) -> None:
+        self._all, self._ends = streams, block_ends(weights)
+        self.begin_epoch(0, 0)
+
+    def begin_epoch(self, seed: int, epoch: int) -> None:
+        """Start with the first row."""
+        self._seed, self._place = seed, 0
+        self._streams = [Stream(stream, seed, 1) for stream in self._all]
+
+    def get_state(self) -> dict[str, Any]:
+        """Return where it is."""
+        return {"place": self._place, "streams": [stream.position for stream in self._streams]}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Return to where one was."""
+        self._place = state["place"]
+        both = zip(self._all, state["streams"], strict=True)
+        self._streams = [Stream(stream, self._seed, 1, 0, at) for stream, at in both]
+
+    def __next__(self) -> Arrays:
+        number = source_at(self._ends, self._seed, self._place)
+        self._place += 1
+        (row,) = self._streams[number].take()
+        return dict(row)
+
+
+def _ahead(windows: Iterator[Window]) -> Iterator[Window]:
+    """Yield windows; a thread makes the next one meanwhile."""
+    with ThreadPoolExecutor(1, "window") as pool:
+        coming = pool.submit(next, windows, None)
+        while (window := coming.result()) is not None:
+            coming = pool.submit(next, windows, None)
+            yield window

@@ -1,0 +1,192 @@
+"""Tables: Parquet, Arrow, and the data sets that `datasets` reads."""
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, islice
+from typing import Any
+
+from ...base.errors import UserError, few
+from .parts import RANGE, Part, Row, Rows, class_columns, with_classes
+
+ROWS = 1024  # of a table at a time
+_READING = (
+    threading.local()
+)  # name of a data set that is read as it comes -> (place, its rows from there on)
+_SIZES: dict[str, int] = {}  # rows of those that were read to their end
+
+
+def split_parquet(path: str) -> list[Part]:
+    """Return the groups of rows of a file of Parquet."""
+    meta = _open_parquet(path).metadata
+    sizes = [meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)]
+    return [Part(path, i, i + 1, size) for i, size in enumerate(sizes)]
+
+
+def rows_parquet(part: Part, column: str) -> Rows:
+    """Yield the rows of a part of a file of Parquet."""
+    file = _open_parquet(part.file)
+    columns = _check_column(part.file, file.schema_arrow, column)
+    groups = [file.metadata.row_group(i).num_rows for i in range(part.start)]
+    batches = file.iter_batches(ROWS, range(part.start, part.stop), columns)
+    return _rows(part.file, batches, sum(groups), file.schema_arrow)
+
+
+def _open_parquet(path: str) -> Any:
+    pyarrow = _load("pyarrow.parquet", path)
+    return _opened(path, lambda: pyarrow.ParquetFile(path))
+
+
+def split_arrow(path: str) -> list[Part]:
+    """Return a file of Arrow as one part."""
+    return [Part(path, 0, 1, os.path.getsize(path))]
+
+
+def rows_arrow(part: Part, column: str) -> Rows:
+    """Yield the rows of a file of Arrow."""
+    schema, batches = _arrow_batches(part.file)
+    columns = _check_column(part.file, schema, column)
+    some = (batch.select(columns) if columns else batch for batch in batches)
+    return _rows(part.file, some, 0, schema)
+
+
+def _arrow_batches(path: str) -> tuple[Any, Iterator[Any]]:
+    """Return (schema, record batches) of a file, with a footer or, as datasets writes it, without."""
+    arrow = _load("pyarrow", path)
+
+    def open_arrow() -> Any:
+        with arrow.memory_map(path) as file:
+            footed = file.read(6) == b"ARROW1"
+        source = arrow.memory_map(path)
+        return arrow.ipc.open_file(source) if footed else arrow.ipc.open_stream(source)
+
+    reader = _opened(path, open_arrow)
+    number = getattr(reader, "num_record_batches", None)
+    batches = iter(reader) if number is None else map(reader.get_batch, range(number))
+    return reader.schema, batches
+
+
+def split_hf(name: str) -> list[Part]:
+    """Return parts of the rows of a data set."""
+    length, size = len(_dataset(name)), _dataset(name).dataset_size or 0
+    bytes_per_row = max(1, size // max(1, length)) if size else 4096
+    rows = max(1, RANGE // bytes_per_row)
+    starts = range(0, length, rows)
+    return [Part(name, i, min(i + rows, length), rows * bytes_per_row) for i in starts]
+
+
+def rows_hf(part: Part, column: str) -> Rows:
+    """Yield the rows of a part of a data set."""
+    table = _dataset(part.file)
+    columns = _check_column(part.file, table.features.arrow_schema, column)
+    some = table.select(range(part.start, part.stop)).with_format("arrow", columns=columns)
+    return _rows(part.file, some.iter(ROWS), part.start, table.features.arrow_schema)
+
+
+def fingerprint(name: str) -> str:
+    """Return what datasets calls the content of a data set."""
+    return str(_dataset(name)._fingerprint)
+
+
+def split_stream(name: str) -> Iterator[Part]:
+    """Yield parts of the rows of a data set, whose length nobody knows, until it is read."""
+    for start in count(0, ROWS):
+        if start >= _SIZES.get(name, start + 1):
+            return
+        yield Part(name, start, start + ROWS, RANGE)
+
+
+def rows_stream(part: Part, _: str) -> Rows:
+    """Yield the rows of a part of a data set that is read as it comes: opened anew where another came before."""
+    place, rows = getattr(_READING, part.file, (-1, iter(())))
+    whole = _dataset(part.file.removeprefix("stream:"), streaming=True)
+    features = getattr(whole, "features", None)  # which not all know before they are read
+    classes = class_columns(features.arrow_schema.metadata) if features else {}
+    if place != part.start:
+        rows = iter(_opened(part.file, lambda: whole.skip(part.start)))
+    setattr(_READING, part.file, (-1, rows))
+    number = part.start
+    for number, row in enumerate(islice(rows, ROWS), part.start + 1):
+        yield Row(with_classes(row, classes), number - 1)
+    if number < part.stop:
+        _SIZES[part.file] = number
+    setattr(_READING, part.file, (number, rows))
+
+
+@functools.lru_cache(maxsize=4)
+def _dataset(name: str, streaming: bool = False) -> Any:
+    """Return a data set by hf:NAME[:SPLIT], NAME a folder or an id of the hub; "train" by default."""
+    datasets = _load("datasets", name)
+    path, _, split = name.removeprefix("hf:").partition(":")
+    saved = os.path.isdir(path) and {"state.json", "dataset_dict.json"} & {*os.listdir(path)}
+
+    def load() -> Any:
+        if not saved:
+            return datasets.load_dataset(path, split=split or "train", streaming=streaming)
+        whole = datasets.load_from_disk(path)
+        if split and not isinstance(whole, dict):
+            raise ValueError(f"it is one data set, without the split {split!r}")
+        table = whole[split or "train"] if isinstance(whole, dict) else whole
+        return table.to_iterable_dataset() if streaming else table
+
+    return _opened(name, load)
+
+
+def _load(module: str, name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise UserError(f"--data: {name}: to read it, pip install {package}") from None
+
+
+def _opened(name: str, load: Callable[[], Any]) -> Any:
+    """Return what `load` does. Raises UserError, since it is the file that a library refuses."""
+    try:
+        return load()
+    except Exception as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:400]
+        raise UserError(f"--data: {name} cannot be read: {why}: mend it, or leave it out") from None
+
+
+def _check_column(name: str, schema: Any, field: str) -> list[str] | None:
+    """Return the columns to read. Raises UserError where the one of that name has no texts."""
+    if not field:
+        return None
+    if field not in schema.names:
+        columns = few(schema.names) or "nothing"
+        raise UserError(
+            f"--data: {name} has no column {field!r}, but {columns}: --text-field names another"
+        )
+    if str(kind := schema.field(field).type) not in ("string", "large_string", "string_view"):
+        raise UserError(
+            f"--data: {name} has {kind} in its column {field!r}, and no text: --text-field names another"
+        )
+    return [field]
+
+
+def _rows(name: str, batches: Iterable[Any], first: int, schema: Any) -> Rows:
+    """Yield the rows of batches, by number from `first`. Raises UserError where one is damaged."""
+    more, classes = iter(batches), class_columns(schema.metadata)
+    while (batch := _opened(name, lambda: next(more, None))) is not None:
+        for row in _opened(name, functools.partial(_decode, batch, first)):
+            yield (
+                row._replace(value=with_classes(row.value, classes))
+                if classes and row.value
+                else row
+            )
+        first += batch.num_rows
+
+
+def _decode(batch: Any, first: int) -> list[Row]:
+    """Return the rows of a batch; its texts are bytes until now, of which some may be none."""
+    try:
+        return [Row(row, number) for number, row in enumerate(batch.to_pylist(), first)]
+    except UnicodeDecodeError:
+        if batch.num_rows == 1:
+            return [Row(None, first, "is not UTF-8")]
+        ones = (_decode(batch.slice(i, 1), first + i) for i in range(batch.num_rows))
+        return [row for one in ones for row in one]

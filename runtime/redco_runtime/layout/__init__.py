@@ -1,0 +1,1 @@
+"""Where arrays lie on a mesh of devices: meshes, specs, constraints."""

@@ -1,0 +1,280 @@
+"""The command lines of a project's programs."""
+
+import argparse
+import dataclasses
+import functools
+import os
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import jax
+
+from ..base.contracts import Config
+from ..base.errors import UserError
+from ..base.interrupts import INTERRUPTED
+from ..cluster import lifeline
+from ..layout.mesh import parse_axes
+from ..monitor.events import EVENTS
+from ..run.check_settings import check_number, check_values
+from ..run.flag_help import explain
+from ..run.record import (
+    FILE,
+    FORMER,
+    LORA,
+    Run,
+    choices_of,
+    decode,
+    load_run,
+    read,
+    with_former,
+)
+from ..run.settings_file import print_settings, read_settings
+from .stop import Stopped
+
+ALSO = {"learning_rate_decay": ("--schedule",)}  # further names of flags
+NOT_IN_RUNS = ("workdir", "settings", "preview")  # of what a run was given, what says where it is
+
+
+def command(main: Callable[[], None]) -> Callable[[], None]:
+    """Make a program of `main`: a UserError is one message and its exit code, Ctrl-C a line and 130."""
+
+    @functools.wraps(main)
+    def wrapped() -> None:
+        try:
+            return main()
+        except UserError as error:
+            message, code, together = f"{error.kind}: {error}", error.code, error.together
+            EVENTS.end("signal" if isinstance(error, Stopped) else "fault", message)
+        except KeyboardInterrupt:
+            message = "stopped: the same command goes on from the last checkpoint"
+            code, together = INTERRUPTED, False
+            EVENTS.end("signal", message)
+        except Exception as error:
+            if not jax.distributed.is_initialized():  # else the lifeline knows the cause
+                EVENTS.end("fault", f"{type(error).__name__}: {error}")
+            raise
+        if not (together and jax.process_index()):
+            print(message, file=sys.stderr, flush=True)
+        if jax.distributed.is_initialized() and not together:  # the others would wait for this one
+            lifeline.end(message, code)
+        raise SystemExit(code)
+
+    return wrapped
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose faults are one message, without all flags. actions: by the name of each."""
+
+    def __init__(self, **options: Any) -> None:
+        self.actions = dict[str, argparse.Action]()
+        super().__init__(allow_abbrev=False, **options)
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        action = super().add_argument(*names, **options)
+        words = (name.lstrip("-").replace("-", "_") for name in action.option_strings)
+        self.actions |= dict.fromkeys(words, action)
+        return action
+
+    def error(self, message: str) -> NoReturn:
+        unknown = message.startswith("unrecognized") and "--data" in message
+        where = "; what is trained on is what examples() in pipeline.py gives" if unknown else ""
+        self.exit(2, f"error: {message}: --help lists the flags{where}\n")
+
+
+def program_parser(doc: str | None, pipeline: object = None) -> Parser:
+    """Return a parser with the options that all programs share.
+
+    pipeline: that of a program that reads a checkpoint, which has --best.
+    """
+    parser = Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--workdir", type=local_path, required=True, help="folder of checkpoints and metrics")
+    add("--mesh", metavar="AXIS=N,...", help="other mesh sizes than sharding.py's")
+    virtual = "run on N virtual CPU devices in this process instead of the real ones"
+    add("--virtual-devices", type=positive, metavar="N", help=virtual)
+    parser.set_defaults(best=None)
+    if pipeline is not None:
+        add("--best", metavar="SCORE", help="its best checkpoint by that, not the last one")
+    return parser
+
+
+def training_run(
+    doc: str | None,
+    presets: Mapping[str, Config],
+    axes: Mapping[str, int],
+    checkpoint: str | None = None,
+) -> Run:
+    """Return the run that the command line asks for: a preset, and any of its fields by name.
+
+    presets: name -> configuration, of one type; its fields are sections, frozen dataclasses too.
+    checkpoint: what a new run starts from whose preset has the sizes of the first one, which are its
+    own, where --init names nothing else.
+    """
+    parser, names = program_parser(doc), list(presets)
+    parser.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
+    weights = "what a new run starts from: the folder of a run, weights, by their path or id of the hub, or none"
+    if checkpoint:
+        weights += f"; default: {checkpoint}, for the sizes that it has"
+    parser.add_argument("--init", metavar="CHECKPOINT", help=weights.replace("%", "%%"))
+    add_file = "a file of TOML with any of these, by their names; flags win"
+    parser.add_argument("--settings", type=Path, metavar="FILE", help=add_file)
+    shown = "print the first N rows as they are learned from, and train nothing"
+    parser.add_argument("--preview", type=positive, default=0, metavar="N", help=shown)
+    wants_help = not {"-h", "--help"}.isdisjoint(sys.argv)  # which takes a look at the source
+    for section, field, flag, kind in settings(type(presets[names[0]])):
+        sequence, choices = typing.get_origin(kind) is tuple, choices_of(kind)
+        item = typing.get_args(kind)[0] if sequence else type(choices[0]) if choices else kind
+        parser.add_argument(
+            "--" + flag.replace("_", "-"),
+            *ALSO.get(flag, ()),
+            type=truth if item is bool else item,
+            nargs="*" if sequence else None,
+            metavar=f"{{{','.join(choices)}}}" if choices else flag.upper(),
+            help=explain(presets, section, field) if wants_help else None,
+        )
+    args, text = parse_with_file(parser, type(presets[names[0]]))
+    whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
+    init = choose_start(args.workdir, args.init, checkpoint if whole else None)
+    flags = kept_flags(args.workdir, type(presets[names[0]])) | read_alike(args.workdir, init)
+    flags |= {flag: value for flag, value in vars(args).items() if value is not None}
+    config = override(presets[args.preset], flags)
+    check_values(config)
+    mesh = parse_axes(args.mesh, axes) if args.mesh else dict(axes)
+    new = whole and args.init is None and not (args.workdir / FILE).exists()
+    if new and init is None and hasattr(config, LORA):
+        raise UserError(
+            "--init: an adapter is of a model that was trained: name its weights, by their path or "
+            "id of the hub, or give --init none for one of random numbers"
+        )
+    return Run(args.workdir, config, mesh, args.virtual_devices, init, text, args.preview)
+
+
+def parse_with_file(parser: Parser, config_type: type[Any]) -> tuple[argparse.Namespace, str]:
+    """Return what the command line and the file of --settings say, and all that they say as such a file.
+
+    Where both say it, the command line. Raises UserError.
+    """
+    sections: dict[str, dict[str, str]] = {}
+    for section, field, flag, _ in settings(config_type):
+        names = (field, *(name.lstrip("-") for name in ALSO.get(flag, ())))
+        sections.setdefault(section, {}).update(dict.fromkeys(names, flag))
+    early = Parser(add_help=False)
+    early.add_argument("--settings", type=Path)
+    file = early.parse_known_args()[0].settings
+    values = read_settings(file, parser.actions, sections) if file else {}
+    for action in parser.actions.values():
+        action.required &= action.dest not in values
+    args = parser.parse_args(namespace=argparse.Namespace(**values))
+    values = {k: v for k, v in vars(args).items() if v is not None and k not in NOT_IN_RUNS}
+    if "steps" in values and values.get("epochs"):
+        raise UserError("--epochs: --steps says how long a run is, too: give one of the two")
+    if "steps" in values and hasattr(args, "epochs"):
+        args.epochs = 0.0  # also where config.py has some
+    return args, print_settings(values, sections)
+
+
+def kept_flags(workdir: Path, config_type: type[Any]) -> dict[str, Any]:
+    """Return what the run in `workdir` keeps though no flag says so, by flag: its FORMER settings."""
+    if not (workdir / FILE).exists():
+        return {}
+    recorded = with_former(config_type, read(workdir / FILE)["config"])
+    own = (x for x in settings(config_type) if x[:2] in FORMER)
+    return {flag: recorded[section][field] for section, field, flag, _ in own}
+
+
+def read_alike(workdir: Path, init: str | None) -> dict[str, Any]:
+    """Return the tokenizer of the run that the one in `workdir` starts from, by flag; of one that goes on, its own."""
+    there = [folder / FILE for folder in (Path(init), Path(init).parent)] if init else []
+    path = next((path for path in there if os.path.isfile(path)), None)  # a name of any length
+    if path is None:
+        return {}
+    own = workdir / FILE
+    tokenizer = read(own if own.exists() else path)["config"].get("data", {}).get("tokenizer")
+    return {"tokenizer": tokenizer} if isinstance(tokenizer, str) else {}
+
+
+def choose_start(workdir: Path, flag: str | None, otherwise: str | None) -> str | None:
+    """Return what the run in `workdir` starts from: what is asked, what it was recorded with, or the default.
+
+    flag: --init, where "none" is for random numbers.
+    """
+    if flag is not None:
+        return None if flag == "none" else flag
+    if (workdir / FILE).exists():
+        recorded: str | None = read(workdir / FILE)["init"]
+        return recorded
+    return otherwise
+
+
+def settings(config_type: type[Any]) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield (section, field, name of its flag, type) of each setting.
+
+    Where an earlier section has a field of that name, the section is part of the flag's.
+    """
+    flags = set[str]()
+    for section, kind in typing.get_type_hints(config_type).items():
+        types = typing.get_type_hints(kind)
+        for field in dataclasses.fields(kind):
+            flag = f"{section}_{field.name}" if field.name in flags else field.name
+            flags.add(flag)
+            yield section, field.name, flag, types[field.name]
+
+
+def override(config: Any, values: Mapping[str, Any]) -> Any:
+    """Return `config` with the settings, by flag, that are not None. Raises UserError."""
+    record, flags = dataclasses.asdict(config), []
+    for section, field, flag, _ in settings(type(config)):
+        if values.get(flag) is not None:
+            record[section][field] = values[flag]
+            flags.append("--" + flag.replace("_", "-"))
+            check_number(field, values[flag], flags[-1])  # before a config computes with it
+    try:
+        return decode(type(config), record)
+    except ValueError as error:
+        raise UserError(f"{', '.join(flags) or 'config.py'}: {error}") from None
+
+
+def recorded_run(args: argparse.Namespace, config_type: type[Any], axes: Mapping[str, int]) -> Run:
+    """Return the run of args.workdir, on another mesh or other devices, and with another seed, as the command line says.
+
+    axes: those of sharding.py, which may have got other names since.
+    """
+    run = load_run(args.workdir, config_type)
+    mesh = run.mesh if run.mesh.keys() == axes.keys() else dict(axes)
+    devices = run.virtual_devices
+    if args.mesh or args.virtual_devices:
+        mesh = parse_axes(args.mesh, mesh) if args.mesh else mesh
+        devices = args.virtual_devices
+    run = dataclasses.replace(run, mesh=mesh, virtual_devices=devices)
+    if getattr(args, "seed", None) is None:  # which not all programs have
+        return run
+    config: Any = run.config
+    train = dataclasses.replace(config.train, seed=args.seed)
+    return dataclasses.replace(run, config=dataclasses.replace(config, train=train))
+
+
+def positive(text: str) -> int:
+    """Parse a whole number above 0."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def local_path(text: str) -> Path:
+    """Parse the path of a folder of this machine or of a file system that it mounts."""
+    if "://" in text:
+        what = "is no folder of this machine: give one, or a folder where that bucket is mounted"
+        raise argparse.ArgumentTypeError(f"{text!r} {what}")
+    try:
+        Path(text).exists()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be one: {error.strerror}") from None
+    return Path(text)
+
+
+def truth(text: str) -> bool:
+    """Parse `true` or `false`; argparse reports the ValueError for others."""
+    return ("false", "true").index(text) == 1

@@ -1,0 +1,115 @@
+"""What a run shows now and then: the held-out loss, scores, samples, pictures; and its best checkpoints."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax
+
+from ..base.contracts import (
+    Asking,
+    BoundedSettings,
+    Config,
+    Drawn,
+    Example,
+    PatientSettings,
+    Pipeline,
+    Sampling,
+    Scored,
+    ScoredSettings,
+    Steps,
+)
+from ..base.errors import UserError
+from ..base.output import print_once
+from ..base.state import TrainState
+from ..checkpoints.best import check_names, keep_best
+from ..data.example_streams import check_held_out
+from ..data.subset import Spread
+from ..monitor.metrics import Metrics
+from ..run.record import Run
+from .inference import Inference
+
+PICTURES = "pictures"  # folder of the work folder, of what a pipeline draws at each evaluation
+
+
+def samples_of(pipeline: Pipeline, config: Config) -> list[str]:
+    """Return the prompts whose answers are shown at each evaluation."""
+    if isinstance(pipeline, Sampling):
+        return pipeline.sample_prompts(config)
+    return list(config.data.sample_prompts)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The evaluation of a run on its held-out examples, `eval_rows` of them at most: call it with (step, state)."""
+
+    steps: Steps
+    pipeline: Pipeline
+    run: Run
+    examples: Sequence[Example]
+    metrics: Metrics
+    stop: Callable[[], bool] = lambda: False  # whether the run is to save and leave
+    inference: type[Inference] = Inference
+
+    def __post_init__(self) -> None:
+        check_held_out(self.examples)
+        size, count = len(self.examples), len(self.rows)
+        settings = self.run.config.train
+        if not size and isinstance(settings, PatientSettings) and settings.patience:
+            raise UserError(
+                "--patience: no example is held out to measure by: give more --held-out"
+            )
+        if not size:
+            print_once(
+                "no example is held out: evaluations have no loss, and show the samples alone"
+            )
+        if count < size:
+            print_once(
+                f"an evaluation reads {count:,} of {size:,} held-out examples, from all over them: --eval-rows 0 "
+                "reads all"
+            )
+
+    @cached_property
+    def rows(self) -> Spread:
+        """Those that are read."""
+        settings = self.run.config.train
+        most = settings.eval_rows if isinstance(settings, BoundedSettings) else 0
+        return Spread(self.examples, most)
+
+    @cached_property
+    def samples(self) -> list[str]:
+        """What is asked each time."""
+        return samples_of(self.pipeline, self.run.config)
+
+    def __call__(self, step: int, state: TrainState) -> dict[str, float]:
+        """Show and log the loss, the scores and what becomes of the sample prompts.
+
+        Returns the loss and the scores, the same in all processes; a loss of NaN where the run is to
+        stop, and so cannot wait for it. Those that `train.best` names have their best state saved.
+        """
+        config, pipeline, best = self.run.config, self.pipeline, self.run.best
+        inference = self.inference(self.steps, pipeline, config)
+        scores = inference.means(state.predictor, self.rows, self.stop)
+        loss = scores.pop("loss")
+        if self.stop():
+            return {"loss": math.nan}
+        texts = inference.predict(state.predictor, pipeline.prompts(config, self.samples))
+        settings = config.train if isinstance(config.train, ScoredSettings) else None
+        if self.examples and settings and isinstance(pipeline, Scored):
+            some = list(Spread(self.examples, settings.eval_examples))
+            rows = pipeline.questions(config, some) if isinstance(pipeline, Asking) else some
+            outputs = inference.outputs(state.predictor, rows)
+            scores |= pipeline.evaluate(config, outputs, some)
+            if isinstance(pipeline, Drawn) and jax.process_index() == 0:
+                folder = self.run.workdir / PICTURES
+                folder.mkdir(parents=True, exist_ok=True)
+                pipeline.draw_predictions(config, outputs, some, folder / f"{step}.png")
+        self.metrics.evaluated(step, loss, scores, list(zip(self.samples, texts, strict=True)))
+        held_out = {"loss": loss, **scores}
+        if settings and self.examples and not step:
+            check_names(settings.best, held_out)
+        if settings and self.examples and step:
+            for name in keep_best(best, settings.best, held_out, step, state, self.steps.shapes):
+                self.metrics.say(f"  best {name} so far: {best / name / str(step)}")
+        return held_out

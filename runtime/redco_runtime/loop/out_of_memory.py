@@ -1,0 +1,135 @@
+"""Out of memory on a device: what the step needs and has, and what to try, with what it would need then."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+import jax
+
+from ..base.contracts import Batch, Steps
+from ..base.errors import UserError, listed
+from ..base.output import print_once
+from ..base.progress import PROGRESS
+from ..base.progress_bar import ProgressBar
+from ..base.state import TrainState
+from ..cluster.agreement import wait_for_all
+from ..data.collating import asked_of
+from ..layout.mesh import count_parts, memory_of
+from ..layout.specs import gradient_size, size_on_device
+from ..run.record import Run
+
+# What XLA:TPU says where a program does not fit, as in "temporaries (22.01G) exceeds": binary units.
+TEMPORARY = re.compile(r"temporaries \(([\d.]+)([KMGT])\)")
+GPU_SHARE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+ELSEWHERE = (
+    "redco fit --hardware NAME:DEVICES says what fits, there or elsewhere, before a run does"
+)
+UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Bytes that a step needs of each device, by what for."""
+
+    state: int  # parameters, what the optimizer keeps, and variables
+    gradients: int  # of a micro-batch, and their sum
+    batch: int  # what follows the rows: activations, logits
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.state + self.gradients + self.batch
+
+
+class DeviceMemory(AbstractContextManager["DeviceMemory"]):
+    """Explains where a device runs out of memory, in `with`: raises UserError with what to try."""
+
+    def __init__(self, steps: Steps, run: Run) -> None:
+        self._steps, self._run = steps, run
+        self._batch: Batch | None = None
+        self._temporary = 0  # bytes that the compiled step has at once, beside its arguments
+
+    def compile(self, state: TrainState, batch: Batch) -> jax.stages.Compiled:
+        """Return the train step, compiled for arrays like these."""
+        PROGRESS.at("a compilation")
+        print_once("compiling the train step")
+        self._batch = batch
+        with ProgressBar("compiling the train step", shown=jax.process_index() == 0):
+            with asked_of(batch):
+                lowered = self._steps.train.lower(state, batch)
+            step = lowered.compile()
+        if analysis := step.memory_analysis():
+            self._temporary = analysis.temp_size_in_bytes
+        wait_for_all("the compilations")
+        return step
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error):
+            raise UserError(self._explain(str(error))) from error
+
+    def _explain(self, message: str) -> str:
+        mesh, settings = self._steps.batch.mesh, self._run.config.train
+        if match := TEMPORARY.search(message):
+            self._temporary = int(float(match[1]) * UNITS[match[2]])
+        gradients = gradient_size(self._steps.state, settings.micro_batches)
+        state, batch = size_on_device(self._steps.state), max(self._temporary - gradients, 0)
+        usage = Usage(state, gradients, batch)
+        device = mesh.devices.flat[0]
+        has = memory_of(device)
+        lines = [
+            *([_line("it has", has)] if has else []),
+            _line("a train step needs", usage.total),
+            _line("  parameters and what the optimizer keeps", usage.state),
+            _line("  their gradients", usage.gradients),
+            _line("  what the rows of a batch take", usage.batch),
+        ]
+        tries = [_line(what, then.total) for what, then in self._tries(usage, has)]
+        if device.platform == "gpu" and GPU_SHARE not in os.environ:
+            tries.append(
+                f"{GPU_SHARE}=.92 before the command: JAX has three quarters of a GPU without"
+            )
+        todo = "\n  ".join(
+            ["Try one of these, or several; alone, it would then need about:", *tries, ELSEWHERE]
+        )
+        kind = f"{device.device_kind} ({mesh.size} in the mesh)"
+        return listed(f"out of memory on {kind}", lines, todo)
+
+    def _tries(self, usage: Usage, has: int) -> Iterator[tuple[str, Usage]]:
+        """Yield (a flag, and what it costs; what a step needs with it)."""
+        settings, shape = self._run.config.train, dict(self._steps.batch.mesh.shape)
+        rows = settings.batch_size // count_parts(self._steps.batch) // settings.micro_batches
+        # Before the step is compiled, the state alone was too much.
+        factors = [factor for factor in range(2, rows + 1) if rows % factor == 0 and usage.batch]
+        enough = [f for f in factors if has and usage.total - usage.batch * (f - 1) // f <= has]
+        for factor in (enough or factors[:: -1 if has else 1])[:1]:
+            less = replace(usage, batch=usage.batch // factor)
+            yield f"--batch-size {settings.batch_size // factor}", less
+            sums = gradient_size(self._steps.state, 2)
+            parts = settings.micro_batches * factor
+            yield f"--micro-batches {parts} (the same training, slower)", replace(
+                less, gradients=sums
+            )
+        if saved := self._saved(usage):
+            less = replace(usage, batch=usage.batch - saved)
+            yield "--remat nothing_saveable (the same training, slower)", less
+        halves = replace(usage, state=usage.state // 2, gradients=usage.gradients // 2)
+        if shape["data"] % 2 == 0:
+            shape["data"] //= 2
+            where = "the same devices"
+        else:
+            where, halves = "twice the devices", replace(halves, batch=usage.batch // 2)
+        shape["fsdp"] *= 2
+        axes = ",".join(f"{name}={size}" for name, size in shape.items())
+        yield f"--mesh {axes} (on {where})", halves
+
+    def _saved(self, usage: Usage) -> int:
+        """Return the bytes of what remat leaves saved for the backward pass; 0 for a model without."""
+        if self._batch is None or self._steps.saved is None:
+            return 0
+        return min(self._steps.saved(self._batch), usage.batch)
+
+
+def _line(what: str, size: int) -> str:
+    return f"{what:<58}{size / 1e9:8.1f} GB"

@@ -1,0 +1,137 @@
+"""What evaluate.py says of a trained model: its loss and scores on what a run held out, or on any file."""
+
+import argparse
+import json
+import math
+import typing
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from ..base.contracts import Config, Drawn, Reported, Scored
+from ..base.errors import UserError, writing
+from ..base.output import results_alone, show
+from ..base.state import ModelState
+from ..cluster.agreement import check_same_examples
+from ..data.subset import Spread
+from ..run.record import Run
+from .command import positive
+from .inference import Inference
+
+FILES, FOLDER = "data", "image_folder"  # fields of the section `data` that say what is read
+
+
+def evaluation_options(parser: argparse.ArgumentParser, pipeline: Any, config: type[Any]) -> None:
+    """Add the flags of what is evaluated, and of how that is shown. config: the class Config of config.py."""
+    fields = typing.get_type_hints(typing.get_type_hints(config)["data"])
+    parser.set_defaults(data=None, picture=None)
+    if FILES in fields:
+        sources = "all of these, as of train; without it what the run held out"
+        parser.add_argument("--data", nargs="+", metavar="FILES", help=sources)
+    elif FOLDER in fields:
+        pictures = "all pictures of this folder; without it what the run held out"
+        parser.add_argument("--data", metavar="FOLDER", help=pictures)
+    fewer = "so many of them at most, from all over them; without it all"
+    parser.add_argument("--rows", type=positive, metavar="N", help=fewer)
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON, and all else to stderr"
+    )
+    if isinstance(pipeline, Drawn | Reported):
+        what = (
+            "a PNG of what is predicted"
+            if isinstance(pipeline, Drawn)
+            else "a PNG of what is taken for what"
+        )
+        parser.add_argument("--picture", type=Path, metavar="FILE", help=what)
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="of what is drawn; default: the run's"
+    )
+
+
+def evaluated_run(args: argparse.Namespace, run: Run) -> Run:
+    """Return a run as its evaluation reads it: with the data of flags."""
+    if args.json:
+        results_alone()
+    config = typing.cast(Any, run.config)
+    if not args.data:
+        return run
+    if hasattr(config.data, FILES):
+        data = replace(config.data, data=tuple(args.data), held_out_data=tuple(args.data))
+    else:
+        data = replace(config.data, image_folder=args.data)
+    return replace(run, config=replace(config, data=data))
+
+
+def examples_of(args: argparse.Namespace, pipeline: Any, config: Config) -> Sequence[Any]:
+    """Return what is evaluated: held-out examples, or all of --data. Raises UserError where there is none."""
+    settings: Any = config
+    if args.data and not hasattr(settings.data, FILES):
+        halves = pipeline.examples(replace(settings, data=_unmoved(settings.data)))
+        held_out: Sequence[Any] = [example for half in halves for example in half]
+    else:
+        _, held_out = pipeline.examples(config)
+    if not len(held_out):
+        todo = "name what to evaluate" if hasattr(args, "data") else "see examples() in pipeline.py"
+        raise UserError(f"--data: the run held nothing out: {todo}")
+    check_same_examples(held_out)
+    return Spread(held_out, args.rows or 0)
+
+
+def _unmoved(data: Any) -> Any:
+    """Return the section `data` of pictures that are as they are, once each."""
+    return replace(data, shift=0) if hasattr(data, "shift") else data
+
+
+def evaluate(
+    args: argparse.Namespace,
+    inference: Inference,
+    model: ModelState,
+    step: int,
+    examples: Sequence[Any],
+    perplexity: bool = False,
+) -> dict[str, Any]:
+    """Print the figures of a model on examples; return them by name.
+
+    perplexity: whether the loss is nats a token, which have one.
+    """
+    pipeline: Any = inference.pipeline
+    config, details = inference.config, dict[str, Any]()
+    figures = inference.means(model, examples)
+    loss = figures["loss"]
+    if perplexity:
+        figures["perplexity"] = math.exp(loss) if loss < 700 else math.inf
+    report = None
+    if isinstance(pipeline, Scored | Reported):
+        rows = list(examples)
+        outputs = inference.outputs(model, rows)
+        if isinstance(pipeline, Scored):
+            figures |= pipeline.evaluate(config, outputs, rows)
+        if isinstance(pipeline, Reported):
+            report = pipeline.report(config, outputs, rows)
+            details = report.record()
+        if args.picture and jax.process_index() == 0:
+            with writing(args.picture, option="--picture"):
+                if isinstance(pipeline, Drawn):
+                    pipeline.draw_predictions(config, outputs, rows, args.picture)
+                elif report:
+                    report.draw(args.picture)
+    result = {"step": step, "examples": len(examples), **figures, **details}
+    if jax.process_index() == 0:
+        if args.json:
+            show(json.dumps(_finite(result), ensure_ascii=False), result=True)
+        else:
+            words = ", ".join(f"{name} {value:.4f}" for name, value in figures.items())
+            show(f"step {step}: {words}, of {len(examples):,} examples")
+            if report:
+                show(report.table())
+    return result
+
+
+def _finite(value: Any) -> Any:
+    """Return a value without numbers that JSON has not: they are null."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

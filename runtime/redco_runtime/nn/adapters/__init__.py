@@ -1,0 +1,1 @@
+"""Adapters beside linear layers, and kernels in few bits."""

@@ -1,0 +1,38 @@
+"""A model as a loop over tokens reads it."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+
+from ..layout.mesh import platform
+
+
+def for_tokens(model: Any) -> Any:
+    """Return a copy of `model` for a loop over tokens, which would copy what it reads for each of them.
+
+    Kernels and the words' table lie in the dtype that they are used in, where they are stored in
+    float32; with them, if `model` has `unstacked`, each layer is apart. By programs that XLA compiled
+    for an H100, 64 tokens of 8 rows take llama 1B 68 ms, and 150 without; to read it takes 47. A TPU
+    reads a layer in its stack. Where nothing is rounded, copies of layers would be memory: none is made.
+    """
+    if not isinstance(model, nnx.Module):
+        return model
+    module: Any
+    rounded = any(_is_rounded(module) for _, module in nnx.iter_modules(model))
+    copy = getattr(model, "unstacked", None) if rounded and platform() != "tpu" else None
+    model = copy() if copy else nnx.clone(model)
+    for _, module in nnx.iter_modules(model):
+        if _is_rounded(module):
+            module.kernel.set_value(module.kernel[...].astype(module.dtype))
+    table = getattr(model, "embed", None)
+    if isinstance(table, nnx.Embed) and table.embedding[...].dtype == jnp.float32:
+        table.embedding.set_value(table.embedding[...].astype(model.config.dtype))
+    return model
+
+
+def _is_rounded(module: nnx.Module) -> bool:
+    """Return whether a module stores a kernel in float32, and uses it in another dtype."""
+    kernel, dtype = getattr(module, "kernel", None), getattr(module, "dtype", None)
+    wide = isinstance(kernel, nnx.Param) and kernel[...].dtype == jnp.float32
+    return wide and dtype is not None and jnp.dtype(dtype) != jnp.float32

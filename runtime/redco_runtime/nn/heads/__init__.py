@@ -1,0 +1,1 @@
+"""Heads in the place of a language model's."""

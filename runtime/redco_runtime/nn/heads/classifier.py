@@ -1,0 +1,90 @@
+"""An encoder that classifies texts, or their tokens: as Bert...ForSequenceClassification of transformers, and ...ForTokenClassification.
+
+Shape letters: B batch, S sequence, D features, C classes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from ...base.contracts import Weights
+from ...base.tensors import Tensor, name_labels
+from .scores import SCORE, WORDS
+
+FILES = "cls.*"  # what checkpoints call the head for hidden tokens
+NORMAL = nnx.initializers.normal(0.02)  # as heads of transformers begin
+
+
+def with_classifier(
+    model: Any, features: int, classes: int, rngs: nnx.Rngs, pooled: bool = False
+) -> Any:
+    """Return a model with a linear layer `score` in the place of its head for hidden tokens.
+
+    features: D. classes: C. pooled: whether a layer `pooler` comes before it.
+    """
+    delattr(model, WORDS)
+    if pooled:
+        model.pooler = nnx.Linear(features, features, kernel_init=NORMAL, rngs=rngs)
+    setattr(model, SCORE, nnx.Linear(features, classes, kernel_init=NORMAL, rngs=rngs))
+    return model
+
+
+def classify_texts(model: Any, input_ids_BS: jax.Array, mask_BS: jax.Array) -> jax.Array:
+    """Return logits_BC, float32: of the first token of each row, through the pooler."""
+    x_BD = model.hidden(input_ids_BS, mask_BS)[:, 0].astype(jnp.float32)
+    logits_BC: jax.Array = model.score(jnp.tanh(model.pooler(x_BD)))
+    return logits_BC
+
+
+def classify_tokens(model: Any, input_ids_BS: jax.Array, mask_BS: jax.Array) -> jax.Array:
+    """Return logits_BSC, float32, of each token."""
+    x_BSD = model.hidden(input_ids_BS, mask_BS)
+    logits_BSC: jax.Array = model.score(x_BSD.astype(jnp.float32))
+    return logits_BSC
+
+
+@dataclass(frozen=True)
+class ClassifierWeights:
+    """What files call the parameters of such a model: a Weights.
+
+    body: the same of the model with its own head. labels: names of the classes. pooled: as of `with_classifier`.
+    """
+
+    body: Weights
+    labels: Sequence[str]
+    pooled: bool = False
+
+    @property
+    def PREFIX(self) -> str:
+        """As that of the body."""
+        return self.body.PREFIX
+
+    @property
+    def IGNORED(self) -> Sequence[str]:
+        """Those of the body and its head; the pooler where there is none."""
+        own = f"{self.PREFIX}pooler.*"
+        return (*(name for name in self.body.IGNORED if name != own or not self.pooled), FILES)
+
+    def tensors(self, config: Any) -> Mapping[str, Tensor]:
+        """Return path of a parameter -> the tensor that holds it; a checkpoint need not have those of the head."""
+        table = self.body.tensors(config).items()
+        own = {p: t for p, t in table if p.split("/")[0] != WORDS}
+        names = {SCORE: "classifier"}
+        names |= {"pooler": f"{self.PREFIX}pooler.dense"} if self.pooled else {}
+        for path, name in names.items():
+            kernel = Tensor(f"{name}.weight", (1, 0), optional=True, classes=path == SCORE)
+            own[f"{path}/kernel"] = kernel
+            own[f"{path}/bias"] = replace(kernel, name=f"{name}.bias", order=())
+        return own
+
+    def hf_config(self, config: Any) -> dict[str, Any]:
+        """Return config.json."""
+        document = self.body.hf_config(config)
+        kind = "ForSequenceClassification" if self.pooled else "ForTokenClassification"
+        (name,) = document["architectures"]
+        own = {"architectures": [name.replace("ForMaskedLM", kind)]}
+        return document | own | name_labels(self.labels)

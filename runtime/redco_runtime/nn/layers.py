@@ -1,0 +1,81 @@
+"""The layers of a model, one after the other: a loop that is compiled once, or all of them written out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from ..layout.mesh import free_axes
+from .saved_names import CHOICE, saved
+
+Run = Callable[..., Any]
+
+
+def over_layers(
+    remat: str,
+    in_axes: tuple[Any, ...] = (0, nnx.Carry),
+    out_axes: Any = nnx.Carry,
+    experts: bool = False,
+) -> Callable[[Run], Run]:
+    """Return a decorator: what it makes of run(layer, x) -> x is run(layers, x), of all layers, stacked.
+
+    Each saves for the backward pass what `remat` says, and computes the rest again there.
+    in_axes, out_axes: as those of nnx.scan. experts: whether layers have those.
+
+    A loop copies what its layers save into one array for all of them, and their parameters and
+    gradients out of and into such arrays. Written out, they copy nothing: on an H100 a step of llama 1B
+    takes 270 ms, not 287, and compiles in 12 s, not 10. Where layers compute much again, a loop takes
+    less memory, and where fsdp sends experts: written out, XLA gathers those of several layers at once
+    (Mixtral 8x7B on 32 H100: 66.5 GB a device, in a loop 52.2).
+    """
+
+    def decorate(layer: Run) -> Run:
+        def run(layers: nnx.Module, *others: Any) -> Any:
+            gathered = free_axes().get("fsdp", 1) > 1
+            written_out = CHOICE.get().written_out and not (experts and gathered)
+            # In a loop nothing of the backward pass is one with the forward one's; written out, XLA
+            # would find it twice, and save it. Parameters only where what is made of them takes more.
+            grows = gathered or _in_few_bits(layers)
+            apart: Any = written_out and (grows, *(True for _ in others))
+            again = nnx.remat(policy=saved(remat), prevent_cse=apart, graph_updates=False)
+            axes = {"in_axes": in_axes, "out_axes": out_axes}
+            loop = nnx.scan(**axes, graph_updates=False, unroll=written_out)
+            return loop(again(layer))(layers, *others)
+
+        return run
+
+    return decorate
+
+
+def each_layer(run: Run) -> Run:
+    """Return what hands `carry` on through run(layer, carry, i, *of others), of all layers: (layers, carry, *others) -> carry.
+
+    layers: stacked, in a loop; or as `unstack` gives them, written out. others: arrays (L, ...).
+    """
+
+    def through(layers: nnx.Module, carry: Any, *others: Any) -> Any:
+        if not isinstance(layers, nnx.List):
+            count = len(jax.tree.leaves(nnx.state(layers))[0])
+            axes = (0, nnx.Carry, *(0 for _ in (count, *others)))
+            loop = nnx.scan(in_axes=axes, out_axes=nnx.Carry, graph_updates=False)
+            return loop(run)(layers, carry, jnp.arange(count), *others)
+        for i, layer in enumerate(layers):
+            carry = run(layer, carry, i, *(x[i] for x in others))
+        return carry
+
+    return through
+
+
+def unstack(layers: nnx.Module) -> nnx.List:
+    """Return the layers of a stack, each a copy: a loop in a loop over tokens takes all of them out of it for each token."""
+    graph, state = nnx.split(layers)
+    count = len(jax.tree.leaves(state)[0])
+    every = (jax.tree.map(lambda x, i=i: x[i], state) for i in range(count))
+    return nnx.List([nnx.merge(graph, one) for one in every])
+
+
+def _in_few_bits(layers: nnx.Module) -> bool:
+    """Return whether a parameter is stored in fewer bits than it is multiplied in."""
+    return any(x.dtype.itemsize == 1 for x in jax.tree.leaves(nnx.state(layers, nnx.Param)))

@@ -1,0 +1,122 @@
+"""Values of settings that no run can have, named before it boots."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..base.errors import UserError
+from ..base.json_lines import check_characters
+
+LARGEST = 2**63 - 1  # that a whole number of JAX or of a file may be
+
+Range = tuple[Callable[[Any], bool], str]
+AT_LEAST_0: Range = (lambda value: value >= 0, "of 0 or more")
+ABOVE_0: Range = (lambda value: value > 0, "above 0")
+SEVERAL: Range = (lambda value: value >= 2, "of 2 or more")
+SHARE: Range = (lambda value: 0 <= value < 1, "from 0 to below 1")
+CHOICE: Range = (lambda value: value >= -1, "of 0 or more, or -1")
+# What holds of each setting that is a number, in words too: a test holds them against every config.py. A
+# setting that a user adds has the range that its class gives it.
+RANGES: dict[str, Range] = {
+    **dict.fromkeys(
+        "batch_size micro_batches log_every eval_every save_every keep".split(), ABOVE_0
+    ),
+    **dict.fromkeys("clip_norm adam_epsilon clip delta temperature".split(), ABOVE_0),
+    **dict.fromkeys("clients drawn shots tasks expected_rows new_tokens".split(), ABOVE_0),
+    **dict.fromkeys("round_length minibatch_length round_steps replay_rounds".split(), ABOVE_0),
+    "numbers": ABOVE_0,
+    # Of one token there is none to learn behind it, or beside what a tokenizer adds.
+    **dict.fromkeys(("sequence_length", "target_length"), SEVERAL),
+    **dict.fromkeys(
+        "steps epochs warmup_steps eval_rows eval_examples patience max_skips seed".split(),
+        AT_LEAST_0,
+    ),
+    **dict.fromkeys("step_timeout spike learning_rate weight_decay kl beta".split(), AT_LEAST_0),
+    **dict.fromkeys(
+        "noise epsilon held_out skip_bad_rows first shift teacher_steps action_limit".split(),
+        AT_LEAST_0,
+    ),
+    **dict.fromkeys("beta1 beta2 ema_decay label_smoothing lora_dropout".split(), SHARE),
+    **dict.fromkeys("resid_pdrop embd_pdrop attn_pdrop hidden_dropout_prob".split(), SHARE),
+    **dict.fromkeys("attention_probs_dropout_prob dropout dropout_rate".split(), SHARE),
+    **dict.fromkeys("attention_dropout activation_dropout".split(), SHARE),
+    **dict.fromkeys(
+        ("target_rate", "teacher_share", "final_rate"), (lambda x: 0 <= x <= 1, "from 0 to 1")
+    ),
+    **dict.fromkeys("vocab_size embed_dim token_dim mlp_dim head_dim rotary_dim".split(), ABOVE_0),
+    **dict.fromkeys(
+        "num_layers encoder_layers decoder_layers num_heads num_kv_heads".split(), ABOVE_0
+    ),
+    **dict.fromkeys(
+        "num_experts experts_per_token num_types num_classes num_channels".split(), ABOVE_0
+    ),
+    **dict.fromkeys("inputs outputs width shared_dim caption_length heads".split(), ABOVE_0),
+    **dict.fromkeys("layers hidden_layers text_layers".split(), ABOVE_0),
+    **dict.fromkeys("image_size patch_size max_positions original_positions".split(), ABOVE_0),
+    **dict.fromkeys("window global_every distance_buckets max_distance kv_copies".split(), ABOVE_0),
+    **dict.fromkeys(
+        "rope_theta local_theta rope_factor rope_low rope_high rope_scale rope_fast rope_slow".split(),
+        ABOVE_0,
+    ),
+    **dict.fromkeys(
+        "query_scalar lora_rank lora_block lora_alpha score_cap logit_cap".split(), ABOVE_0
+    ),
+    **dict.fromkeys("norm_epsilon layer_norm_epsilon router_loss_coef".split(), AT_LEAST_0),
+    "group": SEVERAL,  # which are compared with each other
+    "only_client": CHOICE,
+}
+
+
+def check_values(config: Any) -> None:
+    """Raise UserError for a value that no run of any recipe can have."""
+    for settings in vars(config).values():
+        check_section(settings)
+        _check_dtype(getattr(settings, "dtype", None) or None)  # "": that of another model
+    length = getattr(config.data, "sequence_length", None)
+    most = getattr(config.model, "max_positions", None)
+    if length is not None and most is not None and length > most:
+        raise UserError(
+            f"--sequence-length: {length} tokens, and the model has places for {most}: give fewer, or more --max-positions"
+        )
+
+
+def check_section(settings: Any) -> None:
+    """Raise UserError for a number of a section of config.py that no run of any recipe can have."""
+    for field, value in vars(settings).items():
+        flag = f"--{field.replace('_', '-')}"
+        check_number(field, value, flag)
+        if isinstance(value, str | tuple):
+            check_text(flag, value)
+
+
+def check_number(field: str, value: Any, flag: str) -> None:
+    """Raise UserError, which names the flag, for a number that a setting of that name cannot be."""
+    if type(value) not in (int, float):
+        return
+    bounds = RANGES.get(field)
+    if not math.isfinite(value) or abs(value) > LARGEST:
+        raise UserError(f"{flag}: {value}: give a finite number of 63 bits")
+    if bounds and not bounds[0](value):
+        raise UserError(f"{flag}: {value}: give a number {bounds[1]}")
+
+
+def check_text(flag: str, value: Any) -> None:
+    """Raise UserError, which names the flag, for a text, or one of several, that has half of a character."""
+    try:
+        check_characters(value)
+    except ValueError as error:
+        raise UserError(f"{flag}: {error}") from None
+
+
+def _check_dtype(name: object) -> None:
+    """Raise UserError for what is the name of no dtype that a model computes in."""
+    if isinstance(name, str):
+        try:
+            floats = jnp.issubdtype(jnp.dtype(name), jnp.floating)
+        except TypeError:
+            floats = False
+        if not floats:
+            what = f"no dtype of real numbers is called {name!r}"
+            raise UserError(f"--dtype: {what}: give bfloat16 or float32")

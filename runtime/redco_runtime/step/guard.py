@@ -1,0 +1,105 @@
+"""An update whose numbers are no longer sound never reaches the parameters, and ends the run."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..base.contracts import TrainSettings
+from ..base.errors import UserError, few
+from ..base.progress import PROGRESS
+from ..base.state import PyTree, TrainState
+from .run_ahead import AHEAD
+
+# Share of the mean of the gradients' norm that a step keeps: a mean over about 50 steps, which is long
+# beside a spike and short beside the fall of the norm early in a run.
+KEPT = 0.98
+
+Values = Mapping[str, Any]  # scalars by name, as the train step gives them
+
+
+class UnsoundError(UserError):
+    """The loss or the gradient of a step is no number that a run can go on from."""
+
+    code, together = 3, True
+
+
+def take_step(
+    state: TrainState, changes: Mapping[str, PyTree], values: Values, spike: float
+) -> tuple[TrainState, dict[str, jax.Array]]:
+    """Return (the state after a step, values and whether the step is "sound"), inside jit.
+
+    It is sound where the loss and the gradient's norm are finite, and that norm is at most `spike`
+    times its running mean (0: no such limit). If not, the state stays as it was, but for `step`.
+    changes: fields of the state, as the update leaves them. values: "loss", "grad_norm" and others;
+    "loss" may be a dict of it and of terms, as `mean_and_gradients` gives it.
+    """
+    if isinstance(values["loss"], dict):
+        values = {**values, **values["loss"]}
+    norm, mean = values["grad_norm"].astype(jnp.float32), state.grad_norm
+    sound = jnp.isfinite(values["loss"]) & jnp.isfinite(norm)
+    if spike:
+        sound &= (mean == 0) | (norm <= spike * mean)
+    mean = jnp.where(mean == 0, norm, KEPT * mean + (1 - KEPT) * norm)
+    changes = {**changes, "grad_norm": mean}
+    before = {name: getattr(state, name) for name in changes}
+    # In the update's own kernels, which have both at hand: no array is read or written once more.
+    after = jax.tree.map(lambda new, old: jnp.where(sound, new, old), changes, before)
+    return replace(state, step=state.step + 1, **after), {**values, "sound": sound}
+
+
+class Guard:
+    """Called after each step: waits for the one AHEAD before it, and looks whether it was sound.
+
+    indices: step (from 0) -> indices of its examples, for the message.
+    say: prints a line, of an update that was left out.
+    Raises UnsoundError with `settings.on_nan` "stop", and for more than `settings.max_skips` in a row.
+    """
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        indices: Callable[[int], np.ndarray],
+        say: Callable[[str], None],
+    ) -> None:
+        self._settings, self._indices, self._say = settings, indices, say
+        self._pending = deque[tuple[int, dict[str, Any]]]()
+        self._in_a_row = 0
+
+    def __call__(self, step: int, values: dict[str, Any]) -> None:
+        """Take what `step` (steps done, so from 1) gave, and remove "sound" from it."""
+        self._pending.append((step, {**values}))
+        del values["sound"]
+        if len(self._pending) > AHEAD:
+            self._check(*self._pending.popleft())
+        PROGRESS.at("the loop", step - 1)
+
+    def settle(self) -> None:
+        """Return once all steps so far are done and sound: before they are saved."""
+        if self._pending:
+            PROGRESS.at("the devices", self._pending[-1][0] - 1)
+        while self._pending:
+            self._check(*self._pending.popleft())
+
+    def _check(self, step: int, values: Values) -> None:
+        if values["sound"]:
+            self._in_a_row = 0
+            return
+        self._in_a_row += 1
+        fault = (
+            f"step {step}: loss {float(values['loss']):g}, gradient norm "
+            f"{float(values['grad_norm']):g}. Its examples: {few(self._indices(step - 1), 16)}."
+        )
+        if self._settings.on_nan == "skip" and self._in_a_row <= self._settings.max_skips:
+            self._say(f"left out, {self._in_a_row} in a row: {fault}")
+            return
+        spike = f" (--spike {self._settings.spike:g})" if self._settings.spike else ""
+        raise UnsoundError(
+            f"{fault} This is no step to go on from{spike}, and no checkpoint has it. Look at these "
+            "examples, lower --learning-rate, or give --on-nan skip, which leaves up to "
+            f"--max-skips {self._settings.max_skips} such updates in a row out"
+        )

@@ -1,0 +1,151 @@
+"""What the gradients of a loss need of a device's memory, from a trace of them; nothing is compiled.
+
+The arrays that a model names, by `lay_out` and `attention`, may be saved for the backward pass: of each
+name their bytes, and what they spare. All else that a step has at once is counted beside them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
+
+from ..base.state import ModelState, PyTree
+from ..nn.saved_names import LOGITS, saving
+from .gradients import Loss, weighted_sum
+from .jaxprs import (
+    by_step,
+    bytes_of,
+    chunk_loops,
+    layer_loops,
+    makers_of,
+    product_flops,
+    shard_parts,
+    split_parts,
+    unrounded,
+)
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Arrays of one name in the layers of a model.
+
+    size: their bytes on a device. flops: what a device computes to make them again.
+    """
+
+    name: str
+    size: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a step needs of a device's memory.
+
+    savings: of the names that the backward pass needs, those first that spare most FLOPs for their
+    bytes. size: bytes of all else that is live at once, beside the state.
+    """
+
+    savings: tuple[Saving, ...]
+    size: int
+
+
+def measure(
+    loss: Loss, model: ModelState, batch: PyTree, key: Any, rows: int, experts: Any = None
+) -> Needs:
+    """Return what the gradients of `loss` need, by a trace of them that saves all named arrays.
+
+    Arrays or ShapeDtypeStructs; nothing is computed. rows: parts of a batch, each on its devices.
+    experts: the module expert_memory, for a model that has some.
+    """
+
+    def value(params: PyTree, model: ModelState, batch: PyTree, key: jax.Array) -> jax.Array:
+        return weighted_sum(loss(model._replace(params=params), batch, key)[0])[0]
+
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (model, batch, key))
+    mesh = jax.sharding.get_abstract_mesh()
+    devices = mesh.size
+    # On no device: a kernel does not say what it computes, the formula in its place does.
+    with jax.sharding.use_abstract_mesh(mesh.update(abstract_device=None)), saving(None):
+        jaxpr = jax.make_jaxpr(jax.grad(value))(shapes[0].params, *shapes).jaxpr
+    sizes: dict[str, list[int]] = {}
+    for eqn in layer_loops(jaxpr):
+        for name, size, flops in _stacks(eqn, rows, experts):
+            total = sizes.setdefault(name, [0, 0])
+            total[0], total[1] = total[0] + size, total[1] + flops // devices
+    savings = [Saving(name, *total) for name, total in sizes.items() if total[1]]
+    savings += _logits(jaxpr, rows, devices)
+    savings.sort(key=lambda one: one.flops / one.size, reverse=True)
+    unnamed = sizes.get("", [0, 0])[0]
+    working = _working_size(jaxpr, shapes[0].parameters, rows, devices // rows, experts)
+    return Needs(tuple(savings), unnamed + working)
+
+
+def _logits(jaxpr: Jaxpr, rows: int, devices: int) -> Iterator[Saving]:
+    """Yield what it is to save logits that a loss makes in chunks, in a loop forward and one backward.
+
+    Saved, they are there at once, and their gradients too.
+    """
+    size = flops = 0
+    for loop, parts in chunk_loops(jaxpr):
+        (body,) = jaxprs_in_params(loop.params)
+        makers = makers_of(body)
+        for maker in body.eqns:
+            if maker.primitive.name == "name":
+                chunks = loop.params["length"] * parts
+                size += chunks * bytes_of(maker.outvars[0])
+                flops += chunks * product_flops(maker, makers)
+    if size:
+        yield Saving(LOGITS, size // devices, flops // 2 // devices)
+
+
+def _stacks(eqn: Any, rows: int, experts: Any) -> Iterator[tuple[str, int, int]]:
+    """Yield (name, bytes on a device, FLOPs on all) of each stack that a loop leaves; "" for no name."""
+    (body,) = jaxprs_in_params(eqn.params)
+    makers = makers_of(body)
+    layouts = split_parts(eqn, body, makers)
+    rooms = experts.rooms(body, layouts) if experts else {}
+    for inner, outer in by_step(body.outvars, eqn.outvars):
+        inner = unrounded(inner, makers)
+        size = bytes_of(outer) // layouts.get(inner, rows)
+        size += int(size * rooms.get(inner.aval.shape[:1], 0))
+        maker = makers.get(inner)
+        if maker is not None and maker.primitive.name == "name":
+            yield maker.params["name"], size, eqn.params["length"] * product_flops(maker, makers)
+        else:
+            yield "", size, 0
+
+
+def _working_size(jaxpr: Jaxpr, params: PyTree, rows: int, inner: int, experts: Any) -> int:
+    """Return about how many bytes of a device a step works with at once, besides what it saves.
+
+    inner: parts of the dims inside a layer. Counted high, by programs that XLA compiled for H100 and
+    TPU: the arrays of a layer with their gradients; its parameters and the next one's, gathered, and its
+    experts; those outside of layers whole, with their gradients; logits in three copies.
+    """
+    layer = stacked = 0
+    for eqn in layer_loops(jaxpr):
+        (body,), length = jaxprs_in_params(eqn.params), eqn.params["length"]
+        activations = sum(size for _, size, _ in _stacks(eqn, rows, experts)) // length
+        parameters = sum(bytes_of(outer) for _, outer in by_step(body.invars, eqn.invars))
+        routed, own = experts.working_size(eqn) if experts else (0, 0)
+        layer = max(layer, 2 * activations + 2 * (parameters // length - own) // inner + routed)
+        stacked += parameters
+    others = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)) - stacked
+    return layer + 2 * others // inner + 3 * _largest(jaxpr) // (rows * inner)
+
+
+def _largest(jaxpr: Jaxpr) -> int:
+    """Return the bytes of the largest array that is made outside of layers, such as logits."""
+    largest, stacks = 0, {var for eqn in layer_loops(jaxpr) for var in eqn.outvars}
+    for eqn in jaxpr.eqns:
+        inputs = {var for var in eqn.invars if not isinstance(var, Literal)}
+        if not stacks & {*inputs, *eqn.outvars}:  # no loop over layers, forward or backward
+            outputs: list[Any] = eqn.outvars  # jax types their avals as the base of all values
+            sizes = [bytes_of(var) for var in outputs if len(var.aval.shape) == 3]
+            inner = [
+                _largest(body) * shard_parts(eqn, body) for body in jaxprs_in_params(eqn.params)
+            ]
+            largest = max([largest, *sizes, *inner])
+    return largest

@@ -30,9 +30,8 @@ def report(
     from redco_new.report.run import print_page, print_text, read_report
 
     use_runtime()
-    from redco_runtime.base.output import (
-        show,
-    )  # which goes on where nobody reads, as after `| head`
+    # Which goes on where nobody reads, as after `| head`.
+    from redco_runtime.base.output import show
 
     result = read_report(run)
     show(print_text(result))

@@ -63,9 +63,8 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     Of 67 steps of ten models that were compiled for H100, these are 1.04 to 1.69 of the peaks, most of them below 1.3, of
     experts 1.04 to 1.21: where a loss in chunks leaves less than the runtime reserves (tests/compiled/estimates.md).
     """
-    from redco_runtime.step import (
-        remat as rules,
-    )  # late: reading a model makes the runtime importable
+    # Late: reading a model makes the runtime importable.
+    from redco_runtime.step import remat as rules
 
     needs = model.needs(rows // micro_batches)
     batch = sum(x.size * x.dtype.itemsize for x in _leaves(model.batch(rows)))
@@ -95,9 +94,8 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
 
 def _choose(needs: Any, remat: str, usable: int, used: int) -> tuple[str, ...]:
     """Return the names that a step saves."""
-    from redco_runtime.step import (
-        remat as rules,
-    )  # late: reading a model makes the runtime importable
+    # Late: reading a model makes the runtime importable.
+    from redco_runtime.step import remat as rules
 
     if remat == FIT:
         return rules.choose(needs.savings, int(usable * (1 - rules.FREE)) - used - needs.size)

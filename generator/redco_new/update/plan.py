@@ -195,8 +195,8 @@ def _with_renderings(plan: UpdatePlan, texts: Mapping[str, str]) -> UpdatePlan:
     # What the user's code names of the runtime comes too, and stays, though redco's names it not.
     sides = {x.path: x.after for x in merges.values() if x.after is not None}
     contents = {**sides, **own_files(plan.state, merges)}
-    texts = {path: content.decode(errors="replace") for path, content in contents.items()}
-    for path, text in carried(texts, plan.request.package).items():
+    code = {path: content.decode(errors="replace") for path, content in contents.items()}
+    for path, text in carried(code, plan.request.package).items():
         if path not in renderings and path not in ejected_paths:
             renderings[path] = text.encode()
             merges[path] = _merge_one(plan, path, renderings[path])

@@ -57,6 +57,11 @@ GENERATION = """{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistan
 {{ m.content }}<|end|>{% endgeneration %}{% else %}{{ m.content }}<|end|>{% endif %}{% endfor %}\
 {% if add_generation_prompt %}<|assistant|>{% endif %}"""
 
+GLM = """{% for m in messages %}<|{{ m.role }}|>
+{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+MISTRAL = """{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + ' [/INST]' }}\
+{% else %}{{ m.content + eos_token }}{% endif %}{% endfor %}"""
+
 
 def tokenizer(template, eos="<|endoftext|>"):
     """A tokenizer of bytes and of the special tokens of a template, which it brings."""
@@ -135,12 +140,19 @@ EMPTY = "<think>\n\n</think>\n\n"
         ),
         (DEEPSEEK, [user("Hi"), answer("<table>")], [["<table><|end|>"]]),
         (DEEPSEEK, [user("Hi"), answer("<think>\nA")], [["A<|end|>"]]),
+        (MISTRAL, TWO, [["Hello.<|endoftext|>", "See you.<|endoftext|>"]]),
+        (GLM, TWO, [["\nHello.<|user|>", "\nSee you.<|user|>"]]),
         (GENERATION, TWO, [["Hello.<|end|>", "See you.<|end|>"]]),
         (GENERATION, [answer("Yes?"), *ONE], [["Yes?<|end|>", "Hello.<|end|>"]]),
     ],
 )
 def test_answers_are_learned_as_their_models_write_them(template, chat, rows):
     assert learned(template, chat) == rows
+
+
+def test_what_ends_an_answer_stops_one():
+    own = tokenizer(GLM)
+    assert ChatEncoder(own).ends() == own.convert_tokens_to_ids(["<|endoftext|>", "<|user|>"])
 
 
 @pytest.mark.parametrize("template", [PHI3, GENERATION])

@@ -3,7 +3,8 @@
 A template that marks it, by {% generation %}, is obeyed. Of any other an answer begins where the text that invites
 one ends, and marks in the place of texts show what is written around them. Some templates write an earlier turn
 otherwise once others follow, without what was thought, say: what they do so is learned in a text of its own, as
-the model wrote it.
+the model wrote it. Some, such as GLM's, write nothing behind an answer: the token that the next message begins with
+ends it, and is learned.
 """
 
 import json
@@ -32,11 +33,13 @@ class Answer(NamedTuple):
     """An answer, as it is written where nothing follows.
 
     text: of the chat, up to its end. start: where it begins. closing: how many characters close any answer.
+    next_token: which the next message begins with, and which ends the answer where the template writes nothing behind.
     """
 
     text: str
     start: int
     closing: int
+    next_token: str
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Writer:
             ends = {number: self._end(answers[number], text) for number in own}
             spans = [(answers[number].start, end) for number, end in ends.items() if end]
             if spans:
+                if spans[-1][1] == len(text) + len(answers[own[-1]].next_token):
+                    text += answers[own[-1]].next_token
                 rows.insert(0, Written(text, spans))
                 left = [number for number in left if not ends.get(number)]
             text = answers[left[-1]].text if left else ""
@@ -131,7 +136,19 @@ class Writer:
                 f"has an answer, message {number + 1}, before which the chat template writes the chat otherwise "
                 "than where it invites one"
             )
-        return Answer(text, start, len(closing) if text.endswith(closing) else 0)
+        role = "tool" if own.get("tool_calls") else "user"
+        next_token = "" if closing else self._next_token(before, mark, role)
+        return Answer(text, start, len(closing) if text.endswith(closing) else 0, next_token)
+
+    def _next_token(self, before: Messages, mark: str, role: str) -> str:
+        """Return the special token that a message of `role` begins with behind an answer; "" for none."""
+        follows = [*before, {"role": "assistant", "content": mark}, {"role": role, "content": "a"}]
+        try:
+            text = self.write(follows)
+        except ValueError:  # nothing may follow
+            return ""
+        token = self._added.match(text, text.find(mark) + len(mark))
+        return token.group() if token else ""
 
     def _end(self, answer: Answer, text: str) -> int:
         """Return where an answer ends in a text of its chat; 0 where that has it otherwise.
@@ -140,7 +157,7 @@ class Writer:
         """
         same = self._shared(answer.text, text)
         whole = len(answer.text)
-        return same if same == whole or whole - same < answer.closing else 0
+        return same + len(answer.next_token) if same == whole or whole - same < answer.closing else 0
 
     def _shared(self, one: str, other: str) -> int:
         """Return how many characters two texts begin with alike, without a part of a special token."""

@@ -29,7 +29,7 @@ TEMPLATE = """\
 ### assistant
 {% endif %}
 """
-VERSION = 2  # of what is learned of a chat
+VERSION = 3  # of what is learned of a chat
 PROBE = Chat([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
 
 Ids = tuple[

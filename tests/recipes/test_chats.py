@@ -323,7 +323,7 @@ def test_a_template_that_leaves_answers_out_is_refused_with_what_to_do():
 def test_a_tokenizer_of_several_templates_uses_that_of_tools(tmp_path):
     own = tokenizer({"default": PHI3, "tool_use": QWEN3})
     maker = load_maker(dump_maker(ChatMaker(ChatEncoder(own), 512), tmp_path))
-    ids = [one.ids for one in maker.encode(Chat(ONE)) + maker.encode(Chat(ONE, tools=[WEATHER]))]
+    ids = [one.ids for one in maker.rows(Chat(ONE)) + maker.rows(Chat(ONE, tools=[WEATHER]))]
     texts = [own.decode(row) for row in ids]
     assert texts[0].startswith("<|user|>") and json.dumps(WEATHER) in texts[1]
 
@@ -335,7 +335,7 @@ def test_of_a_pair_only_what_differs_is_learned():
         {"chosen": TWO, "rejected": worse},
         {"prompt": TWO[:3], "chosen": TWO[3:], "rejected": worse[3:]},
     ):
-        tokens = PairMaker(ChatEncoder(tokenizer(QWEN3)), 256).encode(read_pair(row))
+        tokens = PairMaker(ChatEncoder(tokenizer(QWEN3)), 256).join(read_pair(row))
         both = [tokens.ids[tokens.marks == mark] for mark in (2, 4)]
         text = [tokenizer(QWEN3).decode(ids) for ids in both]
         assert text == [f"{EMPTY}{x}<|im_end|>\n" for x in ("See you.", "No.")]
@@ -343,7 +343,7 @@ def test_of_a_pair_only_what_differs_is_learned():
         ValueError, match="several answers.*let what is before the last be the prompt"
     ):
         other = [ONE[0], answer("What?"), *TWO[2:]]
-        PairMaker(ChatEncoder(tokenizer(QWEN3)), 256).encode(
+        PairMaker(ChatEncoder(tokenizer(QWEN3)), 256).join(
             read_pair({"chosen": TWO, "rejected": other})
         )
 

@@ -30,7 +30,8 @@ from redco_runtime.base.hf_files import INDEX, ONE, Stored, check_config, open_t
 from redco_runtime.data.text.documents import Bad
 from redco_runtime.data.text.formats import parse_rows
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.text.texts import read_texts
+from redco_runtime.data.text.reading import read_items
+from redco_runtime.data.text.texts import TextMaker
 from redco_runtime.data.tokenizer import load_tokenizer
 
 SOME = settings(FUZZ, max_examples=40)
@@ -74,9 +75,7 @@ def parser(kind):
     )
     return {
         "text": None,
-        "preference": lambda row: preferences.PairMaker(encoder(), 99).encode(
-            preferences.read_pair(row)
-        ),
+        "preference": lambda row: preferences.PairMaker(encoder(), 99).parse(row),
         "pair": lambda row: read_pair(row, ("", "")),
         "translation": lambda row: read_pair(row, ("en", "de")),
         "labelled": lambda row: read_text(row, ("text", "label"), ("x", "y")),
@@ -90,7 +89,7 @@ def read_all(path, kind):
     parse = parser(kind)
     for source in parse_sources("--data", [str(path)]):
         for part in source.parts():
-            rows = parse_rows([part], parse) if parse else read_texts(part, "text")
+            rows = parse_rows([part], parse) if parse else read_items(TextMaker(None, "text"), part)
             for row in rows:
                 assert not isinstance(row, Bad) or row.why
 

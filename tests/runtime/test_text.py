@@ -11,7 +11,7 @@ from runtime.texts import WORDS, Letters, S, read, texts_of, write
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.output import announce
 from redco_runtime.nn.packed_rows import most_texts
-from redco_runtime.data.text import formats, packing, texts
+from redco_runtime.data.text import formats, packing, reading, texts
 from redco_runtime.data.text import build as building
 from redco_runtime.data.text.blocks import cut_texts
 from redco_runtime.data.text.mixture import Mixture
@@ -81,16 +81,17 @@ def test_a_book_is_held_out_in_stretches():
 @pytest.mark.parametrize("size", [7, 50, 10**6])
 def test_parts_of_a_file_have_its_lines_once(tmp_path, monkeypatch, size):
     monkeypatch.setattr(formats, "RANGE", size)
-    monkeypatch.setattr(texts, "BLOCK", 5)
+    monkeypatch.setattr(reading, "BLOCK", 5)
     text = "".join(f"{'é' * (i % 9)}{i}\n" for i in range(60)) + "the end"
     (tmp_path / "a.txt").write_text(text)
     write(tmp_path / "a.jsonl", *WORDS)
     parts = formats.FORMATS["text"].split(str(tmp_path / "a.txt"))
-    items = [[*texts.read_texts(part, "")] for part in parts]
+    items = [[*reading.read_text(part)] for part in parts]
     assert "".join(item.text for part in items for item in part) == text
     assert [item.ends for part in items for item in part if item.ends is not None].count(True) == 1
+    maker = texts.TextMaker(None, "text")
     parts = formats.FORMATS["json"].split(str(tmp_path / "a.jsonl"))
-    assert [item.text for part in parts for item in texts.read_texts(part, "text")] == WORDS
+    assert [item.text for part in parts for item in reading.read_items(maker, part)] == WORDS
 
 
 def test_a_mixture_has_its_shares_and_whole_epochs(tmp_path):
@@ -137,7 +138,7 @@ def test_other_rows_are_of_the_same_tokens(tmp_path, monkeypatch, change):
     path = write(tmp_path / "a.jsonl", *WORDS)
     fresh = [[*map(str, rows)] for rows in read(tmp_path / "fresh", path, **change)]
     before = read(tmp_path, path)
-    monkeypatch.setattr(texts.TextMaker, "__call__", None)
+    monkeypatch.setattr(texts.TextMaker, "documents", None)
     assert [[*map(str, rows)] for rows in read(tmp_path, path, **change)] == fresh
     for rows, again in zip(before, read(tmp_path, path), strict=True):
         assert [*map(str, rows)] == [*map(str, again)]

@@ -1,18 +1,17 @@
 """Rows of files to chats as documents: their tokens, and which of them are learned."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import chain
+from typing import Any, ClassVar
 
-from ..text.documents import Bad, Tokens
-from ..text.formats import parse_rows
-from ..text.parts import Part
+from ..text.documents import Maker, Tokens
 from .encoding import ChatEncoder
 from .reading import Chat, read_chat
 
 
 @dataclass
-class ChatMaker:
+class ChatMaker(Maker):
     """A Maker of chats.
 
     length: of a row, which a chat must not be longer than. split: whether each answer has a row of its own.
@@ -26,24 +25,19 @@ class ChatMaker:
     # A template is written several times a chat: smaller than those of texts, so that all cores have one.
     shard: ClassVar[int] = 2**23
 
-    @property
-    def dtype(self) -> str:
-        return self.encoder.dtype
-
-    @property
-    def portable(self) -> bool:
-        return self.encoder.portable
+    def __post_init__(self) -> None:
+        self.tokenizer = self.encoder.tokenizer
 
     def key(self) -> list[object]:
-        """Return what decides the tokens, and which chats are too long."""
         return [self.encoder.key(), self.length, *(["split"] if self.split else [])]
 
-    def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
-        """Yield the chats of parts, and the rows that are none. Raises UserError."""
-        for one in parse_rows(parts, lambda row: self.encode(read_chat(row))):
-            yield from [one] if isinstance(one, Bad) else one
+    def parse(self, row: Any) -> list[Tokens]:
+        return self.rows(read_chat(row))
 
-    def encode(self, chat: Chat) -> list[Tokens]:
+    def encode(self, rows: Iterable[list[Tokens]]) -> Iterable[Tokens]:
+        return chain.from_iterable(rows)
+
+    def rows(self, chat: Chat) -> list[Tokens]:
         """Return a chat as documents, as of `ChatEncoder.rows`. Raises ValueError for one that is none."""
         documents = []
         for number, (ids, learned) in enumerate(self.encoder.rows(chat, self.split)):

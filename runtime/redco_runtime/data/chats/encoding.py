@@ -11,7 +11,7 @@ from ...base.contracts import Arrays
 from ...base.errors import UserError, few
 from ...run.generation import until
 from ..text.blocks import cut_row
-from ..text.encoder import id_dtype, make_encoder
+from ..text.encoder import make_encoder
 from .answers import Span, Writer
 from .reading import Chat, Messages, Tools, as_messages
 
@@ -61,16 +61,6 @@ class ChatEncoder:
 
     tokenizer: Any
     template: str = TEMPLATE
-
-    @property
-    def dtype(self) -> str:
-        """Of ids in a file."""
-        return id_dtype(self.tokenizer)
-
-    @property
-    def portable(self) -> bool:
-        """Whether another process can have it: one that is code in Python may be of this program alone."""
-        return bool(self.tokenizer.is_fast)
 
     def key(self) -> list[object]:
         """Return what decides the tokens of chats."""

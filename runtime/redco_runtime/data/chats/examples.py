@@ -33,7 +33,7 @@ def pack_chats(
     encoder.ends()
     maker = ChatMaker(encoder, settings.sequence_length)
     try:
-        documents = [one for chat in chats for one in maker.encode(Chat(chat))]
+        documents = [one for chat in chats for one in maker.rows(Chat(chat))]
     except ValueError as error:
         raise UserError(f"examples() in pipeline.py: a chat {error}") from None
     return pack_examples(documents, maker, settings)

@@ -1,7 +1,7 @@
 """Pairs of chats, of which people prefer the first: what a model of preferences learns from."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, ClassVar
@@ -11,11 +11,10 @@ import numpy as np
 from ...base.contracts import Arrays, Example
 from ...base.errors import UserError, few
 from ...base.json_lines import parse_json
-from ..text.documents import Bad, Tokens
+from ..text.documents import Tokens
 from ..text.examples import pack_examples, read_examples
-from ..text.formats import parse_rows
-from ..text.parts import Part
 from ..text.sources import one_a_row
+from .documents import ChatMaker
 from .encoding import ChatEncoder
 from .reading import Chat, Messages, as_chat, as_messages, read_chat
 
@@ -24,35 +23,22 @@ Pair = tuple[Chat, Chat]
 
 
 @dataclass
-class PairMaker:
+class PairMaker(ChatMaker):
     """A Maker of pairs: the chosen chat, and behind it the rejected one. length: of each, at most.
 
     "said" of a token: 1 in the chosen chat and 3 in the rejected one, and 1 more where the assistant says it.
     """
 
-    encoder: ChatEncoder
-    length: int
     noun: ClassVar[str] = "pair"
     marks: ClassVar[Mapping[str, str]] = {"said": "uint8"}
-    shard: ClassVar[int] = 2**23  # as of chats
-
-    @property
-    def dtype(self) -> str:
-        return self.encoder.dtype
-
-    @property
-    def portable(self) -> bool:
-        return self.encoder.portable
 
     def key(self) -> list[object]:
-        """Return what decides the tokens, and which pairs are too long."""
         return [self.noun, self.encoder.key(), self.length]
 
-    def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
-        """Return the pairs of parts, and the rows that are none. Raises UserError."""
-        return parse_rows(parts, lambda row: self.encode(read_pair(row)))
+    def parse(self, row: Any) -> list[Tokens]:
+        return [self.join(read_pair(row))]
 
-    def encode(self, pair: Pair) -> Tokens:
+    def join(self, pair: Pair) -> Tokens:
         """Return a pair as a document. Raises ValueError for one that is none."""
         ids, said = [], []
         for side, (name, chat) in enumerate(zip(SIDES, pair, strict=True)):
@@ -112,7 +98,7 @@ def pack_pairs(
     encoder.ends()
     maker = PairMaker(encoder, settings.sequence_length)
     try:
-        documents = [maker.encode(as_pair(*map(Chat, pair))) for pair in pairs]
+        documents = [maker.join(as_pair(*map(Chat, pair))) for pair in pairs]
     except ValueError as error:
         raise UserError(f"examples() in pipeline.py: a pair {error}") from None
     return pack_examples(documents, maker, _rows_of(settings))

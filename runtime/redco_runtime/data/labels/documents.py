@@ -1,7 +1,7 @@
 """Rows with labels to documents: their tokens, some of them marked with the number of a label."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,12 +11,10 @@ import numpy as np
 from ...base.contracts import Arrays
 from ...base.errors import UserError, few
 from ..text.blocks import check_room, first_tokens, pad_row
-from ..text.documents import Bad, Tokens
-from ..text.encoder import Encoder, id_dtype, make_encoder
+from ..text.documents import Maker, Tokens
+from ..text.encoder import Encoder, make_encoder
 from ..text.examples import pack_examples, read_examples
-from ..text.formats import parse_rows
 from ..text.mixture import Mixture
-from ..text.parts import Part
 from ..text.sources import one_a_row
 from .counts import say_counts
 from .reading import Fields, read_text, read_words
@@ -27,8 +25,8 @@ NAMED = 3  # of the cache: how a label becomes a number
 
 
 @dataclass
-class LabelMaker:
-    """What makers of labelled documents share. fields: as `Fields` says. length: S, of a row."""
+class LabelMaker(Maker):
+    """What Makers of labelled documents share. fields: as `Fields` says. length: S, of a row."""
 
     tokenizer: Any
     labels: Sequence[str]
@@ -36,7 +34,6 @@ class LabelMaker:
     length: int
     noun: ClassVar[str] = "text"
     marks: ClassVar[Mapping[str, str]] = {MARK: "int16"}
-    shard: ClassVar[int] = 2**24  # some seconds, as of pairs
 
     def __post_init__(self) -> None:
         if len({*self.labels}) != len(self.labels) or len(self.labels) < 2:
@@ -45,29 +42,12 @@ class LabelMaker:
             )
         check_room(self.tokenizer, self.length)
 
-    @property
-    def dtype(self) -> str:
-        return id_dtype(self.tokenizer)
-
-    @property
-    def portable(self) -> bool:
-        return bool(self.tokenizer.is_fast)
-
     @cached_property
     def encoder(self) -> Encoder:
         """What makes ids of words."""
         return make_encoder(self.tokenizer)
 
-    def parse(self, row: Any) -> Tokens:
-        """Return a row as a document. Raises ValueError, which says why it is none."""
-        raise NotImplementedError
-
-    def __call__(self, parts: Iterable[Part]) -> Iterator[Tokens | Bad]:
-        """Return the texts of parts, and the rows that are none. Raises UserError."""
-        return parse_rows(parts, self.parse)
-
     def key(self) -> list[object]:
-        """Return what decides the tokens and their marks."""
         own = [type(self).__name__, NAMED, self.length, [*self.labels], [*self.fields]]
         return [*own, self.encoder.dump()]
 
@@ -127,7 +107,6 @@ class WordLabels(LabelMaker):
         return np.array([self.tokenizer.unk_token_id])
 
     def key(self) -> list[object]:
-        """Return what decides the tokens and their marks."""
         return [*super().key(), self.subword]
 
 

@@ -1,10 +1,11 @@
 """Documents as tokens: what shards and streams are made of, whatever their rows have."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from .encoder import id_dtype
 from .parts import Part
 
 
@@ -33,24 +34,50 @@ class Bad(NamedTuple):
     why: str
 
 
-class Maker(Protocol):
-    """What makes documents of parts of files. Another process gets it by `portable`, and imports no JAX.
+class Maker:
+    """What makes documents of rows: a dataclass of plain values and a tokenizer, which another process gets as JSON.
 
     noun: what a document is called.
     marks: what a row calls the marks of its tokens -> their dtype; none where they have none.
-    shard: bytes of a shard, the unit that one process makes.
-    dtype: of ids.
-    portable: whether another process can have it.
-    key: what decides the documents, beside the files.
+    shard: bytes of a shard, the unit that one process makes: some seconds, so that all cores have one.
+    batch: how many rows are encoded at once, by their `size`.
+    field: the one that has the text, where a file of text has documents too; else "".
     """
 
     noun: ClassVar[str]
-    marks: ClassVar[Mapping[str, str]]
-    shard: ClassVar[int]
+    marks: ClassVar[Mapping[str, str]] = {}
+    shard: ClassVar[int] = 2**24
+    batch: ClassVar[int] = 1
+    field = ""
+    tokenizer: Any
 
     @property
-    def dtype(self) -> str: ...
+    def dtype(self) -> str:
+        """Of ids in a file."""
+        return id_dtype(self.tokenizer)
+
     @property
-    def portable(self) -> bool: ...
-    def key(self) -> list[object]: ...
-    def __call__(self, parts: Iterable[Part], /) -> Iterator[Tokens | Bad]: ...
+    def portable(self) -> bool:
+        """Whether another process can have it: a tokenizer that is code in Python may be of this program alone."""
+        return bool(self.tokenizer.is_fast)
+
+    def key(self) -> list[object]:
+        """Return what decides the documents, beside the files."""
+        raise NotImplementedError
+
+    def parse(self, row: Any) -> Any:
+        """Return what `encode` makes documents of. Raises ValueError, which says why a row is none."""
+        raise NotImplementedError
+
+    def size(self, row: Any) -> int:
+        """Return what a row counts of a `batch`."""
+        return 1
+
+    def encode(self, rows: Iterable[Any]) -> Iterable[Tokens]:
+        """Return the documents of a batch of rows, as `parse` gives them, which may be they already."""
+        return rows
+
+    def documents(self, batches: Iterable[list[Any] | Bad]) -> Iterator[Tokens | Bad]:
+        """Yield the documents of rows, and those that are none, in their order."""
+        for batch in batches:
+            yield from [batch] if isinstance(batch, Bad) else self.encode(batch)

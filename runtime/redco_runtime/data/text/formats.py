@@ -50,10 +50,15 @@ def describe(bad: Bad) -> str:
     return f"{FORMATS[format_of(bad.part.file)].where(bad.part.file, bad.at)} {bad.why}"
 
 
-def parse_rows(parts: Iterable[Part], parse: Callable[[Any], T]) -> Iterator[T | Bad]:
-    """Yield what `parse` makes of each row of parts, and the rows that it raises ValueError for. Raises UserError."""
+def parse_rows(
+    parts: Iterable[Part], parse: Callable[[Any], T], column: str = ""
+) -> Iterator[T | Bad]:
+    """Yield what `parse` makes of each row of parts, and the rows that it raises ValueError for. Raises UserError.
+
+    column: as of `Format.rows`.
+    """
     for part in parts:
-        for row in read_rows(part):
+        for row in read_rows(part, column):
             try:
                 if row.fault:
                     raise ValueError(row.fault)

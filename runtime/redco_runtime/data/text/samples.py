@@ -10,7 +10,7 @@ from ...base.errors import UserError
 from .documents import Bad
 from .formats import format_of, parse_rows
 from .sources import parse_sources
-from .texts import read_texts
+from .reading import read_text
 
 SHOWN, LOOKED = 2, 20  # rows, and those that are looked at for them
 WORDS = 8  # of a text, at most
@@ -50,7 +50,7 @@ def _rows(data: Any) -> Iterator[Any]:
     for source in parse_sources("--data", data.held_out_data or data.data):
         for part in source.parts():
             if format_of(part.file) == "text":
-                texts = read_texts(part, "")
+                texts = read_text(part)
                 rows = ({data.text_field: x.text} for x in texts if not isinstance(x, Bad))
             else:
                 rows = (row for row in parse_rows([part], dict) if not isinstance(row, Bad))

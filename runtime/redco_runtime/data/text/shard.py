@@ -21,6 +21,7 @@ from .documents import Bad, Maker, Tokens
 from .formats import describe
 from .packing import lay_out
 from .parts import NAMED, Part
+from .reading import read_documents
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def write_documents(
 def _documents(job: Job, maker: Maker, contents: Contents) -> Iterator[Tokens]:
     """Yield the documents of a shard; count the rows that are none, and name the first."""
     try:
-        for item in maker(job.parts):
+        for item in read_documents(maker, job.parts):
             if isinstance(item, Bad):
                 if len(contents.bad) < NAMED:
                     contents.bad.append(describe(item))

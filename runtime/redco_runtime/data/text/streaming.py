@@ -13,6 +13,7 @@ from ..permutation import permute
 from .documents import Bad, Maker, Tokens
 from .formats import describe
 from .mixture import block_ends, source_at
+from .reading import read_documents
 from .rows import Rows, pack
 from .sources import RowSettings, Source, check_bad, check_ids
 
@@ -65,7 +66,7 @@ class TokenStream:
         window, length, at, ahead = list[Tokens](), 0, (part, documents), documents
         for number_of_part, (source, one) in islice(enumerate(self._parts()), part, None):
             count = 0
-            for item in self._maker([one]):
+            for item in read_documents(self._maker, [one]):
                 if isinstance(item, Bad):
                     bad.append(describe(item))
                     check_bad(source, bad, len(bad), self._settings.skip_bad_rows)

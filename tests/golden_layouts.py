@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from redco_new.sharding import Plan, plan_sharding
+from redco_plan import Plan, plan_sharding
 
 MESH = {"data": 1, "fsdp": 2, "model": 4}
 

@@ -18,7 +18,7 @@ from redco_new.render.owners import YOURS, with_header
 from redco_new.render.template import open_template
 from redco_new.render.values import checked
 from redco_new.request import Request
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 REQUEST = Request.from_flags("my-project", "gpt-j", shards="4")
 

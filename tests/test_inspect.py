@@ -14,7 +14,7 @@ from redco_new.inspect.elements import count_elements
 from redco_new.inspect.report import report_plan
 from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 BIG = {
     "path": "table",

@@ -12,7 +12,7 @@ from redco_new.errors import RedcoError
 from redco_new.inspect import page
 from redco_new.inspect.document import plan_document
 from redco_new.inspect.drawing import draw_parameter
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 VOID = {"meta", "rect", "br"}
 MESH = {"data": 1, "fsdp": 2, "expert": 2, "model": 4}

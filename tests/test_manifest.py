@@ -8,7 +8,7 @@ import samples
 
 from redco_new import __version__
 from redco_new.errors import RedcoError
-from redco_new.migrate import LATEST
+from redco_merge.migrate import LATEST
 from redco_new.project.archive import unpack
 from redco_new.project.manifest import Manifest, PendingChange, read_manifest, runtime_digest
 from redco_new.project.records import BASE, new_records

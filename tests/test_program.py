@@ -7,7 +7,7 @@ from flax import nnx
 
 from redco_new.models.branches import Branch, trained_filter, trained_parameters
 from redco_new.models.program import Program
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 
 @pytest.mark.parametrize("reduce", [jnp.sum, lambda x: (x, jnp.ones_like(x))])

@@ -15,12 +15,12 @@ from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
+from redco_fit.compilers import environment
 
 from redco_new import __version__
 from redco_new.errors import RedcoError
-from redco_new.fit.compilers import environment
 from redco_new.transaction import MANIFEST, unfinished
-from redco_new.update.project_state import ProjectState, read_project_state
+from redco_new.project.state import ProjectState, read_project_state
 
 DISTRIBUTION = "redco-new"
 DEVICES_WITHIN = 60.0  # seconds: a TPU that another process holds makes JAX wait for ever

@@ -26,7 +26,7 @@ import jax
 from classes.cases import CASES, Case
 from classes.plans import HAND
 from compiled.hand import matches
-from redco_new.compiled.hlo import KINDS, collectives
+from redco_fit.compiled.hlo import KINDS, collectives
 from compiled.program import LEAST, REMAT, captured_stderr
 from compiled.targets import DEVICES, mesh_of
 from jax.sharding import Mesh, NamedSharding

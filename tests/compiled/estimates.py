@@ -1,4 +1,4 @@
-"""Writes estimates.md: how the estimates of redco_new.search compare with compiled programs.
+"""Writes estimates.md: how the estimates of redco_fit.search compare with compiled programs.
 
 PYTHONPATH=tests python -m compiled.estimates      half an hour on two cores
 
@@ -16,16 +16,16 @@ from pathlib import Path
 from compiled.table import row as line
 
 from redco_new.errors import RedcoError
-from redco_new.fit.compiling import compile_steps
-from redco_new.fit.reading import Job
-from redco_new.fit.target import parse_target
+from redco_fit.compiling import compile_steps
+from redco_fit.reading import Job
+from redco_fit.target import parse_target
 from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
 from redco_new.project.create import create_project
 from redco_new.render.template import Template, open_template
 from redco_new.request import Request
-from redco_new.search.estimate import Estimate, estimate_step
-from redco_new.search.model import Planned
+from redco_fit.search.estimate import Estimate, estimate_step
+from redco_fit.search.model import Planned
 
 PAGE = Path(__file__).with_name("estimates.md")
 HEADS = ("estimated ms", "compiled ms", "ratio", "estimated peak GB", "compiled peak GB")
@@ -33,10 +33,10 @@ INTRODUCTION = """\
 # How the estimates of a search compare with compiled programs
 
 Written by `make estimates`: train steps (preset `full`, AdamW, bfloat16) of projects as `redco-new` emits them, on H100s, by
-[redco_new.search](../../generator/redco_new/search) from the plan alone, and by XLA's compiler without the devices. B examples of
+[redco_fit.search](../../generator/redco_fit/search) from the plan alone, and by XLA's compiler without the devices. B examples of
 S tokens over all devices. Both ms are rooflines, with the collectives that nothing is computed beside: the estimate's of the plan,
 the compiler's kernel by kernel (`redco fit`). They are bounds, not measurements: of either, `redco fit` and its `--search` make
-the seconds of a step by the same division (`step_seconds` of [hardware.py](../../generator/redco_new/fit/hardware.py)). A peak
+the seconds of a step by the same division (`step_seconds` of [hardware.py](../../generator/redco_fit/hardware.py)). A peak
 that is estimated is an upper bound: none may be below the compiled one. On the axis `expert` the program has room for the case that
 all rows go to the experts of one device: by both it moves all of that room, and multiplies an even share of it.
 

@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from redco_new.compiled.hlo import collectives
-from redco_new.compiled.instructions import shapes
+from redco_fit.compiled.hlo import collectives
+from redco_fit.compiled.instructions import shapes
 from compiled.targets import DEVICES, target_of
 from compiled.train_step import compile_train
 

@@ -17,11 +17,11 @@ from compiled.table import row as line
 
 from redco_new.cli.choose import does_not_fit, search_for
 from redco_new.cli.search import compile_best
-from redco_new.fit.hardware import SHARE, SHARE_BY_DEFAULT
-from redco_new.fit.reading import Reading
+from redco_fit.hardware import SHARE, SHARE_BY_DEFAULT
+from redco_fit.reading import Reading
 from redco_new.request import Request
-from redco_new.search.best import Search
-from redco_new.search.candidates import Trial
+from redco_fit.search.best import Search
+from redco_fit.search.candidates import Trial
 
 PAGE = Path(__file__).with_name("large.md")
 COLUMNS = ("mesh", "B x S", "micro-batches", "estimated ms", "estimated MFU", "estimated peak GB")

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from redco_new.compiled.hlo import collectives
+from redco_fit.compiled.hlo import collectives
 from compiled.performance import Row
-from redco_new.compiled.products import seen
-from redco_new.compiled.roofline import H100, bound
+from redco_fit.compiled.products import seen
+from redco_fit.compiled.roofline import H100, bound
 from compiled.targets import target_of
 from compiled.train_step import Compiled, compile_train
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from redco_new.compiled.hlo import KINDS, Collective, collectives
+from redco_fit.compiled.hlo import KINDS, Collective, collectives
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from sharding.zoo import B, D, S

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 import jax
-from redco_new.compiled.hlo import Collective, collectives
+from redco_fit.compiled.hlo import Collective, collectives
 from compiled.program import LEAST
 from compiled.targets import devices_of
 from jax.sharding import AxisType, Mesh

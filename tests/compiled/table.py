@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from redco_new.compiled.hlo import KINDS
+from redco_fit.compiled.hlo import KINDS
 
 TITLES = {"h100": "H100 (XLA for GPU)", "v5e": "TPU v5e (libtpu)"}
 COLUMNS = {"layer": "ours, a layer", "ours": "ours", "hand": "by hand", "redco": "Redco 0.4.23"}

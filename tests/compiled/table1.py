@@ -13,9 +13,9 @@ from pathlib import Path
 
 from compiled.table import row as line
 
-from redco_new.fit.compiling import compile_step
-from redco_new.fit.reading import Job, Reading
-from redco_new.fit.target import parse_target
+from redco_fit.compiling import compile_step
+from redco_fit.reading import Job, Reading
+from redco_fit.target import parse_target
 from redco_new.project.create import create_project
 from redco_new.request import Request
 from redco_new.request.mesh import parse_mesh

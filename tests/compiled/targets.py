@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from jax.sharding import AxisType, Mesh
 
-from redco_new.fit import compilers, topology
-from redco_new.fit.target import Target, parse_target
+from redco_fit import compilers, topology
+from redco_fit.target import Target, parse_target
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVICES = 4

@@ -1,7 +1,7 @@
 """The parser of compiled text, on what the two compilers write."""
 
 import pytest
-from redco_new.compiled.hlo import Collective, collectives, first_group, size
+from redco_fit.compiled.hlo import Collective, collectives, first_group, size
 
 GROUPS = "replica_groups=mesh['a'=1,'m'=4] {'m'}"
 

@@ -10,7 +10,7 @@ from compiled.targets import environment
 PROGRAM = """
 import json
 import jax
-from redco_new.compiled.hlo import collectives
+from redco_fit.compiled.hlo import collectives
 from compiled.targets import mesh_of
 from jax.sharding import NamedSharding, PartitionSpec as P
 from redco_runtime.step.muon import scale_by_muon

@@ -18,7 +18,7 @@ PROGRAM = """
 import importlib, json, sys
 from math import prod
 from pathlib import Path
-from redco_new.compiled.hlo import collectives
+from redco_fit.compiled.hlo import collectives
 from compiled.kernels import SIZES
 from compiled.program import LEAST
 from compiled.targets import DEVICES, target_of

@@ -7,7 +7,7 @@ from compiled.performance import read
 from compiled.table1 import COLUMNS, ROWS, TABLE, Row, cells_of, measure, written
 from compiled.targets import folder
 
-from redco_new.fit.compilers import FOLDER
+from redco_fit.compilers import FOLDER
 
 CHEAP = ROWS[1]  # gpt2 large for 2 x 1080Ti
 

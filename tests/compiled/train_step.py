@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from redco_new.fit.reading import Job
-from redco_new.fit.step import compile_train_step
-from redco_new.fit.target import Target
-from redco_new.fit.topology import devices_of
+from redco_fit.reading import Job
+from redco_fit.step import compile_train_step
+from redco_fit.target import Target
+from redco_fit.topology import devices_of
 
 
 @dataclass(frozen=True)

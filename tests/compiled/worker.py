@@ -16,7 +16,7 @@ from typing import Any
 import jax
 from compiled.apart import APART
 from compiled.hand import hand_specs
-from redco_new.compiled.hlo import KINDS
+from redco_fit.compiled.hlo import KINDS
 from compiled.program import held, measure
 from compiled.redco import redco_specs
 from compiled.targets import DEVICES, TARGETS, mesh_of
@@ -25,7 +25,7 @@ from jax.sharding import PartitionSpec as P
 from sharding.models import ZOO
 from sharding.zoo import L
 
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 MODELS = ZOO | APART
 SCANNED = ("scanned", "gpt2", "linen")

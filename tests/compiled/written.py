@@ -17,7 +17,7 @@ from compiled.targets import DEVICES, mesh_of
 from jax.sharding import PartitionSpec as P
 from sharding.zoo_apart import WRITTEN
 
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 MODELS = ("merged", "experts", "mamba2")
 ENDS = {0: "t", 1: "u"}

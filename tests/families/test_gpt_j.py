@@ -14,7 +14,7 @@ from jax.extend.core import jaxprs_in_params
 from redco_runtime.nn.generate import generate
 
 from redco_new.models.find import find_model
-from redco_new.sharding.apart.jaxprs import scan_sizes
+from redco_plan.apart.jaxprs import scan_sizes
 
 SIZES = {"vocab_size": 97, "embed_dim": 48, "mlp_dim": 80, "num_layers": 3, "num_heads": 4}
 LIMITS = {"rotary_dim": 8, "max_positions": 64}

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from redco_new.fit.reading import Reading, Sent
+from redco_fit.reading import Reading, Sent
 
 FITS = Reading(
     target="h100:4",

@@ -1,16 +1,16 @@
 """A project's own step, compiled for machines that are not here."""
 
 import os
+from pathlib import Path
 
 import pytest
 from compiled.targets import folder
-
+from redco_fit.compilers import FOLDER
+from redco_fit.compiling import compile_step, compile_steps
+from redco_fit.hardware import HARDWARE
+from redco_fit.reading import Job
+from redco_fit.target import parse_target
 from redco_new.errors import RedcoError
-from redco_new.fit.compilers import FOLDER
-from redco_new.fit.compiling import compile_step, compile_steps
-from redco_new.fit.hardware import HARDWARE
-from redco_new.fit.reading import Job
-from redco_new.fit.target import parse_target
 from redco_new.project.create import create_project
 from redco_new.request import Request
 
@@ -77,3 +77,9 @@ def test_a_tpus_compiler_refuses_in_its_own_words(project):
     reading = compile_step(project, parse_target("v5e:2x2"), job)
     assert not reading.fits and "CompileTimeHbmOom" in reading.refused
     assert reading.peak_bytes > reading.limit_bytes == int(15.75 * 2**30)
+
+
+def test_the_example_of_the_readme(project):
+    text = (Path(__file__).parents[2] / "generator/redco_fit/README.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    exec(code.replace("my-project", str(project)), {})

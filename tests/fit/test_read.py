@@ -7,13 +7,13 @@ import jax
 import numpy as np
 import pytest
 
-from redco_new.compiled.hlo import Collective
+from redco_fit.compiled.hlo import Collective
 from redco_new.errors import RedcoError
-from redco_new.fit.hardware import HARDWARE
-from redco_new.fit.links import REACHED, link_seconds
-from redco_new.fit.read import SLOP, TEMPORARIES, USED, axes_between, recomputation_limit
-from redco_new.fit.reading import Job
-from redco_new.fit.step import abstract_batch, configure, lay_mesh
+from redco_fit.hardware import HARDWARE
+from redco_fit.links import REACHED, link_seconds
+from redco_fit.read import SLOP, TEMPORARIES, USED, axes_between, recomputation_limit
+from redco_fit.reading import Job
+from redco_fit.step import abstract_batch, configure, lay_mesh
 
 MESH = {"data": 2, "fsdp": 1, "model": 4}
 

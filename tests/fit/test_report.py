@@ -11,11 +11,11 @@ import pytest
 from fit.readings import FITS, REFUSED
 from redco_new import cli
 from redco_new.errors import RedcoError
-from redco_new.fit import child
-from redco_new.fit.page import render_reading
-from redco_new.fit.reading import SCRATCH, Reading
-from redco_new.fit.report import report_reading
-from redco_new.fit.words import lines_of, memory_lines, verdict
+from redco_fit import child
+from redco_fit.page import render_reading
+from redco_fit.reading import SCRATCH, Reading
+from redco_fit.report import report_reading
+from redco_fit.words import lines_of, memory_lines, verdict
 from redco_new.inspect.page import check_page_target
 
 
@@ -116,7 +116,7 @@ def test_the_list_has_every_machine_and_its_memory(capsys):
 
 
 def test_a_compiler_that_is_missing_says_what_to_install(tmp_path, monkeypatch):
-    from redco_new.fit import compilers
+    from redco_fit import compilers
 
     monkeypatch.setenv(compilers.FOLDER, str(tmp_path))
     for platform, package in (("tpu", "libtpu"), ("gpu", "jax-cuda12-plugin==")):
@@ -129,7 +129,7 @@ def test_a_compiler_that_is_missing_says_what_to_install(tmp_path, monkeypatch):
 
 
 def test_a_plugin_of_another_version_of_jax_is_named(tmp_path, monkeypatch):
-    from redco_new.fit import compilers
+    from redco_fit import compilers
 
     monkeypatch.setenv(compilers.FOLDER, str(tmp_path))
     for path in ("jax_plugins/xla_cuda12/x", "nvidia/cuda_nvcc/bin/ptxas"):

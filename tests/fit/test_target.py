@@ -3,8 +3,8 @@
 import pytest
 
 from redco_new.errors import RedcoError
-from redco_new.fit.hardware import HARDWARE, SHARE
-from redco_new.fit.target import parse_target
+from redco_fit.hardware import HARDWARE, SHARE
+from redco_fit.target import parse_target
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections import Counter
 
 from merge.edits import marks, parses
 
-from redco_new.merge import WHOLE, Conflict, MergeResult, merge, symbol_text
+from redco_merge import WHOLE, Conflict, MergeResult, merge, symbol_text
 
 CLASS = re.compile(r"^ *class .*", re.MULTILINE)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from redco_new.merge import WHOLE, MergeResult, merge, three_way
+from redco_merge import WHOLE, MergeResult, merge, three_way
 
 BASE = b"a = 1\n\n\ndef f(x):\n    y = x\n    return y\n"
 OURS = b"a = 2\n\n\ndef f(x):\n    y = x\n    return y\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from redco_new.merge import MergeResult, merge
+from redco_merge import MergeResult, merge
 
 CASES = sorted(Path(__file__).with_name("cases").glob("*.txt"))
 

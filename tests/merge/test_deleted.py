@@ -2,8 +2,8 @@
 
 import pytest
 
-from redco_new.merge import MergeResult, merge
-from redco_new.merge.verify import line_merge_faults, merge_faults
+from redco_merge import MergeResult, merge
+from redco_merge.verify import line_merge_faults, merge_faults
 
 BASE = """\
 import typing as t

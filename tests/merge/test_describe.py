@@ -2,7 +2,7 @@
 
 import pytest
 
-from redco_new.merge import WHOLE, changed_lines, changed_symbols, merge, symbol_text
+from redco_merge import WHOLE, changed_lines, changed_symbols, merge, symbol_text
 
 FILE = '''\
 """A file."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from redco_new.merge import WHOLE, documents, merge_document
+from redco_merge import WHOLE, documents, merge_document
 
 README = """# my-project
 

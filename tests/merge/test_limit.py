@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from redco_new.merge import WHOLE, MergeResult, limit, merge, three_way, trees
+from redco_merge import WHOLE, MergeResult, limit, merge, three_way, trees
 
 FUNCTION = '''def f{0}(x, y={0}):
     """Return the sum.

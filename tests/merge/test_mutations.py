@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from merge.test_cases import CASES, merged_as, parts
 
-from redco_new.merge import body, imports, lines, scope, source, three_way
-from redco_new.merge.imports import ImportChanges
-from redco_new.merge.result import Session
+from redco_merge import body, imports, lines, scope, source, three_way
+from redco_merge.imports import ImportChanges
+from redco_merge.result import Session
 
 
 def twice(function):

@@ -5,8 +5,8 @@ from merge.edits import parses
 from merge.halves import HALVES
 from merge.test_cases import CASES, parts
 
-from redco_new.merge import WHOLE, merge, merge_text, swap, symbol_text, three_way
-from redco_new.merge.three_way import merge_guarded
+from redco_merge import WHOLE, merge, merge_text, swap, symbol_text, three_way
+from redco_merge.three_way import merge_guarded
 
 FRAME = "import os\n\nA = {}\n\n\n{}\n\n# between\nB = {}\n"
 LAYOUTS = {

@@ -10,7 +10,7 @@ from merge.edits import parses
 from merge.oracle import text_of, wrong
 from merge.triples import Triple, apart, contested, lines_apart, triple
 
-from redco_new.merge import WHOLE, merge, merge_text
+from redco_merge import WHOLE, merge, merge_text
 
 EXAMPLES = settings(
     max_examples=150,

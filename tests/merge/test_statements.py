@@ -2,8 +2,8 @@
 
 import pytest
 
-from redco_new.merge import MergeResult, merge
-from redco_new.merge.verify_blocks import block_faults
+from redco_merge import MergeResult, merge
+from redco_merge.verify_blocks import block_faults
 
 CLEAR = {
     "a-place-each-inside": (

@@ -3,7 +3,7 @@
 import pytest
 from merge.test_prefer_theirs import LAYOUTS, squeezed
 
-from redco_new.merge import WHOLE, merge, take
+from redco_merge import WHOLE, merge, take
 
 BASE = """\
 import os

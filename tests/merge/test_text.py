@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from redco_new.merge import WHOLE, Conflict, MergeResult, lines, merge_text
+from redco_merge import WHOLE, Conflict, MergeResult, lines, merge_text
 
 BASE = b"[model]\nname = 'gpt-j'\nshards = 4\n\n[train]\nsteps = 10\n"
 OURS = BASE.replace(b"steps = 10", b"steps = 99")

@@ -6,7 +6,7 @@ import pytest
 
 from functools import partial
 
-from redco_new.merge import merge_document
+from redco_merge import merge_document
 
 merge_toml = partial(merge_document, "pyproject.toml")
 

@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from redco_new.merge import (
+from redco_merge import (
     Conflict,
     MergeResult,
     memory,
@@ -18,7 +18,7 @@ from redco_new.merge import (
     verify_pieces,
     verify_text,
 )
-from redco_new.merge.verify import merge_faults
+from redco_merge.verify import merge_faults
 
 BASE = """\
 import os
@@ -167,7 +167,7 @@ def test_the_verifier_shares_no_code_with_the_merge():
     ):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             names |= {node.module} if isinstance(node, ast.ImportFrom) else set()
-    ours = {name for name in names if name.startswith("redco_new")}
+    ours = {name for name in names if name.startswith("redco_")}
     own = (
         "limit",
         "memory",
@@ -178,4 +178,4 @@ def test_the_verifier_shares_no_code_with_the_merge():
         "verify_ledger",
         "verify_pieces",
     )
-    assert ours == {f"redco_new.merge.{name}" for name in own}
+    assert ours == {f"redco_merge.{name}" for name in own}

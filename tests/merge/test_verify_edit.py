@@ -3,10 +3,10 @@
 import pytest
 from merge.test_verify import BASE, OURS
 
-from redco_new.merge import MergeResult, merge, symbol_text, three_way
-from redco_new.merge.result import keep_whole
-from redco_new.merge.three_way import merge_guarded
-from redco_new.merge.verify import Edit, edit_faults
+from redco_merge import MergeResult, merge, symbol_text, three_way
+from redco_merge.result import keep_whole
+from redco_merge.three_way import merge_guarded
+from redco_merge.verify import Edit, edit_faults
 
 RIGHT = OURS.replace("y = x + 10", "y = x")
 

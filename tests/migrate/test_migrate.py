@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from redco_new.migrate import LATEST, migrate, stale_names
-from redco_new.migrate.codemods import Call, Migration, Moves, Rename
-from redco_new.migrate.moves import moved_path, new_name, with_moved
-from redco_new.migrate.versions import MIGRATIONS
-from redco_new.migrate.versions.rooms import MOVES
+from redco_merge.migrate import LATEST, migrate, stale_names
+from redco_merge.migrate.codemods import Call, Migration, Moves, Rename
+from redco_merge.migrate.moves import moved_path, new_name, with_moved
+from redco_merge.migrate.versions import MIGRATIONS
+from redco_merge.migrate.versions.rooms import MOVES
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "runtime"

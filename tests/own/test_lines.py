@@ -10,7 +10,7 @@ from redco_new.own.find import find_reference
 from redco_new.own.model import find_own
 from redco_new.request import Request
 from redco_new.request.own_class import Input, OwnClass
-from redco_new.sharding import predict_collectives
+from redco_plan import predict_collectives
 
 LAYER = """
 from flax import nnx

@@ -10,7 +10,7 @@ from redco_runtime.layout.activations import layouts
 from redco_runtime.nn.embedding import look_up
 from redco_runtime.layout.mesh import make_mesh
 
-from redco_new.compiled.hlo import collectives
+from redco_fit.compiled.hlo import collectives
 
 B, D, V = 4, 16, 16
 MESHES = (

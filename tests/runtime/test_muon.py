@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from redco_new.compiled.hlo import collectives
+from redco_fit.compiled.hlo import collectives
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from redco_new.fit.target import parse_target
+from redco_fit.target import parse_target
 from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_new.search.estimate import estimate_step
-from redco_new.search.memory import LEAST
-from redco_new.search.model import Planned
-from redco_new.search.work import work_of
+from redco_fit.search.estimate import estimate_step
+from redco_fit.search.memory import LEAST
+from redco_fit.search.model import Planned
+from redco_fit.search.work import work_of
 
 L, E, D, F = 32, 8, 4096, 14336  # Mixtral 8x7B; X is 2
 MESHES = ("fsdp=8", "fsdp=2,expert=4", "fsdp=2,model=4", "data=2,expert=4")

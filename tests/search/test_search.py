@@ -6,20 +6,19 @@ from dataclasses import replace
 import pytest
 from bad_input import complaint
 from fit.readings import FITS
-
-from redco_new.cli import search as cli_search
+from redco_fit.reading import SCRATCH
+from redco_fit.search import compile_best as compiling
+from redco_fit.search.best import COMPUTING, Search, search
+from redco_fit.search.candidates import Trial
+from redco_fit.search.estimate import estimate_step, first_group
+from redco_fit.search.meshes import meshes_of, on_sides
+from redco_fit.search.model import Planned
+from redco_fit.target import parse_target
 from redco_new.errors import RedcoError
-from redco_new.fit.reading import SCRATCH
-from redco_new.fit.target import parse_target
 from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_new.search.best import COMPUTING, Search, search
-from redco_new.search.candidates import Trial
-from redco_new.search.estimate import estimate_step, first_group
-from redco_new.search.meshes import meshes_of, on_sides
-from redco_new.search.model import Planned
 
 POD = parse_target("h100:2x8")
 
@@ -97,23 +96,23 @@ def test_larger_batches_come_first_where_an_example_takes_less_time_and_that_is_
     with open_template() as template:
         found = search(Request.from_flags("a", "gpt2"), parse_target("h100:1"), template)
     assert found.best.batch > min(one.batch for one in found.trials)
-    monkeypatch.setattr(cli_search, "_compile", lambda *_: FITS)
-    monkeypatch.setattr("redco_new.fit.compilers.environment", lambda platform: {})
-    assert cli_search.compile_best(None, found, None, print)[0] == found.best
+    monkeypatch.setattr(compiling, "_compile", lambda *_: FITS)
+    monkeypatch.setattr("redco_fit.search.compile_best.environment", lambda platform: {})
+    assert compiling.compile_best(None, found, None, print)[0] == found.best
 
 
 def test_a_full_disk_is_no_mesh_that_cannot_be_compiled(monkeypatch):
     target = parse_target("h100:2")
     trials = tuple(Trial({axis: 2}, 0, False, 2, peak=1) for axis in ("data", "fsdp"))
-    monkeypatch.setattr("redco_new.fit.compilers.environment", lambda platform: {})
+    monkeypatch.setattr("redco_fit.search.compile_best.environment", lambda platform: {})
     full = RedcoError(SCRATCH, "the compiler has no room in /tmp", "make room there")
 
     def compile_trial(*_):
         raise full
 
-    monkeypatch.setattr(cli_search, "_compile", compile_trial)
+    monkeypatch.setattr(compiling, "_compile", compile_trial)
     with pytest.raises(RedcoError, match="^TMPDIR: the compiler has no room"):
-        cli_search.compile_best(None, Search(target, trials, None, None, 1.0), None, print)
+        compiling.compile_best(None, Search(target, trials, None, None, 1.0), None, print)
 
 
 @pytest.mark.slow
@@ -153,9 +152,9 @@ def test_what_is_near_is_compiled_where_nothing_fits_by_the_estimate(monkeypatch
         asked.append(trial.name)
         return answers[trial.name]
 
-    monkeypatch.setattr(cli_search, "_compile", compile_trial)
-    monkeypatch.setattr("redco_new.fit.compilers.environment", lambda platform: {})
-    best, reading, note = cli_search.compile_best(None, result, None, print)
+    monkeypatch.setattr(compiling, "_compile", compile_trial)
+    monkeypatch.setattr("redco_fit.search.compile_best.environment", lambda platform: {})
+    best, reading, note = compiling.compile_best(None, result, None, print)
     assert asked == ["fsdp=4", "model=4"] and reading is FITS
     assert best == replace(trials[2], reason="")
     assert note.startswith(

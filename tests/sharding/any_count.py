@@ -14,10 +14,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from redco_new.compiled.hlo import collectives
+from redco_fit.compiled.hlo import collectives
 from sharding.parted import UNOPTIMISED, parted, run, values, whole, worst
 
-from redco_new.sharding import Plan, plan_sharding
+from redco_plan import Plan, plan_sharding
 
 COUNTS = (1, 2, 3, 4, 6, 8, 16)
 B, S, D, F, N, K, H, V, T, L = 2, 16, 96, 384, 12, 2, 8, 50257, 2050, 2

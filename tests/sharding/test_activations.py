@@ -23,7 +23,7 @@ from sharding.decoder import (
 )
 from sharding.zoo import norm, shapes
 
-from redco_new.sharding import constrain, plan_sharding
+from redco_plan import constrain, plan_sharding
 
 
 @pytest.mark.parametrize("sequence", [False, True])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sharding.any_count import COUNTS, EVEN, K, N, T, V, plan_of
 
-from redco_new.sharding import axes_of_entry
+from redco_plan import axes_of_entry
 
 SCRIPT = Path(__file__).with_name("any_count.py")
 

@@ -11,8 +11,8 @@ from sharding.parted import UNOPTIMISED, results, values
 from sharding.zoo import V
 from sharding.zoo_apart import INNER, STACK, STATE, WRITTEN, E, model
 
-from redco_new.sharding import plan_sharding, predict_collectives
-from redco_new.sharding.apart import run_apart
+from redco_plan import plan_sharding, predict_collectives
+from redco_plan.apart import run_apart
 
 MESH = {"model": 4}
 COLUMNS, ROWS, WHOLE, CHANNELS = P("fsdp", "model"), P("model", "fsdp"), P("fsdp", None), P("model")

@@ -8,9 +8,9 @@ from redco_runtime.nn.embedding import look_up
 from sharding.models import ZOO
 from sharding.zoo import X, D, F, H, V, shapes
 
-from redco_new.sharding.causes import PHASES
-from redco_new.sharding import plan_sharding
-from redco_new.sharding.collectives import (
+from redco_plan.causes import PHASES
+from redco_plan import plan_sharding
+from redco_plan.collectives import (
     GRADIENTS,
     PARAMETERS,
     Collective,

@@ -27,7 +27,7 @@ from sharding.models import ZOO
 from sharding.parted import UNOPTIMISED, values
 from sharding.zoo import V
 
-from redco_new.sharding import constrain, plan_sharding
+from redco_plan import constrain, plan_sharding
 
 
 def check_equal(forward, params, batch, sizes, **options):

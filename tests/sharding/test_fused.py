@@ -10,7 +10,7 @@ from sharding.models import ZOO
 from sharding.parted import UNOPTIMISED, values
 from sharding.zoo import IDS, D, F, V, shapes
 
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 MESH = {"model": 4}
 APART = {

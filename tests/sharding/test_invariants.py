@@ -13,7 +13,7 @@ from sharding.parted import results, values
 from sharding.zoo import V
 from sharding.zoo_control import OPAQUE
 
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 MESH = {"data": 1, "fsdp": 1, "model": 4}
 

@@ -9,7 +9,7 @@ from sharding.models import ZOO
 from sharding import zoo_text
 from sharding.zoo import IDS, shapes
 
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 COLUMNS, ROWS = P("fsdp", "model"), P("model", "fsdp")
 SPLIT, WHOLE, KEPT = P("model"), P(None), P(None, "fsdp")

@@ -6,7 +6,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 from sharding.zoo import BLOCK, ZOO, D, L, V, mlp, shapes
 
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 X_6 = jax.ShapeDtypeStruct((4, 6), jnp.float32)
 

@@ -9,8 +9,8 @@ from jax.sharding import PartitionSpec as P
 from sharding.parted import values
 from sharding.zoo import D, F, IDS, V, shapes
 
-from redco_new.sharding import plan_sharding, row_constraints
-from redco_new.sharding.apart import run_apart
+from redco_plan import plan_sharding, row_constraints
+from redco_plan.apart import run_apart
 
 FREE = P.UNCONSTRAINED
 ROWS = P(("data", "fsdp"), FREE, FREE)

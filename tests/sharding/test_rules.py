@@ -9,7 +9,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 from sharding.zoo import B, D, F, X, shapes
 
-from redco_new.sharding import plan_sharding
+from redco_plan import plan_sharding
 
 PARAMS = shapes(i=(D, F), o=(F, D))
 

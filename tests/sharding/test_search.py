@@ -13,8 +13,8 @@ from families.parity import emitted
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
-from redco_new.sharding import plan_sharding
-from redco_new.sharding.search import CostModel, choose_classes
+from redco_plan import plan_sharding
+from redco_plan.search import CostModel, choose_classes
 from redco_new.models.find import find_model
 
 

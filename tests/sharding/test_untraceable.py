@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from redco_new.sharding import ShardingError
-from redco_new.sharding.trace import trace
+from redco_plan import ShardingError
+from redco_plan.trace import trace
 
 X = {"x": jax.ShapeDtypeStruct((4, 8), jnp.float32)}
 W = {"w": jax.ShapeDtypeStruct((8, 8), jnp.float32)}

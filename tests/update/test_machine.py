@@ -14,7 +14,7 @@ from updates import HOSTS, MODEL, PIPELINE, README, SHARDING, TRAIN, Project
 from updates import assert_whole, files, stamped
 
 from redco_new.project.manifest import PendingChange, read_manifest
-from redco_new.merge import WHOLE, symbol_text
+from redco_merge import WHOLE, symbol_text
 
 CODE = (MODEL, PIPELINE, TRAIN)
 EXTRA = ("launch/one.sh", "launch/two.sh")

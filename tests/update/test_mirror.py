@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from redco_new.errors import RedcoError
-from redco_new.update.sandbox import mirror_project
+from redco_new.project.sandbox import mirror_project
 
 FILES = {
     "redco.toml": "name",

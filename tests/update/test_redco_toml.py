@@ -6,7 +6,7 @@ import pytest
 from updates import README, SHARDING, TOML, stamped
 
 from redco_new.request import Request
-from redco_new.update.project_state import ProjectState, read_project_state
+from redco_new.project.state import ProjectState, read_project_state
 from redco_new.update.redco_toml import read_request
 
 

@@ -15,7 +15,7 @@ from redco_new.project.create import create_project
 from redco_new.errors import Refusal
 from redco_new.request import Request
 from redco_new.update import trial_run
-from redco_new.update.sandbox import mirror_project
+from redco_new.project.sandbox import mirror_project
 
 CONFIG = '[model]\nfeatures = [8, 16]\n[inputs]\nimage = {shape = ["B", 8, 8, 1]}\n'
 MESH = {"data": 2, "fsdp": 1, "model": 2}
@@ -278,7 +278,7 @@ TRY = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from pathlib import Path
-from redco_new.update.sandbox import mirror_project
+from redco_new.project.sandbox import mirror_project
 from redco_new.update.trial_run import try_one_step
 with mirror_project(Path({!r}), {{}}, levels_up=1) as mirror:
     try_one_step(mirror, "net", {!r})

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from redco_new.cli import adopt, change, doctor, fit, look, report
+from redco_new.cli import adopt, change, doctor, fit, look, merge_driver, report
 from redco_new.cli.new import new_app
 from redco_new.errors import RedcoError
 
@@ -30,6 +30,7 @@ redco_app.command("doctor")(doctor.doctor)
 redco_app.command("resolve")(change.resolve)
 redco_app.command("eject")(change.eject)
 redco_app.command("adopt")(adopt.adopt)
+redco_app.command("merge-driver")(merge_driver.merge_driver)
 
 
 @redco_app.callback()

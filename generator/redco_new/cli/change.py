@@ -96,7 +96,7 @@ def update(
     if as_json and not check:
         raise RedcoError("--json", "is the form of --check", "give both")
     from redco_new.update import report
-    from redco_new.update.project_state import find_root
+    from redco_new.project.state import find_root
     from redco_new.update.run import preview_update
 
     if not Path(folder).is_dir():
@@ -137,7 +137,7 @@ def change(
 
 def _restore(root: Path, argument: str) -> int:
     """Bring one file back, and print that. Returns the exit code."""
-    from redco_new.update.project_state import path_in_project
+    from redco_new.project.state import path_in_project
     from redco_new.update.restore import restore
 
     if restore(root, path_in_project(root, argument)):
@@ -177,7 +177,7 @@ def resolve(
             "command line", "whose side it is to be is not clear", "give --mine or --theirs"
         )
     from redco_new.update import report
-    from redco_new.update.project_state import find_root, path_in_project
+    from redco_new.project.state import find_root, path_in_project
     from redco_new.update.resolve import resolve
 
     root = find_root(Path(target.partition("::")[0]))
@@ -196,7 +196,7 @@ def undo(folder: Folder = ".") -> None:
       redco undo
       redco undo my-project
     """
-    from redco_new.update.project_state import find_root
+    from redco_new.project.state import find_root
     from redco_new.update.undo import undo
 
     if not Path(folder).is_dir():
@@ -219,7 +219,7 @@ def eject(
       redco eject launch
     """
     from redco_new.update.eject import eject
-    from redco_new.update.project_state import find_root, path_in_project
+    from redco_new.project.state import find_root, path_in_project
 
     root = find_root(Path(path))
     for file in eject(root, path_in_project(root, path)):

@@ -1,16 +1,9 @@
-"""What a search for a mesh is asked by several commands, and how its outcome becomes a request."""
+"""--hardware beside --model: the mesh is what a search chooses."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from redco_new.errors import RedcoError
 from redco_new.request import Request
-from redco_new.request.mesh import check_mesh
-
-if TYPE_CHECKING:
-    from redco_new.search.best import Search
-    from redco_new.search.candidates import Trial
 
 
 def check_alone(
@@ -30,6 +23,8 @@ def choose_mesh(
 
     Raises RedcoError where nothing fits.
     """
+    from redco_fit.search.choice import does_not_fit, search_for, with_trial
+
     result = search_for(request, hardware, None, None, progress)
     best = result.best
     if best is None:
@@ -42,42 +37,3 @@ def choose_mesh(
         f" estimate; `redco fit --hardware {result.target.name}` asks its compiler"
     )
     return with_trial(request, best), note
-
-
-def search_for(
-    request: Request,
-    hardware: str,
-    batch: int | None,
-    length: int | None,
-    progress: Callable[[str], None],
-) -> "Search":
-    """Return what a search for a request on `hardware` came to."""
-    from redco_new.fit.target import parse_target
-    from redco_new.render.template import open_template
-    from redco_new.search.best import search
-
-    target = parse_target(hardware)
-    with open_template() as template:
-        return search(request, target, template, batch, length, progress)
-
-
-def with_trial(request: Request, trial: "Trial") -> Request:
-    """Return a request with what a trial has."""
-    return replace(
-        request,
-        mesh=check_mesh("--mesh", dict(trial.mesh)),
-        zero=trial.zero,
-        sequence_parallel=trial.sequence_parallel,
-    )
-
-
-def does_not_fit(result: "Search") -> str:
-    """Return that nothing fits, and what comes nearest."""
-    nearest, limit = result.nearest, result.target.hardware.usable
-    if nearest is None:
-        return "no mesh of its devices divides the batch"
-    alone = ", for its state and gradients alone" if nearest.state > limit else ""
-    return (
-        f"nothing fits: {nearest.name} needs {nearest.peak / 1e9:.0f} of {limit / 1e9:.0f} GB"
-        f" a device{alone}"
-    )

@@ -28,7 +28,7 @@ def doctor(
       redco doctor my-project --json
     """
     from redco_new.doctor import examine
-    from redco_new.update.project_state import find_root
+    from redco_new.project.state import find_root
 
     if folder is not None and not Path(folder).is_dir():
         raise RedcoError(folder, "no such folder", "give that of a project that redco-new made")

@@ -17,7 +17,7 @@ from redco_new.request import Request
 from redco_new.request.mesh import parse_mesh
 
 if TYPE_CHECKING:
-    from redco_new.fit.reading import Reading
+    from redco_fit.reading import Reading
 
 NO_FIT = 1  # the exit code of a step that does not fit
 OF_A_MODEL = ("size", "recipe", "config", "example", "dtype", "zero", "sequence_parallel")
@@ -80,7 +80,7 @@ def fit(
     """
     flags = locals()
     if list_hardware:
-        from redco_new.fit import report
+        from redco_fit import report
 
         report.print_hardware()
         return 0
@@ -147,7 +147,7 @@ def read_task(flags: Mapping[str, Any]) -> Task:
 
 def compile_task(task: Task, shards: str | None, mesh: str | None) -> int:
     """Compile the step, and say what it needs. Returns the exit code. Raises RedcoError."""
-    from redco_new.fit import report
+    from redco_fit import report
 
     axes = parse_mesh(shards, mesh) if shards or mesh else {}
     with status() as progress, ExitStack() as stack:
@@ -162,7 +162,7 @@ def compile_task(task: Task, shards: str | None, mesh: str | None) -> int:
 def search_meshes(task: Task, apply: bool) -> int:
     """Run a search for a project or a model. Returns the exit code. Raises RedcoError."""
     from redco_new.cli.search import run_search
-    from redco_new.update.project_state import find_root, read_project_state
+    from redco_new.project.state import find_root, read_project_state
     from redco_new.update.redco_toml import read_request
 
     if apply and task.as_json:
@@ -196,7 +196,7 @@ def search_meshes(task: Task, apply: bool) -> int:
 def temporary_project(request: Request, stack: ExitStack, progress: Callable[[str], None]) -> Path:
     """Return a project of a request, in a folder that goes with `stack`."""
     from redco_new.project.create import create_project
-    from redco_new.update.sandbox import temporary_folder
+    from redco_new.project.sandbox import temporary_folder
 
     return create_project(request, stack.enter_context(temporary_folder()), progress=progress)
 
@@ -210,9 +210,9 @@ def compile_for(
     progress: Callable[[str], None],
 ) -> "Reading":
     """Return what the compiler of HARDWARE says of a project's step. Raises RedcoError."""
-    from redco_new.fit.compiling import compile_step
-    from redco_new.fit.reading import Job
-    from redco_new.fit.target import parse_target
+    from redco_fit.compiling import compile_step
+    from redco_fit.reading import Job
+    from redco_fit.target import parse_target
 
     target = parse_target(hardware)
     if not folder.is_dir():

@@ -1,25 +1,21 @@
 """`redco fit --search`: the fastest mesh that fits, what was tried, and what the compiler says of the best."""
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from redco_new.cli import options
 from redco_new.cli.change import change
-from redco_new.cli.choose import does_not_fit, search_for, with_trial
 from redco_new.cli.progress import status
-from redco_new.errors import RedcoError
 from redco_new.inspect import page
 from redco_new.request import Request
 
 if TYPE_CHECKING:
-    from redco_new.fit.reading import Reading
-    from redco_new.search.best import Search
-    from redco_new.search.candidates import Trial
+    from redco_fit.reading import Reading
+    from redco_fit.search.best import Search
+    from redco_fit.search.candidates import Trial
 
-COMPILED = 3  # of the best: where the compiler refuses one, the next is compiled
 COLUMNS = ("mesh", "batch", "micro-batches", "step ms", "peak GB", "MFU", "why not")
 
 
@@ -40,9 +36,11 @@ def run_search(
     html: the page of what is compiled. Returns the exit code: 1 where nothing fits.
     Raises RedcoError for a page of a machine whose compiler is not installed.
     """
-    from redco_new.fit.compilers import environment
-    from redco_new.fit.page import render_reading
-    from redco_new.fit.target import parse_target
+    from redco_fit.compilers import environment
+    from redco_fit.page import render_reading
+    from redco_fit.search.choice import search_for
+    from redco_fit.search.compile_best import compile_best, to_dict
+    from redco_fit.target import parse_target
 
     if html:
         environment(parse_target(hardware).hardware.platform)
@@ -65,83 +63,6 @@ def run_search(
     return 0
 
 
-def compile_best(
-    request: Request, result: "Search", length: int | None, progress: Callable[[str], None]
-) -> "tuple[Trial | None, Reading | None, str]":
-    """Return the fastest that its compiler takes, what that says, and a note of what it refused.
-
-    Without a compiler at hand it is the fastest by the estimate. Where nothing fits by that, what is near is compiled.
-    """
-    from redco_new.fit.compilers import environment
-    from redco_new.fit.reading import SCRATCH
-
-    try:
-        environment(result.target.hardware.platform)
-    except RedcoError as error:
-        note = f"not compiled, by the estimate alone: {error.what}: {error.todo}"
-        return result.best, None, note
-    estimated = ", by the estimate" if result.near else ""
-    refused = [] if result.fitting else [does_not_fit(result) + estimated]
-    for trial in (result.fitting or result.near)[:COMPILED]:
-        try:
-            reading = _compile(request, result, trial, length, progress)
-        except RedcoError as error:  # such as a mesh that a TPU's torus has no sides for
-            if error.where == SCRATCH:
-                raise
-            refused.append(f"{trial.name} cannot be compiled: {error.what}")
-            continue
-        if reading.fits:
-            return replace(trial, reason=""), reading, "; ".join(refused)
-        needs = (
-            f"needs {reading.peak_bytes / 1e9:.1f} GB" if reading.peak_bytes else reading.refused
-        )
-        refused.append(f"{trial.name} is refused by the compiler: {needs}")
-    return None, None, "; ".join(refused)
-
-
-def _compile(
-    request: Request,
-    result: "Search",
-    trial: "Trial",
-    length: int | None,
-    progress: Callable[[str], None],
-) -> "Reading":
-    """Return what the compiler says of a trial, in a project that is made for it."""
-    from redco_new.fit.compiling import compile_step
-    from redco_new.fit.reading import Job
-    from redco_new.project.create import create_project
-    from redco_new.update.sandbox import temporary_folder
-
-    with temporary_folder() as folder:
-        wanted = replace(with_trial(request, trial), name="searched")
-        project = create_project(wanted, folder, progress=progress)
-        settings = {"micro_batches": trial.micro_batches}
-        return compile_step(
-            project, result.target, Job({}, trial.batch, length, settings), progress
-        )
-
-
-def to_dict(
-    title: str,
-    result: "Search",
-    best: "Trial | None",
-    reading: "Reading | None",
-    note: str,
-) -> dict[str, Any]:
-    """Return the outcome as plain data."""
-    few = result.fewest_target
-    return {
-        "model": title,
-        "hardware": result.target.name,
-        "best": best and asdict(best),
-        "fewest": result.fewest and few and {"hardware": few.name, **asdict(result.fewest)},
-        "tried": [asdict(one) for one in result.trials],
-        "search_seconds": result.seconds,
-        "compiled": reading and reading.to_dict(),
-        "note": note,
-    }
-
-
 def print_search(
     title: str,
     result: "Search",
@@ -150,7 +71,8 @@ def print_search(
     note: str,
 ) -> None:
     """Print the outcome, and a row for each that was tried."""
-    from redco_new.fit.report import make_console
+    from redco_fit.report import make_console
+
     from redco_new.inspect.text import make_grid
 
     console = make_console()
@@ -175,6 +97,8 @@ def _lines(
     note: str,
 ) -> Iterator[str]:
     """Yield what is to be said first."""
+    from redco_fit.search.choice import does_not_fit
+
     name = result.target.name
     if best is None:
         yield f"{title} on {name}: {note or does_not_fit(result)}"

@@ -29,7 +29,7 @@ from redco_new.render.execute import load_text
 from redco_new.render.python import print_call, print_data, print_sections
 from redco_new.render.template import Template
 from redco_new.request import Lora, Request, is_folder
-from redco_new.sharding import MODEL
+from redco_plan import MODEL
 
 # Of a project that trains an adapter: which parameters are matrices.
 LORA: dict[str, Any] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from redco_plan import Plan
+
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectContext
 from redco_new.generate.design import Design
@@ -11,7 +13,6 @@ from redco_new.render.carried import carried
 from redco_new.render.own_runtime import with_own_runtime
 from redco_new.render.owners import owner, with_header
 from redco_new.render.template import Template
-from redco_new.sharding import Plan
 
 # What the runtime and the files of every project import. huggingface-hub as old as the transformers
 # of users' own classes has it: 4.57 wants one below 1.

@@ -9,17 +9,7 @@ from typing import Any
 
 import jax
 from jax.sharding import PartitionSpec as P
-
-from redco_new.errors import RedcoError
-from redco_new.generate.context import ProjectLayout, SpecTable
-from redco_new.generate.remat import saved_sizes
-from redco_new.generate.shards import check_shards
-from redco_new.inspect.elements import count_elements
-from redco_new.models.program import Program
-from redco_new.render.python import print_data
-from redco_new.request import Request
-from redco_new.request.mesh import REST
-from redco_new.sharding import (
+from redco_plan import (
     EXPERT,
     LETTERS,
     MODEL,
@@ -30,6 +20,16 @@ from redco_new.sharding import (
     plan_sharding,
     row_constraints,
 )
+
+from redco_new.errors import RedcoError
+from redco_new.generate.context import ProjectLayout, SpecTable
+from redco_new.generate.remat import saved_sizes
+from redco_new.generate.shards import check_shards
+from redco_new.inspect.elements import count_elements
+from redco_new.models.program import Program
+from redco_new.render.python import print_data
+from redco_new.request import Request
+from redco_new.request.mesh import REST
 
 # Examples on each device: the bytes of collectives scale with their number, the layout does not.
 TRACED_BATCH = 8

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from redco_plan import Plan
+
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
 from redco_new.generate.family import read_family
 from redco_new.generate.layout import plan_program
 from redco_new.render.template import Template
 from redco_new.request import CONFIG_RATES, Request
-from redco_new.sharding import Plan
 
 
 def read_model(request: Request, template: Template) -> Design:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
-
-from redco_new.sharding import Plan
+from redco_plan import Plan
 
 PRODUCTS = ("dot_general", "ragged_dot_general")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from redco_plan import Divider, Node, Plan, find_ways, inner_axes
+
 from redco_new.errors import RedcoError
-from redco_new.sharding import Divider, Node, Plan, find_ways, inner_axes
 
 # Devices that repeat more than this share of each other's work are better rows of `data` or `fsdp`. At half, 16
 # heads and a wide MLP go in 32 parts, 12 heads in 8, and nothing in 2 where nothing can be split.

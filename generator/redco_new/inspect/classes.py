@@ -8,10 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jax.extend.core import Literal
-
-from redco_new.inspect.schema import ClassRow
-from redco_new.inspect.units import join_words
-from redco_new.sharding import (
+from redco_plan import (
     EXPERT,
     FSDP,
     LETTERS,
@@ -23,8 +20,11 @@ from redco_new.sharding import (
     neighbouring_classes,
 )
 
+from redco_new.inspect.schema import ClassRow
+from redco_new.inspect.units import join_words
+
 if TYPE_CHECKING:
-    from redco_new.sharding import Plan
+    from redco_plan import Plan
 
 ROLES = {
     "embed": "the residual stream, which each layer reads and adds to",

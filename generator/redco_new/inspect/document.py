@@ -6,6 +6,14 @@ import math
 from itertools import compress
 from typing import TYPE_CHECKING, cast
 
+from redco_plan import (
+    Collective,
+    collectives_per_layer,
+    dim_letters,
+    predict_collectives,
+    shard_shape,
+)
+
 from redco_new.inspect import units
 from redco_new.inspect.classes import describe_classes
 from redco_new.inspect.elements import count_elements
@@ -16,16 +24,9 @@ from redco_new.inspect.schema import (
     Memory,
     ParameterRow,
 )
-from redco_new.sharding import (
-    Collective,
-    collectives_per_layer,
-    dim_letters,
-    predict_collectives,
-    shard_shape,
-)
 
 if TYPE_CHECKING:
-    from redco_new.sharding import Plan
+    from redco_plan import Plan
 
 # Bytes: a parameter above this that stays whole is listed by name. A trade: most norms and biases,
 # which are meant to be whole, are below it, and a kernel that was missed is above.

@@ -6,9 +6,10 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
+from redco_plan import FSDP
+
 from redco_new.inspect.classes import star_layers
 from redco_new.inspect.schema import ParameterRow
-from redco_new.sharding import FSDP
 
 # Pixels of a page on which a card is at least 360 wide (page.html.jinja), so that a drawing with its
 # sheets and bands fits into a card.

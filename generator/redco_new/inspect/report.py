@@ -10,7 +10,7 @@ from redco_new.inspect import page, text
 from redco_new.inspect.document import plan_document
 
 if TYPE_CHECKING:
-    from redco_new.sharding import Plan
+    from redco_plan import Plan
 
 
 def report_plan(model: str, plan: Plan, *, as_json: bool = False, html: Path | None = None) -> None:

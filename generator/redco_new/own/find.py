@@ -11,10 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from redco_plan import error_location, error_message, install_advice
+
 from redco_new.errors import RedcoError
 from redco_new.render.execute import use_runtime
 from redco_new.request.own_class import is_file
-from redco_new.sharding import error_location, error_message, install_advice
 
 # How similar a name must be to be suggested, of 1: looser than difflib's 0.6, since only a few
 # names of one module compete, so that a far guess helps more than a list of all.

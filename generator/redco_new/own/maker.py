@@ -10,7 +10,7 @@ from flax import linen, nnx
 
 from redco_new.errors import RedcoError
 from redco_new.render.execute import use_runtime
-from redco_new.sharding import error_advice, error_location, error_message
+from redco_plan import error_advice, error_location, error_message
 from redco_new.own.find import Reference
 from redco_new.own.signature import check_arguments, maker_signature
 

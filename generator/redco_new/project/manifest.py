@@ -8,10 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
+from redco_merge.migrate import LATEST
 
 from redco_new import __version__
 from redco_new.errors import RedcoError
-from redco_new.migrate import LATEST
 from redco_new.render.owners import in_runtime, owner
 from redco_new.request.names import check_name, package_name
 from redco_new.transaction import MANIFEST, sha256

@@ -18,7 +18,7 @@ def runtime() -> Path:
 
 def rewriting() -> Path:
     """Return the folder of the part of the engine that projects of own classes have too."""
-    return PACKAGE / "sharding" / "apart"
+    return PACKAGE.parent / "redco_plan" / "apart"  # not imported: it brings JAX
 
 
 def _first(installed: Path, checkout: Path) -> Path:

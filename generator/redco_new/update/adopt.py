@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from redco_merge import changed_lines
+from redco_merge.migrate import LATEST
+
 from redco_new.errors import RedcoError
-from redco_new.merge import changed_lines
-from redco_new.migrate import LATEST
 from redco_new.project.archive import pack
 from redco_new.project.manifest import Manifest
 from redco_new.project.records import BASE, Records, digests, read_records, record_files
@@ -26,7 +27,7 @@ from redco_new.update.candidates import (
 )
 from redco_new.update.changes import file_change
 from redco_new.update.plan import Progress
-from redco_new.update.project_state import read_file
+from redco_new.project.state import read_file
 from redco_new.update.redco_toml import REDCO_TOML
 from redco_new.update.regenerate import Regeneration
 from redco_new.update.run import open_project

@@ -13,7 +13,7 @@ from redco_new.request import Request
 from redco_new.request.mesh import AXES, check_mesh
 from redco_new.request.names import check_name, package_name
 from redco_new.request.toml import value_text
-from redco_new.update.project_state import read_file
+from redco_new.project.state import read_file
 from redco_new.update.redco_toml import REDCO_TOML
 
 # Modules that every project has in its package; a user may have deleted one or the other.

@@ -4,14 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from redco_new.merge import WHOLE, symbol_text
+from redco_merge import WHOLE, symbol_text
+
 from redco_new.project.archive import pack
 from redco_new.project.manifest import Manifest, PendingChange
 from redco_new.project.records import BASE, digests
 from redco_new.transaction import MANIFEST, Change, sha256
 from redco_new.update.pending import INCOMING, incoming_diffs, user_side_digest
 from redco_new.update.plan import UpdatePlan
-from redco_new.update.project_state import ProjectState, read_file
+from redco_new.project.state import ProjectState, read_file
 
 
 def refusal_changes(plan: UpdatePlan) -> list[Change]:

@@ -8,7 +8,7 @@ from redco_new.render.owners import GENERATED, eject_header, owner
 from redco_new.request.names import package_name
 from redco_new.transaction import apply
 from redco_new.update.changes import file_change, record_changes
-from redco_new.update.project_state import ProjectState, read_project_state
+from redco_new.project.state import ProjectState, read_project_state
 from redco_new.update.run import open_project
 
 

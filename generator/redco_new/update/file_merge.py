@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from redco_new.merge import OWNED, Conflict, merge, merge_document
-from redco_new.migrate import Step
+from redco_merge import OWNED, Conflict, merge, merge_document
+from redco_merge.migrate import Step
 
 DELETED = "you deleted it"
 DROPPED = "redco no longer writes it, and you edited it: it is all yours now"

@@ -15,7 +15,7 @@ from redco_new.project.archive import pack, unpack
 from redco_new.project.records import BASE, digests, read_record
 from redco_new.transaction import Change, locate, sha256
 from redco_new.update.changes import file_change
-from redco_new.update.project_state import read_file
+from redco_new.project.state import read_file
 
 UNDO = ".redco/undo.tar.xz"  # of the last update alone, which the next one replaces
 OLDER_UNDO = ".redco/undo.json"  # of older redcos, with the contents in it

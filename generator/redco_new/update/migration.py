@@ -5,14 +5,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from redco_new.migrate import LATEST, Migrated, migrate, stale_names
-from redco_new.migrate.moves import moved_path
-from redco_new.migrate.versions.rooms import MIGRATION as ROOMS
-from redco_new.migrate.versions.rooms import MOVES
+from redco_merge.migrate import LATEST, Migrated, migrate, stale_names
+from redco_merge.migrate.moves import moved_path
+from redco_merge.migrate.versions.rooms import MIGRATION as ROOMS
+from redco_merge.migrate.versions.rooms import MOVES
+
 from redco_new.render.own_runtime import sort_imports
 from redco_new.render.owners import in_runtime
 from redco_new.update.file_merge import FileMerge
-from redco_new.update.project_state import ProjectState
+from redco_new.project.state import ProjectState
 
 # Folders of what others wrote, or of what runs leave: no code of the project's user lies there.
 SKIPPED = {"__pycache__", "node_modules", "runs", "site-packages"}

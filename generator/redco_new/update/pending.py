@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from redco_new.merge import Conflict, symbol_text
+from redco_merge import Conflict, symbol_text
+
 from redco_new.project.manifest import Manifest, PendingChange
 from redco_new.transaction import sha256
 from redco_new.update.file_merge import FileMerge

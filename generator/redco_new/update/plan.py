@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from redco_merge import Conflict
+
 from redco_new.errors import RedcoError
-from redco_new.merge import Conflict
 from redco_new.project.manifest import PendingChange
 from redco_new.render.carried import carried
 from redco_new.render.owners import GENERATED, owner
@@ -28,10 +29,10 @@ from redco_new.update.pending import (
     symbols_with_decision,
     without_conflicts,
 )
-from redco_new.update.project_state import ProjectState
+from redco_new.project.state import ProjectState
 from redco_new.update.redco_toml import REDCO_TOML, merge_redco_toml
 from redco_new.update.regenerate import Regeneration
-from redco_new.update.sandbox import mirror_project
+from redco_new.project.sandbox import mirror_project
 
 Progress = Callable[[str], None]
 SOURCES = ("model", "config", "pipeline")  # the modules of a package that its layout follows from

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+from redco_merge import merge_tables, merge_text
+
 from redco_new.errors import RedcoError, Refusal
-from redco_new.merge import merge_tables, merge_text
 from redco_new.request import CONFIG_RATES, Request
 from redco_new.update.file_merge import FileMerge
-from redco_new.update.project_state import ProjectState
+from redco_new.project.state import ProjectState
 
 REDCO_TOML = "redco.toml"
 

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 
+from redco_merge import changed_lines, changed_symbols
+
 from redco_new.errors import RedcoError
-from redco_new.merge import changed_lines, changed_symbols
 from redco_new.project.manifest import PendingChange
 from redco_new.render.owners import in_runtime
 from redco_new.update.adopt import Adoption
 from redco_new.update.file_merge import FileMerge
 from redco_new.update.pending import INCOMING, resolve_commands, symbol_target
 from redco_new.update.plan import UpdatePlan
-from redco_new.update.project_state import (
+from redco_new.project.state import (
     ProjectState,
     path_from_here,
     path_in_project,

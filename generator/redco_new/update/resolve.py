@@ -3,13 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+from redco_merge import take
+
 from redco_new.errors import RedcoError, Refusal
-from redco_new.merge import take
 from redco_new.project.manifest import Manifest, PendingChange
 from redco_new.transaction import Change, apply
 from redco_new.update.changes import file_change, record_changes
 from redco_new.update.pending import INCOMING, symbol_target, user_side_digest
-from redco_new.update.project_state import ProjectState, read_project_state
+from redco_new.project.state import ProjectState, read_project_state
 from redco_new.update.run import open_project
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from redco_new.errors import RedcoError, Refusal
 from redco_new.transaction import apply
 from redco_new.update.changes import file_change, record_changes
-from redco_new.update.project_state import ProjectState, path_from_here, read_project_state
+from redco_new.project.state import ProjectState, path_from_here, read_project_state
 from redco_new.update.run import open_project
 
 FLAG = "--restore"

@@ -13,9 +13,9 @@ from redco_new.transaction import apply, locked, recover, unfinished
 from redco_new.update.changes import refusal_changes, update_changes
 from redco_new.update.former import with_former
 from redco_new.update.plan import Progress, UpdatePlan, plan_update
-from redco_new.update.project_state import read_project_state
+from redco_new.project.state import read_project_state
 from redco_new.update.redco_toml import read_request
-from redco_new.update.sandbox import mirror_project
+from redco_new.project.sandbox import mirror_project
 from redco_new.update.trial_run import try_one_step
 
 # For another update of the project. Two started by mistake end one after the other; a longer wait

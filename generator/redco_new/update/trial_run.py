@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from redco_new.errors import Refusal
-from redco_new.update.sandbox import sandbox_errors, temporary_folder
+from redco_new.project.sandbox import sandbox_errors, temporary_folder
 
 STEP = Path(__file__).with_name("trial_step.py")
 # Limits beyond which nobody waits, not measurements: data that takes longer is a note, and a step

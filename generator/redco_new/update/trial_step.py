@@ -9,7 +9,6 @@ import json
 import math
 import os
 import sys
-import sysconfig
 import threading
 import traceback
 from collections.abc import Iterator
@@ -19,15 +18,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from redco_new.project.fault import in_one_line, is_users, locate_fault
+
 # Of what is generated, in the order that names a fault where it is; a user may have deleted some.
 MODULES = (
     *("sharding", "model", "config", "pipeline", "boot"),
     *("steps", "weights", "train", "predict", "export"),
 )
 WRONG_CODE = (AttributeError, NameError, TypeError)  # in examples(): not for want of its data
-INSTALLED = {"site-packages", "dist-packages"}
 EXAMPLES = "examples() in pipeline.py"
-LONGEST = 600  # characters of an error: a dozen lines of a terminal
 
 
 class NoTrial(Exception):
@@ -135,36 +134,6 @@ def limit(job: dict[str, Any]) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def in_one_line(error: BaseException, project: str) -> str:
-    """Return an error in one line; UserError is of the runtime, and says all by itself."""
-    name, text = type(error).__name__, " ".join(str(error).split()).replace(project + os.sep, "")
-    text = text if len(text) <= LONGEST else text[:LONGEST] + " ..."
-    return text if name == "UserError" else f"{name}: {text}".removesuffix(": ")
-
-
-def locate_fault(error: BaseException, project: str) -> str:
-    """Return path:line of the user's innermost line that the error went through; "" if none.
-
-    The path is relative to the project, or absolute for what is not in it.
-    """
-    frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
-    if isinstance(error, SyntaxError) and error.filename:
-        frames.append((error.filename, error.lineno or 1))
-    for file, line in reversed(frames):
-        if is_users(file, project):
-            path = os.path.relpath(file, project)
-            return f"{os.path.realpath(file) if path.startswith('..') else path}:{line}"
-    return ""
-
-
-def is_users(file: str, project: str) -> bool:
-    """Tell whether a file is the user's: not Python's, installed, the runtime's, or this one."""
-    parts = Path(os.path.relpath(file, project)).parts
-    foreign = file == __file__ or file.startswith(sysconfig.get_path("stdlib") + os.sep)
-    foreign = foreign or parts[1:2] == ("runtime",) or bool(INSTALLED & {*parts})
-    return os.path.isabs(file) and not foreign  # neither <string> nor what a module was compiled of
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from redco_new.project.manifest import OWN
 from redco_new.transaction import Change, apply
 from redco_new.update.changes import file_change
 from redco_new.update.former import digest, read_former
-from redco_new.update.project_state import read_file
+from redco_new.project.state import read_file
 from redco_new.update.run import open_project
 
 

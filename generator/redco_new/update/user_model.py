@@ -16,12 +16,12 @@ from typing import Any
 
 import jax
 from flax import nnx
+from redco_plan import error_location, error_message
 
 from redco_new.errors import RedcoError
 from redco_new.models.program import Program
 from redco_new.render.execute import RuntimeOf
 from redco_new.render.own_runtime import AT_HOME
-from redco_new.sharding import error_location, error_message
 from redco_new.update.trial_run import EXAMPLES_SECONDS
 
 PRESET = "full"

@@ -16,8 +16,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from redco_new.compiled.groups import Groups
-from redco_new.fit.hardware import HARDWARE, READ
+from redco_fit.compiled.groups import Groups
+from redco_fit.hardware import HARDWARE, READ
 from redco_runtime.nn.experts.grouped_matmul import _kernels, _rows
 
 CALLS = 20

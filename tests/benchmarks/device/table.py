@@ -16,9 +16,9 @@ from typing import Any
 
 from compiled.table import row
 
-from redco_new.fit.compiling import compile_step
-from redco_new.fit.reading import Job, Reading
-from redco_new.fit.target import parse_target
+from redco_fit.compiling import compile_step
+from redco_fit.reading import Job, Reading
+from redco_fit.target import parse_target
 from redco_new.project.create import create_project
 from redco_new.request import Request
 

@@ -19,7 +19,7 @@ from merge.edits import EDITS, edited, parses
 from merge.oracle import whole, wrong
 from merge.triples import TEMPLATE, Triple, apart, lines_apart, triple
 
-from redco_new.merge import merge
+from redco_merge import merge
 
 
 def triples(count: int, seed: int) -> Iterator[tuple[str, Triple]]:

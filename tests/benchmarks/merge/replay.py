@@ -24,7 +24,7 @@ from histories import Case, Objects, Skipped, cases
 from table import table
 from verdicts import tree_of, verdict, why
 
-from redco_new.merge import Conflict, MergeResult, merge
+from redco_merge import Conflict, MergeResult, merge
 
 OUT = Path(__file__).parent / ".histories"
 

@@ -18,8 +18,8 @@ import warnings
 from collections import Counter
 from functools import lru_cache
 
-from redco_new.merge import MergeResult
-from redco_new.merge.verify_pieces import undefined_names
+from redco_merge import MergeResult
+from redco_merge.verify_pieces import undefined_names
 
 IMPORTS = (ast.Import, ast.ImportFrom)
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")

@@ -1,0 +1,238 @@
+"""The fastest way to train a model on a machine that fits its memory, by an estimate; then what its compiler says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from redco_new.errors import RedcoError
+from redco_fit.target import Target, parse_target
+from redco_new.request import Request
+from redco_new.render.template import Template
+from redco_fit.search.candidates import Planner, Trial, price
+from redco_fit.search.memory import state_bytes
+from redco_fit.search.meshes import meshes_of
+
+Progress = Callable[[str], None]
+# Examples a device of a step, where no batch is given: as many as a published recipe of pre-training has at 4,096
+# tokens (Llama 2: 4 million tokens on 1,000 devices and more).
+ROWS = 2
+# Without a batch that is given, larger ones are tried, up to so many times that, while an example takes less by this share.
+MOST_GROWN, WORTH = 8, 0.01
+# What the estimate of the memory was above the compiler's at most: tests/compiled/estimates.md.
+CAREFUL = 1.6
+COMPUTING = ("products", "attention", "memory", "exposed")  # parts that add up to a step
+MOST_MICRO = 64  # micro-batches: each sends and gathers all parameters anew
+
+
+@dataclass(frozen=True)
+class Search:
+    """The outcome of a search.
+
+    trials: all that was tried, the one that is chosen first, then by seconds; none is chosen where none fits.
+    fewest: the least devices that the batch fits on, of halves of the machine; None where it fits on none.
+    seconds: that the search took.
+    """
+
+    target: Target
+    trials: tuple[Trial, ...]
+    fewest: Trial | None
+    fewest_target: Target | None
+    seconds: float
+
+    @property
+    def best(self) -> Trial | None:
+        """The fastest that fits."""
+        first = self.trials[0] if self.trials else None
+        return first if first is not None and not first.reason else None
+
+    @property
+    def fitting(self) -> list[Trial]:
+        """All that fit by the estimate, those first that take the least time for an example."""
+        limit = self.target.hardware.usable
+        return sorted((t for t in self.trials if 0 < t.peak <= limit), key=lambda t: t.pace)
+
+    @property
+    def near(self) -> list[Trial]:
+        """All that do not, and that their compiler may still take, the smallest first."""
+        limit = self.target.hardware.usable
+        near = (t for t in self.trials if t.state <= limit < t.peak <= CAREFUL * limit)
+        return sorted(near, key=lambda t: t.peak)
+
+    @property
+    def nearest(self) -> Trial | None:
+        """The smallest of those whose memory was of interest."""
+        limit = self.target.hardware.usable
+        weighed = (t for t in self.trials if t.peak)
+        return min(weighed, key=lambda t: (t.state > limit, t.peak), default=None)
+
+
+def search(
+    request: Request,
+    target: Target,
+    template: Template,
+    batch: int | None = None,
+    length: int | None = None,
+    progress: Progress = lambda step: None,
+) -> Search:
+    """Return the fastest mesh, options and micro-batches of a model on `target`, and all that lost to it.
+
+    batch: examples of a step over all devices; ROWS a device by default.  length: tokens of an example.
+    Raises RedcoError for a class of the user's own, whose memory no estimate here knows.
+    """
+    start = time.monotonic()
+    if request.own:
+        what = (
+            f"the activations of {request.model} have no names that an estimate could know them by"
+        )
+        raise RedcoError("--search", what, "give --mesh: redco fit compiles it")
+    planner, rows = Planner(request, template, length), batch or ROWS * target.devices
+    trials = _search(planner, target, rows, progress)
+    few, few_target = _fewest(planner, target, rows, trials, progress)
+    if batch is None and trials and not trials[0].reason:
+        trials = _grown(planner, target, trials, progress)
+    return Search(target, tuple(trials), few, few_target, time.monotonic() - start)
+
+
+def _search(planner: Planner, target: Target, batch: int, progress: Progress) -> list[Trial]:
+    """Return the trials on one machine, the best first."""
+    first = list(_plain(planner, target, batch, progress))
+    limit, done, best = target.hardware.usable, [], None
+    for trial in sorted(first, key=lambda one: one.seconds):
+        if best and trial.seconds >= best.seconds:
+            done.append(replace(trial, reason=f"slower: at least {_slower(trial, best)}"))
+            continue
+        progress(f"weighing {trial.name}")
+        for option in _options(planner, target, trial):
+            fits = 0 < option.peak <= limit
+            if fits and (best is None or option.seconds < best.seconds):
+                best, option = option, best
+            if option is not None:
+                done.append(option)
+            if fits:
+                break
+    rest = sorted((_with_reason(one, best, limit) for one in done), key=lambda one: one.seconds)
+    return [best, *rest] if best else rest
+
+
+def _plain(planner: Planner, target: Target, batch: int, progress: Progress) -> Iterator[Trial]:
+    """Yield each mesh without options, with the least seconds that it can have."""
+    for mesh in meshes_of(target, _experts(planner, target)):
+        trial = Trial(mesh, 0, False, batch)
+        progress(f"planning {trial.name}")
+        if (one := price(planner, target, trial, exact=False)) is not None:
+            yield replace(one, peak=0)
+
+
+def _experts(planner: Planner, target: Target) -> int:
+    """Return how many experts a layer of the model has; 1 where it has none."""
+    mesh = {"data": 1, "fsdp": 1, "expert": 1, "model": 1}
+    model = planner.plan(Trial(mesh, 0, False, 1))
+    assert model is not None, "every model can be whole on one device"
+    classes = model.plan.classes
+    sizes = [classes.sizes[node] for node, label in classes.labels.items() if label == "experts"]
+    return max((max(one) for one in sizes), default=1)
+
+
+def _options(planner: Planner, target: Target, trial: Trial) -> Iterator[Trial]:
+    """Yield a mesh with more and more of what spares memory: what costs no time first."""
+    variants = [trial]
+    if trial.mesh["data"] > 1:
+        variants.append(replace(trial, zero=1))
+    if trial.mesh["model"] > 1:
+        variants.append(replace(variants[-1], sequence_parallel=True))
+    count = 1
+    while count <= MOST_MICRO:
+        for option in variants:
+            one = price(planner, target, replace(option, micro_batches=count))
+            if one is None and option is variants[0]:
+                return
+            if one is not None:
+                yield one
+        least = planner.plan(variants[-1])
+        if least is None or state_bytes(least, count) > target.hardware.usable:
+            return  # micro-batches spare activations, and no state
+        count, variants = 2 * count, variants[-1:]
+
+
+def _with_reason(trial: Trial, best: Trial | None, limit: int) -> Trial:
+    """Return a trial with why it lost."""
+    if trial.reason:
+        return trial
+    if trial.peak > limit:
+        alone = "state and gradients alone are " if trial.state > limit else ""
+        what = f"does not fit: {alone}{trial.peak / 1e9:.1f} of {limit / 1e9:.1f} GB"
+        return replace(trial, reason=what)
+    assert best is not None, "a trial that fits is the best, or slower than it"
+    return replace(trial, reason=f"slower: {_slower(trial, best)}")
+
+
+def _grown(
+    planner: Planner, target: Target, trials: list[Trial], progress: Progress
+) -> list[Trial]:
+    """Return the trials with those of larger batches on the best mesh, as long as an example takes less time."""
+    best, *others = trials
+    while best.batch < MOST_GROWN * trials[0].batch:
+        progress(f"trying {2 * best.batch} examples")
+        one = price(planner, target, replace(best, batch=2 * best.batch))
+        if one is None:
+            break
+        if one.peak > target.hardware.usable or one.pace > best.pace * (1 - WORTH):
+            others.append(_with_reason(one, best, target.hardware.usable))
+            break
+        others.append(replace(best, reason=f"slower: {_slower(best, one)}"))
+        best = one
+    return [best, *others]
+
+
+def _slower(trial: Trial, best: Trial) -> str:
+    """Return by how much a trial is slower for an example, and what takes the time."""
+
+    def more(name: str) -> float:
+        return trial.parts[name] / trial.batch - best.parts.get(name, 0.0) / best.batch
+
+    worst = max(COMPUTING, key=more)
+    if worst == "exposed":
+        links = [name for name in trial.parts if name not in COMPUTING]
+        worst = f"waiting for {max(links, key=more)}" if links else "waiting"
+    return f"{trial.pace / best.pace:.2f}x, most of it {worst}"
+
+
+def _fewest(
+    planner: Planner, target: Target, batch: int, trials: list[Trial], progress: Progress
+) -> tuple[Trial | None, Target | None]:
+    """Return the fewest devices that the batch fits on, of halves of the machine, and how."""
+    limit = target.hardware.usable
+    fitting = [one for one in trials if 0 < one.peak <= limit]
+    few = (min(fitting, key=lambda one: one.seconds), target) if fitting else (None, None)
+    while few[0] is not None and (half := _half(few[1])) is not None:
+        progress(f"trying {half.name}")
+        one = next(_least(planner, half, batch), None)
+        if one is None:
+            break
+        few = (one, half)
+    return few
+
+
+def _least(planner: Planner, target: Target, batch: int) -> Iterator[Trial]:
+    """Yield ways to fit on a machine, of the meshes that split the state over all devices."""
+    limit = target.hardware.usable
+    for mesh in meshes_of(target, 1):
+        if mesh["data"] == 1:
+            trial = Trial(mesh, 0, False, batch)
+            for one in _options(planner, target, trial):
+                if one.peak <= limit:
+                    yield one
+
+
+def _half(target: Target | None) -> Target | None:
+    """Return the machine of half as many devices; None where there is none."""
+    assert target is not None, "it has been fitted"
+    chips = target.devices // (2 if target.hardware.name == "7x" else 1)
+    if chips % 2:
+        return None
+    try:
+        return parse_target(f"{target.hardware.name}:{chips // 2}")
+    except RedcoError:
+        return None  # no slice of a TPU has so many

@@ -1,0 +1,121 @@
+"""What is tried for a model on a machine: a mesh with its options, and how a batch goes through it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from redco_new.errors import RedcoError
+from redco_new.generate.layout import plan_program
+from redco_new.generate.read import read_model
+from redco_new.render.template import Template
+from redco_new.request import Request
+
+from redco_fit.search.estimate import estimate_step
+from redco_fit.search.memory import LEAST, state_bytes
+from redco_fit.search.model import Planned
+from redco_fit.target import Target
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A mesh with its options, and what came of it.
+
+    micro_batches: into how many a batch goes.  seconds: of a step; the least that it can be, where `peak` is 0.
+    state: bytes of a device for state and gradients alone, exactly.
+    peak: bytes of a device at most; where `state` is too much already, that. 0 where the mesh lost before that
+    was of interest.
+    saved: names of the arrays that a layer saves, where remat is fit.  parts: seconds by part, and by axis.
+    reason: why it lost; "" for the one that is chosen.
+    """
+
+    mesh: Mapping[str, int]
+    zero: int
+    sequence_parallel: bool
+    batch: int
+    micro_batches: int = 1
+    seconds: float = 0.0
+    state: int = 0
+    peak: int = 0
+    mfu: float = 0.0
+    saved: tuple[str, ...] = ()
+    parts: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """As flags have it: data=2,fsdp=4 zero=1."""
+        mesh = ",".join(f"{axis}={size}" for axis, size in self.mesh.items() if size > 1)
+        options = [f"zero={self.zero}"] * (self.zero > 0)
+        options += ["sequence-parallel"] * self.sequence_parallel
+        return " ".join([mesh or "data=1", *options])
+
+    @property
+    def pace(self) -> float:
+        """Seconds of an example."""
+        return self.seconds / self.batch
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """What `redco update` takes for it."""
+        mesh = ",".join(f"{axis}={size}" for axis, size in self.mesh.items())
+        return {"mesh": mesh, "zero": self.zero, "sequence_parallel": self.sequence_parallel}
+
+
+class Planner:
+    """Plans one model on the meshes of a machine; each mesh once."""
+
+    def __init__(self, request: Request, template: Template, length: int | None):
+        self.request, self.template, self.length = request, template, length
+        self._plans: dict[str, Planned | None] = {}
+
+    def plan(self, trial: Trial) -> Planned | None:
+        """Return the model on a mesh; None where it cannot be split so."""
+        key = repr((trial.mesh, trial.zero, trial.sequence_parallel))
+        if key not in self._plans:
+            self._plans[key] = self._plan(trial)
+        return self._plans[key]
+
+    def _plan(self, trial: Trial) -> Planned | None:
+        request = replace(
+            self.request,
+            mesh=dict(trial.mesh),
+            zero=trial.zero,
+            sequence_parallel=trial.sequence_parallel,
+        )
+        design = read_model(request, self.template)
+        program = design.program()
+        try:
+            plan = plan_program(request, program)
+        except RedcoError as error:
+            if error.where in ("--shards", "--mesh"):
+                return None
+            raise
+        model = Planned(request, program, plan, design.recipe.continues, 0)
+        return replace(model, length=self.length or model.traced[1])
+
+
+def price(planner: Planner, target: Target, trial: Trial, exact: bool = True) -> Trial | None:
+    """Return a trial with its seconds, and with its memory if `exact`; None where the mesh cannot have it."""
+    model = planner.plan(trial)
+    if model is None or trial.batch % (model.batch_parts * trial.micro_batches):
+        return None
+    state = state_bytes(model, trial.micro_batches)
+    if (
+        exact and state > target.hardware.usable
+    ):  # nothing else needs to be known, which takes a trace
+        return replace(trial, seconds=trial.seconds or math.inf, state=state, peak=state)
+    memory = None if exact else LEAST
+    one = estimate_step(model, target, trial.batch, trial.micro_batches, memory=memory)
+    seconds = target.hardware.step_seconds(one.bound_seconds)
+    return replace(
+        trial,
+        seconds=seconds,
+        state=state,
+        peak=one.memory.peak,
+        mfu=one.model_flops / target.hardware.flops[planner.request.dtype] / seconds,
+        saved=one.memory.names,
+        parts={**one.parts, **one.links, "exposed": one.exposed},
+    )

@@ -1,0 +1,106 @@
+"""A model as the search plans it: one trace and one plan for each mesh and its options."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AbstractMesh, AxisType
+
+from redco_new.errors import RedcoError
+from redco_new.models.program import Program
+from redco_new.request import Request
+from redco_plan import Plan, shard_shape
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A model on a mesh.
+
+    causal: whether a token attends to those before it alone.
+    length: tokens of an example, as it is to be trained; the trace may have others.
+    """
+
+    request: Request
+    program: Program
+    plan: Plan
+    causal: bool
+    length: int
+
+    @property
+    def batch_parts(self) -> int:
+        """In how many parts the devices split a batch."""
+        return math.prod(self.plan.mesh[axis] for axis in self.plan.batch_axes)
+
+    @property
+    def traced(self) -> tuple[int, int]:
+        """Examples and tokens of each, as traced."""
+        shape = jax.tree.leaves(self.program.batch)[0].shape
+        return shape[0], shape[1] if len(shape) == 2 else 1
+
+    @cached_property
+    def parameter_bytes(self) -> int:
+        """Bytes of the parameters on each device."""
+        return self._bytes(self.plan.partitions)
+
+    @cached_property
+    def moment_bytes(self) -> int:
+        """Bytes on each device of one of Adam's two means."""
+        return self._bytes(self.plan.moments)
+
+    @cached_property
+    def elements(self) -> int:
+        """Elements of all parameters."""
+        return sum(math.prod(parameter.shape) for parameter in self.plan.parameters)
+
+    def _bytes(self, specs: Any) -> int:
+        rows = zip(self.plan.parameters, self.plan.stored, specs, strict=True)
+        return sum(
+            math.prod(shard_shape(stored, spec, self.plan.mesh)) * parameter.dtype.itemsize
+            for parameter, stored, spec in rows
+        )
+
+    def batch(self, rows: int) -> Any:
+        """Return the shapes of `rows` examples of `length` tokens."""
+        traced = self.traced[1]
+
+        def resize(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+            shape = (rows, *(self.length if n == traced > 1 else n for n in x.shape[1:2]))
+            return jax.ShapeDtypeStruct((*shape, *x.shape[2:]), x.dtype)
+
+        return jax.tree.map(resize, self.program.batch)
+
+    def needs(self, rows: int) -> Any:
+        """Return what the runtime finds that a step of `rows` examples needs of memory (its needs.Needs).
+
+        Raises RedcoError where the model does not take texts of that length.
+        """
+        from redco_runtime.layout.activations import (
+            layouts,
+        )  # late: reading a model makes it importable
+        from redco_runtime.step import expert_memory
+        from redco_runtime.step.memory_estimate import measure
+        from redco_runtime.base.state import ModelState
+
+        def loss(model: Any, batch: Any, key: jax.Array) -> tuple[Any, dict]:
+            losses = self.program.forward(model.params, batch)
+            return (losses, jnp.ones(losses.shape, losses.dtype)), {}
+
+        sizes = self.plan.mesh
+        auto = (AxisType.Auto,) * len(sizes)
+        mesh = AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=auto)
+        key = jax.eval_shape(jax.random.key, 0)
+        state = ModelState(self.program.params, {})
+        with jax.sharding.use_abstract_mesh(mesh), layouts(self.plan.activations):
+            try:
+                return measure(loss, state, self.batch(rows), key, self.batch_parts, expert_memory)
+            except ValueError as error:
+                if self.length == self.traced[1]:
+                    raise
+                raise RedcoError(
+                    f"--seq {self.length}", str(error).rstrip("."), "give fewer"
+                ) from None

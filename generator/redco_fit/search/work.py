@@ -1,0 +1,69 @@
+"""What a device computes and moves through its memory in a step, from the plan; no compiler is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from redco_plan import Plan
+
+from redco_fit.search.experts import Routed, routed_product
+from redco_fit.search.model import Planned
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a device does in one forward pass of a micro-batch.
+
+    flops: of its products, without attention's and experts'.
+    attention: FLOPs of products of two activations, scores and what is taken by them, with all pairs of positions.
+    scores: bytes of the largest of these arrays, of all layers.
+    touched: bytes of the activations that they read and write, each counted once.
+    routed: the products of experts.
+    """
+
+    flops: float
+    attention: float
+    scores: float
+    touched: float
+    routed: tuple[Routed, ...] = ()
+
+
+def work_of(model: Planned, rows: int, platform: str) -> Work:
+    """Return the work of `rows` examples over all devices of a platform, gpu or tpu."""
+    plan, (traced_rows, traced_length) = model.plan, model.traced
+    share, longer = rows / traced_rows, model.length / traced_length
+    flops = attention = scores = 0.0
+    touched: dict[int, float] = {}
+    routed = []
+    for dot in plan.classes.graph.dots:
+        sides = (dot.lhs, dot.rhs, dot.out)
+        if one := routed_product(model, dot, rows, platform):
+            routed.append(one)
+            continue
+        work = share * dot.flops * dot.times / _parts(plan, dot.dividing, True)
+        if dot.batch and all(value.data and value.parameter is None for value in sides):
+            attention += work * longer**2
+            largest = max(sides, key=lambda value: value.bytes)
+            scores += share * largest.bytes * dot.times / _split(plan, largest) * longer**2
+            continue
+        flops += work * longer
+        for value in sides:
+            if value.data:
+                size = share * longer * value.bytes * dot.times / _split(plan, value)
+                touched[value.key] = max(touched.get(value.key, 0.0), size)
+    return Work(flops, attention, scores, sum(touched.values()), tuple(routed))
+
+
+def _split(plan: Plan, value: Any) -> int:
+    """Return over how many devices an activation is split."""
+    return _parts(plan, value.dims, value.data)
+
+
+def _parts(plan: Plan, nodes: Iterable[int], data: bool) -> int:
+    """Return over how many devices an array, or a product, with these dims is split."""
+    find = plan.classes.graph.find
+    axes = {axis for node in nodes for axis in plan.axes.get(find(node), ())}
+    return math.prod(plan.mesh[axis] for axis in axes | ({*plan.batch_axes} if data else set()))

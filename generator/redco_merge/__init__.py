@@ -1,0 +1,24 @@
+"""Three-way merge of files that a user and a template both change; README.md lists its stages."""
+
+from redco_merge.describe import changed_lines, changed_symbols, symbol_text
+from redco_merge.documents import merge_document
+from redco_merge.lines import merge_text
+from redco_merge.result import WHOLE, Conflict, MergeResult
+from redco_merge.swap import take
+from redco_merge.three_way import OWNED, merge
+from redco_merge.toml import merge_tables
+
+__all__ = [
+    "OWNED",
+    "WHOLE",
+    "Conflict",
+    "MergeResult",
+    "changed_lines",
+    "changed_symbols",
+    "merge",
+    "merge_document",
+    "merge_tables",
+    "merge_text",
+    "symbol_text",
+    "take",
+]

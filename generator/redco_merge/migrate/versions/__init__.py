@@ -1,0 +1,12 @@
+"""All migrations, first to last; each module has one, named after what changed."""
+
+from redco_merge.migrate.versions import draws, loop, rooms, splits, survival
+
+MIGRATIONS = (
+    loop.MIGRATION,
+    survival.MIGRATION,
+    draws.MIGRATION,
+    splits.MIGRATION,
+    rooms.MIGRATION,
+)
+LATEST = MIGRATIONS[-1].number

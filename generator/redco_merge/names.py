@@ -1,0 +1,230 @@
+"""Names: what a statement binds, needs, and is called by; what a whole file uses."""
+
+import ast
+import builtins
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from redco_merge.memory import remember
+from redco_merge.trees import (
+    children_of,
+    chunks_of,
+    names_of_file,
+    nodes_of,
+    postpones_annotations,
+    tree_of,
+)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+_SCOPES = (*DEFINITIONS, ast.Lambda)
+
+# What Python itself defines in any module.
+_PREDEFINED = {*dir(builtins), "__file__", "__name__", "__doc__", "__path__", "__annotations__"}
+
+
+class Binding(NamedTuple):
+    """One name of an import.
+
+    module: "" for `import name`.
+    name: in that module.
+    alias: by which the file refers to it.
+    """
+
+    module: str
+    name: str
+    alias: str
+
+    @property
+    def top(self) -> str:
+        """The name that the file can use: `import a.b` gives it `a`."""
+        return self.alias.partition(".")[0]
+
+
+def import_bindings(node: ast.stmt) -> list[Binding]:
+    """Return what an import binds; nothing for any other statement."""
+    match node:
+        case ast.Import(names=names):
+            return [Binding("", x.name, x.asname or x.name) for x in names]
+        case ast.ImportFrom(module=module, names=names, level=level):
+            module = "." * level + (module or "")
+            star = f"* of {module}"
+            return [
+                Binding(module, x.name, star if x.name == "*" else x.asname or x.name)
+                for x in names
+            ]
+    return []
+
+
+def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that `nodes` bind in the scope that they stand in."""
+    names = set()
+    for node in _scope_nodes(nodes):
+        match node:
+            case ast.FunctionDef(name=x) | ast.AsyncFunctionDef(name=x) | ast.ClassDef(name=x):
+                names.add(x)
+            case ast.Import() | ast.ImportFrom():
+                names |= {binding.top for binding in import_bindings(node)}
+            case ast.Name(id=x, ctx=ast.Store()) | ast.MatchAs(name=str(x)):
+                names.add(x)
+            case ast.MatchStar(name=str(x)) | ast.MatchMapping(rest=str(x)):
+                names.add(x)
+    return names
+
+
+def _scope_nodes(nodes: Iterable[ast.AST]) -> list[ast.AST]:
+    """Return all nodes below `nodes` but the insides of definitions and lambdas."""
+    inside = list(nodes)
+    for node in inside:  # which grows
+        if not isinstance(node, _SCOPES):
+            inside += children_of(node)
+    return inside
+
+
+def eager_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that must have a value when `nodes` run: not those inside functions."""
+    names = set()
+    for node in nodes:
+        if isinstance(node, (*FUNCTIONS, ast.Lambda)):
+            names |= eager_names(_run_at_definition(node))
+        elif isinstance(node, ast.ClassDef):
+            names |= eager_names(children_of(node)) - bound_names(node.body)
+        elif isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                names.add(node.id)
+        elif children := children_of(node):
+            names |= eager_names(children)
+    return names
+
+
+def _run_at_definition(node: Function | ast.Lambda) -> list[ast.expr]:
+    """Return the parts of a function or lambda that run when it is defined."""
+    defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+    if isinstance(node, ast.Lambda):
+        return defaults
+    args = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    args += filter(None, [node.args.vararg, node.args.kwarg])
+    hints = [*(arg.annotation for arg in args), node.returns]
+    return [*node.decorator_list, *defaults, *filter(None, hints)]
+
+
+def statement_title(node: ast.stmt) -> str:
+    """Return what tells a statement from its siblings: the name it defines, or what it is about."""
+    match node:
+        case ast.FunctionDef(name=x) | ast.AsyncFunctionDef(name=x) | ast.ClassDef(name=x):
+            return x
+        case ast.Assign(targets=targets):
+            return ", ".join(ast.unparse(target) for target in targets)
+        case ast.AnnAssign(target=target):
+            return ast.unparse(target)
+        case ast.Import() | ast.ImportFrom():
+            return f"import {', '.join(x.alias for x in import_bindings(node))}"
+        case ast.AugAssign(target=target):
+            return f"{ast.unparse(target)} +="
+        case ast.Expr(value=ast.Call(func=func, args=args)):
+            first = [ast.unparse(x) for x in args[:1] if isinstance(x, ast.Constant | ast.Name)]
+            return f"{ast.unparse(func)}({', '.join(first)})"
+        case ast.If(test=test) if ast.unparse(test) == "__name__ == '__main__'":
+            return "__main__"
+        case ast.If(test=test, orelse=[]) if _is_type_checking(test):
+            return "if TYPE_CHECKING"
+    return _nameless_title(node)
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return ast.unparse(test).rpartition(".")[2] == "TYPE_CHECKING"
+
+
+def _nameless_title(node: ast.stmt) -> str:
+    """Return the kind of a statement, and what it binds or else its first line."""
+    if isinstance(name := getattr(node, "name", None), ast.Name):  # `type X = ...` of Python 3.12
+        return name.id
+    about = ", ".join(sorted(bound_names([node]))) or ast.unparse(node).partition("\n")[0]
+    return f"{type(node).__name__.lower()} {about}"
+
+
+def unbound_names(text: str) -> set[str]:
+    """Return the names that a file uses or exports, and nothing in it binds. Raises SyntaxError."""
+    postponed = postpones_annotations(text)
+    names = [_names_in(chunk, postponed) for chunk in chunks_of(text)]
+    used, bound = (set().union(*x) for x in zip(*names, strict=True))
+    return set() if "*" in bound else used - bound - _PREDEFINED
+
+
+@remember
+def _names_in(chunk: str, postponed: bool) -> tuple[set[str], set[str]]:
+    """Return the names that a chunk uses or exports, and those of the file that it binds.
+
+    "*" is bound where it imports all of a module: these names cannot be told.
+    """
+    used, bound = names_of_file(chunk, postponed)
+    stars = (x for x in nodes_of(chunk) if isinstance(x, ast.ImportFrom) and x.names[0].name == "*")
+    return used | _exported_names(tree_of(chunk).body), bound | {"*" for _ in stars}
+
+
+def _exported_names(statements: list[ast.stmt]) -> set[str]:
+    """Return the names in `__all__`."""
+    lists = [
+        node.value
+        for node in statements
+        if isinstance(node, ast.Assign | ast.AugAssign) and "__all__" in bound_names([node])
+    ]
+    nodes = [node for value in lists for node in ast.walk(value)]
+    return {x.value for x in nodes if isinstance(x, ast.Constant) and isinstance(x.value, str)}
+
+
+def names_at_top(text: str) -> set[str]:
+    """Return the names that a file binds at its top. Raises SyntaxError."""
+    return {name for chunk in chunks_of(text) for bound, _ in _steps_of(chunk) for name in bound}
+
+
+def used_before_defined(text: str) -> set[str]:
+    """Return the names that a statement of a file needs when it runs, bound by a later one only."""
+    early, bound_above = set(), set()
+    whole = names_at_top(text)
+    for chunk in chunks_of(text):
+        for bound, needs in _steps_of(chunk):
+            bound_above |= bound
+            early |= (needs & whole) - bound_above
+    return early
+
+
+@remember
+def _steps_of(chunk: str) -> list[tuple[set[str], set[str]]]:
+    """Return the names that each statement of a chunk binds, and those that it needs when it runs."""
+    return [(bound_names([node]), eager_names([node])) for node in tree_of(chunk).body]
+
+
+def attribute_uses(text: str) -> Counter[str]:
+    """Return how often a file reads each attribute, or passes a keyword of that name."""
+    uses: Counter[str] = Counter()
+    for chunk in chunks_of(text):
+        uses.update(_attributes_in(chunk)[0])
+    return uses
+
+
+def defined_attributes(text: str) -> set[str]:
+    """Return the attributes that a file gives to its own classes: members, and what is assigned."""
+    return {name for chunk in chunks_of(text) for name in _attributes_in(chunk)[1]}
+
+
+@remember
+def _attributes_in(chunk: str) -> tuple[list[str], set[str]]:
+    """Return the attributes and keywords that a chunk uses, and those that it gives to something."""
+    uses, defined = [], set()
+    for node in nodes_of(chunk):
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Load()) | ast.keyword(arg=str(name)):
+                uses.append(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                defined.add(name)
+            case ast.ClassDef(body=body):
+                defined |= bound_names(body)
+    return uses, defined
+
+
+def identifiers(node: ast.AST) -> set[str]:
+    """Return all plain names below a node."""
+    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}

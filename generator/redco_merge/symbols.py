@@ -1,0 +1,272 @@
+"""A Python file as a list of symbols that cover its every line."""
+
+import ast
+import copy
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from redco_merge.memory import remember
+from redco_merge.names import (
+    Binding,
+    bound_names,
+    eager_names,
+    import_bindings,
+    statement_title,
+)
+from redco_merge.source import (
+    Fingerprint,
+    comment_text,
+    docstring_of,
+    fingerprint_code,
+    last_line,
+    plain_text,
+    tokens_of,
+    without_endings,
+)
+from redco_merge.trees import chunks_of, tree_of
+
+# The keys of what has no name: the comments at the top of a file, the header of a class,
+# the comments at the end of a scope, a docstring.
+HEAD, HEADER, END, DOC = "<head>", "<header>", "<end>", "__doc__"
+TYPE_CHECKING = "if TYPE_CHECKING"
+
+
+@dataclass(frozen=True, eq=False)
+class Symbol:
+    """Statements of one scope that are merged as one: lines of the file, and what they say.
+
+    key: tells it from its siblings.
+    lead: the blank lines and comments above it.
+    body: its own lines.
+    nodes: its statements.
+    members: the symbols that `body` consists of, for a class and an `if TYPE_CHECKING`; or None.
+    """
+
+    key: str
+    lead: list[str]
+    body: list[str]
+    nodes: list[ast.stmt]
+    members: "list[Symbol] | None" = None
+
+    @property
+    def lines(self) -> list[str]:
+        return self.lead + self.body
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """What its body says; `says_as` compares it, and works it out only where the text differs."""
+        return fingerprint_code(self.nodes, tokens_of(plain_text(self.body)))
+
+    def says_as(self, other: "Symbol") -> bool:
+        """Return whether the bodies of the two say the same."""
+        return self.body == other.body or self.fingerprint == other.fingerprint
+
+    @cached_property
+    def comments(self) -> list[str]:
+        """What the comments above it say."""
+        return comments_of(self.lead)
+
+    @cached_property
+    def imports(self) -> list[Binding]:
+        """What it binds if it consists of imports, else nothing."""
+        bindings = [import_bindings(node) for node in self.nodes]
+        return [x for of_node in bindings for x in of_node] if all(bindings) else []
+
+    @cached_property
+    def needs(self) -> set[str]:
+        """The names that must have a value when it runs."""
+        return eager_names(self.nodes)
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The names that it binds."""
+        return bound_names(self.nodes)
+
+    def same_text(self, other: "Symbol") -> bool:
+        """Return whether the two have the same text, line endings aside."""
+        return without_endings(self.body) == without_endings(other.body)
+
+    def same(self, other: "Symbol") -> bool:
+        """Return whether the two say the same, comments above included."""
+        return self.says_as(other) and self.comments == other.comments
+
+
+def comments_of(lines: list[str]) -> list[str]:
+    """Return what the comments say of lines that hold nothing else."""
+    return [comment_text(line) for line in lines if line.strip()]
+
+
+def lines_of(symbols: Iterable[Symbol]) -> list[str]:
+    """Return the lines of symbols, in order."""
+    return [line for symbol in symbols for line in symbol.lines]
+
+
+def text_for_reader(symbols: Iterable[Symbol]) -> str:
+    """Return the text of symbols for a person to read, without the blank lines around each."""
+    return "".join(plain_text(symbol.lines).strip("\n") + "\n" for symbol in symbols)
+
+
+def symbols_of(lines: list[str]) -> list[Symbol]:
+    """Return the symbols of a file: HEAD first, END last. Raises SyntaxError."""
+    return _symbols_of(tuple(lines))
+
+
+@remember
+def _symbols_of(lines: tuple[str, ...]) -> list[Symbol]:
+    symbols: list[Symbol] = []
+    above: list[str] = []
+    at = 0
+    for chunk in chunks_of(plain_text(list(lines))):
+        start, at = at, at + chunk.count("\n")
+        own, rest = _read_chunk(lines[start:at], first=not start)
+        if own and above:
+            own = [replace(own[0], lead=above + own[0].lead), *own[1:]]
+            above = []
+        symbols += own
+        above = above + rest
+    return [*_with_repeats(symbols), Symbol(END, above, [], [])]
+
+
+# A merge reads the same files again and again: the three as they are, the template's two in the
+# user's style and names, and the result.
+@remember
+def _read_chunk(lines: tuple[str, ...], first: bool) -> tuple[list[Symbol], list[str]]:
+    """Return the symbols of a chunk of a file, maybe its `first`, and the lines below them."""
+    return _Reader(list(lines)).chunk(first)
+
+
+class _Reader:
+    """The lines and the syntax tree of a chunk, to be cut into symbols."""
+
+    def __init__(self, lines: list[str]):
+        self.lines, self.tree = lines, tree_of(plain_text(lines))
+
+    def chunk(self, first: bool) -> tuple[list[Symbol], list[str]]:
+        """Return the symbols of the chunk, HEAD before those of a `first` one, and the lines below."""
+        cut = self.head() if first else 0
+        head = [Symbol(HEAD, [], self.lines[:cut], [])] if first else []
+        symbols, end = self.scope(self.tree.body, cut, len(self.lines), 0, first)
+        return [*head, *symbols], self.lines[end:]
+
+    def head(self) -> int:
+        """Return where the file's own comments end: a shebang, a cookie, all above a blank line."""
+        first = first_row(self.tree.body[0]) if self.tree.body else 0
+        for row in reversed(range(first)):
+            if not self.lines[row].strip():
+                comments = [r for r in range(row) if self.lines[r].strip()]
+                return comments[-1] + 1 if comments else 0
+        special = [r for r in range(min(first, 2)) if "coding" in self.lines[r]]
+        special += [0] if self.lines[:1] and self.lines[0].startswith("#!") else []
+        return max(special, default=-1) + 1
+
+    def scope(
+        self, nodes: list[ast.stmt], start: int, stop: int, indent: int, first: bool
+    ) -> tuple[list[Symbol], int]:
+        """Return the symbols of one scope, of the lines start .. stop, and the line after them.
+
+        first: whether it begins with the first of `nodes`.
+        """
+        symbols: list[Symbol] = []
+        for group, top, last in self.groups(nodes):
+            end = self.with_comments(last + 1, stop, indent)
+            key = "; ".join(statement_title(node) for node in group)
+            if first and docstring_of(group) and group[0] is nodes[0]:
+                key = DOC
+            members = self.members(group, end)
+            symbols.append(Symbol(key, self.lines[start:top], self.lines[top:end], group, members))
+            start = end
+        return symbols, start
+
+    def groups(self, nodes: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], int, int]]:
+        """Yield (statements that share lines, the first line, the last)."""
+        group: list[ast.stmt] = []
+        top, last = 0, -1
+        for node in nodes:
+            if first_row(node) > last and group:
+                yield group, top, last
+                group = []
+            top = top if group else first_row(node)
+            group, last = [*group, node], self.last_row(node)
+        if group:
+            yield group, top, last
+
+    def members(self, group: list[ast.stmt], end: int) -> list[Symbol] | None:
+        """Return the inside of a class or an `if TYPE_CHECKING` that stands on lines of its own."""
+        node = group[0]
+        if len(group) > 1 or not isinstance(node, ast.ClassDef | ast.If):
+            return None
+        if isinstance(node, ast.If) and statement_title(node) != TYPE_CHECKING:
+            return None
+        first, header = first_row(node), self.end_of_header(node)
+        if first_row(node.body[0]) < header:
+            return None
+        top = Symbol(HEADER, [], self.lines[first:header], [_without_body(node)])
+        inside, last = self.scope(node.body, header, end, node.body[0].col_offset, first=True)
+        return [top, *_with_repeats(inside), Symbol(END, self.lines[last:end], [], [])]
+
+    def last_row(self, node: ast.stmt) -> int:
+        """Return the last line of a statement, with those that a backslash adds below it."""
+        row = last_line(node) - 1
+        rest = self.lines[row].encode()[node.end_col_offset :]
+        while b"#" not in rest and rest.rstrip().endswith(b"\\"):
+            row += 1
+            rest = self.lines[row].encode()
+        return row
+
+    def end_of_header(self, node: ast.ClassDef | ast.If) -> int:
+        """Return the line after the logical line that a class or an `if` begins with."""
+        lines = iter(without_endings(self.lines[node.lineno - 1 :]))
+        tokens = tokenize.generate_tokens(lambda: next(lines) + "\n")
+        return node.lineno - 1 + next(x.start[0] for x in tokens if x.type == tokenize.NEWLINE)
+
+    def with_comments(self, row: int, stop: int, indent: int) -> int:
+        """Return the end of a symbol whose code ends above `row`: deeper comments belong to it."""
+        end = row
+        while row < stop and self.lines[row].lstrip("\f \t").startswith(("#", "\r", "\n")):
+            line = self.lines[row]
+            if line.strip():
+                if len(line) - len(line.lstrip()) <= indent:
+                    break
+                end = row + 1
+            row += 1
+        return end
+
+
+def first_row(node: ast.stmt | ast.pattern) -> int:
+    """Return the first line of a statement, its decorators included; that of a file is 0."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(x.lineno for x in decorators)]) - 1
+
+
+def _with_repeats(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
+    """Yield symbols, neighbours that repeat each other as one."""
+    run: list[Symbol] = []
+    for symbol in symbols:
+        if run and not _repeats(run[-1], symbol):
+            yield _joined(run)
+            run = []
+        run.append(symbol)
+    if run:
+        yield _joined(run)
+
+
+def _joined(run: list[Symbol]) -> Symbol:
+    """Return neighbours as one symbol."""
+    first, *rest = run
+    body = first.body + lines_of(rest)
+    nodes = [node for symbol in run for node in symbol.nodes]
+    return Symbol(first.key, first.lead, body, nodes) if rest else first
+
+
+def _repeats(a: Symbol, b: Symbol) -> bool:
+    """Return whether two neighbours are one symbol: overloads, a property and its setter."""
+    return a.key == b.key and a.key in a.names and not a.imports and not b.imports
+
+
+def _without_body(node: ast.ClassDef | ast.If) -> ast.stmt:
+    """Return a copy of a class or `if` that says what its header says."""
+    header = copy.copy(node)
+    header.body = []
+    return header

@@ -1,0 +1,61 @@
+"""The sharding engine: a traced computation and a mesh -> where each of its arrays lies.
+
+Code outside imports from here only. README.md says which file does what.
+"""
+
+from redco_plan.classes import LETTERS, neighbouring_classes
+from redco_plan.collectives import (
+    Collective,
+    collectives_per_layer,
+    dim_letters,
+    predict_collectives,
+)
+from redco_plan.constraints import constrain, row_constraints
+from redco_plan.divide import (
+    DATA,
+    EXPERT,
+    FSDP,
+    MODEL,
+    Divider,
+    axes_of_entry,
+    find_ways,
+    inner_axes,
+    shard_shape,
+)
+from redco_plan.graph import Node
+from redco_plan.plan import Plan, plan_sharding
+from redco_plan.trace import (
+    ShardingError,
+    error_advice,
+    error_location,
+    error_message,
+    install_advice,
+)
+
+__all__ = [
+    "DATA",
+    "EXPERT",
+    "FSDP",
+    "LETTERS",
+    "MODEL",
+    "Collective",
+    "Divider",
+    "Node",
+    "Plan",
+    "ShardingError",
+    "axes_of_entry",
+    "collectives_per_layer",
+    "constrain",
+    "dim_letters",
+    "error_advice",
+    "error_location",
+    "error_message",
+    "find_ways",
+    "inner_axes",
+    "install_advice",
+    "neighbouring_classes",
+    "plan_sharding",
+    "predict_collectives",
+    "row_constraints",
+    "shard_shape",
+]

@@ -1,0 +1,183 @@
+"""Plan -> the collectives that one training step should make, each with the line that causes it.
+
+What a compiler adds when it recomputes a layer in the backward pass is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from redco_plan.activations import Rows
+from redco_plan.causes import BACKWARD, PHASES, Cause, Causes
+from redco_plan.classes import LETTERS
+from redco_plan.divide import FSDP, Axes, axes_of_entry, shard_shape
+from redco_plan.graph import Node, Value
+from redco_plan.plan import Plan
+
+PARAMETERS, GRADIENTS = "parameters", "gradients"
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective that a step should make.
+
+    kind: all-reduce, all-gather, reduce-scatter or all-to-all.
+    phase: forward or backward.
+    axes: mesh axes over which it runs.
+    classes: labels of the split classes that cause it.
+    array: its dims, "B S D" (a size where a dim has no letter), or "2 of B S D" where one
+        collective serves two arrays; PARAMETERS or GRADIENTS.
+    bytes: what a device begins or ends with, whichever is more, its rows of the batch as traced.
+    times: how often a step makes it.
+    sources: the lines of the model that cause it, `model.py:12 (function)`.
+    """
+
+    kind: str
+    phase: str
+    axes: Axes
+    classes: tuple[str, ...]
+    array: str
+    bytes: int
+    times: int
+    sources: tuple[str, ...]
+
+
+def predict_collectives(plan: Plan) -> list[Collective]:
+    """Return the collectives of one step: of activations in program order, then of parameters.
+
+    Equal ones are one record, their `times` added up.
+    """
+    times: dict[Collective, int] = defaultdict(int)
+    for one in (*_of_activations(plan), *_of_rows(plan), *_of_parameters(plan)):
+        times[replace(one, times=0)] += one.times
+    merged = [replace(one, times=n) for one, n in times.items()]
+    return sorted(merged, key=lambda one: (not one.classes, PHASES.index(one.phase)))
+
+
+def collectives_per_layer(collectives: Iterable[Collective]) -> tuple[int, list[Collective]]:
+    """Return (layers, what each of them sends): as many layers as explain the most bytes.
+
+    The vocabulary is at the ends of a model, not in its layers. (1, []) if nothing repeats.
+    """
+    inside = [one for one in collectives if one.classes and "vocab" not in one.classes]
+
+    def explained(layers: int) -> tuple[int, int]:
+        return sum(o.bytes * o.times for o in inside if o.times % layers == 0), layers
+
+    layers = max({one.times for one in inside} - {1}, key=explained, default=1)
+    return layers, [one for one in inside if one.times % layers == 0 and layers > 1]
+
+
+def _of_activations(plan: Plan) -> Iterator[Collective]:
+    """Yield one collective for each group of causes that it can serve."""
+    find, letters, all_causes = plan.classes.graph.find, dim_letters(plan), Causes.of(plan)
+    groups: dict[object, list[Cause]] = defaultdict(list)
+    for cause in all_causes:
+        shape = tuple(map(find, cause.value.dims))
+        alike = (cause.place, cause.kind, cause.phase, cause.axes, shape, cause.times)
+        groups[alike].append(cause)
+    for causes in groups.values():
+        one = causes[0]
+        count = len(all_causes.flow.groups({cause.value.key for cause in causes}))
+        dims = _dims_text(plan, letters, one.value)
+        yield Collective(
+            kind=one.kind,
+            phase=one.phase,
+            axes=one.axes,
+            classes=_unique(plan.classes.labels.get(cause.node, "inner") for cause in causes),
+            array=dims if count == 1 else f"{count} of {dims}",
+            bytes=count * _bytes_on_device(plan, one),
+            times=one.times,
+            sources=_unique(cause.source for cause in causes),
+        )
+
+
+def _bytes_on_device(plan: Plan, cause: Cause) -> int:
+    """Return the bytes of the rows of an array that one device ends or begins with."""
+    gathered = cause.axes if cause.kind in ("all-gather", "reduce-scatter") else ()
+    over = [axis for axis in plan.batch_axes if axis not in gathered]
+    parts = math.prod(plan.mesh[axis] for axis in over) if cause.value.data else 1
+    return cause.value.bytes // parts
+
+
+def _tables(plan: Plan) -> Iterator[Rows]:
+    """Yield the rows that change devices over fsdp, so that their tables stay."""
+    for named in plan.layouts.rows_of_tables(plan.partitions).values():
+        layouts = {rows.layout for rows in named}
+        if len(layouts) == 1 and plan.mesh[FSDP] > 1:
+            over = {axis for entry in layouts.pop() for axis in axes_of_entry(entry)}
+            yield from named if FSDP in over else ()
+
+
+def _of_rows(plan: Plan) -> Iterator[Collective]:
+    """Yield how rows of tables that fsdp splits go to the devices of their tokens, and gradients back."""
+    letters = dim_letters(plan)
+    parts = math.prod(plan.mesh[axis] for axis in plan.batch_axes)
+    for rows in _tables(plan):
+        dims, size = _dims_text(plan, letters, rows.value), rows.value.bytes // parts
+        for phase in PHASES:
+            yield Collective("all-to-all", phase, (FSDP,), (), dims, size, 1, ())
+
+
+def _of_parameters(plan: Plan) -> Iterator[Collective]:
+    """Yield what parameters and gradients send over the axes that split the batch.
+
+    ZeRO's third stage (Rajbhandari et al. 2020, section 5.3): a parameter that fsdp splits is
+    gathered in each pass, and its gradient is scattered. What is not split over an axis of the
+    batch has its gradient reduced over it. A table of which
+    nothing but rows is read stays, and so does its gradient. What is frozen has none. That of a table
+    counts as reduced: where rows are fewer, the runtime's `look_up` sends theirs instead, which is less.
+    """
+    tables = {i for rows in _tables(plan) for i in rows.tables if plan.layouts.only_looked_up(i)}
+    gathered = scattered = 0
+    reduced: dict[Axes, int] = defaultdict(int)
+    parameters = zip(plan.parameters, plan.partitions, plan.stored, strict=True)
+    for i, (parameter, spec, stored) in enumerate(parameters):
+        own = {axis for entry in spec for axis in axes_of_entry(entry)}
+        size = math.prod(shard_shape(stored, spec, plan.mesh)) * parameter.dtype.itemsize
+        gathered += size * plan.mesh[FSDP] if FSDP in own and i not in tables else 0
+        if parameter.path in plan.frozen:
+            continue
+        scattered += size * plan.mesh[FSDP] if FSDP in own and i not in tables else 0
+        others = (axis for axis in plan.batch_axes if axis not in own)
+        reduced[tuple(axis for axis in others if plan.mesh[axis] > 1)] += size
+    if plan.mesh[FSDP] > 1 and gathered:
+        for phase in PHASES:
+            yield Collective("all-gather", phase, (FSDP,), (), PARAMETERS, gathered, 1, ())
+    if plan.mesh[FSDP] > 1 and scattered:
+        yield Collective("reduce-scatter", BACKWARD, (FSDP,), (), GRADIENTS, scattered, 1, ())
+    for axes, size in reduced.items():
+        if axes:
+            yield Collective("all-reduce", BACKWARD, axes, (), GRADIENTS, size, 1, ())
+
+
+def dim_letters(plan: Plan) -> dict[tuple[Node, int], str]:
+    """Return (class, size) -> its letter: classes of parameters, and B and S of the batch."""
+    classes = plan.classes
+    letters = {
+        (node, size): LETTERS[label]
+        for node, label in classes.labels.items()
+        if label in LETTERS
+        for size in classes.sizes[node]
+    }
+    for value in classes.batch[:1]:
+        roles = ("batch", "sequence") if len(value.dims) == 2 else ("batch",)
+        for role, node in zip(roles, value.dims, strict=False):
+            if (root := classes.graph.find(node)) not in classes.labels:
+                letters[root, classes.graph.sizes[node]] = LETTERS[role]
+    return letters
+
+
+def _dims_text(plan: Plan, letters: dict[tuple[Node, int], str], value: Value) -> str:
+    """Return the dims of an activation: letters, or sizes where they have none."""
+    graph = plan.classes.graph
+    dims = ((graph.find(node), graph.sizes[node]) for node in value.dims)
+    return " ".join(letters.get(dim) or str(dim[1]) for dim in dims) or "scalar"
+
+
+def _unique(words: Iterable[str]) -> tuple[str, ...]:
+    """Return words without repetitions, in their order."""
+    return tuple(dict.fromkeys(words))

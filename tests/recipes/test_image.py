@@ -18,7 +18,8 @@ from recipes.pipelines import config, pipeline
 from redco_runtime.base.output import announce
 from redco_runtime.base.errors import UserError
 from redco_runtime.data.pictures import copies, tables
-from redco_runtime.data.pictures.labelled import Labelled, with_class_names
+from redco_runtime.data.pictures.labelled import with_class_names
+from redco_runtime.data.pictures.shifted import Labelled, shift_pictures
 from redco_runtime.run.record import Run
 from redco_runtime.base.tensors import name_labels
 from transformers import ViTConfig, ViTForImageClassification
@@ -53,38 +54,39 @@ def _folder(path, **classes):
 
 def test_digits_are_learned_from_moved_and_held_out_as_they_are():
     train, held_out = image.examples(_config())
-    assert (len(train), len(held_out)) == (9 * 1438, 359)
+    assert (len(train), len(held_out)) == (1438, 359)
     batch = image.collate([*held_out])
     assert batch["pixels"].shape == (359, 32, 32, 3) and batch["pixels"].dtype == np.uint8
     assert np.bincount(batch["label"], minlength=10).min() > 20
     again, other = (image.examples(_config(seed))[1] for seed in (0, 1))
     np.testing.assert_array_equal(batch["label"], again.labels)
     assert (batch["label"] != other.labels).any()
-    both = {train[i]["pixels"].tobytes() for i in range(1438)} & {
+    both = {train.examples[i]["pixels"].tobytes() for i in range(1438)} & {
         x.tobytes() for x in batch["pixels"]
     }
     assert not both
 
 
-def test_each_picture_is_moved_each_way(tmp_path):
+def test_a_picture_is_moved_anew_in_each_pass(tmp_path):
     pixels = np.arange(1, 26, dtype=np.uint8).reshape(5, 5, 1)
     np.save(tmp_path / "x.npy", pixels)
-    examples = Labelled([tmp_path / "x.npy"] * 2, [0, 1], 5, 1, shift=1)
-    assert len([*examples]) == len(examples) == 18
-    assert [one["label"] for one in examples] == [0, 1] * 9
-    np.testing.assert_array_equal(examples[0]["pixels"], pixels)
-    inner = {one["pixels"][1:4, 1:4].tobytes() for one in examples}
-    assert inner == {pixels[i : i + 3, j : j + 3].tobytes() for i in range(3) for j in range(3)}
-    corner = next(one["pixels"] for one in examples if one["pixels"][1, 1] == 1)
+    examples = shift_pictures(Labelled([tmp_path / "x.npy"] * 2, [0, 1], 5, 1), 1, 0)
+    taken = [[examples.take(place, number) for number in range(60)] for place in (0, 1)]
+    assert [[*{int(one["label"]) for one in some}] for some in taken] == [[0], [1]]
+    inner = [[one["pixels"][1:4, 1:4].tobytes() for one in some] for some in taken]
+    ways = {pixels[i : i + 3, j : j + 3].tobytes() for i in range(3) for j in range(3)}
+    assert {*inner[0]} == {*inner[1]} == ways and inner[0] != inner[1]
+    corner = next(one["pixels"] for one in taken[0] if one["pixels"][1, 1] == 1)
     assert corner[:2, :2].tolist() == [[[1], [1]], [[1], [1]]]  # the edge again
 
 
 def test_a_folder_of_ones_own(tmp_path):
     arrays = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), np.uint8)
-    settings = _folder(tmp_path, b=arrays[:3], a=arrays[3:])
+    folder = _folder(tmp_path, b=arrays[:3], a=arrays[3:]).data.image_folder
+    settings = _config(image_folder=folder, shift=0)
     (tmp_path / "a" / "notes.txt").write_text("not a picture")
     train, held_out = image.examples(settings)
-    assert (len(train), len(held_out)) == (36, 1)
+    assert (len(train), len(held_out)) == (4, 1)
     some = [*(train[i] for i in range(4)), *held_out]
     pairs = {(one["pixels"].tobytes(), int(one["label"])) for one in some}
     assert pairs == {(x.tobytes(), y) for x, y in zip(arrays, (1, 1, 1, 0, 0), strict=True)}

@@ -20,7 +20,7 @@ from .framing import framing_of
 from .opening import FILES
 from .processor import with_processor
 from .reading import read_picture
-from .shifted import Labelled
+from .shifted import Labelled, shift_pictures
 from .tables import read_tables
 
 # Names of parts of a data set, which are no classes where they have folders.
@@ -93,8 +93,8 @@ def labelled_pictures(data: Any, names: Sequence[str]) -> tuple[list[Path], list
 
 def split_labelled(
     pictures: Sequence[Path | np.ndarray], labels: Sequence[int], data: Any, model: Any, seed: int
-) -> tuple[Labelled, Labelled]:
-    """Return the training examples, moved by `data.shift` at most, and the held-out ones, as they are.
+) -> tuple[Sequence[Any], Labelled]:
+    """Return the training examples, see `shift_pictures`, and the held-out ones, as they are.
 
     data: its field `held_out` is the share that is never trained on.
     model: has image_size, num_channels and num_classes. Raises UserError for labels that it has not.
@@ -112,11 +112,13 @@ def split_labelled(
     held_out = count_held_out(len(order), data.held_out)
     say_copies(pictures, labels, order[:held_out])
 
-    def some(indices: list[int], shift: int) -> Labelled:
+    def some(indices: list[int]) -> Labelled:
         parts = [pictures[i] for i in indices], [labels[i] for i in indices]
-        return Labelled(*parts, size, channels, shift, framing)
+        return Labelled(*parts, size, channels, framing)
 
-    return some(order[held_out:], data.shift), some(order[:held_out], 0)
+    train = some(order[held_out:])
+    moved = shift_pictures(train, data.shift, seed) if data.shift else train
+    return moved, some(order[:held_out])
 
 
 def class_folders(folder: str) -> list[Path]:

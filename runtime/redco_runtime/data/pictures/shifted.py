@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...base.contracts import Example
+from ..example_random import Draws
 from .framing import Framing
 from .reading import fit_picture, read_picture
 
@@ -18,29 +20,34 @@ class Labelled(Sequence[Any]):
     With a framing they have its scale too.
 
     pictures: files, or arrays, uint8 (height, width), which are resized.
-    shift: pixels that a picture is moved at most, up or down and to either side. Each is (2 shift + 1)^2
-        examples, one for each way to move it, first all pictures as they are: so what a step learns from
-        follows from the order of examples, in a run that goes on too.
     """
 
     pictures: Sequence[Path | np.ndarray]
     labels: Sequence[int]
     size: int
     channels: int
-    shift: int = 0
     framing: Framing | None = None
 
     def __len__(self) -> int:
-        return len(self.labels) * (2 * self.shift + 1) ** 2
+        return len(self.labels)
 
     def __getitem__(self, index: Any) -> Any:
-        way, place = divmod(range(len(self))[index], len(self.labels))
-        picture, ways = self.pictures[place], 2 * self.shift + 1
+        picture = self.pictures[index]
         read = read_picture if isinstance(picture, Path) else fit_picture
         pixels = read(picture, self.size, self.channels, self.framing)
-        # What is moved in repeats the edge; NumPy has a window that begins at (shift, shift) unmoved.
-        top, left = ((step + self.shift) % ways for step in divmod(way, ways))
-        padded = np.pad(pixels, [(self.shift, self.shift)] * 2 + [(0, 0)], mode="edge")
-        moved = padded[top : top + self.size, left : left + self.size]
         scale = self.framing.scale if self.framing else {}
-        return {"pixels": moved, "label": np.int32(self.labels[place]), **scale}
+        return {"pixels": pixels, "label": np.int32(self.labels[index]), **scale}
+
+
+def shift_pictures(examples: Labelled, shift: int, seed: int) -> Draws:
+    """Return the examples, moved by up to `shift` pixels up or down and to either side, anew in each pass."""
+
+    def move(example: Example, random: np.random.Generator) -> Example:
+        pixels = example["pixels"]
+        # What is moved in repeats the edge; a window that begins at (shift, shift) is unmoved.
+        top, left = (random.bit_generator.random_raw(2) % (2 * shift + 1)).tolist()
+        padded = np.pad(pixels, [(shift, shift)] * 2 + [(0, 0)], mode="edge")
+        moved = padded[top : top + pixels.shape[0], left : left + pixels.shape[1]]
+        return {**example, "pixels": moved}
+
+    return Draws(examples, move, seed)

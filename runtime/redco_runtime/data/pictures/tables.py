@@ -31,6 +31,10 @@ def read_tables(names: Sequence[str], field: str) -> Iterator[tuple[Path, Any, s
     """
     for name in names:
         path = Path(name).expanduser()
+        if path.is_dir():
+            raise UserError(
+                f"--image-data: {name} is a folder: give it to --image-folder, or here a table of its pictures"
+            )
         if not path.is_file():
             raise UserError(f"--image-data: {name}: there is no such file")
         if path.suffix.lower() not in (".jsonl", ".parquet"):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from redco_runtime.base.errors import UserError
 from redco_runtime.data.pictures import copies, tables
 from redco_runtime.data.pictures.labelled import with_class_names
 from redco_runtime.data.pictures.shifted import Labelled, shift_pictures
+from redco_runtime.loop.scoring import evaluated_run
 from redco_runtime.run.record import Run
 from redco_runtime.base.tensors import name_labels
 from transformers import ViTConfig, ViTForImageClassification
@@ -172,7 +174,7 @@ def _named(workdir=Path("a"), **data):
     return with_class_names(Run(workdir, Sections(Section(**data)), {}, 1), image.classes)
 
 
-def test_a_run_records_the_names_of_its_classes(tmp_path):
+def test_a_run_records_the_names_of_its_classes(tmp_path, capsys):
     for name in ("dog", "cat"):
         (tmp_path / name).mkdir()
     (tmp_path / ".ipynb_checkpoints").mkdir()
@@ -181,10 +183,29 @@ def test_a_run_records_the_names_of_its_classes(tmp_path):
     (tmp_path / "cat").rmdir()
     assert image.class_names(settings) == ("cat", "dog")
     assert image.decode(settings, np.array([[0.2, 0.8]]), [None]) == ["dog (0.80)"]
+    announce.cache_clear()
     assert _named(class_names=("x",)).config.data.class_names == ("x",)
+    assert (
+        "1 of the model's 2 have no name, and learn to be none: --num-classes 1"
+        in capsys.readouterr().out
+    )
     with pytest.raises(UserError, match="--class-names: x, y, z: 3 names, and the model has 2"):
         _named(class_names=("x", "y", "z"))
     assert _named().config.data.class_names == ()  # ten digits are none of a model of two classes
+
+
+def test_what_is_evaluated_is_a_folder_or_tables_whatever_was_trained_on(tmp_path):
+    def data(own, *files):
+        run = Run(tmp_path, Sections(Section(**own)), {}, 1)
+        read = evaluated_run(Namespace(json=False, data=[*files]), run).config.data
+        return read.image_folder, read.image_data
+
+    tables, folder = {"image_data": ("train.jsonl",)}, {"image_folder": "pictures"}
+    for own in (tables, folder):
+        assert data(own, str(tmp_path)) == (str(tmp_path), ())
+        assert data(own, "a.jsonl", "b.jsonl") == ("", ("a.jsonl", "b.jsonl"))
+    with pytest.raises(UserError, match="give one folder of pictures"):
+        data(folder, str(tmp_path), str(tmp_path))
 
 
 def test_a_run_goes_on_with_the_classes_that_it_has(tmp_path):

@@ -111,7 +111,10 @@ def test_a_row_is_its_prompt_where_a_recipe_says_so_and_paths_are_beside_the_fil
     (tmp_path / "x.png").touch()
     (row,) = read_prompts(tmp_path / "a.jsonl", None, ())
     assert row.prompt == '{"file_name": "x.png"}'
-    (row,) = read_prompts(tmp_path / "a.jsonl", None, ("file_name",))
+    (row,) = read_prompts(tmp_path / "a.jsonl", None, ("image", "file_name"))
+    assert row.prompt == str(tmp_path / "x.png")
+    (tmp_path / "a.jsonl").write_text('{"image": "x.png", "label": "cat"}')  # as it is learned from
+    (row,) = read_prompts(tmp_path / "a.jsonl", None, ("image", "file_name"))
     assert row.prompt == str(tmp_path / "x.png")
 
 

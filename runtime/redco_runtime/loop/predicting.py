@@ -22,7 +22,7 @@ WithSystem = Callable[[Sequence[Any], str], list[Any]]
 Talk = Callable[[argparse.Namespace, Inference, ModelState], None]
 ROWS = (".jsonl", ".json", ".ndjson")  # files with a row a line; others have a text a line
 ASKED = ("prompt", "question")  # keys of a row that has a prompt, whatever the recipe
-PICTURE = "file_name"  # key of a path beside the file that has it, as of datasets
+PICTURE = ("image", "file_name", "path")  # keys of a path from the folder of the file that has it
 
 
 def prompt_options(
@@ -133,7 +133,7 @@ def _prompt(row: Mapping[str, Any], keys: Sequence[str], path: Path, where: str)
         wanted = ", ".join(map(repr, dict.fromkeys((*keys, *ASKED))))
         raise UserError(f"{where}: has {few(row) or 'nothing'}, and a prompt is one of {wanted}")
     prompt = row[key]
-    if key == PICTURE and isinstance(prompt, str) and (path.parent / prompt).is_file():
+    if key in PICTURE and isinstance(prompt, str) and (path.parent / prompt).is_file():
         return str(path.parent / prompt)
     if isinstance(prompt, list) and prompt and isinstance(prompt[-1], dict):
         # Of a whole chat its last answer is what is asked for.

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from ..base.contracts import Config, Drawn, Reported, Scored
-from ..base.errors import UserError, writing
+from ..base.errors import UserError, few, writing
 from ..base.output import results_alone, show
 from ..base.state import ModelState
 from ..cluster.agreement import check_same_examples
@@ -21,7 +21,8 @@ from ..run.record import Run
 from .command import positive
 from .inference import Inference
 
-FILES, FOLDER = "data", "image_folder"  # fields of the section `data` that say what is read
+# Fields of the section `data` that say what is read: files, a folder of pictures, tables of them.
+FILES, FOLDER, TABLES = "data", "image_folder", "image_data"
 
 
 def evaluation_options(parser: argparse.ArgumentParser, pipeline: Any, config: type[Any]) -> None:
@@ -32,8 +33,8 @@ def evaluation_options(parser: argparse.ArgumentParser, pipeline: Any, config: t
         sources = "all of these, as of train; without it what the run held out"
         parser.add_argument("--data", nargs="+", metavar="FILES", help=sources)
     elif FOLDER in fields:
-        pictures = "all pictures of this folder; without it what the run held out"
-        parser.add_argument("--data", metavar="FOLDER", help=pictures)
+        pictures = "all pictures of a folder, or of tables; without it what the run held out"
+        parser.add_argument("--data", nargs="+", metavar="FOLDER", help=pictures)
     fewer = "so many of them at most, from all over them; without it all"
     parser.add_argument("--rows", type=positive, metavar="N", help=fewer)
     parser.add_argument(
@@ -61,7 +62,13 @@ def evaluated_run(args: argparse.Namespace, run: Run) -> Run:
     if hasattr(config.data, FILES):
         data = replace(config.data, data=tuple(args.data), held_out_data=tuple(args.data))
     else:
-        data = replace(config.data, image_folder=args.data)
+        tables = (
+            () if Path(args.data[0]).is_dir() or not hasattr(config.data, TABLES) else args.data
+        )
+        if len(args.data) > 1 and not tables:
+            raise UserError(f"--data: {few(args.data)}: give one folder of pictures")
+        read = {TABLES: tuple(tables)} if hasattr(config.data, TABLES) else {}
+        data = replace(config.data, **read, image_folder="" if tables else args.data[0])
     return replace(run, config=replace(config, data=data))
 
 

@@ -157,7 +157,9 @@ class Writer:
         """
         same = self._shared(answer.text, text)
         whole = len(answer.text)
-        return same + len(answer.next_token) if same == whole or whole - same < answer.closing else 0
+        return (
+            same + len(answer.next_token) if same == whole or whole - same < answer.closing else 0
+        )
 
     def _shared(self, one: str, other: str) -> int:
         """Return how many characters two texts begin with alike, without a part of a special token."""

@@ -52,6 +52,9 @@ def with_class_names(run: Run, classes: Callable[[Any], Sequence[str]]) -> Run:
     if len({*own}) < len(own):
         raise UserError(f"--class-names: {few(own)}: give each once")
     names = own or tuple(classes(config))
+    if 0 < len(names) < most:
+        nameless = f"{most - len(names)} of the model's {most} have no name, and learn to be none"
+        announce(f"classes: {nameless}: --num-classes {len(names)} leaves them out")
     data = replace(config.data, class_names=names if len(names) <= most else ())
     run = replace(run, config=replace(config, data=data))
     check_names(run)

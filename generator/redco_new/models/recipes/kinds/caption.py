@@ -34,7 +34,7 @@ RECIPE = Recipe(
     },
     train=scored("exact_match", examples=128),
     packages=("matplotlib>=3.10", "pillow>=11"),
-    prompt_fields=("file_name", "prompt"),
+    prompt_fields=("image", "file_name", "path", "prompt"),
     smooths=True,
     order=120,
 )

@@ -47,6 +47,6 @@ RECIPE = Recipe(
     smooths=True,
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
-    prompt_fields=("file_name", "prompt"),
+    prompt_fields=("image", "file_name", "path", "prompt"),
     order=50,
 )

@@ -1,6 +1,7 @@
 """The recipe dp-sgd: its gradient is that of Abadi et al. 2016, example by example; what batches draw."""
 
 import json
+from argparse import Namespace
 from types import SimpleNamespace
 
 import jax
@@ -8,10 +9,13 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec as P
-from recipes.pipelines import pipeline
+from recipes.pipelines import config, pipeline
+from redco_runtime.checkpoints.checkpoint import Checkpoints
+from redco_runtime.loop.scoring import examples_of
 from redco_runtime.base.errors import UserError
 from redco_runtime.step.gradients import mean_and_gradients
 from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.data import privacy
 from redco_runtime.data.privacy import PrivateRows
 from redco_runtime.base.state import ModelState
 
@@ -137,6 +141,44 @@ def test_epsilon_is_that_of_all_stretches_and_not_of_the_last_noise():
     other = _private(shift=1, noise=20.0, steps=1, expected=50)
     other.resume(0, saved)
     assert other.epsilon() == pytest.approx(then.epsilon(), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("stretches", "opacus"),  # by its RDPAccountant 1.6, delta 1e-5
+    [
+        ([(2.0, 160 / 1439, 200)], 4.138820),
+        ([(0.3, 0.1, 4), (20.0, 0.05, 1)], 29.475196),
+        ([(1.1, 256 / 60000, 3000)], 1.200938),
+        ([(4.0, 0.05, 1000)], 1.729401),
+    ],
+)
+def test_epsilon_is_that_of_opacus_and_nothing_is_said_beside(stretches, opacus, caplog):
+    privacy._epsilon.cache_clear()
+    assert privacy._epsilon(tuple(stretches), 1e-5) == pytest.approx(opacus, rel=1e-3)
+    assert not caplog.records
+
+
+def test_what_is_evaluated_has_spent_what_its_run_has():
+    """A run of noise 0.3, then 20: evaluate.py said the epsilon of the latter alone."""
+    settings = {"noise": 20.0, "expected_rows": 100, "delta": 1e-5, "epsilon": 0.0, "clip": 1.0}
+    own = config({**settings, "held_out": 0.2}, {})
+    own.train.batch_size, own.train.steps = 200, 5
+    spent = dp.private(own)[0].history(0)[privacy.HISTORY]
+    stretch = {"noise": 0.3, "clip": 1.0, "rate": 0.1, "steps": 4}
+    saved = {privacy.HISTORY: spent | {"stretches": [stretch]}}
+    args = Namespace(data=None, rows=0)
+    held_out = examples_of(args, dp, own, SimpleNamespace(history=lambda: saved))
+    scores = dp.evaluate(own, np.zeros(len(held_out), np.int32), [*held_out])
+    assert scores["epsilon"] == pytest.approx(_composed((0.3, 0.1, 4)), abs=1e-3)
+
+
+def test_the_best_checkpoint_has_the_history_of_its_run(tmp_path):
+    saved = {privacy.HISTORY: {"stretches": []}}
+    state = {"params": {"x": np.zeros(2, np.float32)}}
+    with Checkpoints(tmp_path / "checkpoints") as checkpoints:
+        checkpoints.save(4, state, saved)
+    assert Checkpoints(tmp_path / "checkpoints-best/accuracy").history() == saved
+    assert Checkpoints(tmp_path / "checkpoints").history() == saved
 
 
 def test_a_run_that_goes_on_has_the_history_of_one():

@@ -18,6 +18,7 @@ from ..base.errors import UserError, listed, writing
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, flatten, rebuild
 from ..nn.adapters.settings import A, B
+from ..run.record import BEST, LAST
 from .checksums import damage_of, least, write_checksums
 from .fit_report import describe, differences
 from .tensors import (
@@ -173,8 +174,13 @@ class Checkpoints(AbstractContextManager):
         return int(folder.name), ModelState(**{"params": average.pop("ema"), **average})
 
     def history(self) -> Mapping[str, Any]:
-        """Return the position of the newest, of which a run that starts from it takes what Accounted examples need."""
-        folder = self._newest()
+        """Return the position of the newest, of which a run that starts from it takes what Accounted examples need.
+
+        A best one has that of its run, which has seen as much and more.
+        """
+        parents = (self.directory, *self.directory.parents)
+        run = next((path.with_name(LAST) for path in parents if path.name == BEST), None)
+        folder = (Checkpoints(run) if run else self)._newest()
         return (heads([folder], ())[1].get(POSITION) if folder else None) or {}
 
     def _folders(self, folder: Path) -> list[Path]:

@@ -11,10 +11,11 @@ from typing import Any
 
 import jax
 
-from ..base.contracts import Config, Drawn, Reported, Scored
+from ..base.contracts import Accounted, Config, Drawn, Reported, Scored
 from ..base.errors import UserError, few, writing
 from ..base.output import results_alone, show
 from ..base.state import ModelState
+from ..checkpoints.checkpoint import Checkpoints
 from ..cluster.agreement import check_same_examples
 from ..data.subset import Spread
 from ..run.record import Run
@@ -72,14 +73,24 @@ def evaluated_run(args: argparse.Namespace, run: Run) -> Run:
     return replace(run, config=replace(config, data=data))
 
 
-def examples_of(args: argparse.Namespace, pipeline: Any, config: Config) -> Sequence[Any]:
-    """Return what is evaluated: held-out examples, or all of --data. Raises UserError where there is none."""
+def examples_of(
+    args: argparse.Namespace,
+    pipeline: Any,
+    config: Config,
+    checkpoints: Checkpoints | None = None,
+) -> Sequence[Any]:
+    """Return what is evaluated: held-out examples, or all of --data. Raises UserError where there is none.
+
+    checkpoints: of the run, whose history is that of examples that are Accounted.
+    """
     settings: Any = config
     if args.data and not hasattr(settings.data, FILES):
         halves = pipeline.examples(replace(settings, data=_unmoved(settings.data)))
         held_out: Sequence[Any] = [example for half in halves for example in half]
     else:
-        _, held_out = pipeline.examples(config)
+        train, held_out = pipeline.examples(config)
+        if checkpoints and isinstance(train, Accounted):
+            train.resume(settings.train.steps, checkpoints.history())
     if not len(held_out):
         todo = "name what to evaluate" if hasattr(args, "data") else "see examples() in pipeline.py"
         raise UserError(f"--data: the run held nothing out: {todo}")

@@ -18,6 +18,7 @@ from ..base.json_lines import parse_json
 
 FILE = "run.json"
 SETTINGS = "settings.toml"
+LAST, BEST = "checkpoints", "checkpoints-best"  # folders
 RECORDED = ("config", "mesh", "virtual_devices", "init")
 LORA = "lora"  # the section of an adapter, whose settings were among those of the model
 # Sections that say what the parameters of a model are, and their settings that do not.
@@ -56,12 +57,12 @@ class Run:
     @property
     def checkpoints(self) -> Path:
         """The folder of the checkpoints."""
-        return self.workdir / "checkpoints"
+        return self.workdir / LAST
 
     @property
     def best(self) -> Path:
         """The folder with a folder for each score, of the checkpoint that is the best by it."""
-        return self.workdir / "checkpoints-best"
+        return self.workdir / BEST
 
     @property
     def cache(self) -> Path:

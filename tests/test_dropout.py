@@ -61,6 +61,8 @@ def test_the_flag_is_the_rate_of_what_transformers_drops(checkpoint):
     assert rates("gpt2", dropout="0.2")[0] == dict.fromkeys(names, 0.2)
     assert rates(checkpoint(**GPT2), dropout="0.3")[0] == dict.fromkeys(names, 0.3)
     assert rates(checkpoint(**GPT2), dropout="0") == ({}, [])
+    assert rates("bart", "seq2seq", dropout="0.2")[0] == {"dropout": 0.2}
+    assert rates("vit", "image", dropout="0.2")[0] == {"hidden_dropout_prob": 0.2}
 
 
 @pytest.mark.parametrize("recipe", ["dpo", "reward", "grpo", "distillation"])
@@ -76,6 +78,9 @@ def test_rates_that_a_family_has_not_are_said(checkpoint):
     llama = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
     found, (note,) = rates(checkpoint(**llama, attention_dropout=0.2))
     assert found == {} and "(attention_dropout 0.2), and model.py has none" in note
+    opt = {"model_type": "opt", "hidden_size": 32, "num_attention_heads": 2}
+    found, (note,) = rates(checkpoint(**opt, layerdrop=0.2))
+    assert found == {"dropout": 0.1} and "(layerdrop 0.2), and model.py has none" in note
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ def test_a_rate_that_is_none_is_refused(rate, message):
 
 
 def test_what_cannot_drop_is_refused(checkpoint):
-    with pytest.raises(RedcoError, match="Llama .* is a model without dropout; .* gpt2, bert"):
+    with pytest.raises(RedcoError, match="Llama .* is a model without dropout; .* gpt2, opt, t5"):
         rates("llama", dropout="0.1")
     with pytest.raises(RedcoError, match="resid_pdrop is 1.5, and not a number from 0 to below 1"):
         rates(checkpoint(**GPT2 | {"resid_pdrop": 1.5}))

@@ -224,7 +224,7 @@ def test_muon_is_where_it_is_asked_for(emit):
     assert "`redco update --muon` brings it" in without[path] and "--muon" in without["README.md"]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bert"])
+@pytest.mark.parametrize("name", ["gpt2", "bert", "t5"])
 def test_dropout_is_where_it_is_asked_for(emit, lint, name):
     """Its steps give each example a key; its own test gives the same ones on both meshes."""
     without, asked = (

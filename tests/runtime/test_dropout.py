@@ -147,13 +147,14 @@ def test_masks_are_the_same_bits_however_rows_lie():
 
 
 def test_dropped_weights_of_attention_have_the_mean_of_all():
-    keys = jax.random.split(jax.random.key(0), 3)
+    *keys, other = jax.random.split(jax.random.key(0), 4)
     q, k, v = (jax.random.normal(key, (1, 6, 2, 4)) for key in keys)
     copies = 4000
     many = [jnp.repeat(x, copies, axis=0) for x in (q, k, v)]
     segments_BS = jnp.tile(jnp.array([[1, 1, 1, 2, 2, 2]]), (copies, 1))
     drop = Dropout(RATE, rngs=nnx.Rngs(0))
-    options = {"causal": True, "segments_BS": segments_BS}
+    options = {"causal": True, "segments_BS": segments_BS, "layout": "heads_BTNH"}
+    options["bias_1NST"] = jax.random.normal(other, (1, 2, 6, 6))
     drop.eval()
     expected = plain_attention(*many, **options)
     np.testing.assert_array_equal(attention(*many, drop=drop, **options), expected)

@@ -18,8 +18,8 @@ from redco_new.request import CONFIG_RATES, Request
 def with_dropout(model: Model, request: Request, recipe: Recipe) -> Model:
     """Return the model with the rates that it drops by among its sizes, where they are above 0.
 
-    Those of its checkpoint, or the one that --dropout asks for, of what transformers drops by default; a size that has
-    a name drops nothing by itself. Raises RedcoError for what cannot be.
+    Those of its checkpoint, or the one that --dropout asks for, of `_usual` keys; a size that has a name drops
+    nothing by itself. Raises RedcoError for what cannot be.
     """
     rate, keys = request.dropout, _usual(model)
     if rate == CONFIG_RATES:
@@ -81,6 +81,10 @@ def _rates_of(model: Model) -> dict[str, float]:
 
 
 def _usual(model: Model) -> list[str]:
-    """Return the keys that a family knows and that transformers' config class has above 0."""
-    family = model.family
-    return [key for key in dict.fromkeys(family.dropout.values()) if family.defaults[key]]
+    """Return the keys that a family knows and that transformers' config class has above 0.
+
+    Where none is, that of what layers add, as Dosovitskiy et al. 2021 had it in ViT (appendix B.1).
+    """
+    family, keys = model.family, dict.fromkeys(model.family.dropout.values())
+    usual = [key for key in keys if family.defaults[key]]
+    return usual or [key for site, key in family.dropout.items() if site == "residual"]

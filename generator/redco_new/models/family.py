@@ -35,9 +35,11 @@ IMAGES = frozenset({"__call__(pixels_BHWC)"})
 
 # Where a model may drop in training, and what it drops there, for people.
 DROPS = {
-    "embed": "the embeddings",
-    "residual": "what a layer adds",
-    "weights": "the weights of attention",
+    "embed": "embeddings",
+    "residual": "what layers add",
+    "weights": "weights of attention",
+    "inner": "activations inside an MLP",
+    "end": "last hidden states",
 }
 
 

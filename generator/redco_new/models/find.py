@@ -85,7 +85,7 @@ class Model:
         """Return what the templates of its family print."""
         drops = {site: key for site, key in self.family.dropout.items() if key in self.full.sizes}
         rates = {
-            key: " and of ".join(DROPS[site] for site, other in drops.items() if other == key)
+            key: _print_sites([site for site, other in drops.items() if other == key])
             for key in drops.values()
         }
         return ModelContext(
@@ -164,6 +164,13 @@ def make_model(
     hf = kind | printed_keys(config, besides={*family.keys.values(), *family.derived_keys})
     full, tiny = (_copy_kv_heads(settings, shards) for settings in (full, family.read(small)))
     return Model(family, title, hf, full, tiny, tokenizer)
+
+
+def _print_sites(sites: list[str]) -> str:
+    """Return what is dropped at some of DROPS, for people."""
+    if [*DROPS] == sites:
+        return "activations, weights of attention"
+    return ", ".join(DROPS[site] for site in sites)
 
 
 def _copy_kv_heads(settings: Settings, shards: int) -> Settings:

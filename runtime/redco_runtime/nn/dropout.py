@@ -96,7 +96,8 @@ def attention(
     """Return o_BSNH as nn.attention.attention does, whose weights `drop` drops.
 
     No kernel does that: all S x T weights lie in memory then, one layer's at a time, which is said once.
-    options: of that function; where weights are dropped causal, mask_BT, segments_BS, bias_1NST and scale.
+    options: of that function; where weights are dropped causal, mask_BT, segments_BS, bias_1NST and scale,
+    and layout, which kernels alone ask for.
     """
     if drop is None or not drop.drops:
         return plain.attention(q_BSNH, k_BTNH, v_BTNH, **options)
@@ -105,6 +106,7 @@ def attention(
             f"attention: XLA's, slower than {kernel.title}, which does not do this: dropout of weights; a rate of 0 "
             f"gives the kernel back"
         )
+    options.pop("layout", None)
     return _dropped(q_BSNH, k_BTNH, v_BTNH, drop, **options)
 
 

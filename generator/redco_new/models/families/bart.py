@@ -120,5 +120,9 @@ FAMILY = Family(
         **{"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"},
         **{"up": "fc1", "down": "fc2"},
     },
+    dropout={
+        **dict.fromkeys(("embed", "residual"), "dropout"),
+        **{"weights": "attention_dropout", "inner": "activation_dropout"},
+    },
     order=140,
 )

@@ -128,5 +128,6 @@ FAMILY = Family(
         "up": "fc1",
         "down": "fc2",
     },
+    dropout={"residual": "dropout", "weights": "attention_dropout"},
     order=30,
 )

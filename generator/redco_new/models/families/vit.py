@@ -85,5 +85,9 @@ FAMILY = Family(
         "attention.output.dense": "attention.o_proj",
         **{"intermediate.dense": "mlp.fc1", "output.dense": "mlp.fc2"},
     },
+    dropout={
+        **dict.fromkeys(("embed", "residual"), "hidden_dropout_prob"),
+        "weights": "attention_probs_dropout_prob",
+    },
     order=160,
 )

@@ -45,6 +45,7 @@ RECIPE = Recipe(
     packages=("matplotlib>=3.10", "pillow>=11", "scikit-learn>=1.5"),
     classes=("head",),
     smooths=True,
+    drops=True,
     rate=TUNED,
     adapter_rate=TUNED_ADAPTER,
     prompt_fields=("image", "file_name", "path", "prompt"),

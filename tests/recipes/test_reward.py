@@ -66,6 +66,19 @@ def test_a_chat_is_scored_as_it_is_trained():
     assert pair["mask"].sum(axis=1).tolist() == [len(ids), 0]
 
 
+def test_a_chat_has_a_reward_and_a_pair_two():
+    texts = (
+        '{"prompt": "Hi", "completion": "Yo"}',
+        '{"prompt": "Hi", "chosen": "Yo", "rejected": "What?"}',
+    )
+    rows = [one_chat(text, reward.encoder("bytes"), 48) for text in texts]
+    one, two = (split_pair(row) for row in rows)
+    assert one["input_ids"][0].tolist() == two["input_ids"][0].tolist()
+    assert two["mask"].any(axis=1).all()
+    outputs = np.array([[0.5, 9.0], [0.5, -1.25]])
+    assert reward.decode(None, outputs, rows) == ["0.500", "0.500, -1.250"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

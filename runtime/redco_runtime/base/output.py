@@ -3,11 +3,15 @@
 import functools
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import jax
 
 # Whether what a program says goes to stderr, so that its stdout has its result alone.
 _QUIET: list[bool] = []
+# Whether what is read is evaluated alone, so that nothing is to be said of what is trained on beside it.
+_EVALUATED: list[bool] = []
 
 
 def results_alone() -> None:
@@ -35,3 +39,19 @@ def print_once(text: str) -> None:
 def announce(text: str) -> None:
     """Print a line, once for all processes, and once though it is said again: of data that is read several times."""
     print_once(text)
+
+
+def announce_training(text: str) -> None:
+    """Announce a line about what is trained on, and held out beside it; none where data are evaluated alone."""
+    if not _EVALUATED:
+        announce(text)
+
+
+@contextmanager
+def evaluated_alone() -> Iterator[None]:
+    """Let data be read of which nothing is trained on, by pipelines that read some to train on."""
+    _EVALUATED.append(True)
+    try:
+        yield
+    finally:
+        _EVALUATED.pop()

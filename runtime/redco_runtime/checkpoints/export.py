@@ -46,7 +46,7 @@ def export(
     shapes: those of the parameters without padding.
     table: path of each of them -> the tensor that it becomes.
     beside: name of a further file -> what it holds, as JSON.
-    generation: the generation_config.json that the weights came with, which stays as it is.
+    generation: the generation_config.json that the weights came with, which stays as it is; None: writes no texts.
     """
     sizes = flatten(params if shapes is None else shapes) | flatten(variables)
     tensors = Tensors(flatten(params) | flatten(variables), sizes, table)
@@ -55,7 +55,7 @@ def export(
         for file, names in files.items():  # all processes take part in gathering
             write(folder / file if folder else Path(os.devnull), names, tensors)
         if folder:
-            write_documents(folder, config, files, tensors, tokenizer, generation or {})
+            write_documents(folder, config, files, tensors, tokenizer, generation)
             for name, document in beside.items():
                 (folder / name).write_text(json.dumps(document, indent=2) + "\n")
 
@@ -185,7 +185,7 @@ def write_documents(
     files: Mapping[str, Sequence[str]],
     tensors: Tensors,
     tokenizer: Any,
-    generation: Mapping[str, Any],
+    generation: Mapping[str, Any] | None,
 ) -> None:
     """Write what goes with the tensors. The ids of special tokens are the tokenizer's, where `generation` has none."""
     documents: dict[str, dict[str, Any]] = {"config.json": dict(config)}
@@ -197,8 +197,9 @@ def write_documents(
         tokenizer.save_pretrained(folder)
         ids = {name: getattr(tokenizer, name) for name in TOKENS}
         documents["config.json"] |= ids
-        ids["decoder_start_token_id"] = config.get("decoder_start_token_id")
-        generation = {k: v for k, v in ids.items() if v is not None} | dict(generation)
+        if generation is not None:
+            ids["decoder_start_token_id"] = config.get("decoder_start_token_id")
+            generation = {k: v for k, v in ids.items() if v is not None} | dict(generation)
     if generation:
         documents["generation_config.json"] = dict(generation)
     for name, document in documents.items():

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.errors import UserError, few, shown
 from ..base.hf_files import ADAPTER, WEIGHTS, Stored, labels_in, read_json
-from ..base.output import announce, print_once
+from ..base.output import announce, announce_training, print_once
 from ..base.tensors import Tensor
 from ..run.record import FILE, Run, read
 from .text.parts import ClassNumber
@@ -196,7 +196,7 @@ def say_rare(count: Mapping[str, int]) -> None:
         (0, "which none learns"),
     ):
         if names := [name for name, n in count.items() if n == number]:
-            announce(f"labels: of {['none', 'one'][number]}, {why}: {few(names)}")
+            announce_training(f"labels: of {['none', 'one'][number]}, {why}: {few(names)}")
 
 
 def _is_number(name: str) -> bool:

@@ -3,8 +3,10 @@
 import argparse
 import json
 import math
+import os
 import typing
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import jax
 
 from ..base.contracts import Accounted, Config, Drawn, Reported, Scored
 from ..base.errors import UserError, few, writing
-from ..base.output import results_alone, show
+from ..base.output import announce, evaluated_alone, results_alone, show
 from ..base.state import ModelState
 from ..checkpoints.checkpoint import Checkpoints
 from ..cluster.agreement import check_same_examples
@@ -60,17 +62,30 @@ def evaluated_run(args: argparse.Namespace, run: Run) -> Run:
     config = typing.cast(Any, run.config)
     if not args.data:
         return run
+    _say_trained(args.data, config.data)
     if hasattr(config.data, FILES):
         data = replace(config.data, data=tuple(args.data), held_out_data=tuple(args.data))
     else:
-        tables = (
-            () if Path(args.data[0]).is_dir() or not hasattr(config.data, TABLES) else args.data
-        )
+        has_tables = hasattr(config.data, TABLES)
+        tables = args.data if has_tables and not Path(args.data[0]).is_dir() else ()
         if len(args.data) > 1 and not tables:
             raise UserError(f"--data: {few(args.data)}: give one folder of pictures")
-        read = {TABLES: tuple(tables)} if hasattr(config.data, TABLES) else {}
-        data = replace(config.data, **read, image_folder="" if tables else args.data[0])
+        read = {FOLDER: "" if tables else args.data[0]} | (
+            {TABLES: (*tables,)} if has_tables else {}
+        )
+        data = replace(config.data, **read)
     return replace(run, config=replace(config, data=data))
+
+
+def _say_trained(files: Sequence[str], data: Any) -> None:
+    """Print which files, or folders, of --data a run was trained on."""
+    fields = (getattr(data, name, ()) for name in (FILES, FOLDER, TABLES))
+    names = [name for own in fields for name in ([own] if isinstance(own, str) else own) if name]
+    trained = {os.path.realpath(name) for name in names}
+    if shared := [name for name in files if os.path.realpath(name) in trained]:
+        announce(
+            f"--data: {few(shared)}: the run was trained on it, so that its figures say nothing of other data"
+        )
 
 
 def examples_of(
@@ -84,18 +99,25 @@ def examples_of(
     checkpoints: of the run, whose history is that of examples that are Accounted.
     """
     settings: Any = config
-    if args.data and not hasattr(settings.data, FILES):
-        halves = pipeline.examples(replace(settings, data=_unmoved(settings.data)))
-        held_out: Sequence[Any] = [example for half in halves for example in half]
-    else:
-        train, held_out = pipeline.examples(config)
-        if checkpoints and isinstance(train, Accounted):
-            train.resume(settings.train.steps, checkpoints.history())
+    with evaluated_alone() if args.data else nullcontext():
+        held_out = _read(args, pipeline, settings, checkpoints)
     if not len(held_out):
         todo = "name what to evaluate" if hasattr(args, "data") else "see examples() in pipeline.py"
         raise UserError(f"--data: the run held nothing out: {todo}")
     check_same_examples(held_out)
     return Spread(held_out, args.rows or 0)
+
+
+def _read(
+    args: argparse.Namespace, pipeline: Any, settings: Any, checkpoints: Checkpoints | None
+) -> Sequence[Any]:
+    if args.data and not hasattr(settings.data, FILES):
+        halves = pipeline.examples(replace(settings, data=_unmoved(settings.data)))
+        return [example for half in halves for example in half]
+    train, held_out = pipeline.examples(settings)
+    if checkpoints and isinstance(train, Accounted):
+        train.resume(settings.train.steps, checkpoints.history())
+    return typing.cast(Sequence[Any], held_out)
 
 
 def _unmoved(data: Any) -> Any:

@@ -119,22 +119,26 @@ def ask_pairs(texts: Iterable[str | Messages], encoder: ChatEncoder, length: int
 
 
 def one_chat(text: str, encoder: ChatEncoder, length: int) -> Arrays:
-    """Return a row of a chat alone, as JSON has it: in the place of the chosen one.
+    """Return a row of a chat alone, as JSON has it: in the place of the chosen one; of a pair, both.
 
     Raises UserError for what is none, or has more than `length` tokens.
     """
     try:
-        chat = read_chat(parse_json(text))
-        ids, learned = encoder(chat._replace(first=chat.answers[-1]))
+        value = parse_json(text)
+        if isinstance(value, dict) and all(side in value for side in SIDES):
+            ids, said, *_ = PairMaker(encoder, length).join(read_pair(value))
+        else:
+            chat = read_chat(value)
+            ids, learned = encoder(chat._replace(first=chat.answers[-1]))
+            said = 1 + learned.astype(np.uint8)
     except ValueError as error:
         why = "is no JSON" if isinstance(error, json.JSONDecodeError) else error
         example = '{"prompt": "Hi", "completion": "Hello."}'
         raise UserError(f"--prompt: {text[:40]!r}: {why}; give a chat, as {example}") from None
-    if len(ids) > length:
+    if (said < 3).sum() > length:
         raise UserError(f"--prompt: {len(ids)} tokens, more than --sequence-length {length}")
     padding = (0, 2 * length - len(ids))
-    said = np.pad(1 + learned.astype(np.uint8), padding)
-    return {"input_ids": np.pad(ids, padding), "said": said}
+    return {"input_ids": np.pad(ids, padding), "said": np.pad(said, padding)}
 
 
 def split_pair(row: Mapping[str, np.ndarray]) -> Arrays:

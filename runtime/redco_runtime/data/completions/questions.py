@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base.contracts import Arrays
 from ...base.errors import UserError, few, shown
-from ...base.output import announce
+from ...base.output import announce, announce_training
 from ..chats.encoding import ChatEncoder
 from ..chats.reading import Messages, Tools, read_prompt, read_tools
 from ..example_streams import check_share
@@ -121,7 +121,7 @@ def question_examples(
     trained = {question.ids.tobytes() for part, _ in parts for question in part}
     rest = [question.ids.tobytes() for part in held_out for question in part]
     if shared := sum(ids in trained for ids in rest):
-        announce(
+        announce_training(
             f"data: {shared:,} of {len(rest):,} questions that are held out are trained on too"
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base.contracts import Arrays
 from ...base.errors import few
-from ...base.output import announce
+from ...base.output import announce_training
 from ..classes import say_rare
 
 MOST = 50_000  # rows that are looked at, of those to train on and of the others: a second or two
@@ -20,14 +20,14 @@ def say_counts(train: Sequence[Arrays], held_out: Sequence[Arrays], labels: Sequ
     count = dict(zip(labels, (own + other).tolist(), strict=True))
     whole = len(train) + len(held_out) == rows.total() + rest.total()
     of_first = "" if whole else f", of the first {rows.total() + rest.total():,} rows"
-    announce(f"labels: {few(f'{name} {n:,}' for name, n in count.items())}{of_first}")
+    announce_training(f"labels: {few(f'{name} {n:,}' for name, n in count.items())}{of_first}")
     if whole:
         say_rare(count)
     twice = rows.total() + rest.total() - len(rows | rest)
     shared = sum(n for row, n in rest.items() if row in rows)
     if twice:
         leak = f"; {shared:,} of {rest.total():,} that are held out are trained on too"
-        announce(
+        announce_training(
             f"data: {twice:,} rows{of_first} differ from another one in nothing{leak if shared else ''}"
         )
 

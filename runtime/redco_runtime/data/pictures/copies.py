@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from ...base.errors import few
-from ...base.output import announce
+from ...base.output import announce_training
 
 SECONDS = 5.0  # at most: of files on a disk of its own, some tens of thousands
 
@@ -37,7 +37,7 @@ def say_copies(pictures: Sequence[Any], labels: Sequence[int], held_out: Collect
         f"; {scored:,} of those that are held out are trained on too" if scored else "",
         f" (of {looked:,} that were looked at in {SECONDS:.0f} s)" if looked < len(paths) else "",
     ]
-    announce("".join(parts) + f": {few((paths[i] for i in groups[0]), 3)}")
+    announce_training("".join(parts) + f": {few((paths[i] for i in groups[0]), 3)}")
 
 
 def find_copies(paths: dict[int, Path]) -> tuple[list[list[int]], int]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ...base.contracts import Example
 from ...base.errors import UserError
-from ...base.output import announce
+from ...base.output import announce, announce_training
 from ..example_streams import check_share
 from .blocks import BlockSettings, check_room, cut_texts
 from .build import Builder
@@ -150,6 +150,6 @@ def _say_shared(
     for source in held_out:
         for file in source.files:
             if trained and digest(source, file) in trained:
-                announce(
+                announce_training(
                     f"--held-out-data: {file} is trained on too, so that its figures say nothing of other data"
                 )

@@ -49,7 +49,7 @@ def announce_training(text: str) -> None:
 
 @contextmanager
 def evaluated_alone() -> Iterator[None]:
-    """Let data be read of which nothing is trained on, by pipelines that read some to train on."""
+    """Announce nothing of training within: data are read that are evaluated alone."""
     _EVALUATED.append(True)
     try:
         yield

@@ -126,7 +126,8 @@ def one_chat(text: str, encoder: ChatEncoder, length: int) -> Arrays:
     try:
         value = parse_json(text)
         if isinstance(value, dict) and all(side in value for side in SIDES):
-            ids, said, *_ = PairMaker(encoder, length).join(read_pair(value))
+            document = PairMaker(encoder, length).join(read_pair(value))
+            ids, said = document.ids, np.asarray(document.marks)
         else:
             chat = read_chat(value)
             ids, learned = encoder(chat._replace(first=chat.answers[-1]))

@@ -42,14 +42,14 @@ def announce(text: str) -> None:
 
 
 def announce_training(text: str) -> None:
-    """Announce a line about what is trained on, and held out beside it; none where data are evaluated alone."""
+    """Print a line about what is trained on, and held out beside it; none where data are evaluated alone."""
     if not _EVALUATED:
         announce(text)
 
 
 @contextmanager
 def evaluated_alone() -> Iterator[None]:
-    """Announce nothing of training within: data are read that are evaluated alone."""
+    """Print nothing of training within: data are read that are evaluated alone."""
     _EVALUATED.append(True)
     try:
         yield

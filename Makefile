@@ -1,4 +1,4 @@
-# `make` alone lists the targets. Everything runs in $(VENV), which is built when pyproject.toml changes.
+# `make` alone lists the targets. Everything runs in $(VENV), which is built when pyproject.toml or constraints.txt change.
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -12,16 +12,17 @@ HARNESS := .harness/.installed
 PARITY := .parity/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-slow test-all test-classes test-cluster test-harness golden golden-check collectives perf table1 estimates large recipes kills faults bench table fmt lint
+.PHONY: help venv compilers demo test test-slow test-all test-apart golden golden-check table fmt lint
+.SECONDEXPANSION:
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | awk -F': ' '{printf "make %-14s%s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{printf "make %-14s%s\n", $$1, $$2}'
 
 venv: $(INSTALLED)  ## build the virtual environment
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $@
 
 compilers: $(COMPILERS)  ## install the compilers for GPU and TPU, which need no device
@@ -52,39 +53,11 @@ golden: $(INSTALLED)  ## rewrite the goldens: read the diff before you commit it
 golden-check: $(INSTALLED)  ## compare the goldens with what is generated now
 	$(BIN)/python tests/golden.py --check
 
-collectives: $(COMPILERS)  ## rewrite the table of what compiled programs send: half an hour
-	PYTHONPATH=tests $(BIN)/python -m compiled.report
-
-recipes: $(INSTALLED)  ## train each recipe with three seeds, rewrite docs/recipes.md: an hour; RECIPES="lm sft": those alone
-	PYTHONPATH=tests $(BIN)/python -m recipes.measure $(RECIPES)
-
-kills: $(INSTALLED)  ## kill a run 50 times, and compare its end with an undisturbed one: twenty minutes
-	PYTHONPATH=tests:generator:runtime $(BIN)/python -m survival.kills
-
-faults: $(INSTALLED)  ## rewrite the table of what a run does under each fault: ten minutes
-	PYTHONPATH=tests:generator:runtime $(BIN)/python -m survival.faults
-
-perf: $(COMPILERS)  ## rewrite the table of how near compiled steps are to the machine's limit: ten minutes
-	PYTHONPATH=tests $(BIN)/python -m compiled.performance
-
-table1: $(COMPILERS)  ## rewrite the table of the Redco paper's models on its machines, as redco fit compiles them: five minutes
-	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests $(BIN)/python -m compiled.table1
-
-estimates: $(COMPILERS)  ## rewrite the table of estimated and compiled steps: half an hour; those that it has are not compiled again
-	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests $(BIN)/python -m compiled.estimates
-
-large: $(COMPILERS)  ## rewrite the table of the largest models, searched and compiled: twenty minutes
-	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests $(BIN)/python -m compiled.large
-
 # Apart from the environment, and before it on the path: transformers 4.57 has Flax classes, 5 has none.
-$(CLASSES): tests/classes/requirements.txt $(INSTALLED)
+$(CLASSES): tests/tools/classes/requirements.txt $(INSTALLED)
 	rm -rf $(@D)
 	$(BIN)/pip install --quiet --no-deps --target $(@D) -r $<
 	touch $@
-
-test-classes: $(CLASSES) $(COMPILERS)  ## try classes of other people's packages, rewrite their table; BONSAI=folder: bonsai's too
-	$(BIN)/python -m pytest tests/classes
-	$(if $(BONSAI),PYTHONPATH=tests $(BIN)/python -m classes.bonsai_table $(BONSAI))
 
 # Apart from the environment: it brings what a hundred tasks need.
 $(HARNESS):
@@ -92,26 +65,40 @@ $(HARNESS):
 	$(@D)/bin/pip install --quiet torch==2.13.0 transformers accelerate lm-eval==0.4.13
 	touch $@
 
-test-harness: $(INSTALLED) $(HARNESS)  ## evaluate an export by lm-evaluation-harness, on a task of two lines
-	HARNESS=$(abspath $(dir $(HARNESS)))/bin $(BIN)/python -m pytest tests/harness
+# What needs more than this environment has: NAME is a folder of tests/tools.
+NEEDS_classes := $(CLASSES) $(COMPILERS)
+NEEDS_harness := $(HARNESS)
 
-test-cluster: $(INSTALLED)  ## run jobs on a SLURM of two nodes in network namespaces: needs root, and says which packages
-	$(BIN)/python -m pytest tests/cluster
-
-bench: $(INSTALLED)  ## compare a project with Redco 0.4.23: step time, compile time, memory; eight minutes of two quiet cores
-	mkdir -p .benchmarks && rm -rf .benchmarks/my-project
-	$(BIN)/redco-new my-project --model gpt-j --shards 4 --output .benchmarks
-	$(BIN)/python tests/benchmarks/redco/run.py --project .benchmarks/my-project \
-	    --rounds 5 --L 4 --steps 6
+test-apart: $(INSTALLED) $$(NEEDS_$$(NAME))  ## run tests that CI does not: NAME=classes, cluster or harness
+	HARNESS=$(abspath $(dir $(HARNESS)))/bin $(BIN)/python -m pytest tests/tools/$(NAME)
 
 # Apart from the environment: TRL and PEFT's own versions are theirs to choose.
-$(PARITY): tests/benchmarks/parity/requirements.txt
+$(PARITY): tests/tools/parity/requirements.txt
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet -r $<
 	touch $@
 
-table: $(INSTALLED) $(if $(filter parity,$(NAME)),$(PARITY))  ## rewrite a table; NAME=parity: forty steps of each recipe beside Trainer, TRL or PEFT, twenty minutes
-	PYTHONPATH=tests $(BIN)/python tests/benchmarks/$(NAME)/table.py
+# NAME -> what makes the table, where that is not tests/tools/NAME/table.py; what it needs.
+RUN_collectives := -m tables.collectives
+RUN_perf := -m tables.performance
+RUN_estimates := -m tables.estimates
+RUN_large := -m tables.large
+RUN_table1 := -m tables.table1
+RUN_recipes := -m recipes.measure
+RUN_kills := -m survival.kills
+RUN_faults := -m survival.faults
+RUN_bonsai := -m classes.bonsai_table
+NEEDS_collectives := $(COMPILERS)
+NEEDS_perf := $(COMPILERS)
+NEEDS_estimates := $(COMPILERS)
+NEEDS_large := $(COMPILERS)
+NEEDS_table1 := $(COMPILERS)
+NEEDS_parity := $(PARITY)
+NEEDS_bonsai := $(CLASSES) $(COMPILERS)
+
+table: $(INSTALLED) $$(NEEDS_$$(NAME))  ## rewrite a table: NAME=perf, parity, recipes ...; tests/tools/README.md has them, and their ROWS
+	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests/tools:tests:generator:runtime \
+	    $(BIN)/python $(or $(RUN_$(NAME)),tests/tools/$(NAME)/table.py) $(ROWS)
 
 fmt: $(INSTALLED)  ## format the code
 	$(BIN)/ruff check --fix --quiet $(SOURCES)

@@ -43,12 +43,12 @@ class Slice:
 
 
 # The share of the roofline's speed that steps reach. Of ten steps on an H100, .66 to .76
-# (tests/benchmarks/device/RESULTS.md); of other GPUs none was timed.
+# (tests/tools/device/RESULTS.md); of other GPUs none was timed.
 REACHED = 0.72
 
 # What an SM reads of the L2 in a cycle, bytes, and adds there by atomic operations, numbers; REACHED is applied to them
 # too. Of an H100 with it, 15 products of experts are .74 to 1.37 of what they took, and four sums of their rows .97 to 1.16
-# (tests/benchmarks/device/RESULTS.md).
+# (tests/tools/device/RESULTS.md).
 READ, ADDED = 30.0, 0.6
 
 

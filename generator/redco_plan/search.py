@@ -39,7 +39,7 @@ TRIFLE = 5e-3
 
 # Where splitting all classes would move many times the bytes of the parameters, and windows slide over
 # images, a byte that is moved counts for more: of a long text it must not, since all of its products
-# have its positions. Measured (tests/classes, rows of 8): 6 times in a decoder, 12 in a
+# have its positions. Measured (tests/tools/classes, rows of 8): 6 times in a decoder, 12 in a
 # ResNet, 40 to 53 in U-Nets, 289 in the autoencoder of Stable Diffusion, whose upsampling an expert
 # leaves whole. From 1.45 on, a U-Net and the autoencoder send a tenth less; with 2 they hold more.
 IMAGES, IMAGE_PRICE = 10, 1.5

@@ -15,10 +15,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from redco_fit.compiled.hlo import collectives
-from redco_fit.compiled.instructions import shapes
 from compiled.targets import DEVICES, target_of
 from compiled.train_step import compile_train
+from redco_fit.compiled.hlo import collectives
+from redco_fit.compiled.instructions import shapes
 
 S, ROWS = 1024, 8
 # No size but S is 1024. Heads of 128 features, as most have, two of them for each of keys and values.

@@ -13,9 +13,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from redco_fit.compiled.hlo import KINDS, Collective, collectives
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from redco_fit.compiled.hlo import KINDS, Collective, collectives
 from sharding.zoo import B, D, S
 
 # Bytes below which a collective is not counted: losses, norms and other scalars.

@@ -16,10 +16,10 @@ from math import prod
 from typing import Any
 
 import jax
-from redco_fit.compiled.hlo import Collective, collectives
 from compiled.program import LEAST
 from compiled.targets import devices_of
 from jax.sharding import AxisType, Mesh
+from redco_fit.compiled.hlo import Collective, collectives
 
 ROWS = 8
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 from jax.sharding import AxisType, Mesh
-
 from redco_fit import compilers, topology
 from redco_fit.target import Target, parse_target
 
@@ -31,7 +30,7 @@ def folder() -> Path:
 
 def environment() -> dict[str, str]:
     """The environment of a process that compiles for the targets models of real sizes: as that of `redco fit`."""
-    path = [str(folder()), *map(str, (ROOT / "tests", ROOT / "generator"))]
+    path = [str(folder()), *map(str, (ROOT / "tests", ROOT / "tests/tools", ROOT / "generator"))]
     return compilers.environment("gpu", path) | {
         "PYTHONPATH": os.pathsep.join(path),
         "REDCO_ZOO": "large",

@@ -3,8 +3,8 @@
 from functools import cache
 
 import pytest
-from compiled.report import TABLE, run_workers
-from compiled.table import cell, read
+from tables.collectives import TABLE, run_workers
+from tables.markdown import cell, read
 
 # The compilers of H100 and v5e take a minute of both cores for the first; libtpu takes ten times as long.
 # The table has the others.

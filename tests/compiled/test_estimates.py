@@ -1,9 +1,8 @@
 """The committed table of estimates: what its formulas say now, and how near they are to what was compiled."""
 
 import pytest
-from compiled.estimates import EXPERTS, PAGE, POINTS, estimate, read, written
-
 from redco_new.render.template import open_template
+from tables.estimates import EXPERTS, PAGE, POINTS, estimate, read, written
 
 # In order of the page: estimated ms, compiled ms, ratio, estimated peak GB, compiled peak GB.
 MILLISECONDS, COMPILED, RATIO, PEAK, COMPILED_PEAK = range(5)

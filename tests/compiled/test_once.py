@@ -6,7 +6,6 @@ import sys
 
 import pytest
 from compiled.targets import environment
-
 from redco_new.project.create import create_project
 from redco_new.request import Request
 

@@ -1,7 +1,7 @@
 """The committed table of performance, against a row that is compiled anew."""
 
 import pytest
-from compiled.performance import COLUMNS, GOAL, ROWS, TABLE, cells_of, measure, read, written
+from tables.performance import COLUMNS, GOAL, ROWS, TABLE, cells_of, measure, read, written
 
 # Differences that say nothing: of rounding, and of milliseconds, which the order of kernels decides.
 LEAST = dict.fromkeys(COLUMNS, 0.011) | dict.fromkeys(

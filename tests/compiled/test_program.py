@@ -3,9 +3,9 @@
 import jax
 import pytest
 from compiled.program import held, measure, totals
-from redco_fit.compiled.hlo import Collective
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
+from redco_fit.compiled.hlo import Collective
 from sharding.zoo import B, D, S, shapes
 
 

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from compiled.performance import ROWS, cells_of, read, written
 from redco_fit.compiled.groups import AHEAD, STEP, TILE
 from redco_fit.compiled.instructions import Program
 from redco_fit.compiled.products import attention_workspace, seen
 from redco_fit.compiled.roofline import Machine, bound
 from redco_runtime.nn.experts import grouped_matmul as kernels
+from tables.performance import ROWS, cells_of, read, written
 
 # One FLOP takes a second, as a byte of memory does, and nothing a second over the link.
 UNIT = Machine(1.0, 1.0, float("inf"))

@@ -3,11 +3,10 @@
 import os
 
 import pytest
-from compiled.performance import read
-from compiled.table1 import COLUMNS, ROWS, TABLE, Row, cells_of, measure, written
 from compiled.targets import folder
-
 from redco_fit.compilers import FOLDER
+from tables.performance import read
+from tables.table1 import COLUMNS, ROWS, TABLE, Row, cells_of, measure, written
 
 CHEAP = ROWS[1]  # gpt2 large for 2 x 1080Ti
 

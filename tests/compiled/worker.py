@@ -16,16 +16,15 @@ from typing import Any
 import jax
 from compiled.apart import APART
 from compiled.hand import hand_specs
-from redco_fit.compiled.hlo import KINDS
 from compiled.program import held, measure
 from compiled.redco import redco_specs
 from compiled.targets import DEVICES, TARGETS, mesh_of
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
+from redco_fit.compiled.hlo import KINDS
+from redco_plan import plan_sharding
 from sharding.models import ZOO
 from sharding.zoo import L
-
-from redco_plan import plan_sharding
 
 MODELS = ZOO | APART
 SCANNED = ("scanned", "gpt2", "linen")

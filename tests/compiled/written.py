@@ -15,9 +15,8 @@ import jax
 from compiled.program import measure
 from compiled.targets import DEVICES, mesh_of
 from jax.sharding import PartitionSpec as P
-from sharding.zoo_apart import WRITTEN
-
 from redco_plan import plan_sharding
+from sharding.zoo_apart import WRITTEN
 
 MODELS = ("merged", "experts", "mamba2")
 ENDS = {0: "t", 1: "u"}

@@ -1,6 +1,6 @@
 """What holds for every merge, on random files with random edits.
 
-Few examples of each here; tests/benchmarks/merge/measure.py runs ten thousand.
+Few examples of each here; tests/tools/merges/measure.py runs ten thousand.
 """
 
 import hypothesis.strategies as st

@@ -1,4 +1,4 @@
-"""Train the preset tiny of recipes with three seeds, and write docs/recipes.md: `make recipes`.
+"""Train the preset tiny of recipes with three seeds, and write docs/recipes.md: `make table NAME=recipes`.
 
 python tests/recipes/measure.py [NAME[:SEED] ...]   those alone; what others have stays
 """
@@ -21,7 +21,7 @@ BIN = Path(sys.executable).parent
 SEEDS = (0, 1, 2)
 HEAD = """# What the recipes reach
 
-`make recipes` creates each as `redco recipes --json` says, trains its preset `tiny` as it is with the seeds 0, 1 and 2, on one
+`make table NAME=recipes` creates each as `redco recipes --json` says, trains its preset `tiny` as it is with the seeds 0, 1 and 2, on one
 device, and writes this page. Figures are the last ones of `eval.jsonl`, of examples that are held out. Seconds are those of the
 whole command on two cores, of the seed that other work on the machine disturbed least. Instead: what the figure is without learning.
 

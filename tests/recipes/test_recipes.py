@@ -61,7 +61,7 @@ def test_pipelines_are_short(rows):
 
 
 def test_each_recipe_reaches_its_figure():
-    """As measured by `make recipes`, with three seeds."""
+    """As measured by `make table NAME=recipes`, with three seeds."""
     results = json.loads(measure.RESULTS.read_text())
     assert results.keys() <= RECIPES.keys()
     assert measure.PAGE.read_text() == measure.page(results)

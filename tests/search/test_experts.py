@@ -67,7 +67,7 @@ def test_tiles_read_of_the_cache_take_longer_than_their_flops(planned):
     target = parse_target("h100:8")
     one = work_of(planned["fsdp=8"], 16, "gpu").routed[0]
     seconds = target.hardware.step_seconds(one.seconds(target.hardware, "bfloat16", False))
-    # On an H100 these products reach 324 to 473 TFLOP/s with twice as many rows (tests/benchmarks/device/experts.py).
+    # On an H100 these products reach 324 to 473 TFLOP/s with twice as many rows (tests/tools/device/experts.py).
     assert 300e12 < 3 * one.flops / seconds < 480e12
     # A TPU's tiles are not known to wait.
     tpu = parse_target("v5p:2x2x2").hardware

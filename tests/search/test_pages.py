@@ -1,6 +1,6 @@
 """What the pages of the estimates say holds."""
 
-from compiled.estimates import PAGE, POINTS, agreement, read
+from tables.estimates import PAGE, POINTS, agreement, read
 
 
 def test_the_estimates_rank_as_the_compiler_and_take_nothing_for_fitting_that_it_refuses():

@@ -96,7 +96,7 @@ def attention_workspace(program: Program, texts: int = 0) -> int:
     several texts it has, for each text that a row has room for, as much as for a row, the sums of its
     softmax, and gradients of keys and values for each head of queries: so cudnn-frontend's
     scaled_dot_product_flash_attention.h sizes them, and so much, within .1 %, one step on an H100 took
-    (tests/benchmarks/device/RESULTS.md).
+    (tests/tools/device/RESULTS.md).
     texts: that a row has room for; 0 for what the kernels say.
     """
     sizes = [

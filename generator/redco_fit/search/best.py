@@ -20,7 +20,7 @@ Progress = Callable[[str], None]
 ROWS = 2
 # Without a batch that is given, larger ones are tried, up to so many times that, while an example takes less by this share.
 MOST_GROWN, WORTH = 8, 0.01
-# What the estimate of the memory was above the compiler's at most: tests/compiled/estimates.md.
+# What the estimate of the memory was above the compiler's at most: tests/tools/tables/estimates.md.
 CAREFUL = 1.6
 COMPUTING = ("products", "attention", "memory", "exposed")  # parts that add up to a step
 MOST_MICRO = 64  # micro-batches: each sends and gathers all parameters anew

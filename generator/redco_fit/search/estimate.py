@@ -20,7 +20,7 @@ from redco_fit.search.work import Work, work_of
 from redco_fit.target import Target
 
 # What is not a product moves its arrays through memory. The three factors are least squares over the
-# rooflines of 34 steps that XLA compiled for H100 (seven models, eight meshes, two remats; tests/compiled/estimates.md):
+# rooflines of 34 steps that XLA compiled for H100 (seven models, eight meshes, two remats; tests/tools/tables/estimates.md):
 # of what products read and write, in a forward pass (a backward pass counts as two); of what layers save in a loop, which is
 # written, sliced and copied; of the state, which the optimizer reads and writes.
 TOUCHED, SAVED, STATE = 1.7, 7.0, 6.6

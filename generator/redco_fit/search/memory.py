@@ -62,7 +62,7 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     remat: FIT, NOTHING or names with commas between them.  usable: bytes that a device has for arrays.
 
     Of 67 steps of ten models that were compiled for H100, these are 1.04 to 1.69 of the peaks, most of them below 1.3, of
-    experts 1.04 to 1.21: where a loss in chunks leaves less than the runtime reserves (tests/compiled/estimates.md).
+    experts 1.04 to 1.21: where a loss in chunks leaves less than the runtime reserves (tests/tools/tables/estimates.md).
     """
     # Late: reading a model makes the runtime importable.
     from redco_runtime.step import remat as rules

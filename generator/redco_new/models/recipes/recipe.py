@@ -39,7 +39,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Figure:
-    """What the preset tiny reaches as it is: `make recipes` measures it.
+    """What the preset tiny reaches as it is: `make table NAME=recipes` measures it.
 
     name: a key of eval.jsonl.
     least, most: the bound of its last value, one of the two.

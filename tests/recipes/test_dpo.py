@@ -106,6 +106,9 @@ class Bigrams:
     def __init__(self, seed):
         self.table_VV = jax.random.normal(jax.random.key(seed), (384, 384))
 
+    def eval(self):
+        """It never drops."""
+
     def hidden(self, ids_RS):
         return jax.nn.one_hot(ids_RS, 384)
 
@@ -151,6 +154,7 @@ class Adapted(nnx.Module):
     def __init__(self, table_VV, adapter):
         self.table_VV = nnx.Param(table_VV)
         self.adapter = nnx.List([nnx.LoRAParam(x) for x in adapter])
+        self.drop = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
 
     def hidden(self, ids_RS):
         return jax.nn.one_hot(ids_RS, 384)
@@ -194,6 +198,20 @@ def test_the_reference_of_an_adapter_is_the_model_with_the_adapter_that_it_start
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, theirs)
     assert abs(ours[0] - np.log(2)) > 1e-3
     np.testing.assert_allclose(one_model(first), np.log(2), atol=1e-6)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_the_policy_alone_drops(adapted):
+    train, _ = pack_pairs(
+        [([ASK, GOOD], [ASK, BAD])], SimpleNamespace(sequence_length=48, held_out=0.0), encoder()
+    )
+    batch = jax.tree.map(jnp.asarray, dpo.collate([train[0]]))
+    settings = SimpleNamespace(model=None, train=SimpleNamespace(beta=0.1))
+    own = pipeline("dpo", adapted=adapted)
+    models = own.Models(lambda _, rngs: Adapted(jnp.eye(384), ()), settings, rngs=nnx.Rngs(0))
+    models.train()
+    own.loss(models, batch, None)
+    assert models.reference.drop.deterministic and not models.policy.drop.deterministic
 
 
 @pytest.mark.slow

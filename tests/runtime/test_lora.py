@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from redco_runtime.checkpoints.lora.base import with_fixed_adapter
+from redco_runtime.nn.adapters import layers
 from redco_runtime.nn.adapters.layers import with_lora
 from redco_runtime.checkpoints.lora.lora import Lora, QLora
 from redco_runtime.base.errors import UserError
+from redco_runtime.nn.dropout import drop_by_example, with_keys
 from redco_runtime.base.state import flatten
 
 L, B, S, D, F = 3, 2, 4, 8, 5
@@ -79,7 +80,7 @@ def test_a_layer_that_the_model_has_not_is_named():
     assert type(with_lora(model, Lora(), ("q",), rngs=nnx.Rngs(1)).head) is Own
 
 
-class Masked(nnx.Dropout):
+class Masked(layers.Dropout):
     """One whose features that are left are known."""
 
     def __call__(self, x):
@@ -92,7 +93,7 @@ def test_outputs_and_gradients_in_training_are_those_of_peft(dora, dropout, monk
     import torch
     from peft import LoraConfig, get_peft_model
 
-    monkeypatch.setattr(nnx, "Dropout", Masked)
+    monkeypatch.setattr(layers, "Dropout", Masked)
     lora = Lora(lora_rank=2, lora_alpha=3.0, lora_dropout=dropout, use_rslora=True)
     own = nnx.Dict(q=nnx.Linear(D, F, rngs=nnx.Rngs(0)), config=SimpleNamespace(dtype="float32"))
     own = with_lora(own, lora, ("q",), dora=dora, rngs=nnx.Rngs(1))
@@ -145,24 +146,26 @@ class Times:
         return Module()
 
 
-def drops(model):
+def drops(model, rows=B):
     """The features that each layer of a stack drops."""
 
     @nnx.scan(in_axes=(0, None), out_axes=0, graph_updates=False)
     def run(layer, x):
         return layer.q.dropout(x) if layer.q.dropout else x
 
-    return np.asarray(run(model.layers, jnp.ones((B, S, D)))) == 0
+    return np.asarray(run(model.layers, jnp.ones((rows, S, D)))) == 0
 
 
-def test_each_layer_drops_features_of_its_own_in_training_alone():
+def test_each_layer_drops_features_of_its_own_by_example_in_training_alone():
     lora = Lora(lora_dropout=0.5)
-    model = with_lora(Model(), lora, ("q",), rngs=nnx.Rngs(1))
-    reference = with_fixed_adapter(model)
-    model.train(), reference.train()
+    model, part = (with_lora(Model(), lora, ("q",), rngs=nnx.Rngs(1)) for _ in range(2))
+    model.train(), part.train()
+    drop_by_example(model, X, jax.random.key(3))
     dropped = drops(model)
+    keyed = jax.tree.map(lambda x: x[1:], with_keys(X, jax.random.key(3)))
+    drop_by_example(part, keyed, jax.random.key(4))
+    np.testing.assert_array_equal(drops(part, B - 1), dropped[:, 1:])  # as in the whole batch
     assert 0.3 < dropped.mean() < 0.7 and len({one.tobytes() for one in dropped}) == L
-    assert not drops(reference).any()
     model.eval()
     assert not drops(model).any()
     none = with_lora(Model(), Lora(), ("q",), rngs=nnx.Rngs(1))

@@ -124,7 +124,7 @@ def _model_context(
         checkpoint=_print_checkpoint(request.model),
         task=recipe.task or model.family.task,
         modules=model.family.modules,
-        drops=bool(model.context(request.package).drops),
+        drops=adapter is not None or bool(model.context(request.package).drops),
         bias_tables=() if request.lora else model.family.bias_tables,
         **_trained(recipe, model.family.provides, request.lora),
     )

@@ -11,13 +11,10 @@ def with_fixed_adapter(model: Model) -> Model:
     """Return what computes as `model` does, whatever becomes of its adapter: it has a frozen one of its own.
 
     All other arrays are those of `model`, and no second ones. Those of its own start as the adapter does.
-    It drops nothing out.
     """
     other = nnx.clone(model)
     modules = zip(nnx.iter_modules(other), nnx.iter_modules(model), strict=True)
     for (_, own), (_, shared) in modules:
-        if isinstance(own, nnx.Dropout):
-            own.rate = 0.0
         for name, leaf in [*vars(shared).items()]:
             if isinstance(leaf, nnx.LoRAParam):
                 setattr(own, name, nnx.Param(leaf[...]))

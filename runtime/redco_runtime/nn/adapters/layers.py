@@ -13,6 +13,7 @@ from flax import nnx
 
 from ...base.errors import UserError
 from ...layout.activations import lay_out
+from ..dropout import Dropout
 from ..matrices import restore
 from .blocks import FORMS, Blocks
 from .settings import LoraSettings, lengths
@@ -178,11 +179,11 @@ def _row(x_F: jax.Array, y_BSF: jax.Array) -> jax.Array:
     return x_F.reshape(*(1,) * (y_BSF.ndim - 1), -1)
 
 
-def _dropout(rate: float, stack: list[int], rngs: nnx.Rngs) -> nnx.Dropout | None:
+def _dropout(rate: float, stack: list[int], rngs: nnx.Rngs) -> Dropout | None:
     """Return what drops features, with a random stream for each layer of a stack; None for a rate of 0."""
 
-    def make(rngs: nnx.Rngs) -> nnx.Dropout:
-        return nnx.Dropout(rate, rngs=rngs)
+    def make(rngs: nnx.Rngs) -> Dropout:
+        return Dropout(rate, rngs=rngs)
 
     for size in reversed(stack):
         make = nnx.split_rngs(splits=size)(nnx.vmap(make))

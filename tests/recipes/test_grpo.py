@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 from recipes.pipelines import pipeline
 
+from redco_new.generate.layout import layout_context, plan_program
+from redco_new.generate.read import read_model
+from redco_new.render.template import open_template
+from redco_new.request import Request
+
 from redco_runtime.data.chats.reading import with_system
 from redco_runtime.data.completions.groups import (
     advantages,
@@ -247,3 +252,20 @@ def test_a_question_needs_room():
             UserError, match="--new-tokens: .* of --sequence-length 8: give 1 at least"
         ):
             answer_room(8, tokens)
+
+
+def test_the_reference_lies_as_the_policy_that_it_starts_as():
+    """It is no part of the loss, so that nothing there says where: its layers were split over `model`."""
+    request = Request.from_flags("a", "gpt2", recipe="grpo", shards="4")
+    with open_template() as template:
+        plan = plan_program(request, read_model(request, template).program())
+    specs = dict(zip((p.path for p in plan.parameters), plan.partitions, strict=True))
+    of = {
+        branch: {
+            path.removeprefix(branch): x for path, x in specs.items() if path.startswith(branch)
+        }
+        for branch in ("policy/", "reference/")
+    }
+    assert of["policy/"] == of["reference/"] and len(specs) == 2 * len(of["policy/"])
+    _, table = layout_context(request, plan, None, ("policy", "reference")).tables
+    assert table.parts == ["POLICY"]

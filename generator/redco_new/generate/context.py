@@ -143,7 +143,7 @@ class SpecTable:
     model: its branch of the parameters; "" where there is one model.
     specs: path of a parameter, in its branch -> spec, as Python.
     reasons: the same path -> its dims, and why it lies so: "L D N | columns: makes heads".
-    like: the table of what else it has; "" where it has all.
+    like: the model whose table has what else it has; "" where it has all.
     """
 
     model: str
@@ -155,6 +155,11 @@ class SpecTable:
     def name(self) -> str:
         """What sharding.py calls it."""
         return self.model.upper() or "PARAMS"
+
+    @property
+    def parts(self) -> list[str]:
+        """The tables that it is made of."""
+        return [*([self.like.upper()] if self.like else []), *([self.name] if self.specs else [])]
 
 
 @dataclass(frozen=True)
@@ -201,11 +206,7 @@ class ProjectLayout:
     @property
     def models(self) -> str:
         """The tables by their models, as Python; "" where there is one model."""
-        pairs = [
-            f'"{one.model}": {one.like + " | " if one.like else ""}{one.name}'
-            for one in self.tables
-            if one.model
-        ]
+        pairs = [f'"{one.model}": {" | ".join(one.parts)}' for one in self.tables if one.model]
         return f"{{{', '.join(pairs)}}}" if pairs else ""
 
 

@@ -12,6 +12,7 @@ from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.models.adapter import Adapter, adapter_filter, adapter_parameters, choose_adapter
 from redco_new.models.branches import (
+    copies_of_first,
     MAIN,
     default_config,
     section_changes,
@@ -223,4 +224,5 @@ def _program(
 
     whole = recipe.beside_adapter(model.family.provides)
     trained = adapter_parameters(whole) if request.lora else trained_parameters(recipe.branches)
-    return Program(make, pipeline.loss, batch, model.family.routed, trained, **put)
+    copies = copies_of_first(recipe.branches)
+    return Program(make, pipeline.loss, batch, model.family.routed, trained, **put, copies=copies)

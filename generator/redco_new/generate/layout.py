@@ -132,7 +132,26 @@ def plan_program(request: Request, program: Program) -> Plan:
     if mesh[EXPERT] > 1 and not any(EXPERT in axes for axes in plan.axes.values()):
         what = f"{request.model_name} has no experts that expert={mesh[EXPERT]} can split"
         raise RedcoError("--mesh", what, "leave the axis expert out")
-    return replace(plan, frozen=program.frozen)
+    return replace(_with_copies(plan, program.copies), frozen=program.frozen)
+
+
+def _with_copies(plan: Plan, copies: Mapping[str, str]) -> Plan:
+    """Return a plan where a branch that starts as another one lies as it does.
+
+    A reference may be no part of the loss, so that nothing there says where it lies.
+    """
+    places = {p.path: i for i, p in enumerate(plan.parameters)}
+
+    def place(path: str) -> int:
+        branch, _, rest = path.partition("/")
+        return places.get(f"{copies.get(branch, branch)}/{rest}", places[path])
+
+    if not copies:
+        return plan
+    own = [place(p.path) for p in plan.parameters]
+    names = ("partitions", "moments", "stored", "labels", "reasons")
+    fields: dict[str, Any] = {name: tuple(getattr(plan, name)[i] for i in own) for name in names}
+    return replace(plan, **fields)
 
 
 def _sizes(request: Request) -> dict[str, int]:
@@ -239,7 +258,12 @@ def _tables(
         return {p.removeprefix(start): text for p, text in texts.items() if p.startswith(start)}
 
     tables = [SpecTable(name, of(name, specs), of(name, reasons)) for name in branches or ("",)]
-    further = [SpecTable(name, *SCORE, like=tables[0].name) for name in scores]
+    first = tables[0]
+    tables[1:] = [
+        SpecTable(one.model, {}, {}, first.model) if one.specs == first.specs else one
+        for one in tables[1:]
+    ]
+    further = [SpecTable(name, *SCORE, like=first.model) for name in scores]
     return (*tables, *further)
 
 

@@ -58,6 +58,11 @@ def section_changes(branches: Sequence[Branch], sizes: Sizes) -> dict[str, dict[
     return {MAIN: {}} | own
 
 
+def copies_of_first(branches: Sequence[Branch]) -> dict[str, str]:
+    """Return branch -> the first one, of those that start as that one."""
+    return {one.name: branches[0].name for one in branches if one.base}
+
+
 def trained_parameters(branches: Sequence[Branch]) -> Any:
     """Return the filter of Flax of the parameters that are trained."""
     from flax import nnx  # late: recipes are listed without it

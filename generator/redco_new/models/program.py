@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
@@ -41,6 +41,7 @@ class Program:
         others are losses of further models, and part of what is traced.
     trained: a filter of Flax NNX, of the parameters that are trained; the others are frozen.
     put: puts an adapter on a model of the project's class, as steps.py does: (model, rngs, its section of config.py).
+    copies: branch of the parameters that starts as another one -> that one, as which it lies too.
     """
 
     build: Callable[[], nnx.Module]
@@ -49,6 +50,7 @@ class Program:
     routed: bool = False
     trained: Any = nnx.Param
     put: Callable[..., nnx.Module] = _as_it_is
+    copies: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def _parts(self) -> tuple[Any, ...]:

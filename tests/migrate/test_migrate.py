@@ -268,7 +268,7 @@ MOVED = {
         "import p.runtime.run.record\np.runtime.run.record.Run"
     ),
     "patch('redco_runtime.text.shard.make')  # redco_runtime/text/shard.py": (
-        "patch('p.runtime.data.text.shard.make')  # p/runtime/data/text/shard.py"
+        "patch('p.runtime.data.prepare.shard.make')  # p/runtime/data/prepare/shard.py"
     ),
     "from redco_runtimes.losses import x": "from redco_runtimes.losses import x",
     "import redco_runtime as r\nr.losses": "import redco_runtime as r\nr.losses",
@@ -290,7 +290,7 @@ def test_where_files_of_the_runtime_lie_now():
     paths = ("losses.py", "text/shard.py", "text/__init__.py", "gone.py", "losses.txt")
     assert [moved_path(f"redco_runtime/{x}", "p", MOVES) for x in paths] == [
         "p/runtime/nn/losses.py",
-        "p/runtime/data/text/shard.py",
+        "p/runtime/data/prepare/shard.py",
         "p/runtime/data/text/__init__.py",
         None,
         None,

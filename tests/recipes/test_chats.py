@@ -15,7 +15,8 @@ from redco_runtime.data.chats.examples import chat_examples
 from redco_runtime.data.chats.pairs import PairMaker, read_pair
 from redco_runtime.data.chats.reading import Chat, read_chat
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.text.portable import dump_maker, load_maker
+from redco_runtime.data.prepare.makers import load_maker
+from redco_runtime.data.text.request import dump_maker
 
 
 def user(text):

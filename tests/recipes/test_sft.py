@@ -16,7 +16,8 @@ from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats.examples import chat_examples
 from redco_runtime.data.chats.reading import Chat, with_system
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.text.portable import dump_maker, load_maker
+from redco_runtime.data.prepare.makers import load_maker
+from redco_runtime.data.text.request import dump_maker
 from redco_runtime.data.tokenizer import load_tokenizer
 
 sft = pipeline("sft")

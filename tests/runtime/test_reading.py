@@ -28,9 +28,9 @@ from redco_runtime.data.pictures.captioned import TABLE, _read_table
 from redco_runtime.run.record import FILE, load_run
 from redco_runtime.base.hf_files import INDEX, ONE, Stored, check_config, open_tensors
 from redco_runtime.data.text.documents import Bad
-from redco_runtime.data.text.formats import parse_rows
+from redco_runtime.data.prepare.formats import parse_rows, parts_of
 from redco_runtime.data.text.sources import parse_sources
-from redco_runtime.data.text.reading import read_items
+from redco_runtime.data.prepare.reading import read_items
 from redco_runtime.data.text.texts import TextMaker
 from redco_runtime.data.tokenizer import load_tokenizer
 
@@ -88,7 +88,7 @@ def read_all(path, kind):
     """Read a file of data as a recipe does; rows that are none have a place and a reason."""
     parse = parser(kind)
     for source in parse_sources("--data", [str(path)]):
-        for part in source.parts():
+        for part in parts_of(source):
             rows = parse_rows([part], parse) if parse else read_items(TextMaker(None, "text"), part)
             for row in rows:
                 assert not isinstance(row, Bad) or row.why

@@ -12,7 +12,8 @@ from runtime.texts import WORDS, Letters, read, texts_of, write
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.output import announce
 from redco_runtime.data.example_streams import Stream
-from redco_runtime.data.text import formats, mixture, streaming, tables
+from redco_runtime.data.prepare import formats, tables
+from redco_runtime.data.text import mixture, streaming
 
 BATCH, STEPS = 3, 40  # more than an epoch
 

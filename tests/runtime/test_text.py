@@ -11,8 +11,9 @@ from runtime.texts import WORDS, Letters, S, read, texts_of, write
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.output import announce
 from redco_runtime.nn.packed_rows import most_texts
-from redco_runtime.data.text import formats, packing, reading, texts
-from redco_runtime.data.text import build as building
+from redco_runtime.data.prepare import build as building
+from redco_runtime.data.prepare import formats, reading
+from redco_runtime.data.text import packing, texts
 from redco_runtime.data.text.blocks import cut_texts
 from redco_runtime.data.text.mixture import Mixture
 
@@ -121,7 +122,7 @@ def test_a_source_is_tokenized_once_and_again_where_it_changes(tmp_path, monkeyp
     calls = []
     make = building.make_shards
     monkeypatch.setattr(
-        building, "make_shards", lambda jobs, e: calls.append(len(jobs)) or make(jobs, e)
+        building, "make_shards", lambda jobs, *own: calls.append(len(jobs)) or make(jobs, *own)
     )
     path = write(tmp_path / "a.jsonl", *WORDS)
     one = texts_of(*read(tmp_path, path))
@@ -150,10 +151,10 @@ def test_a_build_goes_on_where_it_was_killed(tmp_path, monkeypatch):
     path = write(tmp_path / "a.jsonl", *WORDS)
     made, make = [], building.make_shards
 
-    def killed(jobs, encoder):
+    def killed(jobs, *own):
         for job in jobs[: None if made else 2]:
             made.append(job.number)
-            yield from make([job], encoder)
+            yield from make([job], *own)
         if len(made) == 2:
             raise KeyboardInterrupt
 

@@ -25,6 +25,7 @@ OWNERS = (
     ("{package}/config.py", YOURS),
     ("{package}/train.py", YOURS),
     ("{package}/predict.py", YOURS),
+    ("{package}/prepare.py", YOURS),
     ("{package}/evaluate.py", YOURS),
     ("{package}/export.py", YOURS),
     ("{package}/sharding.py", GENERATED),

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..base.contracts import Example, Steps
+from ..base.contracts import Steps
+from ..base.examples import Example
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree
 from ..layout.mesh import count_parts

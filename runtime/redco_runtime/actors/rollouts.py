@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from ..base.contracts import Arrays, Example, Pipeline, Steps
+from ..base.contracts import Pipeline, Steps
+from ..base.examples import Arrays, Example
 from ..base.errors import UserError
 from ..base.state import ModelState, PyTree
 from ..data.batches import to_global

@@ -8,7 +8,8 @@ from typing import Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from ..base.contracts import Arrays, Batch, Counted, Example, Steps, TrainSettings
+from ..base.contracts import Batch, Counted, Steps, TrainSettings
+from ..base.examples import Arrays, Example
 from ..base.errors import UserError
 from ..base.progress import PROGRESS
 from ..base.state import TrainState

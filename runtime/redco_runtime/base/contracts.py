@@ -10,11 +10,10 @@ import numpy as np
 from flax import nnx
 from jax.sharding import NamedSharding
 
+from .examples import Arrays, Example
 from .state import ModelState, PyTree, TrainState
 from .tensors import Tensor
 
-Example = Any  # an element of what examples() gives: only the pipeline looks into it
-Arrays = dict[str, np.ndarray]  # a batch on the host; the first dim of all is B
 Batch = dict[str, jax.Array]  # a batch on the devices
 
 
@@ -176,14 +175,6 @@ class Ordered(Protocol):
 
     def order(self, seed: int, start: int, stop: int, /) -> np.ndarray:
         """Return the indices of the examples at the places `start` to `stop - 1` of a run: int64."""
-
-
-@runtime_checkable
-class Shuffled(Protocol):
-    """Examples without a length, whose order is their own in each epoch."""
-
-    def begin_epoch(self, seed: int, epoch: int, /) -> None:
-        """Make the next iterator that of an epoch."""
 
 
 @runtime_checkable

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import jax
-
 # Whether what a program says goes to stderr, so that its stdout has its result alone.
 _QUIET: list[bool] = []
 # Whether what is read is evaluated alone, so that nothing is to be said of what is trained on beside it.
@@ -31,7 +29,8 @@ def show(text: str, result: bool = False) -> None:
 
 def print_once(text: str) -> None:
     """Print a line, once for all processes."""
-    if jax.process_index() == 0:
+    jax = sys.modules.get("jax")  # which a process that reads data does without
+    if jax is None or jax.process_index() == 0:
         show(text)
 
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from ..base.contracts import Example
+from ..base.examples import Example
 from ..base.errors import UserError, few, writing
 from ..base.progress import PROGRESS
 from ..data.example_streams import is_stream

@@ -15,14 +15,13 @@ from jax.sharding import NamedSharding
 
 from ..base.contracts import (
     Accounted,
-    Arrays,
     Batch,
     Counted,
-    Example,
     Ordered,
     Pipeline,
     TrainSettings,
 )
+from ..base.examples import Arrays, Example
 from ..base.errors import UserError
 from ..base.progress import PROGRESS
 from .collating import Collate, Layout, check_layout, collate_examples, layout_of

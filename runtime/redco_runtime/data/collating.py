@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.contracts import Arrays, Example
+from ..base.examples import Arrays, Example
 from ..base.errors import UserError, few
 from .example_random import Draws
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.contracts import Example
+from ..base.examples import Example
 
 
 def example_random(seed: int, index: int, number: int = 0) -> np.random.Generator:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from ..base.contracts import Example, Shuffled
+from ..base.examples import Example, Shuffled
 from ..base.errors import UserError
 from ..base.output import print_once
 from ..base.progress import PROGRESS

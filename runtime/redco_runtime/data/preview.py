@@ -1,4 +1,4 @@
-"""`--preview N` of train.py: the first rows of a run as it would learn from them, and no training."""
+"""Examples without training: what prepare.py does, and shows of the first rows, as a run would learn from them."""
 
 import os
 import sys
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..base.contracts import Arrays
+from ..base.examples import Arrays
 from ..base.errors import UserError
 from ..base.output import print_once
 from ..run.record import Run
@@ -20,6 +21,20 @@ from .example_streams import Stream, is_stream
 WINDOW = 8  # tokens before one that decide its text, such as whether a space begins it
 PART = "\ufffd"  # what is decoded of a part of a character
 NOT_ASKED = -1  # label of a token that a masked model is not asked for, as in text/masking.py
+
+
+def prepare(pipeline: Any, run: Run) -> None:
+    """Make the tokens of `--data`, where they are not made yet; print the first `run.preview` rows, or how many there are.
+
+    No accelerator is taken. Raises UserError.
+    """
+    jax.config.update("jax_platforms", "cpu")
+    if run.preview:
+        preview(pipeline, run)
+        return
+    train, held_out = pipeline.examples(run.config)
+    rows = "rows as they come" if is_stream(train) else f"{len(train):,} rows"
+    print_once(f"{rows} to train on, and {len(held_out):,} held out: --preview 3 shows the first")
 
 
 def preview(pipeline: Any, run: Run) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..base.contracts import Example
+from ..base.examples import Example
 from ..base.errors import UserError
 from ..base.output import print_once
 from .example_random import example_random

@@ -81,6 +81,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         unknown = message.startswith("unrecognized") and "--data" in message
         where = "; what is trained on is what examples() in pipeline.py gives" if unknown else ""
+        if message.startswith("unrecognized") and "--preview" in message:
+            package = Path(sys.argv[0]).resolve().parent.name
+            where = f"; python -m {package}.prepare --preview N shows rows, of a project of texts"
         self.exit(2, f"error: {message}: --help lists the flags{where}\n")
 
 
@@ -106,12 +109,14 @@ def training_run(
     presets: Mapping[str, Config],
     axes: Mapping[str, int],
     checkpoint: str | None = None,
+    preview: bool = False,
 ) -> Run:
     """Return the run that the command line asks for: a preset, and any of its fields by name.
 
     presets: name -> configuration, of one type; its fields are sections, frozen dataclasses too.
     checkpoint: what a new run starts from whose preset has the sizes of the first one, which are its
     own, where --init names nothing else.
+    preview: whether there is --preview, of rows that are shown.
     """
     parser, names = program_parser(doc), list(presets)
     parser.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
@@ -121,8 +126,10 @@ def training_run(
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights.replace("%", "%%"))
     add_file = "a file of TOML with any of these, by their names; flags win"
     parser.add_argument("--settings", type=Path, metavar="FILE", help=add_file)
-    shown = "print the first N rows as they are learned from, and train nothing"
-    parser.add_argument("--preview", type=positive, default=0, metavar="N", help=shown)
+    parser.set_defaults(preview=0)
+    if preview:
+        shown = "print the first N rows as they are learned from"
+        parser.add_argument("--preview", type=positive, metavar="N", help=shown)
     wants_help = not {"-h", "--help"}.isdisjoint(sys.argv)  # which takes a look at the source
     for section, field, flag, kind in settings(type(presets[names[0]])):
         sequence, choices = typing.get_origin(kind) is tuple, choices_of(kind)

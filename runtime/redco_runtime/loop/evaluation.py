@@ -12,7 +12,6 @@ from ..base.contracts import (
     BoundedSettings,
     Config,
     Drawn,
-    Example,
     PatientSettings,
     Pipeline,
     Sampling,
@@ -20,6 +19,7 @@ from ..base.contracts import (
     ScoredSettings,
     Steps,
 )
+from ..base.examples import Example
 from ..base.errors import UserError
 from ..base.output import print_once
 from ..base.state import TrainState

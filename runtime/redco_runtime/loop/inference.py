@@ -8,7 +8,8 @@ from operator import itemgetter
 import jax
 import numpy as np
 
-from ..base.contracts import Config, Example, Pipeline, Steps
+from ..base.contracts import Config, Pipeline, Steps
+from ..base.examples import Example
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree
 from ..data.batches import EvalBatches, eval_batches

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from ..base.contracts import Arrays
+from ..base.examples import Arrays
 from ..base.errors import UserError
 from ..data.chats.encoding import PROBE, ChatEncoder
 from ..data.chats.reading import Chat, as_messages

@@ -51,11 +51,6 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     must be one that they share.
     """
     check_hooks(pipeline)
-    if run.preview:  # which train.py has done by now, where there are tokens
-        raise UserError(
-            "--preview: it shows tokens, and train.py does not ask for it: leave it out, or write `if run.preview: "
-            "return preview(pipeline, run)` before check_run(...), of runtime/data/preview.py, and `redco update` brings that"
-        )
     check_settings(steps, pipeline, run.config.train)
     if steps.classes:
         steps.classes.check_names(run)

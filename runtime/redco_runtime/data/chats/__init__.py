@@ -2,5 +2,5 @@
 
 1. reading.py: a row of a file -> a chat, whichever way the row has it.
 2. encoding.py: a chat -> its tokens, and which of them the assistant says.
-3. documents.py: both, of files, for the shards of `data.text`. examples.py: all of it, for a pipeline.
+3. documents.py: both, of files, for the shards of `data.prepare`. examples.py: all of it, for a pipeline.
 """

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base.contracts import Arrays
+from ...base.examples import Arrays
 from ...base.errors import UserError, few
-from ...run.generation import until
 from ..text.blocks import cut_row
 from ..text.encoder import make_encoder
 from .answers import Span, Writer
@@ -107,6 +106,9 @@ class ChatEncoder:
 
     def read_answers(self, rows: Iterable[np.ndarray], stop_ids: Iterable[int] = ()) -> list[str]:
         """Return the text of each row of ids, up to what ends an answer: `stop_ids` too."""
+        # Late: it brings JAX, which a process that makes documents does without.
+        from ...run.generation import until
+
         cut = until(rows, self.ends(stop_ids))
         return [text.strip() for text in self.tokenizer.batch_decode(cut, skip_special_tokens=True)]
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ...base.contracts import Arrays, Example
+from ...base.examples import Arrays, Example
 from ...base.errors import UserError
-from ..text.examples import StreamSettings, pack_examples, read_or_stream
+from ..text.examples import StreamSettings, read_or_stream
+from ..text.in_memory import pack_examples
 from ..text.sources import RowSettings
 from .documents import ChatMaker
 from .encoding import ChatEncoder

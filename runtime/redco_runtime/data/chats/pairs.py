@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.contracts import Arrays, Example
+from ...base.examples import Arrays, Example
 from ...base.errors import UserError, few
 from ...base.json_lines import parse_json
 from ..text.documents import Tokens
-from ..text.examples import pack_examples, read_examples
+from ..text.examples import read_examples
+from ..text.in_memory import pack_examples
 from ..text.sources import one_a_row
 from .documents import ChatMaker
 from .encoding import ChatEncoder

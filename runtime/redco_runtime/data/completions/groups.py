@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.contracts import Arrays
+from ...base.examples import Arrays
 from ...base.errors import UserError, shown
 from ..chats.encoding import ChatEncoder
 

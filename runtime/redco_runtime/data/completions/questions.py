@@ -6,18 +6,17 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ...base.contracts import Arrays
+from ...base.examples import Arrays
 from ...base.errors import UserError, few, shown
 from ...base.output import announce, announce_training
 from ..chats.encoding import ChatEncoder
 from ..chats.reading import Messages, Tools, read_prompt, read_tools
 from ..example_streams import check_share
 from ..permutation import permute
+from ..prepare.formats import describe, parse_rows, parts_of
 from ..text.blocks import pad_row
-from ..text.documents import Bad
-from ..text.formats import describe, parse_rows
+from ..text.documents import NAMED, Bad
 from ..text.mixture import Mixture
-from ..text.parts import NAMED
 from ..text.sources import (
     Source,
     SourceSettings,
@@ -57,7 +56,7 @@ class QuestionReader:
     def read(self, source: Source, share: float) -> tuple[list[Question], list[Question]]:
         """Return the questions to learn from, and a share of them that is held out. Raises UserError."""
         rows, bad, count = list[Question](), list[str](), 0
-        for row in parse_rows(source.parts(), self.parse):
+        for row in parse_rows(parts_of(source), self.parse):
             if isinstance(row, Bad):
                 bad += [describe(row)] if count < NAMED else []
                 count += 1

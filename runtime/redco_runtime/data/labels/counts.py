@@ -6,10 +6,10 @@ from itertools import islice
 
 import numpy as np
 
-from ...base.contracts import Arrays
+from ...base.examples import Arrays
 from ...base.errors import few
 from ...base.output import announce_training
-from ..classes import say_rare
+from ..class_numbers import say_rare
 
 MOST = 50_000  # rows that are looked at, of those to train on and of the others: a second or two
 

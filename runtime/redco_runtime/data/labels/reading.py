@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.errors import few, shown
-from ..classes import number_of
+from ..class_numbers import number_of
 
 Fields = Sequence[
     str

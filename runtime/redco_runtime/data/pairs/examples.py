@@ -5,9 +5,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...base.contracts import Arrays
+from ...base.examples import Arrays
 from ..text.blocks import check_room
-from ..text.examples import pack_examples, read_examples
+from ..text.examples import read_examples
+from ..text.in_memory import pack_examples
 from ..text.mixture import Mixture
 from ..text.sources import SourceSettings, one_a_row
 from .documents import PairMaker

@@ -11,7 +11,8 @@ import numpy as np
 from ...base.errors import UserError, few
 from ...base.output import announce
 from ...run.record import Run
-from ..classes import check_names, number_of, say_rare
+from ..class_numbers import number_of, say_rare
+from ..classes import check_names
 from ..example_streams import count_held_out
 from .checking import check_pictures
 from .copies import say_copies

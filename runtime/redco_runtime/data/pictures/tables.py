@@ -11,7 +11,7 @@ from typing import Any
 from ...base.errors import UserError, few, writing
 from ...base.json_lines import parse_json, read_text
 from ...base.output import print_once
-from ..text.parts import class_columns
+from ..class_columns import class_columns
 
 PICTURE = (
     "image",

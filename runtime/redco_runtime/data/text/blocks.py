@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...base.contracts import Arrays
+from ...base.examples import Arrays
 from ...base.errors import UserError
 from ...base.json_lines import read_text
 from ...base.output import print_once

@@ -6,7 +6,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .encoder import id_dtype
-from .parts import Part
+
+NAMED = 10  # rows that are none, of those that are counted, whose lines are named: a screen of them
+
+
+class Part(NamedTuple):
+    """A part of a file: bytes, groups of rows, or rows from `start` to `stop - 1`; of `size` bytes."""
+
+    file: str
+    start: int
+    stop: int
+    size: int
 
 
 class Tokens(NamedTuple):

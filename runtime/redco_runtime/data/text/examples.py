@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...base.contracts import Example
+from ...base.examples import Example
 from ...base.errors import UserError
 from ...base.output import announce, announce_training
 from ..example_streams import check_share
 from .blocks import BlockSettings, check_room, cut_texts
-from .build import Builder
-from .documents import Maker, Tokens
+from .documents import Maker
 from .encoder import make_encoder
+from .index import rows_of
 from .mixture import Mixture
-from .rows import Rows, open_rows, pack
+from .rows import Rows
 from .sources import RowSettings, Source, parse_sources
 from .streaming import StreamMixture, TokenStream
 from .texts import TextMaker
@@ -102,15 +102,6 @@ def read_or_stream(
     return train, Mixture([window.rows.held_out() for window in first if window])
 
 
-def pack_examples(
-    documents: Iterable[Tokens], maker: Maker, settings: RowSettings
-) -> tuple[Mixture, Mixture]:
-    """Return the same of documents in memory. Raises UserError."""
-    check_share(settings.held_out)
-    train = pack(documents, maker, settings, settings.held_out)
-    return Mixture([train]), Mixture([train.held_out()])
-
-
 def read_examples(
     settings: RowSettings, maker: Maker, vocabulary: int, train: bool = True
 ) -> tuple[Mixture, Mixture]:
@@ -122,8 +113,7 @@ def read_examples(
     check_share(settings.held_out)
 
     def read(sources: Sequence[Source], share: float) -> list[Rows]:
-        builder = Builder(settings, maker, vocabulary, share)
-        parts = [open_rows(builder.build(source)) for source in sources]
+        parts = [rows_of(source, settings, maker, vocabulary, share) for source in sources]
         for source, rows in zip(sources, parts, strict=True):
             announce(f"data: {source.name}: {rows}")
         return parts

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.contracts import Arrays
+from ...base.examples import Arrays
 from ...base.errors import UserError
 from ..permutation import permute
 

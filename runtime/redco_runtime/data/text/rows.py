@@ -1,19 +1,14 @@
-"""The rows of a source, read through memory maps, or of a few documents in memory."""
+"""The rows of a source, read through memory maps, or in memory."""
 
-import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base.contracts import Arrays
-from .documents import Maker, Tokens
-from .packing import lay_out
-from .shard import Contents, write_documents
-from .sources import RowSettings
+from ...base.examples import Arrays
 
 # Shards that are open at once, of four maps each: Linux lets a process have 65,530 maps.
 OPEN = 4096
@@ -137,27 +132,8 @@ def open_rows(file: Path) -> Rows:
     return Rows(index, load)
 
 
-def pack(
-    documents: Iterable[Tokens], maker: Maker, settings: RowSettings, share: float, number: int = 0
-) -> Rows:
-    """Return the rows to train on of documents, which stay in memory.
-
-    share, number: what is held out, as of `hold_out` and a shard's number.
-    """
-    contents, tokens, marks = Contents(), io.BytesIO(), io.BytesIO()
-    lengths = [*write_documents(documents, contents, tokens, marks)]
-    size, packed = settings.sequence_length, settings.packing == "on"
-    layout = lay_out(np.array(lengths, np.int64), size, packed, share, number)
-    ids = np.frombuffer(tokens.getbuffer(), maker.dtype)
-    named = {name: np.frombuffer(marks.getbuffer(), kind) for name, kind in maker.marks.items()}
-    shard = Shard(ids, layout.pieces, layout.rows, named)
-    held_out = len(layout.rows) - 1 - layout.train
-    index = {
-        "sequence_length": size,
-        "packed": packed,
-        "again": contents.again,
-        "highest": contents.highest,
-        "rows": [layout.train],
-        "held_out": [held_out],
-    }
+def rows_in_memory(index: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rows:
+    """Return the rows to train on of what `pack` gives."""
+    marks = dict(arrays)
+    shard = Shard(marks.pop("tokens"), marks.pop("pieces"), marks.pop("rows"), marks)
     return Rows(index, lambda _: shard)

@@ -1,10 +1,11 @@
 """What `--data` names: files and data sets, with weights; and the parts that they are read in."""
 
+import functools
 import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from ...base.errors import UserError, few, listed
-from .formats import FORMATS, format_of
-from .parts import NAMED, Part
+from .documents import NAMED
+from .request import ask
 
 
 class SourceSettings(Protocol):
@@ -40,6 +41,17 @@ class RowSettings(SourceSettings, Protocol):
     def sequence_length(self) -> int: ...
 
 
+def shape_of(settings: RowSettings, share: float) -> dict[str, Any]:
+    """Return what decides the rows of documents, as JSON has it; share: of them that is held out."""
+    names = ("sequence_length", "packing", "skip_bad_rows")
+    return {name: getattr(settings, name) for name in names} | {"held_out": share}
+
+
+def layout_name(sequence_length: int, packing: str, held_out: float) -> str:
+    """Return what the files of such rows are called, after a number: 1024-on-0.05."""
+    return f"{sequence_length}-{packing}-{held_out}"
+
+
 def one_a_row(settings: Any, length: int) -> Any:
     """Return the section `data` as RowSettings of rows of `length` tokens that have a document each."""
     return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
@@ -59,24 +71,6 @@ class Source:
     name: str
     files: tuple[str, ...]
     weight: float | None
-
-    def shards(self, size: int) -> list[list[Part]]:
-        """Return its parts, in order, by the shard of about `size` bytes that they go into. Raises UserError."""
-        shards: list[list[Part]] = []
-        room = 0
-        for part in self.parts():
-            if room <= 0:
-                shards.append([])
-                room = size
-            shards[-1].append(part)
-            room -= part.size
-        return shards
-
-    def parts(self, streaming: bool = False) -> Iterator[Part]:
-        """Yield its parts, in order. Raises UserError. streaming: of a data set, which is read as it comes."""
-        for file in self.files:
-            name = f"stream:{file}" if streaming and file.startswith("hf:") else file
-            yield from FORMATS[format_of(name)].split(name)
 
     def digest(self, folder: Path) -> str:
         """Return a digest of its content; `folder` remembers those of files that do not change."""
@@ -149,7 +143,7 @@ def _parse(flag: str, text: str) -> Source:
 def _content(file: str, folder: Path) -> str:
     """Return a digest of what a file holds: read again only where its size or its time changed."""
     if file.startswith("hf:"):
-        return FORMATS["hf"].content(file)
+        return _fingerprint(file)
     stat, path = os.stat(file), os.path.abspath(file)
     note = folder / f"{_digest_of(path)}.json"
     seen = [path, stat.st_size, stat.st_mtime_ns, stat.st_ino]
@@ -166,6 +160,13 @@ def _content(file: str, folder: Path) -> str:
     temporary.write_text(json.dumps([*seen, digest]))
     temporary.replace(note)
     return digest
+
+
+@functools.cache
+def _fingerprint(name: str) -> str:
+    """Return what datasets calls the content of a data set."""
+    (answer,) = ask("fingerprint", name=name)
+    return str(answer["fingerprint"])
 
 
 def _digest_of(value: object) -> str:

@@ -1,21 +1,19 @@
 """Rows of sources as they are read: tokenized a window at a time, packed within it, and shuffled within it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base.contracts import Arrays
+from ...base.examples import Arrays
 from ..example_streams import Stream
 from ..permutation import permute
-from .documents import Bad, Maker, Tokens
-from .formats import describe
+from .documents import Maker
 from .mixture import block_ends, source_at
-from .reading import read_documents
-from .rows import Rows, pack
-from .sources import RowSettings, Source, check_bad, check_ids
+from .request import ask
+from .rows import Rows, rows_in_memory
+from .sources import RowSettings, Source, check_ids, shape_of
 
 # Rows of a window: 4 MB of ids at S = 1024, beside which the part of a file is as large, and enough documents for
 # rows that are full. What is near in a file stays near in a run, so files should be shuffled.
@@ -61,39 +59,18 @@ class TokenStream:
 
     def windows(self, number: int = 0, part: int = 0, documents: int = 0) -> Iterator[Window]:
         """Yield the windows from one on. Raises UserError, which names files and lines."""
-        size = WINDOW * self._settings.sequence_length
-        bad: list[str] = []
-        window, length, at, ahead = list[Tokens](), 0, (part, documents), documents
-        for number_of_part, (source, one) in islice(enumerate(self._parts()), part, None):
-            count = 0
-            for item in read_documents(self._maker, [one]):
-                if isinstance(item, Bad):
-                    bad.append(describe(item))
-                    check_bad(source, bad, len(bad), self._settings.skip_bad_rows)
-                    continue
-                ends = item.ends is not None
-                count += ends
-                if ahead:
-                    ahead -= ends
-                    continue
-                window.append(item)
-                length += len(item.ids)
-                if ends and length >= size:
-                    yield self._window(window, number, at)
-                    window, length, number, at = [], 0, number + 1, (number_of_part, count)
-        if length:
-            yield self._window(window, number, at)
-
-    def _parts(self) -> Iterator[tuple[Source, Any]]:
-        return chain.from_iterable(
-            ((source, part) for part in source.parts(streaming=True)) for source in self._sources
+        answers = ask(
+            "windows",
+            self._maker,
+            sources=[asdict(source) for source in self._sources],
+            shape=shape_of(self._settings, self._share),
+            size=WINDOW * self._settings.sequence_length,
+            **{"number": number, "part": part, "documents": documents},
         )
-
-    def _window(self, documents: Iterable[Tokens], number: int, at: tuple[int, int]) -> Window:
-        share = self._share if number == 0 else 0.0
-        rows = pack(documents, self._maker, self._settings, share, number)
-        check_ids(self._sources[0].name, rows.highest, self._vocabulary)
-        return Window(number, *at, rows)
+        for answer in answers:
+            rows = rows_in_memory(answer.pop("index"), answer.pop("arrays"))
+            check_ids(self._sources[0].name, rows.highest, self._vocabulary)
+            yield Window(**answer, rows=rows)
 
 
 class TokenRows(Iterator[Arrays]):
@@ -110,7 +87,7 @@ class TokenRows(Iterator[Arrays]):
     def set_state(self, state: Mapping[str, int]) -> None:
         """Return to where an iterator was."""
         self._at = {name: state[name] for name in ("number", "part", "documents")}
-        self._windows = _ahead(self._stream.windows(**self._at))
+        self._windows = self._stream.windows(**self._at)
         self._window: Window | None = None
         self._row = state["row"]
 
@@ -156,12 +133,3 @@ class StreamMixture(Iterator[Arrays]):
         self._place += 1
         (row,) = self._streams[number].take()
         return dict(row)
-
-
-def _ahead(windows: Iterator[Window]) -> Iterator[Window]:
-    """Yield windows; a thread makes the next one meanwhile."""
-    with ThreadPoolExecutor(1, "window") as pool:
-        coming = pool.submit(next, windows, None)
-        while (window := coming.result()) is not None:
-            coming = pool.submit(next, windows, None)
-            yield window

@@ -5,16 +5,29 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...base.errors import UserError, few
-from .parts import RANGE, Part, Row, Rows, class_columns, with_classes
+from ..class_columns import class_columns, with_classes
+from ..text.documents import Part
 
+RANGE = 2**22  # bytes of a part of a file, about: parts of many files go into one shard alike
 ROWS = 1024  # of a table at a time
 _READING = (
     threading.local()
 )  # name of a data set that is read as it comes -> (place, its rows from there on)
 _SIZES: dict[str, int] = {}  # rows of those that were read to their end
+
+
+class Row(NamedTuple):
+    """A row of a file: its value, its place there, and why it is none, where it cannot be read."""
+
+    value: Any
+    at: int
+    fault: str = ""
+
+
+Rows = Iterator[Row]
 
 
 def split_parquet(path: str) -> list[Part]:
@@ -84,7 +97,7 @@ def rows_hf(part: Part, column: str) -> Rows:
     return _rows(part.file, some.iter(ROWS), part.start, table.features.arrow_schema)
 
 
-def fingerprint(name: str) -> str:
+def fingerprint_of(name: str) -> str:
     """Return what datasets calls the content of a data set."""
     return str(_dataset(name)._fingerprint)
 

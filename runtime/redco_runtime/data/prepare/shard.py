@@ -8,19 +8,20 @@ NUMBER.LAYOUT.json say is written last: where it is, all is.
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from ...base.errors import UserError, writing
-from .documents import Bad, Maker, Tokens
+from ..text.documents import NAMED, Bad, Maker, Part, Tokens
+from ..text.packing import lay_out
+from ..text.sources import layout_name
+from ..text.tokens import Contents, write_documents
 from .formats import describe
-from .packing import lay_out
-from .parts import NAMED, Part
 from .reading import read_documents
 
 
@@ -54,44 +55,6 @@ class Job:
     def path(self, kind: str) -> Path:
         """Return the path of one of its files."""
         return Path(self.folder, f"{self.number:05d}.{kind}")
-
-
-@dataclass
-class Contents:
-    """What a shard has.
-
-    documents: how many of them end in it.
-    again: how many of these are of the same row of a file as the one before.
-    empty: rows of files that give no token.
-    tokens: of all of them.
-    marked: tokens whose mark is not 0.
-    highest: of its ids.
-    bad: "FILE, line N WHY" of the first rows that are none.
-    more_bad: how many more there are.
-    rows: of a layout, those to train on.
-    held_out: the others.
-    """
-
-    documents: int = 0
-    again: int = 0
-    empty: int = 0
-    tokens: int = 0
-    marked: int = 0
-    highest: int = 0
-    bad: list[str] = field(default_factory=list)
-    more_bad: int = 0
-    rows: int = 0
-    held_out: int = 0
-
-    @property
-    def bad_rows(self) -> int:
-        """How many rows are none."""
-        return len(self.bad) + self.more_bad
-
-
-def layout_name(sequence_length: int, packing: str, held_out: float) -> str:
-    """Return what the files of a layout are called, after their number: 1024-on-0.05."""
-    return f"{sequence_length}-{packing}-{held_out}"
 
 
 def read_contents(path: Path) -> Contents | None:
@@ -151,27 +114,6 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
             temporary.replace(path)
     finally:  # where it is not whole, so that a disk that is full has its room again
         temporary.unlink(missing_ok=True)
-
-
-def write_documents(
-    documents: Iterable[Tokens], contents: Contents, tokens: BinaryIO, marks: BinaryIO | None
-) -> Iterator[int]:
-    """Write ids and marks; yield how many tokens each document has, and count in `contents`."""
-    length = 0  # tokens of the document that goes on
-    for ids, marks_N, ends, again, empty in documents:
-        contents.empty += empty
-        tokens.write(ids.tobytes())
-        length += len(ids)
-        contents.highest = max(contents.highest, int(ids.max(initial=0)))
-        if marks and marks_N is not None:
-            marks.write(marks_N.tobytes())
-            contents.marked += int(np.count_nonzero(marks_N))
-        if ends is not None and length:
-            contents.documents += ends
-            contents.again += again
-            contents.tokens += length
-            yield length
-            length = 0
 
 
 def _documents(job: Job, maker: Maker, contents: Contents) -> Iterator[Tokens]:

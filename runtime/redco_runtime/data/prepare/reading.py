@@ -4,10 +4,9 @@ import codecs
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .documents import Bad, Maker, Tokens
+from ..text.documents import Bad, Maker, Part, Tokens
+from ..text.texts import Text
 from .formats import format_of, line_start, parse_rows
-from .parts import Part
-from .texts import Text
 
 # Bytes of a text that a tokenizer gets at once: its cost grows faster than its length.
 BLOCK = 2**16

@@ -1,36 +1,13 @@
-"""What files are read by: parts of them, and rows."""
+"""Columns of tables whose numbers are those of classes with names: the ClassLabel of datasets."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
-from ...base.json_lines import parse_json
-
-RANGE = 2**22  # bytes of a part of a file, about: parts of many files go into one shard alike
-NAMED = 10  # rows that are none, of those that are counted, whose lines are named: a screen of them
-
-
-class Part(NamedTuple):
-    """A part of a file: bytes, groups of rows, or rows from `start` to `stop - 1`; of `size` bytes."""
-
-    file: str
-    start: int
-    stop: int
-    size: int
-
-
-class Row(NamedTuple):
-    """A row of a file: its value, its place there, and why it is none, where it cannot be read."""
-
-    value: Any
-    at: int
-    fault: str = ""
-
-
-Rows = Iterator[Row]
+from ..base.json_lines import parse_json
 
 
 class ClassNumber(int):
-    """The number of a class in a column whose classes have names: the ClassLabel of datasets. -1: of none.
+    """The number of a class in a column whose classes have names. -1: of none.
 
     names: of all of them.
     """

@@ -8,9 +8,10 @@ from typing import Any, BinaryIO, TypeVar
 
 from ...base.errors import UserError
 from ...base.json_lines import check_characters, load_json, parse_json
+from ..text.documents import Bad, Part
+from ..text.sources import Source
 from . import tables
-from .documents import Bad
-from .parts import RANGE, Part, Row, Rows
+from .tables import RANGE, Row, Rows
 
 T = TypeVar("T")
 
@@ -24,13 +25,11 @@ class Format:
     split: the parts of a file.
     rows: those of a part; of a table only the column of that name, which has texts, or all where it is "".
     where: (file, place of a row) -> where that is, for people.
-    content: a digest, of what is no file.
     """
 
     split: Callable[[str], Iterable[Part]]
     rows: Callable[[Part, str], Rows]
     where: Callable[[str, int], str] = lambda file, at: f"{file}, row {at + 1}"
-    content: Callable[[str], str] = str
 
 
 def format_of(file: str) -> str:
@@ -38,6 +37,13 @@ def format_of(file: str) -> str:
     if file.startswith(("hf:", "stream:")):
         return file.partition(":")[0]
     return SUFFIXES.get(os.path.splitext(file)[1].lower(), "text")
+
+
+def parts_of(source: Source, streaming: bool = False) -> Iterator[Part]:
+    """Yield the parts of a source, in order. Raises UserError. streaming: of a data set, which is read as it comes."""
+    for file in source.files:
+        name = f"stream:{file}" if streaming and file.startswith("hf:") else file
+        yield from FORMATS[format_of(name)].split(name)
 
 
 def read_rows(part: Part, column: str = "") -> Rows:
@@ -158,7 +164,7 @@ FORMATS = {
     "json": Format(_split_json, _rows_json, _where_json),
     "parquet": Format(tables.split_parquet, tables.rows_parquet),
     "arrow": Format(tables.split_arrow, tables.rows_arrow),
-    "hf": Format(tables.split_hf, tables.rows_hf, content=tables.fingerprint),
+    "hf": Format(tables.split_hf, tables.rows_hf),
     "stream": Format(tables.split_stream, tables.rows_stream),
 }
 SUFFIXES = {

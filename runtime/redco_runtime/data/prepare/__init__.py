@@ -1,0 +1,1 @@
+"""What reads data: a program of its own, which imports no JAX."""

@@ -1,0 +1,19 @@
+"""Examples of documents in memory: those that a project brings, before it is given sources."""
+
+from collections.abc import Iterable
+
+from ..example_streams import check_share
+from .documents import Maker, Tokens
+from .mixture import Mixture
+from .rows import rows_in_memory
+from .sources import RowSettings, shape_of
+from .tokens import pack
+
+
+def pack_examples(
+    documents: Iterable[Tokens], maker: Maker, settings: RowSettings
+) -> tuple[Mixture, Mixture]:
+    """Return the training rows of documents and the held-out ones, as `read_examples`. Raises UserError."""
+    check_share(settings.held_out)
+    train = rows_in_memory(*pack(documents, maker, shape_of(settings, settings.held_out)))
+    return Mixture([train]), Mixture([train.held_out()])

@@ -1,0 +1,93 @@
+"""Tokens of documents end to end, in files or in memory, and what there is of them."""
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from .documents import Maker, Tokens
+from .packing import lay_out
+
+
+@dataclass
+class Contents:
+    """What a shard has.
+
+    documents: how many of them end in it.
+    again: how many of these are of the same row of a file as the one before.
+    empty: rows of files that give no token.
+    tokens: of all of them.
+    marked: tokens whose mark is not 0.
+    highest: of its ids.
+    bad: "FILE, line N WHY" of the first rows that are none.
+    more_bad: how many more there are.
+    rows: of a layout, those to train on.
+    held_out: the others.
+    """
+
+    documents: int = 0
+    again: int = 0
+    empty: int = 0
+    tokens: int = 0
+    marked: int = 0
+    highest: int = 0
+    bad: list[str] = field(default_factory=list)
+    more_bad: int = 0
+    rows: int = 0
+    held_out: int = 0
+
+    @property
+    def bad_rows(self) -> int:
+        """How many rows are none."""
+        return len(self.bad) + self.more_bad
+
+
+def write_documents(
+    documents: Iterable[Tokens], contents: Contents, tokens: BinaryIO, marks: BinaryIO | None
+) -> Iterator[int]:
+    """Write ids and marks; yield how many tokens each document has, and count in `contents`."""
+    length = 0  # tokens of the document that goes on
+    for ids, marks_N, ends, again, empty in documents:
+        contents.empty += empty
+        tokens.write(ids.tobytes())
+        length += len(ids)
+        contents.highest = max(contents.highest, int(ids.max(initial=0)))
+        if marks and marks_N is not None:
+            marks.write(marks_N.tobytes())
+            contents.marked += int(np.count_nonzero(marks_N))
+        if ends is not None and length:
+            contents.documents += ends
+            contents.again += again
+            contents.tokens += length
+            yield length
+            length = 0
+
+
+def pack(
+    documents: Iterable[Tokens], maker: Maker, shape: Mapping[str, Any], number: int = 0
+) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
+    """Return the rows of documents, as `rows_in_memory` takes them: (index, arrays).
+
+    shape: as of `shape_of`. number: of a shard, as of `hold_out`.
+    """
+    contents, tokens, marks = Contents(), io.BytesIO(), io.BytesIO()
+    lengths = [*write_documents(documents, contents, tokens, marks)]
+    size, packed = shape["sequence_length"], shape["packing"] == "on"
+    layout = lay_out(np.array(lengths, np.int64), size, packed, shape["held_out"], number)
+    index = {
+        "sequence_length": size,
+        "packed": packed,
+        "again": contents.again,
+        "highest": contents.highest,
+        "rows": [layout.train],
+        "held_out": [len(layout.rows) - 1 - layout.train],
+    }
+    arrays = {
+        "tokens": np.frombuffer(tokens.getbuffer(), maker.dtype),
+        "pieces": layout.pieces,
+        "rows": layout.rows,
+    }
+    named = {name: np.frombuffer(marks.getbuffer(), kind) for name, kind in maker.marks.items()}
+    return index, arrays | named

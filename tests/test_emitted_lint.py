@@ -120,7 +120,9 @@ def lines_of_runtime(files):
 
 def reached(files, first):
     """The files that one imports, and that these import in turn, wherever they do; not what is a process of its own."""
-    paths = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in files}
+    paths = {
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in files
+    }
     seen, left = set(), [paths_to(first)]
     while left:
         for name in left.pop():

@@ -11,7 +11,7 @@ from .tasks import answers
 
 
 def main() -> None:
-    """Do what stdin orders; end as soon as nobody writes to that."""
+    """Make the answers that stdin asks for, on stdout; end as soon as nobody writes to stdin."""
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_follow, daemon=True).start()
     # What a library prints is not to be among the answers.

@@ -6,7 +6,7 @@ from ..example_streams import check_share
 from .documents import Maker, Tokens
 from .mixture import Mixture
 from .rows import rows_in_memory
-from .sources import RowSettings, shape_of
+from .sources import RowSettings
 from .tokens import pack
 
 
@@ -15,5 +15,7 @@ def pack_examples(
 ) -> tuple[Mixture, Mixture]:
     """Return the training rows of documents and the held-out ones, as `read_examples`. Raises UserError."""
     check_share(settings.held_out)
-    train = rows_in_memory(*pack(documents, maker, shape_of(settings, settings.held_out)))
+    names = ("sequence_length", "packing", "held_out")
+    shape = {name: getattr(settings, name) for name in names}
+    train = rows_in_memory(*pack(documents, maker, shape))
     return Mixture([train]), Mixture([train.held_out()])

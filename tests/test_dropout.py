@@ -44,6 +44,7 @@ def find_drops(model):
         ({"model_type": "gpt2", "attn_pdrop": 0}, {"embd_pdrop": 0.1, "resid_pdrop": 0.1}),
         ({"model_type": "t5", "dropout_rate": None}, {}),
         ({"model_type": "opt"}, {"dropout": 0.1}),
+        ({"model_type": "mixtral", "router_jitter_noise": 0.2}, {"router_jitter_noise": 0.2}),
     ],
 )
 def test_dropout_that_a_checkpoint_asks_for_is_known(source, rates):
@@ -97,6 +98,24 @@ def test_what_cannot_drop_is_refused(checkpoint):
         rates("llama", dropout="0.1")
     with pytest.raises(RedcoError, match="resid_pdrop is 1.5, and not a number from 0 to below 1"):
         rates(checkpoint(**GPT2 | {"resid_pdrop": 1.5}))
+
+
+BERT = {"model_type": "bert", "hidden_size": 32, "num_attention_heads": 2}
+NAMES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
+
+
+@pytest.mark.parametrize(
+    ("own", "rate"), [({}, 0.1), ({"classifier_dropout": 0.3}, 0.3), ({"classifier_dropout": 0}, 0)]
+)
+def test_a_head_for_classes_drops_as_its_config_says_else_as_layers_do(checkpoint, own, rate):
+    layers = dict.fromkeys(NAMES[:2], 0.1)
+    head = {NAMES[2]: rate} if rate else {}
+    model = checkpoint(**BERT | own)
+    assert rates(model, "classify-text") == (layers | head, [])
+    assert rates(model, "mlm") == (layers, [])
+    assert rates("bert", "classify-tokens", dropout="0.2")[0] == dict.fromkeys(NAMES, 0.2)
+    with pytest.raises(RedcoError, match="classifier_dropout is -0.5, and not a number"):
+        rates(checkpoint(**BERT | {"classifier_dropout": -0.5}), "classify-text")
 
 
 def test_redco_toml_says_what_was_asked():

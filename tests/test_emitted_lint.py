@@ -264,11 +264,15 @@ def test_muon_is_where_it_is_asked_for(emit):
     assert "`redco update --muon` brings it" in without[path] and "--muon" in without["README.md"]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bert", "t5"])
-def test_dropout_is_where_it_is_asked_for(emit, lint, name):
+@pytest.mark.parametrize(
+    ("name", "recipe"),
+    [("gpt2", "lm"), ("t5", "seq2seq"), ("bert", "classify-text"), ("bert", "classify-tokens")],
+)
+def test_dropout_is_where_it_is_asked_for(emit, lint, name, recipe):
     """Its steps give each example a key; its own test gives the same ones on both meshes."""
     without, asked = (
-        Request.from_flags("a-project", name, shards="2", dropout=rate) for rate in (None, "0.1")
+        Request.from_flags("a-project", name, recipe=recipe, shards="2", dropout=rate)
+        for rate in (None, "0.1")
     )
     assert lint(asked, stateful=False) == ""
     module, steps = "a_project/runtime/nn/dropout.py", "a_project/steps.py"
@@ -277,7 +281,9 @@ def test_dropout_is_where_it_is_asked_for(emit, lint, name):
     for text in ("with_keys(batch, key),", "batch = drop_by_example(model, batch, key)"):
         assert text in files[steps] and text not in plain[steps]
     assert "with_keys(batch, jax.random.key(1))" in files["tests/test_sharding.py"]
-    assert not any("ropout" in plain[f"a_project/{path}.py"] for path in ("model", "steps"))
+    assert ("drop=drop" in files["a_project/pipeline.py"]) == ("classify" in recipe)
+    ours = ("model", "pipeline", "steps")
+    assert not any("ropout" in plain[f"a_project/{path}.py"] for path in ours)
 
 
 FAMILY_OF = {"classify-text": "bert", "classify-tokens": "bert", "image": "vit", "lm": "gpt-j"}

@@ -10,7 +10,12 @@ from flax import nnx
 from recipes.pipelines import config, pipeline
 from redco_runtime.base.output import announce
 from redco_runtime.base.errors import UserError
-from redco_runtime.nn.heads.classifier import ClassifierWeights, classify_tokens, with_classifier
+from redco_runtime.nn.heads.classifier import (
+    ClassifierWeights,
+    classify_texts,
+    classify_tokens,
+    with_classifier,
+)
 from redco_runtime.data.labels.documents import TextLabels, WordLabels
 from redco_runtime.data.labels.reading import read_text
 from redco_runtime.data.labels.spans import entities, entity_f1
@@ -301,6 +306,22 @@ def test_a_classifier_takes_the_place_of_the_head():
     losses, weights = words.loss(model, batch, None)
     assert weights.tolist() == [[1, 0]]
     np.testing.assert_allclose(losses[0, 0], -jax.nn.log_softmax(logits)[0, 0, 2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_input_of_a_head_drops(pooled):
+    """As transformers' heads do: behind the pooler, before the classes."""
+    drop = nnx.Dropout(0.5, rngs=nnx.Rngs(1))
+    model = with_classifier(Encoder(), 2, 2, nnx.Rngs(0), pooled=pooled, drop=drop)
+    model.score.kernel[...] = jnp.eye(2)
+    read = classify_texts if pooled else classify_tokens
+    ids, mask = jnp.ones((100, 3), jnp.int32), jnp.ones((100, 3), bool)
+    model.eval()
+    still = read(model, ids, mask)
+    model.train()
+    drawn = np.asarray(read(model, ids, mask))
+    assert 0.3 < (drawn == 0).mean() < 0.7
+    np.testing.assert_allclose(drawn, np.where(drawn == 0, 0, 2 * still), rtol=1e-6)
 
 
 class Body:

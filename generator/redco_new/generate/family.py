@@ -63,7 +63,8 @@ def read_family(request: Request, template: Template) -> Design:
     texts = model.print_files(template, request.package)
     causal = model.family.provides >= CAUSAL
     facts = (request.package, model.tokenizer, length, model.family.routed)
-    texts |= recipe.print_files(template, *facts, adapted=request.lora is not None, causal=causal)
+    kind = {"adapted": request.lora is not None, "causal": causal, "head_rate": model.head_rate}
+    texts |= recipe.print_files(template, *facts, **kind)
     data_class, guide = texts.pop("data.py"), texts.pop("data.md", "")
     files = package_files(request, texts)
     return Design(
@@ -125,7 +126,7 @@ def _model_context(
         checkpoint=_print_checkpoint(request.model),
         task=recipe.task or model.family.task,
         modules=model.family.modules,
-        drops=adapter is not None or bool(model.context(request.package).drops),
+        drops=adapter is not None or bool(model.context(request.package).rates),
         bias_tables=() if request.lora else model.family.bias_tables,
         **_trained(recipe, model.family.provides, request.lora),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.models.families import FAMILIES
+from redco_new.models.family import HEAD
 from redco_new.models.find import Model
 from redco_new.models.hf_config import config_class
 from redco_new.models.recipes import Recipe
@@ -21,9 +22,9 @@ def with_dropout(model: Model, request: Request, recipe: Recipe) -> Model:
     Those of its checkpoint, or the one that --dropout asks for, of `_usual` keys; a size that has a name drops
     nothing by itself. Raises RedcoError for what cannot be.
     """
-    rate, keys = request.dropout, _usual(model)
+    rate, keys = request.dropout, _usual(model, recipe)
     if rate == CONFIG_RATES:
-        rates = _rates_of(model) if recipe.drops else {}
+        rates = _rates_of(model, recipe) if recipe.drops else {}
     elif rate and not keys:
         others = ", ".join(name for name, one in FAMILIES.items() if one.dropout)
         what = f"{model.title} is a model without dropout"
@@ -51,40 +52,52 @@ def dropout_notes(model: Model, request: Request, recipe: Recipe) -> list[str]:
         else f"the recipe {recipe.name} compares what models say"
     )
     return [
-        f"the config.json of {request.model} asks for dropout in training ({named}), and {why}: it is trained without; "
+        f"the config.json of {request.model} asks for dropout or noise in training ({named}), and {why}: it is trained without; "
         "export writes these keys as they were"
     ]
 
 
 def dropout_rates(source: Mapping[str, Any]) -> dict[str, float]:
-    """Return the keys of a checkpoint's config.json, or of its class, that ask for dropout of layers, and their rates."""
+    """Return the keys of a checkpoint's config.json, or of its class, that ask for dropout or noise in layers, and their rates."""
     keys = config_class(source["model_type"])().to_dict() | source
     return {
         key: rate
         for key, rate in sorted(keys.items())
-        if "drop" in key
+        if ("drop" in key or "jitter" in key)
         and not key.startswith(("summary", "classifier"))
         and is_number(rate)
         and rate > 0
     }
 
 
-def _rates_of(model: Model) -> dict[str, float]:
+def _rates_of(model: Model, recipe: Recipe) -> dict[str, float]:
     """Return the rates of a checkpoint that its family knows. Raises RedcoError for one that is no share."""
-    ours = {*model.family.dropout.values()}
-    rates = dropout_rates(model.source) if model.source else {}
-    for key, rate in rates.items():
-        if key in ours and rate >= 1:
+    if model.source is None:
+        return {}
+    rates, sites = dropout_rates(model.source), _sites(model, recipe)
+    if key := sites.get(HEAD):
+        own = model.source.get(key)
+        rates[key] = rates.get(sites["residual"], 0) if own is None else own
+    for key in sites.values():
+        rate = rates.get(key, 0)
+        if not 0 <= rate < 1:
             what = f"{key} is {rate!r}, and not a number from 0 to below 1"
             raise RedcoError(f"config.json of {model.title}", what, "mend that value")
-    return {key: rate for key, rate in rates.items() if key in ours}
+    return {key: rates[key] for key in dict.fromkeys(sites.values()) if rates.get(key)}
 
 
-def _usual(model: Model) -> list[str]:
+def _usual(model: Model, recipe: Recipe) -> list[str]:
     """Return the keys that a family knows and that transformers' config class has above 0.
 
-    Where none is, that of what layers add, as Dosovitskiy et al. 2021 had it in ViT (appendix B.1).
+    Where none is, that of what layers add, as Dosovitskiy et al. 2021 had it in ViT (appendix B.1). The key of a head
+    says null there: as that.
     """
-    family, keys = model.family, dict.fromkeys(model.family.dropout.values())
-    usual = [key for key in keys if family.defaults[key]]
-    return usual or [key for site, key in family.dropout.items() if site == "residual"]
+    sites, defaults = _sites(model, recipe), model.family.defaults
+    usual = [key for key in dict.fromkeys(sites.values()) if defaults[key] or defaults[key] is None]
+    return usual or [key for site, key in sites.items() if site == "residual"]
+
+
+def _sites(model: Model, recipe: Recipe) -> dict[str, str]:
+    """Return where a model of a project drops: at HEAD only where its recipe puts a head on it."""
+    head = recipe.head_of(model.family.provides)
+    return {site: key for site, key in model.family.dropout.items() if site != HEAD or head}

@@ -34,12 +34,14 @@ IMAGES = frozenset({"__call__(pixels_BHWC)"})
 
 
 # Where a model may drop in training, and what it drops there, for people.
+HEAD = "head"  # of a recipe, and in no model.py
 DROPS = {
     "embed": "embeddings",
     "residual": "what layers add",
     "weights": "weights of attention",
     "inner": "activations inside an MLP",
     "end": "last hidden states",
+    HEAD: "what a head for classes reads",
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.models.config_values import check_values
 from redco_new.models.families import FAMILIES
-from redco_new.models.family import DROPS, Family, GroupedQuirks, Quirks, Settings
+from redco_new.models.family import DROPS, HEAD, Family, GroupedQuirks, Quirks, Settings
 from redco_new.models.hf_config import (
     checkpoint_config,
     change_config,
@@ -38,8 +38,8 @@ class ModelContext:
     quirks: what the code depends on besides sizes.
     keys: field of the config class -> key of config.json, where one is the other.
     hf: what config.json says besides the sizes.
-    drops: where the model drops in training, of DROPS -> the field that has the rate.
-    rates: these fields -> what is dropped, for people.
+    drops: where the model drops in training, of DROPS but HEAD -> the field that has the rate.
+    rates: these fields, and that of HEAD -> what is dropped, for people.
     """
 
     package: Name
@@ -97,9 +97,15 @@ class Model:
             quirks=self.full.quirks,
             keys={**self.family.keys, **{rate: rate for rate in rates}},
             hf={key: value for key, value in self.hf.items() if key not in rates},
-            drops=drops,
+            drops={site: key for site, key in drops.items() if site != HEAD},
             rates=rates,
         )
+
+    @property
+    def head_rate(self) -> str:
+        """The field of the config class that has the rate of a recipe's head; "" where none drops."""
+        key = self.family.dropout.get(HEAD, "")
+        return key if key in self.full.sizes else ""
 
     def print_files(self, template: Template, package: str) -> dict[str, str]:
         """Return the texts of "model.py" and "weights.py" in a project. Raises RedcoError."""
@@ -168,7 +174,7 @@ def make_model(
 
 def _print_sites(sites: list[str]) -> str:
     """Return what is dropped at some of DROPS, for people."""
-    if [*DROPS] == sites:
+    if len(sites) > 2:
         return "activations, weights of attention"
     return ", ".join(DROPS[site] for site in sites)
 

@@ -41,7 +41,7 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys("beta1 beta2 ema_decay label_smoothing lora_dropout".split(), SHARE),
     **dict.fromkeys("resid_pdrop embd_pdrop attn_pdrop hidden_dropout_prob".split(), SHARE),
     **dict.fromkeys("attention_probs_dropout_prob dropout dropout_rate".split(), SHARE),
-    **dict.fromkeys("attention_dropout activation_dropout".split(), SHARE),
+    **dict.fromkeys("attention_dropout activation_dropout classifier_dropout".split(), SHARE),
     **dict.fromkeys(
         ("target_rate", "teacher_share", "final_rate"), (lambda x: 0 <= x <= 1, "from 0 to 1")
     ),

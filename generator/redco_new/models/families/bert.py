@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from redco_new.models.family import ActivationQuirks, Family, MASKED, Settings, Size
+from redco_new.models.family import HEAD, MASKED, ActivationQuirks, Family, Settings, Size
 from redco_new.models.hf_config import check_equal, read_activation, read_keys
 from redco_new.models.tiny import tiny_heads, tiny_vocab
 
@@ -84,6 +84,7 @@ FAMILY = Family(
     dropout={
         **dict.fromkeys(("embed", "residual"), "hidden_dropout_prob"),
         "weights": "attention_probs_dropout_prob",
+        HEAD: "classifier_dropout",  # null: as what layers add
     },
     projections={
         **{"q": "query", "k": "key", "v": "value", "o": "dense"},

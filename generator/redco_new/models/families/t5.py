@@ -3,14 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from redco_new.models.family import (
-    DROPS,
-    ENCODER_DECODER,
-    ActivationQuirks,
-    Family,
-    Settings,
-    Size,
-)
+from redco_new.models.family import ENCODER_DECODER, ActivationQuirks, Family, Settings, Size
 from redco_new.models.hf_config import read_activation, read_keys, refuse
 from redco_new.models.tiny import tiny_heads, tiny_vocab
 
@@ -140,6 +133,6 @@ FAMILY = Family(
     quirks=T5Quirks,
     projections={name: name for name in "qkvo"},
     bias_tables=("encoder_distance", "decoder_distance"),
-    dropout=dict.fromkeys(DROPS, "dropout_rate"),
+    dropout=dict.fromkeys(("embed", "residual", "weights", "inner", "end"), "dropout_rate"),
     order=130,
 )

@@ -85,6 +85,7 @@ class RecipeContext:
     routed: whether the loss has a part of the routers of experts.
     adapted: whether what is trained is an adapter.
     causal: whether a token of its model sees only those before it.
+    head_rate: the field of `model` by whose rate the input of its head drops; "" where none does.
     """
 
     package: Name
@@ -93,6 +94,7 @@ class RecipeContext:
     routed: bool
     adapted: bool
     causal: bool
+    head_rate: str
 
 
 @dataclass(frozen=True)
@@ -215,10 +217,12 @@ class Recipe:
         routed: bool,
         adapted: bool = False,
         causal: bool = False,
+        head_rate: str = "",
     ) -> dict[str, str]:
         """Return the texts of "pipeline.py" and other files of the package, by their names.
 
         "data.py" is the section `data` of config.py, "data.md" one of the README, where it has one. Raises RedcoError.
         """
-        context = RecipeContext(package, tokenizer, sequence_length, routed, adapted, causal)
+        facts = (package, tokenizer, sequence_length, routed, adapted, causal, head_rate)
+        context = RecipeContext(*facts)
         return template.print_folder(f"recipes/{self.name}", context)

@@ -20,13 +20,19 @@ NORMAL = nnx.initializers.normal(0.02)  # as heads of transformers begin
 
 
 def with_classifier(
-    model: Any, features: int, classes: int, rngs: nnx.Rngs, pooled: bool = False
+    model: Any,
+    features: int,
+    classes: int,
+    rngs: nnx.Rngs,
+    pooled: bool = False,
+    drop: nnx.Module | None = None,
 ) -> Any:
     """Return a model with a linear layer `score` in the place of its head for hidden tokens.
 
-    features: D. classes: C. pooled: whether a layer `pooler` comes before it.
+    features: D. classes: C. pooled: whether a layer `pooler` comes before it. drop: what drops of its input.
     """
     delattr(model, WORDS)
+    model.drop_score = drop
     if pooled:
         model.pooler = nnx.Linear(features, features, kernel_init=NORMAL, rngs=rngs)
     setattr(model, SCORE, nnx.Linear(features, classes, kernel_init=NORMAL, rngs=rngs))
@@ -36,15 +42,17 @@ def with_classifier(
 def classify_texts(model: Any, input_ids_BS: jax.Array, mask_BS: jax.Array) -> jax.Array:
     """Return logits_BC, float32: of the first token of each row, through the pooler."""
     x_BD = model.hidden(input_ids_BS, mask_BS)[:, 0].astype(jnp.float32)
-    logits_BC: jax.Array = model.score(jnp.tanh(model.pooler(x_BD)))
-    return logits_BC
+    return _score(model, jnp.tanh(model.pooler(x_BD)))
 
 
 def classify_tokens(model: Any, input_ids_BS: jax.Array, mask_BS: jax.Array) -> jax.Array:
     """Return logits_BSC, float32, of each token."""
-    x_BSD = model.hidden(input_ids_BS, mask_BS)
-    logits_BSC: jax.Array = model.score(x_BSD.astype(jnp.float32))
-    return logits_BSC
+    return _score(model, model.hidden(input_ids_BS, mask_BS).astype(jnp.float32))
+
+
+def _score(model: Any, x_BD: jax.Array) -> jax.Array:
+    logits_BC: jax.Array = model.score(model.drop_score(x_BD) if model.drop_score else x_BD)
+    return logits_BC
 
 
 @dataclass(frozen=True)

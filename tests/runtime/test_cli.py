@@ -203,6 +203,17 @@ def test_the_help_has_what_config_says_of_each_setting_and_its_values(parse, cap
     assert "--shuffle SHUFFLE data.shuffle [true]" in out and "data.files --held-out" in out
 
 
+def test_rows_are_shown_by_a_program_that_needs_no_work_folder(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["/x/project/prepare.py", "--preview", "3"])
+    run = cli.training_run("Prepare.", PRESETS, AXES, preview=True)
+    assert run.preview == 3 and run.workdir == Path()
+    monkeypatch.setattr("sys.argv", ["/x/project/train.py", "--workdir", "a", "--preview", "3"])
+    with pytest.raises(SystemExit) as end:
+        cli.training_run("Train.", PRESETS, AXES)
+    assert end.value.code == 2
+    assert "python -m project.prepare --preview N shows rows" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("folder", ["gs://bucket/run", "s3://bucket/run", "hdfs://a/b"])
 def test_a_work_folder_in_a_bucket_is_refused(folder, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["train", "--workdir", folder])

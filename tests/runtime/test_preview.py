@@ -7,7 +7,7 @@ import pytest
 from linear import MESH, Config
 
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.preview import preview
+from redco_runtime.data.preview import prepare, preview
 from redco_runtime.run.record import Run
 
 
@@ -71,3 +71,12 @@ def test_as_many_rows_as_there_are(show):
 def test_what_has_no_tokens_is_refused(show):
     with pytest.raises(UserError, match="^--preview: it shows tokens, and collate"):
         show(pipeline([{"x": np.zeros(2)}]))
+
+
+def test_without_a_number_it_says_how_many_rows_there_are(tmp_path, capsys):
+    rows = [row("ab", " ^"), row("cd", " ^")]
+    prepare(pipeline(rows), Run(tmp_path, Config(), MESH, None))
+    prepare(pipeline(iter(rows)), Run(tmp_path, Config(), MESH, None))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "2 rows to train on, and 0 held out: --preview 3 shows the first"
+    assert second.startswith("rows as they come to train on, and 0 held out")

@@ -116,7 +116,7 @@ def training_run(
     presets: name -> configuration, of one type; its fields are sections, frozen dataclasses too.
     checkpoint: what a new run starts from whose preset has the sizes of the first one, which are its
     own, where --init names nothing else.
-    preview: whether there is --preview, of rows that are shown.
+    preview: whether there is --preview, of rows that are shown, and a run needs no --workdir.
     """
     parser, names = program_parser(doc), list(presets)
     parser.add_argument("--preset", choices=names, default=names[0], help=f"default: {names[0]}")
@@ -126,8 +126,9 @@ def training_run(
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights.replace("%", "%%"))
     add_file = "a file of TOML with any of these, by their names; flags win"
     parser.add_argument("--settings", type=Path, metavar="FILE", help=add_file)
-    parser.set_defaults(preview=0)
+    parser.set_defaults(preview=0, workdir=Path())
     if preview:
+        parser.actions["workdir"].required = False  # nothing is written there
         shown = "print the first N rows as they are learned from"
         parser.add_argument("--preview", type=positive, metavar="N", help=shown)
     wants_help = not {"-h", "--help"}.isdisjoint(sys.argv)  # which takes a look at the source

@@ -15,6 +15,7 @@ from flax import nnx
 from families.counts import count
 from families.parity import emitted, saved
 from families.reference import reference, references
+from families.training import make_rule
 from redco_runtime.checkpoints.export import export
 from redco_runtime.checkpoints.load import load
 from redco_runtime.base.state import ModelState, flatten
@@ -49,6 +50,21 @@ def test_what_is_a_parameter_is_one_of_the_pytorch_class(family):
     buffers = {name for name, _ in pair.torch.named_buffers()} & stored.keys()
     assert names_of(ours, table, stored) == stored.keys() - buffers
     assert names_of(table.keys() - ours.keys(), table, stored) == buffers
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_decays_is_what_trainer_decays(family):
+    """A parameter is followed by its first number. Of ViT two differ, as docs/coming-from.md says."""
+    pair = reference(family).pair(family)
+    params = {name: x for name, x in pair.params.items() if name != "logits_bias"}
+    rule = make_rule(pair.model.family, {})
+    ours = flatten(rule.transform.__globals__["matrices"](params))
+    of_theirs = set(transformers.Trainer.get_decay_parameter_names(None, pair.torch))
+    theirs = {k: x.detach().numpy() for k, x in pair.torch.named_parameters()}
+    for path, value in flatten(params).items():
+        (name,) = (k for k, x in theirs.items() if value.ravel()[0] in x)
+        other = family == "vit" and path in ("cls", "positions")
+        assert ours[path] == (name in of_theirs and not other), path
 
 
 def names_of(paths, table, stored):

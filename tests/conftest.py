@@ -20,6 +20,7 @@ if (
     # Seconds: below, reading the file takes as long as compiling.
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 gc.set_threshold(100_000, 20, 100)
 
 import jax  # noqa: E402
@@ -28,7 +29,6 @@ from redco_runtime.layout.mesh import use_virtual_devices  # noqa: E402
 
 use_virtual_devices(4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-jax.config.update("jax_disable_most_optimizations", True)
 
 
 def pytest_unconfigure():

@@ -20,19 +20,22 @@ BIN = Path(sys.executable).parent
 
 def run(command, folder, **variables):
     """(exit code, stdout, stderr) of a shell command, with this Python's programs first."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
-    env = {**kept, **compilation_cache(), "PATH": f"{BIN}:{os.environ['PATH']}", **variables}
+    env = users_environ() | {"PATH": f"{BIN}:{os.environ['PATH']}"} | variables
     done = subprocess.run(
         command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=500
     )
     return done.returncode, done.stdout, done.stderr
 
 
-def compilation_cache():
-    """Variables that have a program compiled once a run of the tests, whichever process runs it."""
-    folder = {"JAX_COMPILATION_CACHE_DIR": os.environ["JAX_COMPILATION_CACHE_DIR"]}
-    # A command compiles hundreds of small programs, the same as the one before.
-    return folder | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+def users_environ():
+    """The environment of a user, and what spares the time of compilers: slow machine code, compiled once a run of the tests."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
+    return kept | {
+        "JAX_COMPILATION_CACHE_DIR": os.environ["JAX_COMPILATION_CACHE_DIR"],
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        # A command compiles hundreds of small programs, the same as the one before.
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
 
 
 def shell_commands(text):

@@ -1,13 +1,12 @@
 """Several projects in one environment: each has its own runtime, and redco-new and update have redco's."""
 
-import os
 import shutil
 import subprocess
 import sys
 import venv
 
 import pytest
-from generated import ROOT, compilation_cache
+from generated import ROOT, users_environ
 
 FORMER = ROOT / "tests/update/former/my-project"  # of another version, with another runtime
 UNLIKE = {  # name -> flags of redco-new
@@ -29,11 +28,10 @@ def environment(tmp_path):
 
     def run(*command):
         program = str(tmp_path / "venv/bin/python")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
         done = subprocess.run(
             [program, *command],
             cwd=tmp_path,
-            env=kept | compilation_cache(),
+            env=users_environ(),
             capture_output=True,
             text=True,
         )

@@ -1,7 +1,6 @@
 """Weights into a generated project and out of it again, as PyTorch's transformers wrote and read them."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 import torch
 import transformers
 from families.parity import random_torch
+from generated import users_environ
 
 from redco_new.project.create import create_project
 from redco_new.request import Request
@@ -85,9 +85,10 @@ def checkpoint(reference, tmp_path_factory):
 
 def python(folder, command, *more):
     """(exit code, stdout, stderr) of a Python command in the project."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
     words = [sys.executable, *command.split(), *map(str, more)]
-    done = subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        words, cwd=folder, env=users_environ(), capture_output=True, text=True, timeout=300
+    )
     return done.returncode, done.stdout, done.stderr
 
 

@@ -13,7 +13,7 @@ import pytest
 from redco_runtime.base.errors import UserError
 from safetensors.numpy import load_file
 
-from generated import texts
+from generated import texts, users_environ
 
 from redco_new.project.create import create_project
 from redco_new.render.execute import load_text
@@ -136,15 +136,10 @@ def test_held_out_that_is_no_share_is_named(folder, name):
 
 def run(place, command):
     """(exit code, stdout and stderr) of a Python program in a project's folder."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
-    cache = {
-        "JAX_COMPILATION_CACHE_DIR": str(place / "cache"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
     done = subprocess.run(
         [sys.executable, *command.format(place.name).split()],
         cwd=place,
-        env=kept | cache,
+        env=users_environ(),
         capture_output=True,
         text=True,
         timeout=500,

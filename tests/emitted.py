@@ -25,7 +25,7 @@ FILES = (
     "launch/xmanager.py",
     "tests/test_boot.py",
 )
-LAUNCHERS = re.compile("REDCO_|SLURM_|PBS_|OMPI_|PMIX_|JOB_|TPU_|.*_proxy$")
+LAUNCHERS = re.compile("REDCO_|SLURM_|PBS_|OMPI_|PMIX_|JOB_|TPU_|RANK$|WORLD_SIZE$|.*_proxy$")
 
 
 def write_project(folder: Path) -> Path:

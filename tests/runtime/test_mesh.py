@@ -7,6 +7,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 from redco_runtime.base.errors import UserError
 from redco_runtime.layout.mesh import (
+    _over_slices,
     check_divides,
     count_parts,
     make_mesh,
@@ -23,6 +24,23 @@ def test_minus_one_takes_the_devices_that_are_left():
         "fsdp": 1,
         "model": 2,
     }
+
+
+def test_data_goes_over_the_network_between_slices():
+    slices = [
+        SimpleNamespace(
+            slice_index=i // 4, id=i, process_index=i, device_kind="cpu", platform="cpu"
+        )
+        for i in range(8)
+    ]
+    sizes = {"data": 2, "fsdp": 1, "model": 4}
+    ours = _over_slices(sizes, 2, slices)
+    assert ours.shape == (2, 1, 4)
+    assert [{device.slice_index for device in row.flat} for row in ours] == [{0}, {1}]
+    ours = _over_slices({"data": 1, "fsdp": 4, "model": 2}, 2, slices)
+    assert [{device.slice_index for device in row.flat} for row in ours[0]] == [{0}, {0}, {1}, {1}]
+    with pytest.raises(UserError, match="2 TPU slices, and no axis of data 1, model 3"):
+        _over_slices({"data": 1, "model": 3}, 2, slices)
 
 
 def test_virtual_devices_have_two_threads_each_and_all_cores_theirs(monkeypatch):

@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 
 from ..base.errors import UserError
@@ -89,7 +91,26 @@ def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = No
             + ",".join(f"{name}={count if name == 'data' else 1}" for name in axes)
         )
     auto = (AxisType.Auto,) * len(sizes)
+    if (slices := len({getattr(device, "slice_index", 0) for device in devices})) > 1:
+        return Mesh(_over_slices(sizes, slices, devices), tuple(sizes), axis_types=auto)
     return jax.make_mesh(tuple(sizes.values()), tuple(sizes), auto, devices=devices)
+
+
+def _over_slices(sizes: Mapping[str, int], slices: int, devices: Sequence[Any]) -> np.ndarray:
+    """Return the devices of several TPU slices in the shape of `sizes`: one axis goes over the network between them.
+
+    It is the first that divides by their number, which is `data` wherever that does: gradients alone go over it.
+    """
+    slow = next((name for name, size in sizes.items() if size % slices == 0), None)
+    if slow is None:
+        have = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise UserError(
+            f"mesh: {slices} TPU slices, and no axis of {have} divides by {slices}; "
+            f"choose sizes with --mesh, of which data is a multiple of {slices}"
+        )
+    inner = [size // slices if name == slow else size for name, size in sizes.items()]
+    outer = [slices if name == slow else 1 for name in sizes]
+    return mesh_utils.create_hybrid_device_mesh(inner, outer, devices)
 
 
 def memory_of(device: jax.Device) -> int:

@@ -159,7 +159,8 @@ class SpecTable:
     @property
     def parts(self) -> list[str]:
         """The tables that it is made of."""
-        return [*([self.like.upper()] if self.like else []), *([self.name] if self.specs else [])]
+        own = [self.name] if self.specs or not self.like else []
+        return [*([self.like.upper()] if self.like else []), *own]
 
 
 @dataclass(frozen=True)

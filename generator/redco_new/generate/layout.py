@@ -260,7 +260,7 @@ def _tables(
     tables = [SpecTable(name, of(name, specs), of(name, reasons)) for name in branches or ("",)]
     first = tables[0]
     tables[1:] = [
-        SpecTable(one.model, {}, {}, first.model) if one.specs == first.specs else one
+        SpecTable(one.model, {}, {}, first.model) if one.specs and one.specs == first.specs else one
         for one in tables[1:]
     ]
     further = [SpecTable(name, *SCORE, like=first.model) for name in scores]

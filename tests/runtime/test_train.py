@@ -81,6 +81,25 @@ def test_what_differs_is_named_before_the_record_is_replaced(run, emitted, steps
     assert (tmp_path / "run.json").read_text() == record
 
 
+def test_examples_that_refuse_to_go_on_leave_the_record_as_it_is(run, tmp_path, monkeypatch):
+    """What is evaluated and exported later reads the settings of the steps that were taken."""
+
+    class Private(list):
+        def resume(self, start, position):
+            if start:
+                raise UserError("--workdir: the examples are others")
+
+        def history(self, step):
+            return {}
+
+    monkeypatch.setattr(PIPELINE, "examples", lambda config: (Private(examples(10)), examples(5)))
+    run(tmp_path, steps=1, seed=1)
+    record = (tmp_path / "run.json").read_text()
+    with pytest.raises(UserError, match="the examples are others"):
+        run(tmp_path, steps=2, seed=3)
+    assert (tmp_path / "run.json").read_text() == record and '"seed": 1' in record
+
+
 def test_the_last_step_is_logged_evaluated_and_saved_whatever_the_intervals(run, tmp_path):
     run(tmp_path, steps=2, log_every=9, eval_every=9, save_every=9)
     assert [line["step"] for line in read(tmp_path / "metrics.jsonl")] == [2]

@@ -131,7 +131,8 @@ def _steps_an_epoch(examples: Sized, settings: TrainSettings) -> float:
 
 
 def introduce(run: Run, steps: Steps, examples: Any, held_out: Sequence[Any], batches: Any) -> None:
-    """Print what a run trains, where, on what, for how long, and where it writes."""
+    """Print what a run trains, where, on what, for how long, and where it writes, and record it."""
+    run.save(begun=True)
     settings, shapes = run.config.train, steps.shapes
     trained = flatten(steps.state.params)
     sizes = {path: math.prod(leaf.shape) for path, leaf in shapes.items()}
@@ -167,7 +168,7 @@ def start_or_resume(
     weights: Any,
     new: Callable[[Steps, Run, Any], TrainState] | None = None,
 ) -> TrainState:
-    """Return the state of the last checkpoint, or that of a new run, and record the run.
+    """Return the state of the last checkpoint, or that of a new run, which is recorded.
 
     weights: the module that says what other checkpoints call the parameters: Weights, or OwnWeights.
     new: makes the state of a new run, as `new_run` does, which it is for one model.
@@ -181,7 +182,10 @@ def start_or_resume(
         folder = _checkpoints_of(run.init)
         checkpoints.position = Checkpoints(folder).history() if folder else {}
     document = steps.generation.read_generation(run) if steps.generation else {}
-    run.save(begun=restored is not None)
+    if restored is None:
+        run.save()
+    else:
+        run.check(begun=True)  # saved by `introduce`, once its examples fit too
     if steps.generation and restored is None:
         steps.generation.save_generation(run, document)
     record_start(run, steps, int(state.step))

@@ -113,12 +113,11 @@ class Run:
             )
         return record, recorded
 
-    def save(self, begun: bool = False) -> None:
-        """Write run.json, by process 0. Raises UserError where another model was trained here.
+    def check(self, begun: bool = False) -> dict[str, Any]:
+        """Return what run.json is to hold. Raises UserError where another model was trained here.
 
         begun: it has a checkpoint, so that what it started from stays as it was recorded.
         """
-        path = self.workdir / FILE
         record, recorded = self.check_same_model()
         if begun:
             if self.init not in (None, recorded["init"]):
@@ -128,6 +127,11 @@ class Run:
                     "or choose another --workdir"
                 )
             record["init"] = recorded["init"]
+        return record
+
+    def save(self, begun: bool = False) -> None:
+        """Write run.json, by process 0. Raises UserError as `check`."""
+        path, record = self.workdir / FILE, self.check(begun)
         multihost_utils.sync_global_devices("run.json is read")
         if jax.process_index() == 0:
             with writing(path):

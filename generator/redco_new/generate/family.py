@@ -63,7 +63,11 @@ def read_family(request: Request, template: Template) -> Design:
     texts = model.print_files(template, request.package)
     causal = model.family.provides >= CAUSAL
     facts = (request.package, model.tokenizer, length, model.family.routed)
-    kind = {"adapted": request.lora is not None, "causal": causal, "head_rate": model.head_rate}
+    kind: dict[str, Any] = {
+        "adapted": request.lora is not None,
+        "causal": causal,
+        "head_rate": model.head_rate,
+    }
     texts |= recipe.print_files(template, *facts, **kind)
     data_class, guide = texts.pop("data.py"), texts.pop("data.md", "")
     files = package_files(request, texts)

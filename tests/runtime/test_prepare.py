@@ -1,6 +1,5 @@
 """The process that reads data: what it makes is what this one makes, and however it ends is one line."""
 
-import json
 import os
 import subprocess
 import sys
@@ -30,10 +29,10 @@ def maker():
 
 @pytest.fixture
 def started(monkeypatch):
-    """The modules that are started as processes."""
-    names, start = [], request.start
-    monkeypatch.setattr(request, "start", lambda name, **x: names.append(name) or start(name, **x))
-    return names
+    """The makers that processes are started with."""
+    lines, start = [], request.start
+    monkeypatch.setattr(request, "start", lambda line: lines.append(line) or start(line))
+    return lines
 
 
 def examples(folder, *data, **changes):
@@ -51,7 +50,7 @@ def files_in(folder):
 def test_it_makes_what_this_process_makes(tmp_path, monkeypatch, started):
     path = write(tmp_path / "a.jsonl", *WORDS)
     there = texts_of(*examples(tmp_path / "there", path))
-    assert started == ["redco_runtime.data.prepare.program"]
+    assert len(started) == 1
     assert there == texts_of(*examples(tmp_path / "there", path)) and len(started) == 1
     monkeypatch.setattr(TextMaker, "portable", False)
     assert texts_of(*examples(tmp_path / "here", path)) == there and len(started) == 1
@@ -94,28 +93,34 @@ def test_what_it_refuses_is_refused(tmp_path):
             [*examples(tmp_path / "tokens", path, streaming=streaming_)[0]]
 
 
-@pytest.mark.parametrize("module", ["no.module", "redco_runtime.data.prepare.worker"])
-def test_where_it_ends_before_it_is_done_is_said(tmp_path, monkeypatch, module):
+def test_where_it_ends_before_it_is_done_is_said(tmp_path, monkeypatch):
     start = request.start
-    monkeypatch.setattr(request, "start", lambda _: start(module))
+
+    def killed(line):
+        process = start(line)
+        process.kill()
+        return process
+
+    monkeypatch.setattr(request, "start", killed)
     path = write(tmp_path / "a.jsonl", *WORDS)
-    with pytest.raises(UserError, match="^the process that reads --data has ended with 1: see abo"):
+    with pytest.raises(UserError, match="^the process that reads --data has ended with -9: see ab"):
         examples(tmp_path, path)
 
 
 def test_it_ends_with_the_one_that_asks(tmp_path, maker):
-    """Nobody reads what it streams, so that it would wait for ever."""
+    """One whose answers nobody reads, and one that is asked for nothing."""
     path = write(tmp_path / "a.jsonl", *WORDS * 50)
     (source,) = parse_sources("--data", [path])
     facts = {"sources": [asdict(source)], "size": 10**5, "number": 0, "part": 0, "documents": 0}
     facts["shape"] = {"sequence_length": S, "packing": "on", "skip_bad_rows": 0, "held_out": 0.0}
-    order = {"task": "windows", "maker": request.dump_maker(maker, tmp_path), "facts": facts}
-    with request.start("redco_runtime.data.prepare.program") as process:
-        process.stdin.write(f"{json.dumps(order)}\n".encode())
-        process.stdin.flush()
-        assert process.stdout.readline().startswith(b'{"number": 0')
-        process.stdin.close()
-        assert process.wait(20) == 1
+    for busy, code in ((True, -13), (False, 0)):
+        with request.start(request.dump_maker(maker, tmp_path)) as process:
+            if busy:
+                first = next(request.exchange(process, "windows", facts))
+                assert first["number"] == 0
+            process.stdout.close()
+            process.stdin.close()
+            assert process.wait(20) == code
 
 
 def test_no_jax_is_imported():

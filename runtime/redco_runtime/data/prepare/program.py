@@ -1,33 +1,31 @@
-"""The process that reads data: an order on stdin, answers on stdout, lines of JSON and bytes of arrays."""
+"""The process that reads data: tasks on stdin, answers on stdout, as lines of JSON and bytes of arrays."""
 
 import json
 import os
+import signal
 import sys
-import threading
 from typing import Any, BinaryIO
 
 from ...base.errors import UserError
+from .makers import load_maker
 from .tasks import answers
 
 
 def main() -> None:
-    """Make the answers that stdin asks for, on stdout; end as soon as nobody writes to stdin."""
-    order = json.loads(sys.stdin.readline())
-    threading.Thread(target=_follow, daemon=True).start()
-    # What a library prints is not to be among the answers.
-    with os.fdopen(os.dup(1), "wb") as out:
-        os.dup2(2, 1)
+    """Make what is asked for, one task after the other, until nobody asks, or reads the answers."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is not to be among the answers
+    line = sys.stdin.readline().strip()
+    maker = load_maker(line) if line else None
+    for order in sys.stdin:
+        task, facts = json.loads(order)
         try:
-            for answer in answers(order["task"], order["maker"], **order["facts"]):
+            for answer in answers(task, maker, line, **facts):
                 _write(out, answer)
+            _write(out, {})
         except UserError as error:
             _write(out, {"error": str(error)})
-
-
-def _follow() -> None:
-    """End once the process that asks is gone."""
-    os.read(0, 1)  # past Python's buffer, whose lock would be held at the end
-    os._exit(1)
 
 
 def _write(out: BinaryIO, answer: dict[str, Any]) -> None:

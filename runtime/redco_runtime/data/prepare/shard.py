@@ -37,16 +37,6 @@ class Job:
     held_out: float
     skip_bad_rows: int
 
-    @classmethod
-    def load(cls, text: str) -> "Job":
-        """Return the job that `dump` has written."""
-        fields = json.loads(text)
-        return cls(**fields | {"parts": [Part(*part) for part in fields["parts"]]})
-
-    def dump(self) -> str:
-        """Return it as JSON."""
-        return json.dumps(asdict(self))
-
     @property
     def layout(self) -> str:
         """What decides its rows, beside the tokens: a part of the names of files."""

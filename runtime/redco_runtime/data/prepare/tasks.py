@@ -1,27 +1,31 @@
 """What a process that reads data is asked for: a task, which yields answers."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 
-from ..text.documents import Maker
+from ..text.documents import Maker, Part
 from ..text.sources import Source
 from ..text.texts import Text
 from .build import Answers, build
 from .formats import format_of, parse_rows, parts_of
-from .makers import load_maker
 from .reading import read_text
+from .shard import Job, make_shard
 from .tables import fingerprint_of
 from .windows import windows
 
 
-def answers(task: str, maker: Maker | str, **facts: Any) -> Answers:
+def answers(task: str, maker: Maker | None, line: str = "", **facts: Any) -> Answers:
     """Return the answers of a task. Raises UserError.
 
-    maker: of documents, or the line of JSON of one, of which other processes make theirs too; "" for none.
+    line: the maker as JSON, of which other processes make theirs; "" where it is of this process alone.
     """
-    line = maker if isinstance(maker, str) else ""
-    own = load_maker(maker) if isinstance(maker, str) and maker else maker
-    return TASKS[task](own, line, **facts)
+    return TASKS[task](maker, line, **facts)
+
+
+def shard(maker: Maker, _: str, parts: list[list[Any]], **facts: Any) -> Answers:
+    """Make a shard, and yield its Contents."""
+    yield asdict(make_shard(Job(parts=[Part(*part) for part in parts], **facts), maker))
 
 
 def rows(_: Any, __: str, sources: list[dict[str, Any]], field: str) -> Answers:
@@ -43,6 +47,7 @@ def fingerprint(_: Any, __: str, name: str) -> Answers:
 
 TASKS: dict[str, Callable[..., Answers]] = {
     "build": build,
+    "shard": shard,
     "windows": windows,
     "rows": rows,
     "fingerprint": fingerprint,

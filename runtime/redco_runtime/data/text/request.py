@@ -25,15 +25,17 @@ Answers = Generator[dict[str, Any], None, None]
 def ask(task: str, maker: Maker | None = None, **facts: Any) -> Answers:
     """Yield the answers of a task, of those in prepare/tasks.py: plain values, and "arrays" by name. Raises UserError.
 
-    facts: what it is of, as JSON has it. The process ends with this one, however that ends. A maker whose tokenizer is
-    code of this program works in it.
+    facts: what it is of, as JSON has it. A maker whose tokenizer is code of this program works in it.
     """
     if maker and not maker.portable:
         yield from import_module(f"{RUNTIME}.data.prepare.tasks").answers(task, maker, **facts)
         return
     with TemporaryDirectory() as folder:
-        own = dump_maker(maker, Path(folder)) if maker else ""
-        yield from _answers(json.dumps({"task": task, "maker": own, "facts": facts}))
+        process = start(dump_maker(maker, Path(folder)) if maker else "")
+        try:
+            yield from exchange(process, task, facts)
+        finally:
+            end(process)
 
 
 def dump_maker(maker: Maker, folder: Path) -> str:
@@ -55,48 +57,51 @@ def dump_maker(maker: Maker, folder: Path) -> str:
     return json.dumps(plain(maker))
 
 
-def start(module: str, **variables: str) -> subprocess.Popen[bytes]:
-    """Start a program of the runtime, with a pipe to it and one from it. Ctrl-C of a terminal is not for it."""
+def start(maker: str, **variables: str) -> subprocess.Popen[bytes]:
+    """Start a process that reads data; Ctrl-C of a terminal is not for it. maker: as JSON, "" for none."""
     path = [str(Path(__file__).parents[__name__.count(".")]), os.environ.get("PYTHONPATH", "")]
     own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), **variables}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, "-m", module],
-        stdin=pipe,
-        stdout=pipe,
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"{RUNTIME}.data.prepare.program"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env={**os.environ, **own},
         process_group=0,
+    )
+    _write(process, maker)
+    return process
+
+
+def exchange(process: subprocess.Popen[bytes], task: str, facts: dict[str, Any]) -> Answers:
+    """Yield what a process answers to a task. Raises UserError."""
+    assert process.stdout
+    _write(process, json.dumps([task, facts]))
+    while (line := process.stdout.readline()).endswith(b"\n"):
+        answer = json.loads(line)
+        if not answer:
+            return
+        if "error" in answer:
+            raise UserError(answer["error"])
+        for name, (dtype, shape) in answer.get("arrays", {}).items():
+            size = np.dtype(dtype).itemsize * int(np.prod(shape))
+            data = process.stdout.read(size)
+            answer["arrays"][name] = np.frombuffer(data, dtype).reshape(shape)
+        yield answer
+    raise UserError(
+        f"the process that reads --data has ended with {process.wait()}: see above; -9 is what a lack of memory gives. "
+        "The same command goes on from what was made."
     )
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a program that `start` has started, whatever it does."""
+    """End a process, whatever it does."""
     process.kill()
     with suppress(BrokenPipeError), process:  # which closes its pipes, and waits
         pass
 
 
-def _answers(order: str) -> Answers:
-    """Yield what a process answers to an order. Raises UserError."""
-    process = start(f"{RUNTIME}.data.prepare.program")
-    assert process.stdin and process.stdout
-    try:
-        with suppress(BrokenPipeError):
-            process.stdin.write(f"{order}\n".encode())
-            process.stdin.flush()
-        while (line := process.stdout.readline()).endswith(b"\n"):
-            answer = json.loads(line)
-            if "error" in answer:
-                raise UserError(answer["error"])
-            for name, (dtype, shape) in answer.get("arrays", {}).items():
-                size = np.dtype(dtype).itemsize * int(np.prod(shape))
-                data = process.stdout.read(size)
-                answer["arrays"][name] = np.frombuffer(data, dtype).reshape(shape)
-            yield answer
-        if code := process.wait():
-            raise UserError(
-                f"the process that reads --data has ended with {code}: see above; -9 is what a lack of memory gives. "
-                "The same command goes on from what was made."
-            )
-    finally:
-        end(process)
+def _write(process: subprocess.Popen[bytes], line: str) -> None:
+    assert process.stdin
+    with suppress(BrokenPipeError):  # where it has ended, which is seen as it does not answer
+        process.stdin.write(f"{line}\n".encode())
+        process.stdin.flush()

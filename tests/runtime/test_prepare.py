@@ -84,6 +84,24 @@ def test_workers_make_the_same_shards(tmp_path, monkeypatch, maker):
     assert made[0] == made[1] and len(made[0][0]) > 3
 
 
+def test_a_worker_that_is_killed_is_said(tmp_path, monkeypatch, maker):
+    monkeypatch.setattr(formats, "RANGE", 500)
+    (source,) = parse_sources("--data", [write(tmp_path / "a.jsonl", *WORDS)])
+    parts = enumerate(shards_of(source, 1000))
+    jobs = [Job(str(tmp_path), n, own, S, "on", 0.1, 0) for n, own in parts]
+    workers = []
+
+    def start(*args, **variables):
+        workers.append(request.start(*args, **variables))
+        workers[0].kill()
+        return workers[-1]
+
+    monkeypatch.setattr(worker, "start", start)
+    with pytest.raises(UserError, match="has ended with -9"):
+        [*worker.make_shards(jobs, maker, request.dump_maker(maker, tmp_path))]
+    assert len(workers) > 1 and all(one.returncode == -9 for one in workers)
+
+
 def test_what_it_refuses_is_refused(tmp_path):
     path = write(tmp_path / "a.jsonl", *WORDS)
     with open(path, "a") as file:
@@ -113,7 +131,7 @@ def test_it_ends_with_the_one_that_asks(tmp_path, maker):
     (source,) = parse_sources("--data", [path])
     facts = {"sources": [asdict(source)], "size": 10**5, "number": 0, "part": 0, "documents": 0}
     facts["shape"] = {"sequence_length": S, "packing": "on", "skip_bad_rows": 0, "held_out": 0.0}
-    for busy, code in ((True, -13), (False, 0)):
+    for busy, code in ((True, 1), (False, 0)):
         with request.start(request.dump_maker(maker, tmp_path)) as process:
             if busy:
                 first = next(request.exchange(process, "windows", facts))

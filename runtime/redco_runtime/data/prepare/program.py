@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 from typing import Any, BinaryIO
 
@@ -13,7 +12,6 @@ from .tasks import answers
 
 def main() -> None:
     """Make what is asked for, one task after the other, until nobody asks, or reads the answers."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is not to be among the answers
     line = sys.stdin.readline().strip()
@@ -32,10 +30,13 @@ def _write(out: BinaryIO, answer: dict[str, Any]) -> None:
     arrays = answer.pop("arrays", {})
     if arrays:
         answer["arrays"] = {name: (x.dtype.str, x.shape) for name, x in arrays.items()}
-    out.write(json.dumps(answer, default=str).encode() + b"\n")
-    for array in arrays.values():
-        out.write(array.tobytes())
-    out.flush()
+    try:
+        out.write(json.dumps(answer, default=str).encode() + b"\n")
+        for array in arrays.values():
+            out.write(array.tobytes())
+        out.flush()
+    except BrokenPipeError:
+        os._exit(1)  # past the flush at Python's end, which would say so
 
 
 if __name__ == "__main__":

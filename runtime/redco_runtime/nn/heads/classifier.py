@@ -51,7 +51,10 @@ def classify_tokens(model: Any, input_ids_BS: jax.Array, mask_BS: jax.Array) -> 
 
 
 def _score(model: Any, x_BD: jax.Array) -> jax.Array:
-    logits_BC: jax.Array = model.score(model.drop_score(x_BD) if model.drop_score else x_BD)
+    drop = getattr(
+        model, "drop_score", None
+    )  # which a model by a with_head of one's own need not have
+    logits_BC: jax.Array = model.score(drop(x_BD) if drop else x_BD)
     return logits_BC
 
 

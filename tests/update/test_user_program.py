@@ -101,6 +101,15 @@ def test_models_beside_each_other_and_adapters_have_their_names(tmp_path, recipe
     assert "lora_a" not in note and "layers/mlp/up/kernel" in note
 
 
+def test_a_variable_that_files_have_is_one_of_the_model(tmp_path):
+    request = Request.from_flags("my-project", "bart")
+    folder = create_project(request, tmp_path)
+    with open_template() as template:
+        program = read_model(request, template).program()
+    with import_package(folder, "my_project") as package:
+        assert weights_notes(package, user_program(package, program, "BART")[0]) == []
+
+
 def test_the_users_own_batch(project, program):
     edits = [
         ("return {name: np", 'return {name.replace("mask", "counts"): np'),

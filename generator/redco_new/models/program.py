@@ -66,6 +66,11 @@ class Program:
         return nnx.to_pure_dict(self._parts[1])
 
     @property
+    def variables(self) -> Any:
+        """What it holds beside them, running statistics and the like: a nested dict of ShapeDtypeStructs."""
+        return nnx.to_pure_dict(self._parts[3])
+
+    @property
     def frozen(self) -> frozenset[str]:
         """The paths of the parameters that are not trained."""
         from redco_runtime.base.state import flatten

@@ -1,15 +1,18 @@
-"""The emitted JobSet: its published schema, what boot.py reads in its pods, and what ends it."""
+"""The emitted JobSet: its published schema, what boot.py reads in its pods, and what ends it; TrainJob and SkyPilot's task."""
 
+import json
 from pathlib import Path
 
 import emitted
 import pytest
 import yaml
+from kubeflow_trainer_api.models import TrainerV1alpha1TrainJob
 
 from redco_new.request.names import dns_label
 from redco_runtime.cluster import launch
 
 SCHEMA = Path(__file__).parent / "kubernetes" / "jobset_v0.9.1.yaml"
+SKY = SCHEMA.with_name("sky_v0.14.1.json")
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
 
 
@@ -65,6 +68,28 @@ def schema_of_action(schema):
     for name in ("spec", "failurePolicy", "rules"):
         schema = schema["properties"][name]
     return schema["items"]["properties"]["action"]["enum"]
+
+
+def test_the_trainjob_is_as_kubeflows_own_classes_say(project):
+    job = yaml.safe_load((project / "launch" / "kubeflow.yaml").read_text())
+    read = TrainerV1alpha1TrainJob.from_dict(job)
+    assert read.to_dict() == job  # which lacks what no class has
+    assert (read.spec.runtime_ref.name, read.spec.trainer.num_nodes) == ("jax-distributed", 2)
+    (patch,) = read.spec.runtime_patches
+    (replicated,) = patch.training_runtime_spec.template.spec.replicated_jobs
+    pod = replicated.template.spec.template.spec
+    mounts = {one.name: one.mount_path for one in pod.containers[0].volume_mounts}
+    assert mounts.keys() == {volume.name for volume in pod.volumes}
+    assert read.spec.trainer.args == ["--workdir", mounts["run"]]
+
+
+def test_the_task_of_skypilot_is_as_its_schema_says(project):
+    task = yaml.safe_load((project / "launch" / "sky.yaml").read_text())
+    schema = json.loads(SKY.read_text())
+    assert find_faults(schema, task) == []
+    assert [*task["volumes"]][0] in task["run"]
+    task["resources"]["accelerator"] = task.pop("num_nodes")
+    assert find_faults(schema, task) == [".resources.accelerator is unknown"]
 
 
 def test_its_pods_are_the_processes_of_one_run(project, jobset):

@@ -60,6 +60,7 @@ def test_manifest():
             "zero": 0,
             "sequence_parallel": False,
             "muon": False,
+            "launch": ["slurm", "hosts", "jobset"],
             "mesh": {"data": -1, "fsdp": 1, "expert": 1, "model": 4},
         },
         "model": None,

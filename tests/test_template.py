@@ -105,9 +105,9 @@ def test_links_that_leave_the_template(template, target):
 
 
 def test_link_within_the_template(template):
-    (template / "project" / "launch" / "tpu-vm.sh.jinja").symlink_to("hosts.sh.jinja")
+    (template / "project" / "launch" / "slurm.sbatch.jinja").symlink_to("hosts.sh.jinja")
     files = samples.render(template)
-    assert files["launch/tpu-vm.sh"] == files["launch/hosts.sh"]
+    assert files["launch/slurm.sbatch"] == files["launch/hosts.sh"]
 
 
 def test_template_in_git_is_rendered_as_it_lies(template):

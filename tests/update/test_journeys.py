@@ -21,8 +21,8 @@ def life(tmp_path_factory):
     """A project of GPT-J for 4 devices, with a pipeline of its user, trained for 4 steps."""
     life = Life(make(tmp_path_factory.mktemp("journey"), shards="4"), "my_project", 8)
     edit_pipeline(life)
-    life.run("redco eject launch/xmanager.py")
-    (life.folder / "launch/xmanager.py").unlink()
+    life.run("redco eject launch/slurm.sbatch")
+    (life.folder / "launch/slurm.sbatch").unlink()
     (life.folder / "launch/hosts.sh").unlink()
     life.run(f"{life.train} --steps 4 --save-every 2 --workdir {RUNS}")
     return life
@@ -48,7 +48,7 @@ def test_more_devices_change_the_mesh_and_no_edit(moved):
     assert "  launch/hosts.sh              restored\n" in moved.out
     before, after = (tree[SHARDING].decode() for tree in (moved.before, moved.after))
     assert specs(after, "AXES")["model"] == 8 and specs(after) == specs(before)
-    assert "launch/xmanager.py" not in moved.after
+    assert "launch/slurm.sbatch" not in moved.after
 
 
 def test_the_edited_functions_run(moved):

@@ -112,7 +112,7 @@ def newer(life, llama, tmp_path_factory):
     (fork / f"project/{NEW_FILE}.jinja").write_text(
         "#!/usr/bin/env bash\npython -m {{ package }}.train\n"
     )
-    (fork / "project/launch/tpu-vm.sh.jinja").unlink()
+    (fork / "project/launch/jobset.yaml.jinja").unlink()
     before = life.tree()
     out, _ = life.run(f"redco update --template {fork}")
     life.run(f"{life.train} --steps 2 --workdir runs/c")
@@ -130,9 +130,9 @@ def test_everything_newer_arrives_but_the_edited_loss(newer):
     for path, (old, new) in news.items():
         before, after = newer.before[path].decode(), newer.after[path].decode()
         assert after == before.replace(old, new) != before, path
-    assert changed(newer.before, newer.after) == {*news, NEW_FILE, "launch/tpu-vm.sh"}
+    assert changed(newer.before, newer.after) == {*news, NEW_FILE, "launch/jobset.yaml"}
     assert newer.after[NEW_FILE].endswith(b"\npython -m my_project.train\n")
-    assert "launch/tpu-vm.sh" not in newer.after
+    assert "launch/jobset.yaml" not in newer.after
 
 
 def test_the_newer_loss_lies_beside_the_edited_one(life, newer):

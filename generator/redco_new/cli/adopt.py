@@ -24,6 +24,7 @@ def adopt(
     muon: options.Muon = None,
     lora: options.Lora = None,
     dropout: options.Dropout = None,
+    launch: options.Launch = None,
     template: options.Template = None,
 ) -> None:
     """Look after a project again that lost its .redco/, or whose package was renamed.

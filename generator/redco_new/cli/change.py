@@ -55,6 +55,7 @@ def update(
     muon: options.Muon = None,
     lora: options.Lora = None,
     dropout: options.Dropout = None,
+    launch: options.Launch = None,
     template: options.Template = None,
     dry_run: DryRun = False,
     diff: Diff = None,

@@ -35,6 +35,7 @@ def new(
     muon: options.Muon = None,
     lora: options.Lora = None,
     dropout: options.Dropout = None,
+    launch: options.Launch = None,
     hardware: Annotated[
         str | None,
         typer.Option(

@@ -64,6 +64,13 @@ Dropout = Annotated[
         help="Drop this share in training, where the family has dropout; config: as a checkpoint's config.json says, the default.",
     ),
 ]
+Launch = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Write these files of launch/: slurm,hosts,jobset (the default), pbs, tpu-vm, sky, kubeflow, xmanager.",
+    ),
+]
 Size = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="A size of the family: `redco models` lists them."),
@@ -82,7 +89,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 # What a project is asked to be, by the names that Request.from_flags and with_flags have for it.
 REQUEST = (
     *("model", "shards", "mesh", "size", "recipe", "config", "example"),
-    *("dtype", "zero", "sequence_parallel", "muon", "lora", "dropout"),
+    *("dtype", "zero", "sequence_parallel", "muon", "lora", "dropout", "launch"),
 )
 
 

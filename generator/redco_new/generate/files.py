@@ -13,6 +13,7 @@ from redco_new.render.carried import carried
 from redco_new.render.own_runtime import with_own_runtime
 from redco_new.render.owners import owner, with_header
 from redco_new.render.template import Template
+from redco_new.request.launch import without_others
 
 # What the runtime and the files of every project import. huggingface-hub as old as the transformers
 # of users' own classes has it: 4.57 wants one below 1.
@@ -62,6 +63,7 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
         path: with_header(path, text, owner(path, package))
         for path, text in template.print_project(context).items()
     }
+    printed = without_others(printed, design.request.launch)
     others = {**design.files, **carried({**design.files, **printed}, package)}
     if twice := sorted(printed.keys() & others.keys()):
         what = "the template writes a file that redco copies as it is"

@@ -11,6 +11,7 @@ from typing import Any
 from redco_new.request import own_class
 from redco_new.errors import RedcoError
 from redco_new.request.dropout import CONFIG_RATES, check_dropout
+from redco_new.request.launch import DEFAULT, LAUNCH_FILES, LaunchFile, check_launch
 from redco_new.request.lora import Lora, check_lora
 from redco_new.request.mesh import AXES, check_mesh, parse_mesh
 from redco_new.request.names import check_name, dns_label, package_name
@@ -35,6 +36,7 @@ class Request:
     muon: whether Muon is among the optimizers.
     lora: the adapter that is trained in the place of the model; None where the model is.
     dropout: the rate by which a model of a family drops in training, or CONFIG_RATES.
+    launch: the launchers that it has files for, of LAUNCH_FILES.
     own: what the user says of their class, if the model is one.
     folder: that of the project, which paths are relative to.
     recorded: the model, as a manifest has it.
@@ -51,6 +53,7 @@ class Request:
     muon: bool = False
     lora: Lora | None = None
     dropout: float | str = CONFIG_RATES
+    launch: tuple[str, ...] = DEFAULT
     own: OwnClass | None = None
     folder: Path = field(default=Path(), compare=False)
     recorded: Mapping[str, Any] | None = field(default=None, compare=False)
@@ -72,6 +75,11 @@ class Request:
     @property
     def label(self) -> str:
         return dns_label(self.name)
+
+    @property
+    def launch_files(self) -> list[LaunchFile]:
+        """The files of launch/."""
+        return [LAUNCH_FILES[name] for name in self.launch]
 
     @property
     def devices(self) -> int:
@@ -295,4 +303,5 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "muon": _check_truth,
     "lora": check_lora,
     "dropout": check_dropout,
+    "launch": check_launch,
 }

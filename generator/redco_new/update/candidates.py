@@ -10,6 +10,7 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.request import Request
+from redco_new.request.launch import launchers_with
 from redco_new.request.mesh import AXES, check_mesh
 from redco_new.request.names import check_name, package_name
 from redco_new.request.toml import value_text
@@ -55,8 +56,11 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
     Raises RedcoError, which names the key or the flag, or says what to give.
     """
     content = read_file(root, REDCO_TOML)
+    launch = launchers_with(lambda path: read_file(root, path) is not None)
     if content is not None:
         request = Request.from_toml(content.decode("utf-8-sig", "replace"), REDCO_TOML, root)
+        if b"launch" not in content:
+            request = replace(request, launch=launch)
         name = project_name(root, package, request.name)
         return [replace(request, name=name).with_flags(**flags)]
     name = project_name(root, package, "")
@@ -65,6 +69,8 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
         what = "it has no redco.toml, and its model is of no family that redco knows"
         raise RedcoError(str(root), what, "say it as redco-new would take it: --model, --recipe")
     requests = [Request.from_flags(name, folder=root, **{**flags, **model}) for model in models]
+    if flags["launch"] is None:
+        requests = [replace(request, launch=launch) for request in requests]
     mesh = axes_of_layout(root, package)
     if flags["shards"] is None and flags["mesh"] is None and mesh:
         requests = [replace(request, mesh=mesh) for request in requests]

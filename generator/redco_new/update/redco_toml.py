@@ -6,6 +6,7 @@ from redco_merge import merge_tables, merge_text
 
 from redco_new.errors import RedcoError, Refusal
 from redco_new.request import CONFIG_RATES, Request
+from redco_new.request.launch import launchers_with
 from redco_new.update.file_merge import FileMerge
 from redco_new.project.state import ProjectState
 
@@ -22,6 +23,9 @@ def read_request(state: ProjectState) -> Request:
     before = state.manifest.request
     if "muon" not in before and b"muon" not in content:
         request = replace(request, muon=True)  # as all projects had it before it could be asked for
+    if "launch" not in before and b"launch" not in content:  # all projects had the files of six
+        has = launchers_with(lambda path: state.ours(path) is not None)
+        request = replace(request, launch=has)
     if request.model == before.get("model"):
         if request.dropout == CONFIG_RATES and "dropout" not in before and "/" in request.model:
             request = replace(request, dropout=0.0)  # a checkpoint, before rates were honoured

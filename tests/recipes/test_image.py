@@ -21,7 +21,7 @@ from redco_runtime.base.errors import UserError
 from redco_runtime.data.pictures import copies, tables
 from redco_runtime.data.pictures.labelled import with_class_names
 from redco_runtime.data.pictures.shifted import Labelled, shift_pictures
-from redco_runtime.loop.scoring import evaluated_run
+from redco_runtime.loop.scoring import evaluated_run, examples_of
 from redco_runtime.run.record import Run
 from redco_runtime.base.tensors import name_labels
 from transformers import ViTConfig, ViTForImageClassification
@@ -206,6 +206,9 @@ def test_what_is_evaluated_is_a_folder_or_tables_whatever_was_trained_on(tmp_pat
         assert data(own, "a.jsonl", "b.jsonl") == ("", ("a.jsonl", "b.jsonl"))
     with pytest.raises(UserError, match="give one folder of pictures"):
         data(folder, str(tmp_path), str(tmp_path))
+    args = Namespace(data=["x.jsonl"], rows=0)
+    with pytest.raises(UserError, match="^--data: x.jsonl: there is no such file"):
+        examples_of(args, image, Sections(Section(image_data=("x.jsonl",))))
 
 
 def test_a_run_goes_on_with_the_classes_that_it_has(tmp_path):

@@ -112,7 +112,11 @@ def _read(
     args: argparse.Namespace, pipeline: Any, settings: Any, checkpoints: Checkpoints | None
 ) -> Sequence[Any]:
     if args.data and not hasattr(settings.data, FILES):
-        halves = pipeline.examples(replace(settings, data=_unmoved(settings.data)))
+        try:
+            halves = pipeline.examples(replace(settings, data=_unmoved(settings.data)))
+        except UserError as error:  # which names the flags of train
+            flags = str(error).replace("--image-folder", "--data").replace("--image-data", "--data")
+            raise UserError(flags) from None
         return [example for half in halves for example in half]
     train, held_out = pipeline.examples(settings)
     if checkpoints and isinstance(train, Accounted):

@@ -191,8 +191,8 @@ def number_classes(there: Sequence[str], names: Sequence[str], flag: str) -> lis
         return [*range(len(there))]
     if absent:
         raise UserError(
-            f"{flag}: its classes {few(absent)} are none of {few(names)}: give --class-names that has them all, or "
-            "other names for all of them, in order"
+            f"{flag}: its classes {few(absent)} are none of {few(names)}: leave them out, or train with --class-names "
+            "that has them all, or other names for all of them, in order"
         )
     return [names.index(name) for name in there]
 

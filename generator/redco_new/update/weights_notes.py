@@ -23,8 +23,8 @@ def weights_notes(package: ProjectPackage, program: Program) -> list[str]:
         return []
     own = {path for path in flatten(program.params) if path.partition("/")[0] not in copies}
     paths = _without_adapter(own)
-    held = {*flatten(program.variables)}  # which files may have too, as BART's bias of logits
-    new, gone = ", ".join(sorted(paths - names)), ", ".join(sorted(names - paths - held))
+    variables = {*flatten(program.variables)}  # which files may have too, as BART's bias of logits
+    new, gone = ", ".join(sorted(paths - names)), ", ".join(sorted(names - paths - variables))
     where = f"tensors() in {package.path('weights')}"
     todo = "`export` needs one, and a checkpoint of `--init` gives them nothing"
     return [

@@ -3,7 +3,7 @@
 from redco_merge.describe import changed_lines, changed_symbols, symbol_text
 from redco_merge.documents import merge_document
 from redco_merge.lines import merge_text
-from redco_merge.result import WHOLE, Conflict, MergeResult
+from redco_merge.result import WHOLE, Conflict, MergeResult, readable_text
 from redco_merge.swap import take
 from redco_merge.three_way import OWNED, merge
 from redco_merge.toml import merge_tables
@@ -19,6 +19,7 @@ __all__ = [
     "merge_document",
     "merge_tables",
     "merge_text",
+    "readable_text",
     "symbol_text",
     "take",
 ]

@@ -167,3 +167,17 @@ def test_what_to_type_next_fits_the_working_folder(clash, monkeypatch, capsys):
     assert f"  redco resolve my-project/{UP} --theirs\n" in err
     assert "is in my-project/.redco/incoming/." in err
     assert "\n  redco update my-project --dtype float32\n" in err
+
+
+@pytest.mark.parametrize("side", ["mine", "theirs"])
+def test_a_file_of_the_users_where_redco_writes_one_by_now_is_not_woven_into(project, side):
+    path = "my_project/prepare.py"
+    (project.root / path).write_text("mine = 1\n")
+    project.template[path] = "def main():\n    return 2\n"
+    code, _, err = project.update()
+    assert code == 1 and "yours is none of its: rename yours, or take its side" in err
+    assert project.read(path) == "mine = 1\n"
+    project.settle((path, side))
+    assert project.redco("update")[0] == 0
+    assert project.read(path) == ("mine = 1\n" if side == "mine" else project.template[path])
+    assert project.update()[1] == "my-project: nothing to update.\n"

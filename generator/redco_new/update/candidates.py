@@ -10,7 +10,7 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.request import Request
-from redco_new.request.launch import launchers_with
+from redco_new.request.launch import DEFAULT, launchers_with
 from redco_new.request.mesh import AXES, check_mesh
 from redco_new.request.names import check_name, package_name
 from redco_new.request.toml import value_text
@@ -69,7 +69,7 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
         what = "it has no redco.toml, and its model is of no family that redco knows"
         raise RedcoError(str(root), what, "say it as redco-new would take it: --model, --recipe")
     requests = [Request.from_flags(name, folder=root, **{**flags, **model}) for model in models]
-    if flags["launch"] is None:
+    if flags["launch"] is None and not {*launch} <= {*DEFAULT}:  # else one was deleted
         requests = [replace(request, launch=launch) for request in requests]
     mesh = axes_of_layout(root, package)
     if flags["shards"] is None and flags["mesh"] is None and mesh:

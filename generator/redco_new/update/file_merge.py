@@ -3,10 +3,11 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from redco_merge import OWNED, Conflict, merge, merge_document
+from redco_merge import OWNED, WHOLE, Conflict, merge, merge_document, readable_text
 from redco_merge.migrate import Step
 
 DELETED = "you deleted it"
+UNKNOWN = "redco writes a file of that name by now, and yours is none of its: rename yours, or take its side"
 DROPPED = "redco no longer writes it, and you edited it: it is all yours now"
 
 
@@ -69,6 +70,10 @@ def merge_file(
         if generated:
             return FileMerge(path, None, theirs, restores=True)
         return FileMerge(path, None, None, note=DELETED if base != theirs else "")
+    if base is None and ours != theirs:  # of two files that are of no kin nothing is woven
+        if WHOLE in prefer_theirs:
+            return FileMerge(path, ours, theirs)
+        return FileMerge(path, ours, ours, (Conflict(WHOLE, readable_text(theirs), UNKNOWN),))
     if path.endswith(".py"):
         merged = merge(base or b"", ours, theirs, user_functions, prefer_theirs)
     else:

@@ -20,6 +20,7 @@ def files(**flags):
 def test_a_project_has_the_launchers_that_are_asked_for():
     assert files() == {"slurm.sbatch", "hosts.sh", "jobset.yaml"}
     assert files(launch="sky, kubeflow") == {"sky.yaml", "kubeflow.yaml"}
+    assert files(launch="pbs") == {"pbs.sh", "hosts.sh"}  # which it runs
     assert files(launch=",".join(LAUNCH_FILES)) == {file.name for file in LAUNCH_FILES.values()}
 
 
@@ -30,14 +31,14 @@ def test_a_launcher_that_there_is_not_is_refused(value):
 
 
 def test_a_project_made_before_keeps_those_that_it_has(tmp_path):
-    project = make(tmp_path, launch="slurm,pbs,xmanager")
-    (project / "launch/pbs.sh").unlink()
+    project = make(tmp_path, launch="slurm,hosts,xmanager")
+    (project / "launch/hosts.sh").unlink()
     toml = project / "redco.toml"
     lines = toml.read_text().splitlines(keepends=True)
     toml.write_text("".join(line for line in lines if not line.startswith("launch")))
     manifest = project / ".redco/manifest.json"
     text = manifest.read_text()
-    assert read_manifest(project)[0].request["launch"] == ["slurm", "pbs", "xmanager"]
+    assert read_manifest(project)[0].request["launch"] == ["slurm", "hosts", "xmanager"]
     start, stop = text.index('"launch": ['), text.index("]", text.index('"launch": ['))
     manifest.write_text(text[:start] + text[stop + 2 :].lstrip())
     assert read_request(read_project_state(project)).launch == ("slurm", "xmanager")

@@ -13,6 +13,7 @@ class LaunchFile:
 
     name: of the file.  title: what it starts, for people.
     crash: what follows a crash.  stop: what SIGTERM does, after which all save the same step.  code: its exit code.
+    calls: the launcher whose file it runs on its hosts; "" for none.
     """
 
     name: str
@@ -20,6 +21,7 @@ class LaunchFile:
     crash: str
     stop: str
     code: str
+    calls: str = ""
 
     @property
     def path(self) -> str:
@@ -49,6 +51,7 @@ LAUNCH_FILES = {
         *("pbs.sh", "PBS", "again, inside the job"),
         "180 s before its time is up: submitted anew; `qdel`: ends",
         TRAINING,
+        calls="hosts",
     ),
     "tpu-vm": LaunchFile(
         *("tpu-vm.sh", "Cloud TPU", "again", "`tpu-vm.sh TPU ZONE stop`", TRAINING)
@@ -83,6 +86,7 @@ def check_launch(where: str, value: Any) -> tuple[str, ...]:
     if unknown := [name for name in names if name not in LAUNCH_FILES]:
         what = f"unknown launcher {unknown[0]!r}"
         raise RedcoError(where, what, f"choose some of {','.join(LAUNCH_FILES)}")
+    names += [LAUNCH_FILES[name].calls for name in names]
     return tuple(name for name in LAUNCH_FILES if name in names)
 
 

@@ -18,7 +18,6 @@ from my_project.runtime.checkpoints.best import is_out_of_patience
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
 from my_project.runtime.cluster.agreement import check_same_examples
 from my_project.runtime.data.batches import TrainBatches
-from my_project.runtime.data.preview import preview
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.loop.command import command, training_run
 from my_project.runtime.loop.evaluation import Evaluation
@@ -52,8 +51,6 @@ def main() -> None:
 
 def train(steps: Steps, run: Run) -> None:
     """Train `run` in its work folder to its last step, from its last checkpoint if it has one."""
-    if run.preview:
-        return preview(pipeline, run)
     check_run(steps, pipeline, run)
     examples, held_out = pipeline.examples(run.config) if run.config.train.steps else ([], [])
     check_same_examples(examples)

@@ -28,8 +28,8 @@ def main() -> None:
     with jax.set_mesh(make_mesh(run.mesh)):
         run = evaluated_run(args, run)
         steps = build(run.config)
-        examples = examples_of(args, pipeline, run.config)
         checkpoints = Checkpoints(run.checkpoints_by(args.best), shapes=steps.shapes)
+        examples = examples_of(args, pipeline, run.config, checkpoints)
         step, model = checkpoints.restore_model(steps.state.model)
         inference = Inference(steps, pipeline, run.config)
         evaluate(args, inference, model, step, examples)

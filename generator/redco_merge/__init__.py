@@ -3,9 +3,9 @@
 from redco_merge.describe import changed_lines, changed_symbols, symbol_text
 from redco_merge.documents import merge_document
 from redco_merge.lines import merge_text
+from redco_merge.python import OWNED, merge
 from redco_merge.result import WHOLE, Conflict, MergeResult, readable_text
-from redco_merge.swap import take
-from redco_merge.three_way import OWNED, merge
+from redco_merge.take import take
 from redco_merge.toml import merge_tables
 
 __all__ = [

@@ -1,44 +1,59 @@
-"""The merge of a Python file statement by statement: layout is no change, else as git merges lines.
+"""The merge of a Python file: as git merges lines, and where git has a conflict, statement by statement.
 
-Where both sides changed one place, a statement that begins as another is that one, edited; these are
-merged by the elements of their brackets, and definitions that both put in one place are both kept.
+Of statements, layout is no change. The places that stay in conflict have the rows of the three sides.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
-from redco_merge.by_heads import Merged, merge_by_heads
-from redco_merge.import_block import is_import, merge_import_block
+from redco_merge.import_block import is_import
 from redco_merge.line_merge import Overlap, merge_like_git
 from redco_merge.matching import partners
 from redco_merge.memory import remember
-from redco_merge.statements import Statement, collide, cut_statements
+from redco_merge.places import Clash, Merged, merge_place
+from redco_merge.statements import Statement, cut_statements
 
 Lines = list[str]
 
 
-def merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    """Return the lines of a file with the changes of both sides, or None where these overlap.
+def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> tuple[Lines | None, list[Overlap]]:
+    """Return (the lines of the merge, or None; the rows of the places that are in conflict).
 
-    All lines have one ending.
+    All lines have one ending, but for those of ours.
     """
+    plain = merge_like_git(base, ours, theirs, key=_without_ending)
+    if plain is None:
+        return _merge_statements(base, ours, theirs)
+    if _code(plain) == _code(ours) and _code(base) != _code(theirs):
+        plain = ours  # the template's changes are there already, and blank lines are none
+    return plain, []
+
+
+def _merge_statements(
+    base: Lines, ours: Lines, theirs: Lines
+) -> tuple[Lines | None, list[Overlap]]:
     sides = base, ours, theirs
     cut = [_cut(tuple(side), i) for i, side in enumerate(sides)]
     text = {
         id(x): side[x.start : x.stop] for side, own in zip(sides, cut, strict=True) for x in own
     }
+    conflicts: list[Overlap] = []
 
-    def resolve(overlap: Overlap) -> Merged | None:
+    def resolve(overlap: Overlap) -> Merged:
         b, o, t = (side[slice(*at)] for side, at in zip(cut, overlap, strict=True))
-        if (imports := merge_import_block(b, o, t)) is not None:
-            return imports
-        words = ([text for x in side for text in x.says] for side in (b, o, t))
-        return None if collide(*words) else merge_by_heads(b, o, t)
+        try:
+            return merge_place(b, o, t)
+        except Clash as clash:
+            rows = [_rows(side, *at) for side, at in zip(cut, overlap, strict=True)]
+            for i, own in ((0, clash.base), (2, clash.theirs)):
+                rows[i] = (own[0].start, own[-1].stop) if own else (rows[i][0], rows[i][0])
+            conflicts.append(Overlap(*rows))
+            return []
 
     merged = merge_like_git(cut[0], cut[1], cut[2], _key_of, resolve)
-    if merged is None:
-        return None
+    if conflicts or merged is None:
+        return None, conflicts
     keys = [[x.key for x in own] for own in cut]
     in_ours, in_theirs = (partners(keys[0], side) for side in keys[1:])
     for i, j in in_ours.items():  # a new layout of theirs, where ours has the old one
@@ -47,7 +62,15 @@ def merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
             text[mine] = text[id(cut[2][in_theirs[i]])]
     merged = _once(merged, cut)
     _set_apart(merged, cut, text)
-    return [line for x in merged for line in (text[id(x)] if isinstance(x, Statement) else x)]
+    lines = [line for x in merged for line in (text[id(x)] if isinstance(x, Statement) else x)]
+    return lines, []
+
+
+def _rows(side: Sequence[Statement], start: int, stop: int) -> tuple[int, int]:
+    """Return the lines of some statements of a side."""
+    end = side[-1].stop
+    first = side[start].start if start < len(side) else end
+    return first, side[stop - 1].stop if stop > start else first
 
 
 def _once(merged: Merged, sides: Sequence[Sequence[Statement]]) -> Merged:
@@ -93,3 +116,11 @@ def _cut(lines: tuple[str, ...], side: int) -> list[Statement]:
 
 def _key_of(statement: Statement) -> Hashable:
     return statement.key
+
+
+def _code(lines: Lines) -> Lines:
+    return [_without_ending(line) for line in lines if line.strip()]
+
+
+def _without_ending(line: str) -> str:
+    return line.rstrip("\r\n")

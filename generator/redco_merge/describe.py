@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from itertools import takewhile
 
-from redco_merge.align import match_symbols
 from redco_merge.lines import matching_blocks
 from redco_merge.result import WHOLE, readable_text
 from redco_merge.source import decode_source
-from redco_merge.swap import find_spots
+from redco_merge.spots import find_spots, match_symbols
 from redco_merge.symbols import HEADER, Symbol, symbols_of, text_for_reader
 
 Change = tuple[str, str]  # "+", "-" or "~", and the dotted path of a symbol
@@ -47,7 +46,8 @@ def symbol_text(content: bytes, symbol: str) -> str | None:
     symbols = _symbols_or_none(content)
     if symbols is None:
         return None
-    same_path = [x.symbol for x in find_spots(symbols, symbol) if x.symbol]
+    lines = decode_source(content).lines
+    same_path = [x.symbol for x in find_spots(lines, symbol) if x.symbol]
     importing = [x for x in _imports(symbols) if any(y.alias == symbol for y in x.imports)]
     return text_for_reader(same_path or importing) or None
 

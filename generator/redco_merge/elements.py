@@ -1,10 +1,8 @@
-"""Three-way merge of one statement by the elements of its brackets: arguments, entries, names.
+"""One statement to which both sides added elements that have names: keyword arguments, entries, members of `__all__`.
 
-Both sides may change elements of one call, list, set, dict or import; the rest of the statement is
-to be the same on all sides, or what only one side changed.
+What is in order is never woven: arguments, parameters, tuples and lists that both sides changed are a conflict.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from redco_merge.brackets import (
@@ -21,71 +19,74 @@ from redco_merge.brackets import (
 from redco_merge.line_merge import Overlap, merge_like_git
 from redco_merge.statements import Word, remarks_of
 
+Name = tuple[str, ...]
+
 
 def merge_statement_words(base: Words, ours: Words, theirs: Words) -> list[Word] | None:
-    """Return the words of a statement with the changes of both sides; None where these overlap."""
+    """Return the words of a statement with what both sides added; None where they did anything else."""
     sides = [list(side) for side in (base, ours, theirs)]
+    if any(remarks_of(word.space) for side in sides for word in side[1:]):
+        return None
+    texts = [word.text for word in base]
     try:
-        if all(len(side) == 1 for side in sides):
-            return [_merge_text(*(side[0] for side in sides))]
-        merged = words_of(_merge_parts(*(read_brackets(side) for side in sides)))
+        parts = [read_brackets(side) for side in sides]
+        return words_of(_merge_parts(*parts, texts[:1], texts[:1] == ["__all__"]))
     except Unclear:
         return None
-    b, o, t, m = (_remarks(side) for side in (*sides, merged))
-    return merged if m in (o + t - b, o | t) else None
-
-
-def _merge_text(base: Word, ours: Word, theirs: Word) -> Word:
-    """Merge a docstring or a name, of which one side has changed no more than the blanks. Raises Unclear."""
-    b, o, t = (word.text.split() for word in (base, ours, theirs))
-    if t in (b, o):
-        return ours
-    if o != b:
-        raise Unclear
-    return theirs._replace(space=ours.space)
-
-
-def _remarks(words: Words) -> Counter[str]:
-    """Return the comments between words, which go with the word behind them."""
-    return Counter(x for word in words[1:] for x in remarks_of(word.space))
 
 
 def _merge_parts(
-    base: Sequence[Part], ours: Sequence[Part], theirs: Sequence[Part]
+    base: Sequence[Part],
+    ours: Sequence[Part],
+    theirs: Sequence[Part],
+    keyword: list[str],
+    exports: bool = False,
 ) -> Sequence[Part]:
-    """Merge parts: what is outside of brackets is the same on both sides, or one side has changed all of it."""
+    """Merge parts that say the same outside of their brackets. Raises Unclear."""
     b, o, t = key_of(base), key_of(ours), key_of(theirs)
     if t in (b, o):
         return ours
     if o == b:
         return theirs
-    frames = [frame_of(side) for side in (base, ours, theirs)]
-    brackets = [[x for x in frame if len(x) > 1] for frame in frames]
-    if frames[1] != frames[2] or brackets[0] != brackets[1]:
+    if not frame_of(base) == frame_of(ours) == frame_of(theirs):
         raise Unclear
-    groups = iter([part for part in base if isinstance(part, Group)])
-    merged: list[Part] = []
-    for y, z in zip(ours, theirs, strict=True):
-        if isinstance(y, Group) and isinstance(z, Group):
-            merged.append(_merge_groups(next(groups), y, z))
-        else:
-            merged.append(y)
-    return merged
+    return [
+        _merge_groups(x, y, z, keyword, exports) if _are_groups(x, y, z) else y
+        for x, y, z in zip(base, ours, theirs, strict=True)
+    ]
 
 
-def _merge_groups(base: Group, ours: Group, theirs: Group) -> Group:
-    """Merge brackets element by element. Raises Unclear, wherever both sides changed what its place explains."""
+def _are_groups(*parts: Part) -> bool:
+    return all(isinstance(part, Group) for part in parts)
+
+
+def _merge_groups(
+    base: Group, ours: Group, theirs: Group, keyword: list[str], exports: bool
+) -> Group:
+    """Merge brackets to which each side added other names, or of which each added to other elements."""
     sides = [list(group.elements) for group in (base, ours, theirs)]
-    if not base.named:
-        _check_places(*([x for x in side if not _is_named(x)] for side in sides))
+    b, o, t = ([x.key for x in side] for side in sides)
+    if len(b) == len(o) == len(t) and not base.named and _places_alike(*sides):
+        triples = zip(*sides, strict=True)
+        merged = [
+            Element(tuple(_merge_parts(x.parts, y.parts, z.parts, []))) for x, y, z in triples
+        ]
+    else:
+        parameters = keyword in (["def"], ["async"])
+        mine, others = (_changes(base, side, parameters, exports) for side in (ours, theirs))
+        if any(mine[name].key != others[name].key for name in mine.keys() & others.keys()):
+            raise Unclear
 
-    def resolve(overlap: Overlap) -> list[Element]:
-        b, o, t = (side[slice(*at)] for side, at in zip(sides, overlap, strict=True))
-        return _merge_elements(b, o, t)
+        def resolve(overlap: Overlap) -> list[Element]:
+            old = [_name(x, base, exports) for x in sides[0][slice(*overlap.base)]]
+            edited = {**others, **mine}
+            new = sides[1][slice(*overlap.ours)] + sides[2][slice(*overlap.theirs)]
+            added = {_name(x, base, exports): x for x in new}
+            return [edited.get(x, added[x]) for x in [*old, *(x for x in added if x not in old)]]
 
-    merged = merge_like_git(sides[0], sides[1], sides[2], lambda x: x.key, resolve)
-    if merged is None or _most_of_one(merged) > max(map(_most_of_one, sides)):
-        raise Unclear
+        merged = merge_like_git(*sides, lambda x: x.key, resolve) or []
+        if exports and all(len(x) > 1 and x == sorted(x) for x in (o, t)):
+            merged.sort(key=lambda x: x.key)
     like = theirs if _spaces(ours) == _spaces(base) else ours
     spaces = [words_of(x.parts)[0].space for x in like.elements]
     spaced = [_spaced(x, i, spaces) for i, x in enumerate(merged)]
@@ -93,89 +94,42 @@ def _merge_groups(base: Group, ours: Group, theirs: Group) -> Group:
     return Group(like.opens, like.closes, tuple(spaced), comma, base.named)
 
 
-def _check_places(base: list[Element], ours: list[Element], theirs: list[Element]) -> None:
-    """Raise Unclear where both sides changed a tuple, a list or the arguments of a call that have no name.
+def _places_alike(base: list[Element], ours: list[Element], theirs: list[Element]) -> bool:
+    """Return whether what each place says is the same, but for the inside of its brackets."""
+    triples = zip(base, ours, theirs, strict=True)
+    return all(frame_of(x.parts) == frame_of(y.parts) == frame_of(z.parts) for x, y, z in triples)
 
-    What is inside of a bracket in one of these is judged there.
+
+def _changes(base: Group, side: Group, parameters: bool, exports: bool) -> dict[Name, Element]:
+    """Return what a side added or changed in a bracket, by name.
+
+    Raises Unclear where it dropped or moved one, or changed what has none.
     """
-    b, o, t = ([x.key for x in side] for side in (base, ours, theirs))
-    if o == t:
-        return
-    if len(b) == len(o) == len(t):
-        b, o, t = ([_frame(x) for x in side] for side in (base, ours, theirs))
-    if b not in (o, t):
+    old = [_name(x, base, exports) or x.key for x in base.elements]
+    new = [_name(x, base, exports) or x.key for x in side.elements]
+    if [x for x in new if x in old] != old or len({*new}) < len(new):
         raise Unclear
+    before = {x.key for x in base.elements}
+    free = not parameters  # behind a star, parameters have no place
+    changed: dict[Name, Element] = {}
+    for element in side.elements:
+        if element.key not in before:
+            name = _name(element, base, exports)
+            if name is None or not (free or name in old):
+                raise Unclear
+            changed[name] = element
+        free = free or element.key[:1] == ("*",)
+    return changed
 
 
-def _frame(element: Element) -> tuple[str, ...]:
-    return tuple(text for part in frame_of(element.parts) for text in part)
-
-
-def _most_of_one(elements: Sequence[Element]) -> int:
-    """Return how often the most frequent element is there, as far as its name tells."""
-    return max(Counter(_name(x) for x in elements).values(), default=1)
-
-
-def _merge_elements(
-    base: list[Element], ours: list[Element], theirs: list[Element]
-) -> list[Element]:
-    """Merge elements that both sides changed, or put new ones in one place. Raises Unclear."""
-    if len(base) == len(ours) == len(theirs):
-        triples = zip(base, ours, theirs, strict=True)
-        return [Element(tuple(_merge_parts(b.parts, o.parts, t.parts))) for b, o, t in triples]
-    old = {x.key for x in base}
-    mine, others = ([x for x in side if x.key not in old] for side in (ours, theirs))
-    same = {x.key for x in mine} & {x.key for x in others}
-    if {_name(x) for x in mine if x.key not in same} & {
-        _name(x) for x in others if x.key not in same
-    }:
-        raise Unclear
-    left = [{x.key for x in side} for side in (ours, theirs)]
-    gone = [{_name(x) for x in base if x.key not in keys} for keys in left]
-    if gone[0] & {_name(x) for x in others} or gone[1] & {_name(x) for x in mine}:
-        raise Unclear  # one side drops the entry that the other changes
-    return _united(base, ours, theirs)
-
-
-def _united(base: list[Element], ours: list[Element], theirs: list[Element]) -> list[Element]:
-    """Return ours with what theirs edits or drops, and what is new there above what it precedes."""
-    b, t = ({x.key for x in side} for side in (base, theirs))
-    edited = {_name(x): x for x in theirs if x.key not in b}
-    latest = [x if x.key in t or x.key not in b else edited.get(_name(x)) for x in ours]
-    there = {x.key for x in latest if x is not None}
-    below, above = None, defaultdict(list)  # by the key of what they precede, the last one first
-    for x in reversed(theirs):
-        if x.key in there:
-            below = x.key
-        elif x.key not in b:
-            above[below].append(x)
-    merged: list[Element] = []
-    for x in filter(None, latest):
-        merged += [*reversed(above.pop(x.key, [])), x]
-    merged += reversed(above[None])
-    in_order = all(_rises([_sort_key(x) for x in side]) for side in (ours, theirs))
-    return sorted(merged, key=_sort_key) if in_order else merged
-
-
-def _sort_key(element: Element) -> tuple[str, ...]:
-    return tuple(text.casefold() for text in element.key)
-
-
-def _rises(values: list[tuple[str, ...]]) -> bool:
-    return len(values) > 1 and values == sorted(values)
-
-
-def _name(element: Element) -> tuple[str, ...]:
-    """Return what may be in a bracket only once: a keyword, a key of a dict, a whole entry."""
+def _name(element: Element, group: Group, exports: bool = False) -> Name | None:
+    """Return what may be in a bracket only once: a keyword, a key of a dict, a member of a set; None for what has a place."""
     key = element.key
-    if len(key) > 1 and key[1] in ("=", ":"):
-        return key[:1]
-    return key
-
-
-def _is_named(element: Element) -> bool:
-    key = element.key
-    return len(key) > 2 and key[1] == "=" and key[2] != "="
+    if exports or (group.named and group.opens.text != "{"):
+        return key
+    if group.opens.text == "{":
+        return None if key[:1] == ("*",) else key[: key.index(":")] if ":" in key else key
+    return key[:1] if key[1:2] in (("=",), (":",)) and key[2:3] != ("=",) else None
 
 
 def _spaces(group: Group) -> list[str]:
@@ -187,15 +141,8 @@ def _spaced(element: Element, index: int, spaces: list[str]) -> Element:
     if not spaces:
         return element
     first, *rest = element.parts
-    words = words_of([first])
-    if "#" in words[0].space:
-        return element
     space = spaces[0] if index == 0 else (spaces[1] if len(spaces) > 1 else spaces[0] or " ")
     if isinstance(first, Word):
         return Element((first._replace(space=space), *rest))
-    return Element((_with_space(first, space), *rest))
-
-
-def _with_space(group: Group, space: str) -> Group:
-    opens = group.opens._replace(space=space)
-    return Group(opens, group.closes, group.elements, group.comma, group.named)
+    opens = first.opens._replace(space=space)
+    return Element((Group(opens, first.closes, first.elements, first.comma, first.named), *rest))

@@ -1,13 +1,9 @@
 """Three-way merge of the imports of one place, as sets of statements and of the names of each."""
 
-import re
-from dataclasses import replace
-
-from redco_merge.elements import merge_statement_words
-from redco_merge.statements import Statement, Word
+from redco_merge.statements import Statement
 
 Text = list[str]
-_REMARK = re.compile(r"[ \t]*#[^\r\n]*")
+_WIDTH = 100  # characters of a line in the template's files
 
 
 def merge_import_block(
@@ -48,6 +44,7 @@ def merge_import_block(
         return None
     if all(_rises(side) for side in keys[1:]):
         order.sort(key=_rank)
+    order.sort(key="from __future__".__ne__)
     return [merged[key] for key in order]
 
 
@@ -98,95 +95,45 @@ def _merged(
         return ours
     if base and ours.key == base.key:
         return theirs
-    sides = [base or _none_of(ours), ours, theirs]
-    if any(side.remarks for side in sides):
-        if not base or not _drops_remarks(base, ours, theirs):
-            return None
-        sides = [_without_remarks(side) for side in sides]
-    before, mine, other = sides
-    if other.says in (before.says, mine.says):
-        return mine.lines
-    if mine.says == before.says:
-        return other.lines
-    like = mine if len(mine.words) >= len(other.words) else other
-    bracketed = [_in_brackets(side) for side in sides]
-    reordered = next(
-        (x for x in bracketed[1:] if _in_order_of(bracketed[0], x) != bracketed[0]), None
-    )
-    if reordered:
-        like = mine if reordered is bracketed[1] else other
-        bracketed = [_in_order_of(side, reordered) for side in bracketed]
-    words = merge_statement_words(*bracketed)
-    return None if words is None else _written(words, like)
+    if any(side.remarks for side in (base, ours, theirs) if side):
+        return None  # a remark of an import is about its names
+    before, mine, others = (names_of(x) if x else [] for x in (base, ours, theirs))
+    names = _merge_names(before, mine, others)
+    if not names or names == mine:
+        return ours if names else None
+    return theirs if names == others else _written(ours, theirs, names)
 
 
-def _drops_remarks(base: Statement, ours: Statement, theirs: Statement) -> bool:
-    """Return whether one side drops the remarks that the other leaves, such as a `# noqa`."""
-    others = {side.remarks for side in (ours, theirs)} - {()}
-    return others == {base.remarks} and not all(side.remarks for side in (ours, theirs))
+def names_of(statement: Statement) -> list[str]:
+    """Return the names of a `from` import, each with its alias."""
+    words = [x for x in statement.says if x not in ("(", ")")]
+    return " ".join(words[words.index("import") + 1 :]).split(" , ")
 
 
-def _without_remarks(statement: Statement) -> Statement:
-    words = tuple(word._replace(space=_REMARK.sub("", word.space)) for word in statement.words)
-    tail = _REMARK.sub("", statement.tail)
-    return replace(statement, words=words, tail=tail, remarks=())
+def _merge_names(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
+    """Return the names with the changes of both sides: in order where both are, else the user's new ones first."""
+    names = [x for x in ours if x in theirs or x not in base]
+    for i, name in enumerate(theirs):
+        if name not in ours and name not in base:
+            at = max((names.index(x) + 1 for x in theirs[:i] if x in names), default=0)
+            while at < len(names) and names[at] not in theirs:
+                at += 1
+            names.insert(at, name)
+    for key in (str, str.casefold):
+        if all(side == sorted(side, key=key) for side in (ours, theirs)):
+            return sorted(names, key=key)
+    return names
 
 
-def _in_order_of(side: list[Word], like: list[Word]) -> list[Word]:
-    """Return the words of an import, its names in the order of another's; what that lacks stays behind the same name."""
-    at = next(i for i, word in enumerate(side) if word.text == "(") + 1
-    names = _names(side)
-    order = {key: i for i, key in enumerate(_names(like))}
-    place = -1
-    places = {}
-    for key in names:
-        place = order.get(key, place)
-        places[key] = place
-    if list(names) == sorted(names, key=places.__getitem__):
-        return side
-    in_order = [names[key] for key in sorted(names, key=places.__getitem__)]
-    spaces = [words[0].space for words in names.values()]
-    listed = [
-        [words[0]._replace(space=space), *words[1:], Word("", ",")]
-        for words, space in zip(in_order, spaces, strict=True)
-    ]
-    comma = side[-2].text == ","
-    flat = [word for words in listed for word in words]
-    return [*side[:at], *(flat if comma else flat[:-1]), side[-1]]
-
-
-def _names(side: list[Word]) -> dict[tuple[str, ...], list[Word]]:
-    """Return the words of each name in the brackets of an import, by what they say."""
-    at = next(i for i, word in enumerate(side) if word.text == "(") + 1
-    names: list[list[Word]] = [[]]
-    for word in side[at:-1]:
-        if word.text == ",":
-            names.append([])
-        else:
-            names[-1].append(word)
-    return {tuple(word.text for word in words): words for words in names if words}
-
-
-def _none_of(ours: Statement) -> Statement:
-    """Return an import from the same module without a name."""
-    at = [word.text for word in ours.words].index("import")
-    return Statement(ours.start, ours.stop, ours.indent, ours.words[: at + 1], ours.tail, ())
-
-
-def _in_brackets(statement: Statement) -> list[Word]:
-    """Return the words of an import whose names are in brackets."""
-    words = list(statement.words)
-    if words[-1].text == ")":
-        return words
-    at = [word.text for word in words].index("import") + 1
-    return [*words[:at], Word(" ", "("), *words[at:], Word("", ")")]
-
-
-def _written(words: list[Word], like: Statement) -> Text:
-    """Return an import in brackets or without, as `like` is, and with its line ending."""
-    text = "".join(word.space + word.text for word in words)
-    if like.words[-1].text != ")":
-        head, _, names = text.partition("(")
-        text = head.rstrip(" ") + " " + re.sub(r",?\s*\)$", "", names).strip()
-        text = re.sub(r"\s*,\s*", ", ", text)
-    return (text + like.tail).splitlines(keepends=True)
+def _written(ours: Statement, theirs: Statement, names: list[str]) -> Text:
+    """Return an import of names, over lines where a side has it so or one would be too long."""
+    words = ours.words[: [word.text for word in ours.words].index("import") + 1]
+    head = "".join(word.space + word.text for word in words)
+    one_line = f"{head} {', '.join(names)}{ours.tail}"
+    over_lines = any("\n" in word.space for side in (ours, theirs) for word in side.words[1:])
+    if not over_lines and len(one_line.splitlines()[-1]) <= _WIDTH:
+        return one_line.splitlines(keepends=True)
+    newline = "\r\n" if ours.tail.endswith("\r\n") else "\n"
+    step = ours.indent + "    "
+    listed = "".join(f"{step}{name},{newline}" for name in names)
+    return f"{head} ({newline}{listed}{ours.indent}){ours.tail}".splitlines(keepends=True)

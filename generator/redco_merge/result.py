@@ -35,30 +35,6 @@ class MergeResult:
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass
-class Session:
-    """The state of one merge of a Python file.
-
-    owned: symbols that are never merged into once the user has edited them.
-    width: characters of a line.
-    removed_but_used: names that the template removes and the result still uses: they stay.
-    deleted_but_used: names whose imports the user deleted and the result uses: they come back.
-    conflicts: as in `MergeResult`, so far.
-    warnings: as in `MergeResult`, so far.
-    """
-
-    owned: frozenset[str]
-    width: int
-    removed_but_used: frozenset[str] = frozenset()
-    deleted_but_used: frozenset[str] = frozenset()
-    conflicts: list[Conflict] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def add_conflict(self, path: str, theirs: str, reason: str) -> None:
-        """Record that the file lacks the template's side of the symbol at `path`."""
-        self.conflicts.append(Conflict(path, theirs, reason, path in self.owned))
-
-
 def keep_whole(ours: bytes, theirs: bytes, reason: str) -> MergeResult:
     """Return the user's file as it is, with the template's whole file in conflict."""
     return MergeResult(ours, [Conflict(WHOLE, readable_text(theirs), reason)])

@@ -1,11 +1,11 @@
-"""The user's style, given to the template's text: indent, line ending, line length, renames."""
+"""The user's terms, given to the template's text: indent, line ending, names of definitions."""
 
 import ast
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from redco_merge.memory import remember
+from redco_merge.renames import find_renames, with_new_names
 from redco_merge.source import (
     DOCUMENTED,
     Source,
@@ -13,90 +13,62 @@ from redco_merge.source import (
     indent_of_line,
     last_line,
     plain_text,
-    without_endings,
 )
-from redco_merge.symbols import Symbol, first_row, symbols_of
+from redco_merge.symbols import first_row, is_definition, symbols_of
 from redco_merge.trees import chunks_of, tree_of
 
-_WIDTH = 100  # characters of a line in the template's files
-# The line lengths tried for a file that is laid out anew: narrow listings (60), the docstrings and
-# the code of PEP 8 (72, 79), a terminal (80), black (88), and what teams agree on (100, 120).
-_WIDTHS = (60, 72, 79, 80, 88, 100, 120)
-# Of files that are laid out anew: black takes a second for a thousand lines.
-_MOST_LINES = 400
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
 
-@dataclass(frozen=True)
-class Style:
-    """The layout of a file.
+def in_users_terms(
+    base: Source, ours: Source, theirs: Source
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """Return the lines of the template's two files, with the user's line ending, indent and names; and these names.
 
-    indent: of one level; "" where the file has none.
-    newline: the line ending.
-    width: characters of a line.
+    The names: old -> new, of what the user renamed. Raises SyntaxError.
     """
-
-    indent: str
-    newline: str
-    width: int
-
-    def apply(self, source: Source) -> list[str]:
-        """Return the lines of `source` in this style. Raises SyntaxError."""
-        text = plain_text(source.lines)
-        if self.width != _WIDTH:
-            text = _format(text, self.width)
-        lines = _reindent(text, self.indent) if self.indent else text.split("\n")[:-1]
-        return [line + self.newline for line in lines]
+    before, after = (_in_layout(side, ours) for side in (base, theirs))
+    renames = find_renames(before, ours.lines, after)
+    return with_new_names(before, renames), with_new_names(after, renames), renames
 
 
-def style_of(ours: Source, base: Source) -> Style:
-    """Return the style of the user's file. Raises SyntaxError."""
-    return Style(_indent_of(plain_text(ours.lines)), ours.newline, _width_of(ours, base))
+def in_order_of(
+    ours: list[str], base: list[str], theirs: list[str]
+) -> tuple[list[str], list[str]] | None:
+    """Return base and theirs with their definitions in the order of ours; None where that moved none, or theirs did too."""
+    orders = [
+        [x.key for x in symbols_of(side) if is_definition(x)] for side in (ours, base, theirs)
+    ]
+    once = set.intersection(*({x for x in side if side.count(x) == 1} for side in orders))
+    mine, old, new = ([x for x in side if x in once] for side in orders)
+    if mine == old or old != new:
+        return None
+    return _reordered(base, mine), _reordered(theirs, mine)
 
 
-def has_own_width(ours: Source, base: Source) -> bool:
-    """Return whether the user's file is laid out in lines of another length. Raises SyntaxError."""
-    return _width_of(ours, base) != _WIDTH
+def _reordered(lines: list[str], order: list[str]) -> list[str]:
+    """Return the lines of a file whose definitions of these names are in this order, in the places that they have."""
+    symbols = symbols_of(lines)
+    by_key = {x.key: x for x in symbols if x.key in order and is_definition(x)}
+    next_one = iter(order)
+    new = [by_key[next(next_one)] if x in by_key.values() else x for x in symbols]
+    return [line for x in new for line in x.lines]
 
 
-def _has_other_width(ours: Source, base: Source) -> bool:
-    """Return whether a symbol says what it did in shorter lines, or in lines above _WIDTH."""
-    before, now = (
-        {"".join(without_endings(s.body)): s for s in symbols_of(side.lines) if s.nodes}
-        for side in (base, ours)
-    )
-    gone, new = ([a[x] for x in a.keys() - b.keys()] for a, b in ((before, now), (now, before)))
-    longest = {s.fingerprint: _longest(s) for s in gone}
-    for symbol in new:
-        old, length = longest.get(symbol.fingerprint, 0), _longest(symbol)
-        if length < old or _WIDTH < length != old > 0:
-            return True
-    return False
+def without_gap(lines: list[str], ours: list[str]) -> list[str]:
+    """Return the lines of a file without blank ones at its top, where ours has none there."""
+    if ours and not ours[0].strip():
+        return lines
+    return lines[next((i for i, line in enumerate(lines) if line.strip()), len(lines)) :]
 
 
-def _longest(symbol: Symbol) -> int:
-    """Return the length of a symbol's longest line."""
-    return max(map(len, without_endings(symbol.body)), default=0)
-
-
-def _width_of(ours: Source, base: Source) -> int:
-    """Return the one of _WIDTHS that has room for the user's lines, if black leaves them so."""
-    if len(ours.lines) > _MOST_LINES or not _has_other_width(ours, base):
-        return _WIDTH
-    text = plain_text(ours.lines)
-    longest = max(map(len, text.splitlines()), default=0)
-    width = next((width for width in _WIDTHS if width >= longest), _WIDTH)
-    return width if _format(text, width) == text else _WIDTH
-
-
-def _format(text: str, width: int) -> str:
-    """Return `text` as black lays it out; as it is where black fails."""
-    import black  # slow to import, and few files need it
-
-    try:
-        return black.format_str(text, mode=black.Mode(line_length=width))
-    except Exception:  # black raises its own kinds and lib2to3's; layout is never worth a failure
-        return text
+def _in_layout(source: Source, ours: Source) -> list[str]:
+    """Return the lines of `source` with the indent and the line ending of ours."""
+    text = plain_text(source.lines)
+    indent = _indent_of(plain_text(ours.lines))
+    lines = _reindent(text, indent) if indent else text.split("\n")[:-1]
+    newline = ours.newline
+    return [line + newline for line in lines]
 
 
 def _indent_of(text: str) -> str:

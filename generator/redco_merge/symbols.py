@@ -9,6 +9,7 @@ from functools import cached_property
 
 from redco_merge.memory import remember
 from redco_merge.names import (
+    DEFINITIONS,
     Binding,
     bound_names,
     eager_names,
@@ -91,6 +92,11 @@ class Symbol:
     def same(self, other: "Symbol") -> bool:
         """Return whether the two say the same, comments above included."""
         return self.says_as(other) and self.comments == other.comments
+
+
+def is_definition(symbol: Symbol) -> bool:
+    """Return whether a symbol is a function or a class."""
+    return bool(symbol.nodes) and isinstance(symbol.nodes[0], DEFINITIONS)
 
 
 def comments_of(lines: list[str]) -> list[str]:

@@ -191,7 +191,8 @@ class _Check:
                 yield f"the template's removal is dropped: {binding}"
         own_names = {name for _, _, name in b | o} | set(self.o.definitions)
         for binding in sorted((t - b) - r):
-            if binding[2] not in own_names or not self.conflicts:
+            told = any(binding[2] == name.rpartition(".")[2] for name in self.conflicts)
+            if not told and (binding[2] not in own_names or not self.conflicts):
                 yield f"the template's import is dropped: {binding}"
 
     def names(self) -> Iterator[str]:

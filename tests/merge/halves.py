@@ -27,7 +27,6 @@ HALVES = {
         "# one\ndef f():\n    a = 1\n    return 1\n",
         "# two\ndef f():\n    a = 2\n    return 1\n",
         "# three\ndef f():\n    a = 1\n    return 3\n",
-        "# three\ndef f():\n    a = 2\n    return 3\n",
     ),
     "comment-of-class": (
         "C",
@@ -35,13 +34,6 @@ HALVES = {
         "# two\nclass C:\n    a = 2\n",
         "# three\nclass C:\n    a = 1\n",
         "# three\nclass C:\n    a = 2\n",
-    ),
-    "users-comment-stays": (
-        "f",
-        "def f():\n    return 1\n",
-        "# mine\ndef f():\n    return 2\n",
-        "def f():\n    return 3\n",
-        "# mine\ndef f():\n    return 3\n",
     ),
     "assignment": ("N", "N = 1\n", "N = 2\n", "N = 3\n"),
     "docstring-of-class": (

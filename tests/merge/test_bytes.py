@@ -2,7 +2,7 @@
 
 import pytest
 
-from redco_merge import WHOLE, MergeResult, merge, three_way
+from redco_merge import WHOLE, MergeResult, merge, python
 
 BASE = b"a = 1\n\n\ndef f(x):\n    y = x\n    return y\n"
 OURS = b"a = 2\n\n\ndef f(x):\n    y = x\n    return y\n"
@@ -51,17 +51,6 @@ def test_tabs_in_a_docstring_of_the_template():
     assert merge(BASE, ours, theirs) == MergeResult(ours + new)
 
 
-def test_line_length_of_the_user():
-    call = "def f(x):\n    return g({})\n"
-    long = call.format("first_of_all=x, second_of_all=x, third_of_all=x, fourth_of_all=x")
-    lines = "\n        first_of_all=x,\n        second_of_all=x,\n"
-    short = call.format(lines + "        third_of_all=x,\n        fourth_of_all=x,\n    ")
-    new = long.replace("f(x)", "new(x)")
-    merged = merge(long.encode(), ("a = 1\n\n\n" + short).encode(), f"{long}\n\n{new}".encode())
-    expected = "a = 1\n\n\n" + short + "\n\n" + short.replace("f(x)", "new(x)")
-    assert merged == MergeResult(expected.encode())
-
-
 @pytest.mark.parametrize(
     "ours",
     [
@@ -100,7 +89,7 @@ def test_next_to_nothing(side):
 
 
 def test_long_file_in_conflict(monkeypatch):
-    monkeypatch.setattr(three_way, "_MOST_LINES", 5)
+    monkeypatch.setattr(python, "_MOST_LINES", 5)
     assert kept_whole(merge(BASE, OURS, BASE.replace(b"a = 1", b"a = 3")), OURS)
     assert merge(BASE, OURS, THEIRS) == MergeResult(BOTH)
 
@@ -112,14 +101,14 @@ class Panic(BaseException):
 def test_any_failure_keeps_the_file(monkeypatch):
     for error in (Panic, RecursionError, MemoryError, AssertionError):
         monkeypatch.setattr(
-            three_way, "merge_by_lines", lambda *_, e=error: (_ for _ in ()).throw(e())
+            python, "_merge_checked", lambda *_, e=error: (_ for _ in ()).throw(e())
         )
         assert kept_whole(merge(BASE, OURS, THEIRS), OURS)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_interrupt_is_the_users(monkeypatch, error):
-    monkeypatch.setattr(three_way, "merge_by_lines", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(python, "_merge_checked", lambda *_: (_ for _ in ()).throw(error))
     with pytest.raises(error):
         merge(BASE, OURS, THEIRS)
 
@@ -130,9 +119,10 @@ def test_warnings_about_the_users_code_are_no_errors():
 
 
 def test_owned_names_are_an_argument():
-    ours = BASE.replace(b"return y", b"return y + 1")
-    theirs = BASE.replace(b"y = x", b"y = x * 1")
-    assert merge(BASE, ours, theirs).conflicts == []
-    merged = merge(BASE, ours, theirs, owned=("f",))
+    base = BASE.replace(b"y = x\n", b"y = x\n    z = y\n")
+    ours = base.replace(b"return y", b"return y + 1")
+    theirs = base.replace(b"y = x", b"y = x * 1")
+    assert merge(base, ours, theirs).conflicts == []
+    merged = merge(base, ours, theirs, owned=("f",))
     assert merged.content == ours
     assert [(x.symbol, x.pending) for x in merged.conflicts] == [("f", True)]

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from redco_merge import WHOLE, MergeResult, limit, merge, three_way, trees
+from redco_merge import WHOLE, MergeResult, limit, merge, python, trees
 
 FUNCTION = '''def f{0}(x, y={0}):
     """Return the sum.
@@ -49,7 +49,7 @@ def test_2000_lines_take_a_second_at_most():
 
 
 def test_what_takes_too_long_is_a_conflict(monkeypatch):
-    monkeypatch.setattr(three_way, "_MOST_SECONDS", -1.0)
+    monkeypatch.setattr(python, "_MOST_SECONDS", -1.0)
     base, ours, theirs = sides(3)
     merged = merge(base, ours, theirs)
     assert merged.content == ours
@@ -59,7 +59,7 @@ def test_what_takes_too_long_is_a_conflict(monkeypatch):
 
 def test_a_slow_file_ends_in_time_in_any_thread(monkeypatch):
     """Without the limit this one takes ten times as long."""
-    monkeypatch.setattr(three_way, "_MOST_SECONDS", 0.1)
+    monkeypatch.setattr(python, "_MOST_SECONDS", 0.1)
 
     def timed(files: tuple[bytes, bytes, bytes]) -> tuple[MergeResult, float]:
         start = time.thread_time()
@@ -106,7 +106,7 @@ def test_a_chunk_is_a_statement_with_what_is_above(chunks):
     assert list(trees.chunks_of("".join(chunks))) == chunks
 
 
-@pytest.mark.parametrize("module", [argparse, ast, three_way])
+@pytest.mark.parametrize("module", [argparse, ast, python])
 def test_chunks_say_what_the_file_says(module):
     text = inspect.getsource(module)
     chunks = trees.chunks_of(text)

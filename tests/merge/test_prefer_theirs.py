@@ -1,12 +1,14 @@
 """The template's side of a conflict, where the user takes it."""
 
+import sys
+
 import pytest
 from merge.edits import parses
 from merge.halves import HALVES
 from merge.test_cases import CASES, parts
 
-from redco_merge import WHOLE, merge, merge_text, swap, symbol_text, three_way
-from redco_merge.three_way import merge_guarded
+from redco_merge import WHOLE, merge, merge_text, python, symbol_text
+from redco_merge.python import merge_guarded
 
 FRAME = "import os\n\nA = {}\n\n\n{}\n\n# between\nB = {}\n"
 LAYOUTS = {
@@ -58,6 +60,10 @@ def test_case(path):
 
 
 STAY = {
+    "deleted_by_user_used_by_new_code": ["b"],
+    "from_import_split_by_user": ["new", "x"],
+    "import_in_user_style_of_comment": ["b", "x"],
+    "value_needed_by_new_symbol": ["B"],
     "import_rebound_by_both": ["np"],
     "moved_to_a_module": ["a"],
     "own_name_taken_by_template": ["mask"],
@@ -88,11 +94,12 @@ def test_one_of_two():
 
 
 def test_one_that_can_and_one_that_cannot():
-    extra = b"\n\ndef old():\n    return 1\n"
-    base, ours = BASE + extra, OURS + extra + b"\n\nold()\n"
-    merged = merge(base, ours, THEIRS, prefer_theirs=["old", "f", "g"])
-    assert merged.content == THEIRS + extra + b"\n\nold()\n"
+    extra, end = b"\n\ndef old():\n    return 1\n", b"\n\nz = 1\n"
+    base, ours = BASE + extra + end, OURS + extra + end + b"\n\nold()\n"
+    merged = merge(base, ours, THEIRS + end, prefer_theirs=["old", "f", "g"])
+    assert merged.content == THEIRS + extra + end + b"\n\nold()\n"
     reason = "the template removes it, and your file still uses it; it cannot be taken by itself"
+    reason += ": your file still uses old"
     assert [(x.symbol, x.reason) for x in merged.conflicts] == [("old", reason)]
 
 
@@ -148,10 +155,10 @@ def test_lines(layout):
 
 
 def test_any_failure_leaves_the_conflict(monkeypatch):
-    def fails(*args):
+    def fails(*_):
         raise RecursionError("deep")
 
-    monkeypatch.setattr(three_way, "without_edit", fails)
+    monkeypatch.setattr(python, "with_symbol_of", fails)
     merged = merge(BASE, OURS, THEIRS, prefer_theirs=["f"])
     assert merged.content == merge(BASE, OURS, THEIRS).content == OURS
     assert [x.symbol for x in merged.conflicts] == ["f", "g"]
@@ -171,7 +178,8 @@ def test_any_failure_leaves_the_conflict(monkeypatch):
     ],
 )
 def test_an_edit_of_more_than_the_symbol_is_refused(wrong, monkeypatch):
-    monkeypatch.setattr(swap.Spot, "put", lambda *_: wrong.decode().splitlines(True))
+    module = sys.modules["redco_merge.take"]
+    monkeypatch.setattr(module, "without_gap", lambda *_: wrong.decode().splitlines(True))
     merged = merge(BASE, OURS, THEIRS, prefer_theirs=["f"])
     assert merged.content == OURS
     assert [x.symbol for x in merged.conflicts] == ["f", "g"]
@@ -180,7 +188,7 @@ def test_an_edit_of_more_than_the_symbol_is_refused(wrong, monkeypatch):
 def test_the_verifier_sees_what_is_taken(monkeypatch):
     """MergeResult as it was, with nothing taken, the result does not pass for one with it."""
     plain = merge_guarded(BASE, OURS, THEIRS, ())
-    monkeypatch.setattr(three_way, "merge_guarded", lambda *_: plain)
+    monkeypatch.setattr(python, "merge_guarded", lambda *_: plain)
     assert [x.symbol for x in merge(BASE, OURS, THEIRS, prefer_theirs=["f"]).conflicts] == [
         "f",
         "g",

@@ -6,11 +6,11 @@ from redco_merge import MergeResult, merge
 from redco_merge.verify_blocks import block_faults
 
 CLEAR = {
-    "a-place-each-inside": (
-        "x = [f(a=1), 2]\n",
-        "x = [f(a=3), 2]\n",
-        "x = [f(a=1), 4]\n",
-        "x = [f(a=3), 4]\n",
+    "exports": (
+        "__all__ = ['a', 'c']\n",
+        "__all__ = ['a', 'b', 'c']\n",
+        "__all__ = ['a', 'c', 'd']\n",
+        "__all__ = ['a', 'b', 'c', 'd']\n",
     ),
     "both-append": ("x = {1}\n", "x = {1, 3}\n", "x = {1, 2}\n", "x = {1, 3, 2}\n"),
     "table": (
@@ -45,41 +45,17 @@ CLEAR = {
         "x = 1\n\n\ndef mine():\n    y = 1\n    return y\n\n\ndef new():\n    y = 2\n    return y\n",
     ),
     "neighbours": ("a = 1\nb = 1\n", "a = 2\nb = 1\n", "a = 1\nb = 2\n", "a = 2\nb = 2\n"),
-    "callee-of-both-and-keywords": (
-        "y = a.f(x, 1)\n",
-        "y = b.f(x, 1, a=1)\n",
-        "y = b.f(z, 1)\n",
-        "y = b.f(z, 1, a=1)\n",
-    ),
     "layout": (
         "x = f(a, b)\ny = 1\n",
         "x = f(\n    a,\n    b,\n)\ny = 1\n",
         "x = f(a, c)\ny = 1\n",
         "x = f(a, c)\ny = 1\n",
     ),
-    "sorted-import-that-loses-its-remark": (
-        "from m import (  # noqa\n    d, b, x\n)\n",
-        "from m import (  # noqa\n    a, b, d\n)\n",
-        "from m import (\n    d, b\n)\n",
-        "from m import (\n    a, b, d\n)\n",
-    ),
-    "new-beside-what-the-other-drops": (
-        "def f(self):\n    self.a()\n    self.b()\n",
-        "def f(self):\n    self.a()\n    self.c()\n    self.b()\n",
-        "def f(self):\n    self.a()\n",
-        "def f(self):\n    self.a()\n    self.c()\n",
-    ),
     "both-drop": (
         "def f():\n    a()\n    b()\n    c()\n    d()\n",
         "def f():\n    a()\n    c()\n    d()\n",
         "def f():\n    a()\n",
         "def f():\n    a()\n",
-    ),
-    "replaced-alike-and-edited": (
-        "raise ValueError('Stdin is none')\n",
-        "raise Unsupported('stdin ' 'is none')\n",
-        "raise Unsupported('Stdin is none')\n",
-        "raise Unsupported('stdin ' 'is none')\n",
     ),
     "comment-and-code": (
         "# one\nx = f(1)\n",
@@ -132,10 +108,30 @@ CLEAR = {
     ),
 }
 UNCLEAR = {
-    "exports": (
-        "__all__ = ['a', 'c']\n",
-        "__all__ = ['a', 'b', 'c']\n",
-        "__all__ = ['a', 'c', 'd']\n",
+    "a-place-each-inside": (
+        "x = [f(a=1), 2]\n",
+        "x = [f(a=3), 2]\n",
+        "x = [f(a=1), 4]\n",
+    ),
+    "callee-of-both-and-keywords": (
+        "y = a.f(x, 1)\n",
+        "y = b.f(x, 1, a=1)\n",
+        "y = b.f(z, 1)\n",
+    ),
+    "sorted-import-that-loses-its-remark": (
+        "from m import (  # noqa\n    d, b, x\n)\n",
+        "from m import (  # noqa\n    a, b, d\n)\n",
+        "from m import (\n    d, b\n)\n",
+    ),
+    "new-beside-what-the-other-drops": (
+        "def f(self):\n    self.a()\n    self.b()\n",
+        "def f(self):\n    self.a()\n    self.c()\n    self.b()\n",
+        "def f(self):\n    self.a()\n",
+    ),
+    "replaced-alike-and-edited": (
+        "raise ValueError('Stdin is none')\n",
+        "raise Unsupported('stdin ' 'is none')\n",
+        "raise Unsupported('Stdin is none')\n",
     ),
     "one-tuple": ("x = (6, 5, 0, 0)\n", "x = (6, 6, 0, -100)\n", "x = (6, 5, 1, 0)\n"),
     "one-tuple-elsewhere": ("x = (1, 2, 3)\n", "x = (1, 2, 4)\n", "x = (5, 2, 3)\n"),

@@ -3,9 +3,9 @@
 import pytest
 from merge.test_verify import BASE, OURS
 
-from redco_merge import MergeResult, merge, symbol_text, three_way
+from redco_merge import MergeResult, merge, symbol_text, python
 from redco_merge.result import keep_whole
-from redco_merge.three_way import merge_guarded
+from redco_merge.python import merge_guarded
 from redco_merge.verify import Edit, edit_faults
 
 RIGHT = OURS.replace("y = x + 10", "y = x")
@@ -73,7 +73,7 @@ def test_a_merge_that_is_not_right_takes_nothing(result, monkeypatch):
     def preferring(base, ours, *rest):
         return merge_guarded(base, ours, *rest) if ours == SIDES[1] else result
 
-    monkeypatch.setattr(three_way, "merge_guarded", preferring)
+    monkeypatch.setattr(python, "merge_guarded", preferring)
     merged = merge(*SIDES, prefer_theirs=["f"])
     assert merged.content == SIDES[1]
     assert [x.symbol for x in merged.conflicts] == ["f", "g"]
@@ -82,13 +82,13 @@ def test_a_merge_that_is_not_right_takes_nothing(result, monkeypatch):
 
 def test_one_that_needs_another_behind_it():
     """`a` goes only where `z` no longer uses it; `bad` does not go at all."""
-    base = b"a = 1\nbad = 1\nz = a\n"
-    ours = b"a = 2\nbad = 2\nz = a + 2\nprint(bad)\n"
-    theirs = b"z = 3\n"
+    base = b"a = 1\nbad = 1\nz = a\nw = 1\n"
+    ours = b"a = 2\nbad = 2\nz = a + 2\nw = 1\nprint(bad)\n"
+    theirs = b"z = 3\nw = 1\n"
     plain = merge(base, ours, theirs)
     assert [x.symbol for x in plain.conflicts] == ["a", "bad", "z"]
     merged = merge(base, ours, theirs, prefer_theirs=["a", "bad", "z"])
-    assert merged.content == b"bad = 2\nz = 3\nprint(bad)\n"
+    assert merged.content == b"bad = 2\nz = 3\nw = 1\nprint(bad)\n"
     assert [x.symbol for x in merged.conflicts] == ["bad"]
 
 

@@ -1,5 +1,6 @@
-"""Three-way merge of a Python file by symbol, and the template's side of what the user chose.
+"""Three-way merge of a Python file, and the template's side of what the user chose.
 
+A conflict is the template's change of one symbol, taken back: what is left of its file merges, and the change is told.
 Whatever happens, the user's file is safe: what cannot be merged or fails its check stays.
 """
 
@@ -7,28 +8,19 @@ import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from redco_merge.by_lines import merge_by_lines
+from redco_merge.conflicts import Merge
+from redco_merge.describe import symbol_text
 from redco_merge.limit import limit_time, pause_collector
-from redco_merge.result import (
-    WHOLE,
-    Conflict,
-    MergeResult,
-    Session,
-    keep_whole,
-    still_in_conflict,
-)
-from redco_merge.scope import Scope
-from redco_merge.sides import Side, Sides, read_sides, without_gap
-from redco_merge.source import Source, Unmergeable, decode_source
-from redco_merge.swap import CannotTake, check_names, without_edit
-from redco_merge.symbols import text_for_reader
-from redco_merge.verify import merge_faults
+from redco_merge.result import WHOLE, MergeResult, keep_whole, still_in_conflict
+from redco_merge.source import Unmergeable, decode_source
+from redco_merge.take import CannotTake, check_names, with_symbol_of
+from redco_merge.verify import line_merge_faults, merge_faults
 
 # The functions of a pipeline that say what is learnt. Merged line by line they may run and train
 # wrongly, so once the user has edited one, the template's version lies beside it.
 OWNED = ("collate", "loss", "predict")
 
-# Of a file that is merged by symbol, which takes half a millisecond a line.
+# Of a file that both sides changed in one place: what takes the time of a merge grows with it.
 _MOST_LINES = 8000
 _MOST_SECONDS = (
     30.0  # of one merge: ten times the longest of 1,000 that people made, for slow machines
@@ -70,8 +62,7 @@ def merge_guarded(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...
     try:
         with warnings.catch_warnings(), limit_time(_MOST_SECONDS), pause_collector():
             warnings.simplefilter("ignore")  # of the parser, about the user's code
-            merged = merge_by_lines(base, ours, theirs, owned)
-            return merged or _merge_checked(base, ours, theirs, owned)
+            return _merge_checked(base, ours, theirs, owned)
     except (KeyboardInterrupt, SystemExit):
         raise
     except (Unmergeable, SyntaxError) as error:
@@ -82,87 +73,26 @@ def merge_guarded(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...
 
 def _merge_checked(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...]) -> MergeResult:
     mine = decode_source(ours)
-    if len(mine.lines) > _MOST_LINES:
-        raise Unmergeable(f"more than {_MOST_LINES} lines, and both sides changed one place")
-    outcome = merge_sources(decode_source(base), mine, decode_source(theirs), owned)
-    merged = MergeResult(mine.encode(outcome.lines), outcome.conflicts, outcome.warnings)
-    if wrong := merge_faults(base, ours, theirs, merged, owned, outcome.renames):
+    merge = Merge(decode_source(base), mine, decode_source(theirs), owned, _MOST_LINES)
+    merged = MergeResult(mine.encode(merge.lines()), list(merge.conflicts.values()), merge.warnings)
+    before, left = mine.encode(merge.before), mine.encode(merge.left)
+    wrong = line_merge_faults(before, ours, left, merged.content, (), merge.as_git)
+    if not wrong and (merge.left is not merge.after or merge.renames):
+        wrong = merge_faults(base, ours, theirs, merged, owned, merge.renames)
+    if wrong:
         return keep_whole(ours, theirs, f"the merge failed its check: {wrong[0]}")
     return merged
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """A merge that is still to be checked.
-
-    lines: of the merged file.
-    conflicts: as in `MergeResult`.
-    warnings: as in `MergeResult`.
-    renames: old name -> new name, of what the user renamed.
-    """
-
-    lines: list[str]
-    conflicts: list[Conflict]
-    warnings: list[str]
-    renames: dict[str, str]
-
-
-def merge_sources(base: Source, ours: Source, theirs: Source, owned: Iterable[str]) -> _Outcome:
-    """Merge into `ours` what the template changed from `base` to `theirs`.
-
-    Raises Unmergeable or SyntaxError where the file can only be kept whole.
-    """
-    sides = read_sides(base, ours, theirs)
-    names = frozenset(sides.renames.get(name, name) for name in owned)
-    session, result = _merge_until_stable(sides, Session(names, sides.width))
-    if early := sides.early(result):
-        raise Unmergeable(f"merged, it would use {', '.join(sorted(early))} before defining it")
-    _report(session, sides, result)
-    return _Outcome(result.lines, session.conflicts, session.warnings, sides.renames)
-
-
-def _merge_until_stable(sides: Sides, session: Session) -> tuple[Session, Side]:
-    """Merge, and anew with the names that the result turns out to need, until it needs no more."""
-    while True:
-        scope = Scope("", session)
-        items = scope.merge(sides.base.symbols, sides.ours.symbols, sides.theirs.symbols)
-        result = Side(without_gap([line for item in items for line in item.lines], sides.ours))
-        removed, deleted = sides.removed_but_used(result), sides.deleted_but_used(result)
-        if removed <= session.removed_but_used and deleted <= session.deleted_but_used:
-            return session, result
-        session = Session(
-            session.owned,
-            session.width,
-            session.removed_but_used | removed,
-            session.deleted_but_used | deleted,
-        )
-
-
-def _report(session: Session, sides: Sides, result: Side) -> None:
-    """Add to the session what the user should know about the file as a whole."""
-    symbols_in_conflict = {conflict.symbol for conflict in session.conflicts}
-    for name, symbols in sides.lacking(result).items():
-        if name not in symbols_in_conflict:
-            reason = "the template's code uses it, and your file lacks it"
-            session.add_conflict(name, text_for_reader(symbols), reason)
-    for name in sorted(session.removed_but_used & {x.top for x in sides.ours.imports}):
-        session.warnings.append(f"the template no longer imports `{name}`; your file still uses it")
-    for name in sorted(session.deleted_but_used & result.bound):
-        session.warnings.append(f"`{name}` is imported again: the template's new code uses it")
-    session.warnings.extend(sides.rebound_warnings())
-    refused = {conflict.symbol.partition(".")[0] for conflict in session.conflicts}
-    session.warnings.extend(sides.renamed_warnings(refused))
-
-
-@dataclass(frozen=True)
 class _Preference:
-    """A merge of the user's file with the edits of some symbols undone: there the template's win.
+    """A merge of the user's file with some symbols as the template has them.
 
     base: what the template wrote before.
     ours: the user's file.
     theirs: what the template writes now.
     owned: as in `merge`.
-    plain: the merge with nothing undone.
+    plain: the merge with nothing taken.
     """
 
     base: bytes
@@ -172,14 +102,11 @@ class _Preference:
     plain: MergeResult
 
     def merge(self, symbols: list[str]) -> MergeResult:
-        """Merge with the template's side of all of `symbols`, or of as many as can be taken."""
+        """Merge with the template's side of those that can be taken; say of the others why not."""
         try:
             return self.attempt(symbols)
         except CannotTake:
-            return self.one_by_one(symbols)
-
-    def one_by_one(self, symbols: list[str]) -> MergeResult:
-        """Merge with the template's side of those that can be taken; say of the others why not."""
+            pass
         done: list[str] = []
         result, why = self.plain, {}
         for symbol in symbols * 2:  # one may need another that is behind it
@@ -201,7 +128,9 @@ class _Preference:
             try:
                 ours = self.ours
                 for symbol in symbols:
-                    ours = without_edit(self.base, ours, self.theirs, symbol, self.owned)
+                    removes = any(x.symbol == symbol and not x.theirs for x in self.plain.conflicts)
+                    added = not symbol_text(self.base, symbol) or symbol in self.owned
+                    ours = with_symbol_of(self.theirs, ours, symbol, removes, added)
                 merged = merge_guarded(self.base, ours, self.theirs, self.owned)
                 self.check(merged, symbols)
             except CannotTake:

@@ -6,6 +6,7 @@ Of statements, layout is no change. The places that stay in conflict have the ro
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from redco_merge.import_block import is_import
 from redco_merge.line_merge import Overlap, merge_like_git
@@ -13,26 +14,45 @@ from redco_merge.matching import partners
 from redco_merge.memory import remember
 from redco_merge.places import Clash, Merged, merge_place
 from redco_merge.statements import Statement, cut_statements
+from redco_merge.wrapped import merge_wrapped
 
 Lines = list[str]
 
 
-def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> tuple[Lines | None, list[Overlap]]:
-    """Return (the lines of the merge, or None; the rows of the places that are in conflict).
+class Outcome(NamedTuple):
+    """What becomes of three texts.
+
+    lines: of the merge; None where places are in conflict.
+    places: the rows of those.
+    as_git: whether git merges them so.
+    """
+
+    lines: Lines | None
+    places: list[Overlap]
+    as_git: bool = False
+
+
+def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Outcome:
+    """Return the merge of three texts.
 
     All lines have one ending, but for those of ours.
     """
     plain = merge_like_git(base, ours, theirs, key=_without_ending)
     if plain is None:
-        return _merge_statements(base, ours, theirs)
+        outcome = _merge_statements(base, ours, theirs)
+        wrapped = outcome.lines or merge_wrapped(base, ours, theirs, _lines_of_merge)
+        return outcome if wrapped is None else Outcome(wrapped, [])
     if _code(plain) == _code(ours) and _code(base) != _code(theirs):
         plain = ours  # the template's changes are there already, and blank lines are none
-    return plain, []
+    return Outcome(plain, [], as_git=True)
 
 
-def _merge_statements(
-    base: Lines, ours: Lines, theirs: Lines
-) -> tuple[Lines | None, list[Overlap]]:
+def _lines_of_merge(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
+    plain = merge_like_git(base, ours, theirs, key=_without_ending)
+    return _merge_statements(base, ours, theirs).lines if plain is None else plain
+
+
+def _merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Outcome:
     sides = base, ours, theirs
     cut = [_cut(tuple(side), i) for i, side in enumerate(sides)]
     text = {
@@ -53,7 +73,7 @@ def _merge_statements(
 
     merged = merge_like_git(cut[0], cut[1], cut[2], _key_of, resolve)
     if conflicts or merged is None:
-        return None, conflicts
+        return Outcome(None, conflicts)
     keys = [[x.key for x in own] for own in cut]
     in_ours, in_theirs = (partners(keys[0], side) for side in keys[1:])
     for i, j in in_ours.items():  # a new layout of theirs, where ours has the old one
@@ -63,7 +83,7 @@ def _merge_statements(
     merged = _once(merged, cut)
     _set_apart(merged, cut, text)
     lines = [line for x in merged for line in (text[id(x)] if isinstance(x, Statement) else x)]
-    return lines, []
+    return Outcome(lines, [])
 
 
 def _rows(side: Sequence[Statement], start: int, stop: int) -> tuple[int, int]:

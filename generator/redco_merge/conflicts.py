@@ -10,6 +10,7 @@ from redco_merge.limit import check_time
 from redco_merge.line_merge import Overlap
 from redco_merge.names import (
     FUNCTIONS,
+    Binding,
     attribute_uses,
     defined_attributes,
     unbound_names,
@@ -55,8 +56,7 @@ class Merge:
         self._take_back_owned()
         for _ in range(_MOST_ROUNDS):
             check_time()
-            lines, places = merge_lines(self.before, self.ours, self.left)
-            self.as_git = not places and lines is not None
+            lines, places, self.as_git = merge_lines(self.before, self.ours, self.left)
             if places and len(self.ours) > self.most_lines:
                 raise Unmergeable(
                     f"more than {self.most_lines} lines, and both sides changed one place"
@@ -190,7 +190,7 @@ class Merge:
         removed = [
             x for x in pairs if _binds(x[0], name) and not any(_binds(y, name) for _, y in pairs)
         ]
-        if removed and not removed[0][0].symbol.imports:
+        if removed and not _bindings(removed[0][0]):
             self._take_back(removed, "the template removes it, and your file still uses it")
         elif removed:
             old, new = removed[0]
@@ -269,10 +269,10 @@ def _has_members(*spots: Spot) -> bool:
 def _changed(pair: Pair) -> bool:
     """Return whether a symbol differs; of a class that both have, its header or the comments above."""
     old, new = pair
-    if _has_members(old, new):
-        a, b = old.symbol, new.symbol
+    a, b = old.symbol, new.symbol
+    if a and b and a.members and b.members:
         return a.comments != b.comments or not a.members[0].says_as(b.members[0])
-    return _differ(old.symbol, new.symbol)
+    return _differ(a, b)
 
 
 def _differ(a: Symbol | None, b: Symbol | None) -> bool:
@@ -284,7 +284,8 @@ def _touches(pair: Pair, place: Overlap) -> bool:
     header = _has_members(*pair)
     for spot, (first, end) in zip(pair, (place.base, place.theirs), strict=True):
         if spot.symbol:
-            body = spot.symbol.members[0].body if header else spot.symbol.body
+            members = spot.symbol.members
+            body = members[0].body if header and members else spot.symbol.body
             stop = spot.row + len(spot.symbol.lead) + len(body)
             if spot.row < max(end, first + (first > spot.row)) and first < stop:
                 return True
@@ -298,10 +299,11 @@ def _binds(spot: Spot, name: str, whole: bool = False) -> bool:
 
 
 def _uses(spot: Spot, name: str) -> bool:
-    return bool(spot.symbol) and bool(re.search(rf"\b{name}\b", "".join(spot.symbol.body)))
+    body = spot.symbol.body if spot.symbol else []
+    return bool(re.search(rf"\b{name}\b", "".join(body)))
 
 
-def _bindings(spot: Spot) -> list:
+def _bindings(spot: Spot) -> list[Binding]:
     return spot.symbol.imports if spot.symbol else []
 
 
@@ -316,7 +318,7 @@ def _definitions(lines: list[str]) -> Counter[str]:
     imported = set()
     for spot, _ in pair_spots(lines, lines):
         if spot.symbol and is_definition(spot.symbol):
-            paths[spot.path] += not spot.symbol.nodes[0].decorator_list
+            paths[spot.path] += not getattr(spot.symbol.nodes[0], "decorator_list", [])
         imported |= {spot.scope + x.top for x in _bindings(spot)}
     return paths + Counter(imported)
 

@@ -30,7 +30,9 @@ def merge_statement_words(base: Words, ours: Words, theirs: Words) -> list[Word]
     texts = [word.text for word in base]
     try:
         parts = [read_brackets(side) for side in sides]
-        return words_of(_merge_parts(*parts, texts[:1], texts[:1] == ["__all__"]))
+        return words_of(
+            _merge_parts(parts[0], parts[1], parts[2], texts[:1], texts[:1] == ["__all__"])
+        )
     except Unclear:
         return None
 
@@ -50,14 +52,12 @@ def _merge_parts(
         return theirs
     if not frame_of(base) == frame_of(ours) == frame_of(theirs):
         raise Unclear
-    return [
-        _merge_groups(x, y, z, keyword, exports) if _are_groups(x, y, z) else y
-        for x, y, z in zip(base, ours, theirs, strict=True)
-    ]
-
-
-def _are_groups(*parts: Part) -> bool:
-    return all(isinstance(part, Group) for part in parts)
+    merged: list[Part] = []
+    for x, y, z in zip(base, ours, theirs, strict=True):
+        if isinstance(x, Group) and isinstance(y, Group) and isinstance(z, Group):
+            y = _merge_groups(x, y, z, keyword, exports)
+        merged.append(y)
+    return merged
 
 
 def _merge_groups(
@@ -79,12 +79,13 @@ def _merge_groups(
 
         def resolve(overlap: Overlap) -> list[Element]:
             old = [_name(x, base, exports) for x in sides[0][slice(*overlap.base)]]
-            edited = {**others, **mine}
+            edited: dict[Name | None, Element] = {**others}  # type: ignore[dict-item]
+            edited |= mine  # type: ignore[arg-type]
             new = sides[1][slice(*overlap.ours)] + sides[2][slice(*overlap.theirs)]
             added = {_name(x, base, exports): x for x in new}
             return [edited.get(x, added[x]) for x in [*old, *(x for x in added if x not in old)]]
 
-        merged = merge_like_git(*sides, lambda x: x.key, resolve) or []
+        merged = merge_like_git(sides[0], sides[1], sides[2], lambda x: x.key, resolve) or []
         if exports and all(len(x) > 1 and x == sorted(x) for x in (o, t)):
             merged.sort(key=lambda x: x.key)
     like = theirs if _spaces(ours) == _spaces(base) else ours

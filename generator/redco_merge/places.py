@@ -57,11 +57,11 @@ def merge_place(base: Place, ours: Place, theirs: Place) -> Merged:
         new = [x for x in k.new if isinstance(x, Statement)]
         if not _settle(base, h, k):
             raise Clash(base[min(h.start, k.start) : max(h.stop, k.stop)], new)
-    new = sorted([*mine, *others], key=lambda h: (h.start, h.stop > h.start))
-    dropped = {i for h in new for i in range(h.start, h.stop)}
+    hunks = sorted([*mine, *others], key=lambda h: (h.start, h.stop > h.start))
+    dropped = {i for h in hunks for i in range(h.start, h.stop)}
     merged: Merged = []
     for i in range(len(base) + 1):
-        merged += [x for h in new if h.start == i for x in h.new]
+        merged += [x for h in hunks if h.start == i for x in h.new]
         merged += [x for x in base[i : i + 1] if i not in dropped]
     return merged
 

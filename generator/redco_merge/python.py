@@ -75,8 +75,8 @@ def _merge_checked(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ..
     mine = decode_source(ours)
     merge = Merge(decode_source(base), mine, decode_source(theirs), owned, _MOST_LINES)
     merged = MergeResult(mine.encode(merge.lines()), list(merge.conflicts.values()), merge.warnings)
-    before, left = mine.encode(merge.before), mine.encode(merge.left)
-    wrong = line_merge_faults(before, ours, left, merged.content, (), merge.as_git)
+    before, own, left = (mine.encode(x) for x in (merge.before, merge.ours, merge.left))
+    wrong = line_merge_faults(before, own, left, merged.content, (), merge.as_git)
     if not wrong and (merge.left is not merge.after or merge.renames):
         wrong = merge_faults(base, ours, theirs, merged, owned, merge.renames)
     if wrong:

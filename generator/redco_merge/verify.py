@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from redco_merge.result import MergeResult
-from redco_merge.verify_balance import balance_faults, line_faults
+from redco_merge.verify_balance import balance_faults, line_faults, name_faults
 from redco_merge.verify_blocks import block_faults
+from redco_merge.verify_text import text_faults
 from redco_merge.verify_pieces import (
     Pieces,
     Words,
@@ -59,7 +60,8 @@ def merge_faults(
         if x.pending != (symbol in old_owned):
             return [f"{symbol}: told as if it were owned, or were not"]
     b, o, t, r = (read_pieces(x, names) for x in (base, ours, theirs, merged.content))
-    returned = () if names else balance_faults(base, ours, theirs, merged.content)
+    sides = base, ours, theirs, merged.content
+    returned = () if names else (*balance_faults(*sides), *name_faults(*sides))
     return [*_Check(b, o, t, r, conflicts, old_owned).faults(), *returned]
 
 
@@ -80,7 +82,10 @@ def line_merge_faults(
         return faults
     if not compiles(decode_code(result)):
         return ["the result is not Python"]
-    blocks = () if apart else block_faults(base, ours, theirs, result)
+    if apart:
+        counts = text_faults(base, ours, theirs, MergeResult(result))
+        return [*counts, *name_faults(base, ours, theirs, result)]
+    blocks = block_faults(base, ours, theirs, result)
     return [*line_faults(base, ours, theirs, result, owned), *blocks]
 
 
@@ -180,7 +185,7 @@ class _Check:
         b, o, t, r = (x.imports for x in (self.b, self.o, self.t, self.r))
         star = any(name == "*" for _, name, _ in r)
         used = set() if star else used_names(self.r.text)
-        moved = {alias for _, _, alias in r & (t - b)}  # the template takes the name from elsewhere
+        moved = {alias for _, _, alias in r & t}  # the template takes the name from elsewhere
         for binding in sorted(o - r):
             if binding not in b - t or binding[2].partition(".")[0] in used - moved:
                 yield f"the user's import is lost: {binding}"

@@ -21,16 +21,31 @@ def balance_faults(base: bytes, ours: bytes, theirs: bytes, result: bytes) -> It
     Raises where a side is not Python.
     """
     b, o, t, r = (read_ledger(x) for x in (base, ours, theirs, result))
-    for name in r.defines:
-        if o.defines[name] < b.defines[name] and r.defines[name] > _most(b, o, t, name):
-            yield f"the user deleted {name}, and it is back"
     for said, times in r.says.items():
         if o.says[said] < b.says[said] and said not in _EMPTY:
             if times > max(o.says[said], o.says[said] + t.says[said] - b.says[said]):
                 yield f"the user deleted this, and it is back: {said[:60]}"
+
+
+def name_faults(base: bytes, ours: bytes, theirs: bytes, result: bytes) -> Iterator[str]:
+    """Yield the names that a merge lacks, has twice, or has again where the user deleted them.
+
+    Raises where a side is not Python.
+    """
+    b, o, t, r = (read_ledger(x) for x in (base, ours, theirs, result))
+    for name in r.defines:
+        if o.defines[name] < b.defines[name] and r.defines[name] > _most(b, o, t, name):
+            yield f"the user deleted {name}, and it is back"
     for path, times in r.paths.items():
         if times > max(1, o.paths[path], t.paths[path]):
             yield f"{path}: defined {times} times"
+    for name in r.imported & r.paths.keys():
+        if not any(name in side.imported and name in side.sources for side in (o, t)):
+            yield f"{name}: one side imports it, the other defines it"
+    if lacking := r.unbound - o.unbound - t.unbound:
+        yield f"not defined: {', '.join(sorted(lacking))}"
+    if lacking := r.dangling - o.dangling - t.dangling:
+        yield f"not defined: {', '.join('.' + x for x in sorted(lacking))}"
 
 
 def _most(b: Ledger, o: Ledger, t: Ledger, name: str) -> int:
@@ -86,6 +101,7 @@ def line_faults(
     Raises where a side is not Python.
     """
     yield from balance_faults(base, ours, theirs, result)
+    yield from name_faults(base, ours, theirs, result)
     b, o, t, r = (read_ledger(x) for x in (base, ours, theirs, result))
     for said, times in r.outside.items():
         if times > max(o.outside[said], t.outside[said]) > b.outside[said]:
@@ -95,19 +111,12 @@ def line_faults(
     for path, sources in r.sources.items():
         if len(sources) > max(1, *(len(side.sources.get(path, ())) for side in (o, t))):
             yield f"{path}: defined {len(sources)} times"
-    for name in r.imported & r.sources.keys():
-        if not any(name in side.imported and name in side.sources for side in (o, t)):
-            yield f"{name}: one side imports it, the other defines it"
     yield from _residue_faults(b.says, o.says, t.says, r.says)
     for binding in b.imports.keys() | o.imports.keys() | t.imports.keys() | r.imports.keys():
         bounds = _bounds(b.imports[binding], o.imports[binding], t.imports[binding])
         most = o.imports[binding] + t.imports[binding]  # to import twice does no harm
         if not min(bounds) <= r.imports[binding] <= most:
             yield f"an import that is not the sides': {binding}"
-    if lacking := r.unbound - o.unbound - t.unbound:
-        yield f"not defined: {', '.join(sorted(lacking))}"
-    if lacking := r.dangling - o.dangling - t.dangling:
-        yield f"not defined: {', '.join('.' + x for x in sorted(lacking))}"
     for path in owned:
         edited = o.sources.get(path) != b.sources.get(path)
         if edited and t.sources.get(path) not in (b.sources.get(path), o.sources.get(path)):

@@ -177,5 +177,6 @@ def test_the_verifier_shares_no_code_with_the_merge():
         "verify_blocks",
         "verify_ledger",
         "verify_pieces",
+        "verify_text",
     )
     assert ours == {f"redco_merge.{name}" for name in own}

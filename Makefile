@@ -87,6 +87,7 @@ RUN_table1 := -m tables.table1
 RUN_recipes := -m recipes.measure
 RUN_kills := -m survival.kills
 RUN_faults := -m survival.faults
+RUN_merges := tests/tools/merges/replay.py table
 RUN_bonsai := -m classes.bonsai_table
 NEEDS_collectives := $(COMPILERS)
 NEEDS_perf := $(COMPILERS)

@@ -4,7 +4,7 @@
     python tests/tools/merges/replay.py table > tests/tools/merges/RESULTS.md
     python tests/tools/merges/replay.py conflicts /path/to/flask.git /path/to/httpx.git
 
-`run` takes bare repositories; a case is a Python file that both parents of a merge changed. It goes
+`make table NAME=merges ROWS="/path/to/flask.git /path/to/httpx.git"` is run and table in one. `run` takes bare repositories; a case is a Python file that both parents of a merge changed. It goes
 on where it was stopped: the results lie in .histories (--out), a line of JSON a case.
 """
 
@@ -127,13 +127,13 @@ def main() -> None:
     parser.add_argument("--label", default="now", help="of these results, among others")
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_intermixed_args()
+    if args.what in ("run", "table"):
+        for repo in args.repos:
+            run(repo, args)
     if args.what == "table":
         print(table(sorted(args.out.glob(f"*.{args.label}.jsonl"))))
     elif args.what == "conflicts":
         print(conflicts(args.repos, args.out, args.label))
-    else:
-        for repo in args.repos:
-            run(repo, args)
 
 
 if __name__ == "__main__":

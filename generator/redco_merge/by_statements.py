@@ -124,7 +124,7 @@ def _set_apart(
 
 
 def _blank_above(lines: Lines) -> int:
-    return next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+    return next((i for i, line in enumerate(lines) if line.strip(" \t\r\n")), len(lines))
 
 
 # A side is cut for each way to merge it. Two sides that are equal share no statement, for a merge

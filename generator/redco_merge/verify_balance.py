@@ -4,6 +4,8 @@ It counts what statements say and which names are defined, at any depth and in a
 to move or to rename what the other side deleted brings it back, and is a fault.
 """
 
+import io
+import tokenize
 from collections import Counter
 from collections.abc import Iterator
 
@@ -81,15 +83,22 @@ def _residue_faults(
         return
     if extra.total() > lost.total():
         yield f"too often: {next(iter(+extra))[:60]}"
+    new = [Counter(said.split()) for said in r if r[said] > b[said]]
+    gone = [x for x in (lost - (b + t)).elements() if not any(Counter(x.split()) <= y for y in new)]
+    if len(gone) > extra.total():  # those are in the place of what both edited
+        yield f"the user's is lost: {gone[0][:60]}"
     words = [Counter(w for x in side.elements() for w in x.split()) for side in (b, o, t, r)]
     for word in words[3].keys() | words[1].keys() | words[2].keys():
         before, mine, other, now = (side[word] for side in words)
-        if (
-            not min(mine, other, mine + other - before)
-            <= now
-            <= max(mine, other, mine + other - before)
-        ):
+        bounds = _bounds(before, mine, other)
+        if not min(bounds) <= now <= max(bounds):
             yield f"lost or too often: {word}"
+
+
+def _comments(data: bytes) -> Counter[str]:
+    """Return the comments of a file, without their marks and blanks, and how often each is there."""
+    tokens = tokenize.tokenize(io.BytesIO(data).readline)
+    return Counter(x.string.strip("# \t") for x in tokens if x.type == tokenize.COMMENT)
 
 
 def line_faults(
@@ -117,6 +126,9 @@ def line_faults(
         most = o.imports[binding] + t.imports[binding]  # to import twice does no harm
         if not min(bounds) <= r.imports[binding] <= most:
             yield f"an import that is not the sides': {binding}"
+    said_b, said_o, said_t, said_r = (_comments(x) for x in (base, ours, theirs, result))
+    for lost in ((said_o - said_b - said_t) | (said_t - said_b - said_o)) - said_r:
+        yield f"a comment is lost: {lost[:60]}"
     for path in owned:
         edited = o.sources.get(path) != b.sources.get(path)
         if edited and t.sources.get(path) not in (b.sources.get(path), o.sources.get(path)):

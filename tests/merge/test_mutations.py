@@ -5,7 +5,7 @@ import ast
 import pytest
 from merge.test_cases import CASES, merged_as, parts
 
-from redco_merge import conflicts, import_block, source, spots
+from redco_merge import by_statements, conflicts, import_block, places, source, spots
 
 
 def twice(function):
@@ -22,14 +22,35 @@ def not_put(self, other, whole=True):
     return self.lines
 
 
+def theirs_on_clash(base, ours, theirs):
+    try:
+        return PLACE(base, ours, theirs)
+    except places.Clash:
+        return list(theirs)
+
+
+def ours_on_clash(base, ours, theirs):
+    try:
+        return PLACE(base, ours, theirs)
+    except places.Clash:
+        return list(ours)
+
+
+PLACE = by_statements.merge_place
 NAMES = import_block._merge_names
 MUTATIONS = {
     "import-name-lost": (import_block, "_merge_names", first_name),
+    "clash-takes-theirs": (by_statements, "merge_place", theirs_on_clash),
+    "clash-takes-ours": (by_statements, "merge_place", ours_on_clash),
     "conflicts-not-told": (conflicts.Merge, "_add", lambda *_: None),
     "conflicts-not-taken-back": (spots.Spot, "like", not_put),
     "lines-doubled": (conflicts, "without_gap", twice(conflicts.without_gap)),
     "line-endings-mixed": (source.Source, "newline", "\n"),
 }
+
+
+# What is there in another order, or imported in other statements, is all there: the check says nothing of it.
+IN_ORDER = {"from_import_split_by_user", "reordered_and_edited_by_user", "reordered_by_user"}
 
 
 def outcomes(layout) -> dict:
@@ -57,6 +78,6 @@ def test_mutation(name, right, monkeypatch):
     wrong = {x: m for x, m in outcomes(crlf).items() if m != right[x] and says(m) != says(right[x])}
     assert wrong
     for path in CASES:
-        if merged := wrong.get(path.stem):
+        if (merged := wrong.get(path.stem)) and path.stem not in IN_ORDER:
             assert merged.conflicts, path.stem
             assert merged.content == crlf(parts(path)["ours"]).encode()

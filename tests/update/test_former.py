@@ -84,7 +84,14 @@ STEP = "python -m my_project.sweep --preset tiny --steps 1 --virtual-devices 4 -
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
     """path -> content of what redco-new writes today for the same request: projects made before keep Muon."""
-    return tree(make(tmp_path_factory.mktemp("fresh"), shards="4", muon=True, launch="slurm,hosts,jobset,tpu-vm,xmanager"))
+    return tree(
+        make(
+            tmp_path_factory.mktemp("fresh"),
+            shards="4",
+            muon=True,
+            launch="slurm,hosts,jobset,tpu-vm,xmanager",
+        )
+    )
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def differing(one: dict, other: dict) -> list[str]:
 def test_a_machine_that_has_nothing_set(here, tmp_path):
     """No HOME, a locale of ASCII; redco lies elsewhere, and the place has a long name."""
     checkout, parent = tmp_path / "redco", with_class(tmp_path / "größer als 数据" / ("x" * 200))
-    for name in ("generator/redco_new", "runtime/redco_runtime", "templates"):
+    for name in ("generator", "runtime/redco_runtime", "templates"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(assets.CHECKOUT / name, checkout / name, ignore=ignored)
     settings = {"PYTHONHASHSEED": "0", "LC_ALL": "C", "PYTHONUTF8": "0", "TZ": "Asia/Kolkata"}

@@ -14,6 +14,8 @@ from linear import read
 from redco_runtime.monitor.goodput import add_up_events
 from redco_runtime.base.interrupts import APART, Ears
 
+# Says when the last function at exit runs, which is the first that is registered; after it Python takes itself down.
+LAST = "import atexit, time\natexit.register(lambda: print(time.time()))\n"
 RUNTIME = Path(__file__).parents[2] / "runtime"
 PROGRAM = """
 import signal, sys, time
@@ -69,7 +71,7 @@ main()
 def start(tmp_path):
     """start(act): a program of a project, whose first import is the runtime."""
     (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "__init__.py").write_text("import redco_runtime\n")
+    (tmp_path / "project" / "__init__.py").write_text(f"{LAST}import redco_runtime\n")
     (tmp_path / "project" / "train.py").write_text(PROGRAM)
     env = os.environ | {"PYTHONPATH": f"{RUNTIME}{os.pathsep}{tmp_path}", "JAX_PLATFORMS": "cpu"}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have switched off
@@ -108,14 +110,15 @@ def test_the_causes_add_up_to_the_wall_clock(start, tmp_path, act, gap, code, la
         process.send_signal(signal.SIGINT)
         time.sleep(gap)
         process.send_signal(signal.SIGINT)
-    err, seconds = process.communicate(timeout=20)[1], time.time() - began
+    out, err = process.communicate(timeout=20)
+    seconds = float(out.split()[-1] if out else time.time()) - began
     assert process.returncode == code and err.endswith(last)
     events = read(tmp_path / "events.jsonl")
     sums = add_up_events(events)
-    # A program of seconds: what Python needs to begin and to end is more than 1 % of it.
+    # A program of seconds: what Python needs to begin is more than 1 % of it.
     assert sums.total == pytest.approx(seconds, rel=0.01, abs=0.3)
     assert sums.seconds["data"] >= 0.6 and sums.seconds["other"] >= 0.3
-    assert events[0]["event"] == "start" and events[0]["time"] == pytest.approx(began, abs=0.2)
+    assert events[0]["event"] == "start" and events[0]["time"] == pytest.approx(began, abs=0.3)
 
 
 def test_two_ctrl_c_within_a_second_are_one():

@@ -35,7 +35,8 @@ def test_a_project_made_before_keeps_those_that_it_has(tmp_path):
     (project / "launch/hosts.sh").unlink()
     toml = project / "redco.toml"
     lines = toml.read_text().splitlines(keepends=True)
-    toml.write_text("".join(line for line in lines if not line.startswith("launch")))
+    kept = "".join(line for line in lines if not line.startswith("launch"))
+    toml.write_text(f"# launch it from here\n{kept}")
     manifest = project / ".redco/manifest.json"
     text = manifest.read_text()
     assert read_manifest(project)[0].request["launch"] == ["slurm", "hosts", "xmanager"]

@@ -1,31 +1,34 @@
 """The merge of three Python files until nothing of it is in conflict: what is, is taken back from the template's."""
 
-import ast
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from redco_merge.by_statements import merge_lines
 from redco_merge.limit import check_time
 from redco_merge.line_merge import Overlap
-from redco_merge.names import (
-    FUNCTIONS,
-    Binding,
-    attribute_uses,
-    defined_attributes,
-    unbound_names,
-    used_before_defined,
+from redco_merge.names import unbound_names, used_before_defined
+from redco_merge.pairs import (
+    Pair,
+    bindings_at,
+    binds,
+    count_definitions,
+    differ,
+    is_changed,
+    key_of,
+    parameters_of,
+    paths_of,
+    touches,
+    unset_attributes,
+    uses,
 )
 from redco_merge.result import Conflict
 from redco_merge.source import Source, Unmergeable, plain_text
-from redco_merge.spots import Spot, find_spots, pair_spots
+from redco_merge.spots import Spot, both_have_members, find_spots, pair_spots
 from redco_merge.style import in_order_of, in_users_terms, without_gap
-from redco_merge.symbols import Symbol, is_definition, text_for_reader
+from redco_merge.symbols import Symbol, text_for_reader
 
 # Each round takes back what the one before has in conflict; people's merges need five at most.
 _MOST_ROUNDS = 100
 _BESIDE = "you changed the code beside it"
-Pair = tuple[Spot, Spot]  # a symbol in base, and as the template has it
 
 
 class Merge:
@@ -76,8 +79,8 @@ class Merge:
             old, mine, new = (
                 find_spots(side, path)[0].symbol for side in (self.before, self.ours, self.after)
             )
-            if _differ(old, new) and _differ(old, mine) and _differ(mine, new):
-                pairs = [x for x in self._pairs() if path in _paths(x)]
+            if differ(old, new) and differ(old, mine) and differ(mine, new):
+                pairs = [x for x in self._pairs() if path in paths_of(x)]
                 self._take_back(pairs)
 
     def _follow_moves(self) -> bool:
@@ -91,19 +94,19 @@ class Merge:
 
     def _in_conflict(self, places: list[Overlap]) -> list[Pair]:
         """Return the symbols that the template changed in these places, of which the user changed some too."""
-        mine = {y for x in pair_spots(self.before, self.ours) if _changed(x) for y in _paths(x)}
+        mine = {y for x in pair_spots(self.before, self.ours) if is_changed(x) for y in paths_of(x)}
         sides = list(pair_spots(self.ours, self.left))
-        other = {_key(x) for x in sides if _differ(x[0].symbol, x[1].symbol)}
-        same = {_key(x) for x in sides} - other
+        other = {key_of(x) for x in sides if differ(x[0].symbol, x[1].symbol)}
+        same = {key_of(x) for x in sides} - other
         mine_has = {x.path for x, _ in sides if x.symbol}
-        changed = [x for x in self._pairs() if _changed(x) and _key(x) not in same]
+        changed = [x for x in self._pairs() if is_changed(x) and key_of(x) not in same]
         changed = [
             x for x in changed if x[1].symbol or x[0].path in mine_has
         ]  # both dropped the others
         chosen: list[Pair] = []
         for place in places:
-            touched = [x for x in changed if _touches(x, place)]
-            both = [x for x in touched if mine.intersection(_paths(x))]
+            touched = [x for x in changed if touches(x, place)]
+            both = [x for x in touched if mine.intersection(paths_of(x))]
             if not touched:
                 raise Unmergeable("you and the template changed the same place")
             chosen += [x for x in both or touched if x not in chosen]
@@ -116,9 +119,11 @@ class Merge:
 
         same_is_told: also where the user's file says the same.
         """
-        for key in dict.fromkeys([_key(x) for x in pairs]):
+        for key in dict.fromkeys([key_of(x) for x in pairs]):
             some = False
-            while pair := next((x for x in self._pairs() if _key(x) == key and _changed(x)), None):
+            while pair := next(
+                (x for x in self._pairs() if key_of(x) == key and is_changed(x)), None
+            ):
                 self._take_back_one(*pair, reason, same_is_told)
                 some = True
             if not some:
@@ -131,7 +136,7 @@ class Merge:
         mine = find_spots(self.ours, new.path)[0].symbol
         if same_is_told or not mine or not new.symbol or not mine.says_as(new.symbol):
             self._tell(old, new, reason)
-        lines = new.like(old, whole=not _has_members(old, new))
+        lines = new.like(old, whole=not both_have_members(old, new))
         if lines is None or lines == self.left:
             raise Unmergeable(f"{old.path}: it would be used before it is defined")
         self.left = lines
@@ -149,8 +154,8 @@ class Merge:
             return
         text = text_for_reader(x.symbol for x in find_spots(self.after, path) if x.symbol)
         self._add(path, text, reason or self._reason(path, old.symbol, mine, new.symbol))
-        parameters = _parameters(new.symbol)
-        if old.symbol and parameters is not None and parameters != _parameters(old.symbol):
+        parameters = parameters_of(new.symbol)
+        if old.symbol and parameters is not None and parameters != parameters_of(old.symbol):
             self.warnings.append(f"`{path}` has other parameters in the template: {parameters}")
 
     def _add(self, path: str, text: str, reason: str) -> None:
@@ -177,7 +182,7 @@ class Merge:
         """Return whether each name of a merge is defined once; take back what the template did, where it is not."""
         text, mine, after = (plain_text(x) for x in (lines, self.ours, self.after))
         lacking = unbound_names(text) - unbound_names(mine) - unbound_names(after)
-        dangling = _dangling(text) - _dangling(mine) - _dangling(after)
+        dangling = unset_attributes(text) - unset_attributes(mine) - unset_attributes(after)
         for name in sorted(lacking | dangling):
             self._define(name)
         twice = [] if lacking or dangling else list(self._defined_twice(lines))
@@ -188,9 +193,9 @@ class Merge:
         """Take back what makes a merge lack a name: that the template removes it, or uses it where the user deleted it."""
         pairs = list(self._pairs())
         removed = [
-            x for x in pairs if _binds(x[0], name) and not any(_binds(y, name) for _, y in pairs)
+            x for x in pairs if binds(x[0], name) and not any(binds(y, name) for _, y in pairs)
         ]
-        if removed and not _bindings(removed[0][0]):
+        if removed and not bindings_at(removed[0][0]):
             self._take_back(removed, "the template removes it, and your file still uses it")
         elif removed:
             old, new = removed[0]
@@ -205,7 +210,7 @@ class Merge:
             self.ours = back
             self.warnings.append(f"`{name}` is imported again: the template's new code uses it")
         else:
-            users = [x for x in pairs if _changed(x) and _uses(x[1], name)]
+            users = [x for x in pairs if is_changed(x) and uses(x[1], name)]
             if not users:
                 raise Unmergeable(f"merged, it would lack {name}")
             self._take_back(users, f"it uses `{name}`, which your file lacks")
@@ -213,17 +218,17 @@ class Merge:
     def _imported_again(self, name: str) -> list[str] | None:
         """Return ours with the import of a name that the template has and the user deleted."""
         for old, mine in pair_spots(self.before, self.ours):
-            if old.symbol and old.symbol.imports and _binds(old, name) and not mine.symbol:
+            if old.symbol and old.symbol.imports and binds(old, name) and not mine.symbol:
                 return mine.like(old)
         return None
 
     def _defined_twice(self, lines: list[str]) -> Iterator[Pair]:
         """Yield what the template added of a name that the user has, too."""
-        merged, mine, left = (_definitions(x) for x in (lines, self.ours, self.left))
+        merged, mine, left = (count_definitions(x) for x in (lines, self.ours, self.left))
         for path, times in merged.items():
             if times > max(1, mine[path], left[path]):
                 yield from (
-                    x for x in self._pairs() if _changed(x) and _binds(x[1], path, whole=True)
+                    x for x in self._pairs() if is_changed(x) and binds(x[1], path, whole=True)
                 )
 
     def _warn(self, lines: list[str]) -> None:
@@ -234,7 +239,7 @@ class Merge:
                 raise Unmergeable(f"merged, it would use {', '.join(sorted(early))} too early")
         sides = [list(pair_spots(self.before, x)) for x in (self.ours, self.left)]
         before, own, now = (
-            {y for x in side for y in _bindings(x)}
+            {y for x in side for y in bindings_at(x)}
             for side in (
                 [x for x, _ in sides[0]],
                 [x for _, x in sides[0]],
@@ -242,9 +247,9 @@ class Merge:
             )
         )
         rebound = {x.top for x in before & now - own} & {x.top for x in own}
-        new = [x for x in sides[1] if _changed(x)]
+        new = [x for x in sides[1] if is_changed(x)]
         for name in sorted(rebound):
-            if any(_uses(x, name) for _, x in new):
+            if any(uses(x, name) for _, x in new):
                 self.warnings.append(
                     f"`{name}` is another import in your file; new code uses it too"
                 )
@@ -252,80 +257,3 @@ class Merge:
             if any(name == x.path.partition(".")[0] for _, x in new) and name not in self.conflicts:
                 told = f"`{old}` is `{name}` in your file: the template's change of it went there"
                 self.warnings.append(told)
-
-
-def _key(pair: Pair) -> str:
-    return pair[0].path or pair[1].path
-
-
-def _paths(pair: Pair) -> set[str]:
-    return {x.path for x in pair if x.symbol}
-
-
-def _has_members(*spots: Spot) -> bool:
-    return all(x.symbol and x.symbol.members for x in spots)
-
-
-def _changed(pair: Pair) -> bool:
-    """Return whether a symbol differs; of a class that both have, its header or the comments above."""
-    old, new = pair
-    a, b = old.symbol, new.symbol
-    if a and b and a.members and b.members:
-        return a.comments != b.comments or not a.members[0].says_as(b.members[0])
-    return _differ(a, b)
-
-
-def _differ(a: Symbol | None, b: Symbol | None) -> bool:
-    return not a.same(b) if a and b else a is not b
-
-
-def _touches(pair: Pair, place: Overlap) -> bool:
-    """Return whether a symbol is in a place; of a class that both have, its header and the comments above."""
-    header = _has_members(*pair)
-    for spot, (first, end) in zip(pair, (place.base, place.theirs), strict=True):
-        if spot.symbol:
-            members = spot.symbol.members
-            body = members[0].body if header and members else spot.symbol.body
-            stop = spot.row + len(spot.symbol.lead) + len(body)
-            if spot.row < max(end, first + (first > spot.row)) and first < stop:
-                return True
-    return False
-
-
-def _binds(spot: Spot, name: str, whole: bool = False) -> bool:
-    if not spot.symbol:
-        return False
-    return spot.path == name if whole and not spot.symbol.imports else name in spot.symbol.names
-
-
-def _uses(spot: Spot, name: str) -> bool:
-    body = spot.symbol.body if spot.symbol else []
-    return bool(re.search(rf"\b{name}\b", "".join(body)))
-
-
-def _bindings(spot: Spot) -> list[Binding]:
-    return spot.symbol.imports if spot.symbol else []
-
-
-def _dangling(text: str) -> set[str]:
-    """Return the attributes that a file reads and gives to nothing."""
-    return attribute_uses(text).keys() - defined_attributes(text)
-
-
-def _definitions(lines: list[str]) -> Counter[str]:
-    """Return how often each path is a definition without decorators, or an import's name."""
-    paths: Counter[str] = Counter()
-    imported = set()
-    for spot, _ in pair_spots(lines, lines):
-        if spot.symbol and is_definition(spot.symbol):
-            paths[spot.path] += not getattr(spot.symbol.nodes[0], "decorator_list", [])
-        imported |= {spot.scope + x.top for x in _bindings(spot)}
-    return paths + Counter(imported)
-
-
-def _parameters(symbol: Symbol | None) -> str | None:
-    """Return the parameters of a function as text; None for anything else."""
-    match symbol.nodes if symbol else []:
-        case [node] if isinstance(node, FUNCTIONS):
-            return f"({ast.unparse(node.args)})"
-    return None

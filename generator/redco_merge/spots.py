@@ -89,6 +89,11 @@ class Spot:
         return [*self.lines[: self.start], *body, *self.lines[self.start + size :]]
 
 
+def both_have_members(*spots: Spot) -> bool:
+    """Return whether all of them are classes whose members are symbols of their own."""
+    return all(x.symbol and x.symbol.members for x in spots)
+
+
 def find_spots(lines: list[str], path: str) -> list[Spot]:
     """Return the places of `path`: the symbols that have it, else the classes that may hold it."""
     return _find(Spot(lines, "", symbols_of(lines), 0), path)

@@ -85,10 +85,6 @@ class Symbol:
         """The names that it binds."""
         return bound_names(self.nodes)
 
-    def same_text(self, other: "Symbol") -> bool:
-        """Return whether the two have the same text, line endings aside."""
-        return without_endings(self.body) == without_endings(other.body)
-
     def same(self, other: "Symbol") -> bool:
         """Return whether the two say the same, comments above included."""
         return self.says_as(other) and self.comments == other.comments

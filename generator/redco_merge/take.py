@@ -4,7 +4,7 @@ import warnings
 from redco_merge.names import attribute_uses, unbound_names, used_before_defined
 from redco_merge.result import WHOLE
 from redco_merge.source import decode_source, plain_text
-from redco_merge.spots import Spot, find_spots, pair_spots
+from redco_merge.spots import Spot, both_have_members, find_spots, pair_spots
 from redco_merge.style import in_users_terms, without_gap
 from redco_merge.symbols import text_for_reader
 from redco_merge.verify import Edit, edit_faults
@@ -49,7 +49,7 @@ def with_symbol_of(theirs: bytes, ours: bytes, symbol: str, removes: bool, added
     if new.scope != spot.scope or not (new.symbol or spot.symbol):
         raise CannotTake("your file and the template have it in different places")
     both_added = added and symbol.partition(".")[0] not in renames.values()
-    whole = both_added or not _have_members(new, spot)
+    whole = both_added or not both_have_members(new, spot)
     taken = spot.like(new, whole)
     if taken is None:
         raise CannotTake("it would be used before it is defined")
@@ -58,10 +58,6 @@ def with_symbol_of(theirs: bytes, ours: bytes, symbol: str, removes: bool, added
     if wrong := edit_faults(ours, theirs, content, Edit(symbol, whole, old, other_text, renames)):
         raise CannotTake(wrong[0])
     return content
-
-
-def _have_members(*spots: Spot) -> bool:
-    return all(spot.symbol and spot.symbol.members for spot in spots)
 
 
 def _find_spot(lines: list[str], path: str) -> Spot:

@@ -167,6 +167,8 @@ def test_mpirun_in_a_job_of_pbs_begins_at_its_first_host(tmp_path):
         (SLURM | {"SLURM_PROCID": ""}, "SLURM_PROCID=''"),
         (KUBERNETES | {"NUM_PROCESSES": ""}, "NUM_PROCESSES=''"),
         (KUBERNETES | {"COORDINATOR_ADDRESS": ""}, "kubernetes.*Set REDCO_COORDINATOR"),
+        (TRAINER | {"JAX_PROCESS_ID": "0", "JAX_NUM_PROCESSES": ""}, "JAX_NUM_PROCESSES=''"),
+        (TORCHRUN | {"RANK": "0", "WORLD_SIZE": ""}, "WORLD_SIZE=''"),
         ({"JOB_COMPLETION_INDEX": "5"}, "JOB_COMPLETION_INDEX='5', NUM_PROCESSES=''"),
         (TPU | {"TPU_WORKER_ID": "2"}, "TPU_WORKER_ID='2'"),
         (TORCHRUN | {"MASTER_ADDR": ""}, "'' .torchrun., which is not host:port"),

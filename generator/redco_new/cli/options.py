@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES
+
 Model = Annotated[
     str | None,
     typer.Option(
@@ -68,7 +70,7 @@ Launch = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="Write these files of launch/: slurm,hosts,jobset (the default), pbs, tpu-vm, sky, kubeflow, xmanager.",
+        help=f"Write these files of launch/, of {', '.join(LAUNCH_FILES)}; by default {','.join(DEFAULT_LAUNCH)}.",
     ),
 ]
 Size = Annotated[

@@ -72,7 +72,7 @@ LAUNCH_FILES = {
         TRAINING,
     ),
 }
-DEFAULT = ("slurm", "hosts", "jobset")
+DEFAULT_LAUNCH = ("slurm", "hosts", "jobset")
 
 
 def check_launch(where: str, value: Any) -> tuple[str, ...]:

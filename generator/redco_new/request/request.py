@@ -11,7 +11,7 @@ from typing import Any
 from redco_new.request import own_class
 from redco_new.errors import RedcoError
 from redco_new.request.dropout import CONFIG_RATES, check_dropout
-from redco_new.request.launch import DEFAULT, LAUNCH_FILES, LaunchFile, check_launch
+from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES, LaunchFile, check_launch
 from redco_new.request.lora import Lora, check_lora
 from redco_new.request.mesh import AXES, check_mesh, parse_mesh
 from redco_new.request.names import check_name, dns_label, package_name
@@ -53,7 +53,7 @@ class Request:
     muon: bool = False
     lora: Lora | None = None
     dropout: float | str = CONFIG_RATES
-    launch: tuple[str, ...] = DEFAULT
+    launch: tuple[str, ...] = DEFAULT_LAUNCH
     own: OwnClass | None = None
     folder: Path = field(default=Path(), compare=False)
     recorded: Mapping[str, Any] | None = field(default=None, compare=False)

@@ -10,12 +10,12 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.request import Request
-from redco_new.request.launch import DEFAULT, launchers_with
+from redco_new.request.launch import DEFAULT_LAUNCH, launchers_with
 from redco_new.request.mesh import AXES, check_mesh
 from redco_new.request.names import check_name, package_name
 from redco_new.request.toml import value_text
 from redco_new.project.state import read_file
-from redco_new.update.redco_toml import REDCO_TOML
+from redco_new.update.redco_toml import REDCO_TOML, keys_of
 
 # Modules that every project has in its package; a user may have deleted one or the other.
 MODULES = ("config", "pipeline", "sharding", "steps", "train")
@@ -59,7 +59,7 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
     launch = launchers_with(lambda path: read_file(root, path) is not None)
     if content is not None:
         request = Request.from_toml(content.decode("utf-8-sig", "replace"), REDCO_TOML, root)
-        if b"launch" not in content:
+        if "launch" not in keys_of(content):
             request = replace(request, launch=launch)
         name = project_name(root, package, request.name)
         return [replace(request, name=name).with_flags(**flags)]
@@ -69,7 +69,7 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
         what = "it has no redco.toml, and its model is of no family that redco knows"
         raise RedcoError(str(root), what, "say it as redco-new would take it: --model, --recipe")
     requests = [Request.from_flags(name, folder=root, **{**flags, **model}) for model in models]
-    if flags["launch"] is None and not {*launch} <= {*DEFAULT}:  # else one was deleted
+    if flags["launch"] is None and not {*launch} <= {*DEFAULT_LAUNCH}:  # else one was deleted
         requests = [replace(request, launch=launch) for request in requests]
     mesh = axes_of_layout(root, package)
     if flags["shards"] is None and flags["mesh"] is None and mesh:

@@ -7,6 +7,7 @@ from redco_merge import merge_tables, merge_text
 from redco_new.errors import RedcoError, Refusal
 from redco_new.request import CONFIG_RATES, Request
 from redco_new.request.launch import launchers_with
+from redco_new.request.toml import read_toml
 from redco_new.update.file_merge import FileMerge
 from redco_new.project.state import ProjectState
 
@@ -20,10 +21,10 @@ def read_request(state: ProjectState) -> Request:
         todo = f"bring it back: redco update --restore {REDCO_TOML}"
         raise RedcoError(REDCO_TOML, "is missing", todo)
     request = parse_redco_toml(content, state)
-    before = state.manifest.request
-    if "muon" not in before and b"muon" not in content:
+    before, keys = state.manifest.request, keys_of(content)
+    if "muon" not in {*before, *keys}:
         request = replace(request, muon=True)  # as all projects had it before it could be asked for
-    if "launch" not in before and b"launch" not in content:  # all projects had the files of six
+    if "launch" not in {*before, *keys}:  # all projects had the files of six
         has = launchers_with(lambda path: state.ours(path) is not None)
         request = replace(request, launch=has)
     if request.model == before.get("model"):
@@ -45,6 +46,11 @@ def parse_redco_toml(content: bytes, state: ProjectState) -> Request:
     except UnicodeDecodeError as error:
         raise RedcoError(REDCO_TOML, f"not UTF-8: {error}", "mend that line") from error
     return Request.from_toml(text, REDCO_TOML, state.root)
+
+
+def keys_of(content: bytes) -> set[str]:
+    """Return the keys of a redco.toml. Raises RedcoError for what is no TOML."""
+    return {*read_toml(REDCO_TOML, content.decode("utf-8-sig", "replace"))}
 
 
 def merge_redco_toml(

@@ -163,10 +163,9 @@ def _readable(env: Environment) -> Environment:
 
 
 def _half(launcher: Launcher, env: Environment) -> bool:
-    """Tell whether pods say where to meet, but not how many they are."""
-    return launcher.name == "kubernetes" and all(
-        env.get(name) for name in (launcher.index, "COORDINATOR_ADDRESS")
-    )
+    """Tell whether a launcher says which process this is, and where to meet, but not how many there are."""
+    index, count = launcher.said(env)
+    return bool(index and not count and launcher.address and launcher.address(env))
 
 
 def _quoted(launcher: Launcher, env: Environment) -> str:

@@ -51,9 +51,8 @@ def classify_tokens(model: Any, input_ids_BS: jax.Array, mask_BS: jax.Array) -> 
 
 
 def _score(model: Any, x_BD: jax.Array) -> jax.Array:
-    drop = getattr(
-        model, "drop_score", None
-    )  # which a model by a with_head of one's own need not have
+    # A model by a with_head of one's own need not have it.
+    drop = getattr(model, "drop_score", None)
     logits_BC: jax.Array = model.score(drop(x_BD) if drop else x_BD)
     return logits_BC
 

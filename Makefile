@@ -10,9 +10,10 @@ COMPILERS := .compilers/.installed
 CLASSES := .classes/.installed
 HARNESS := .harness/.installed
 PARITY := .parity/.installed
+DOCS := .docs/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo test test-slow test-all test-apart golden golden-check table fmt lint
+.PHONY: help venv compilers demo docs test test-slow test-all test-apart golden golden-check table fmt lint
 .SECONDEXPANSION:
 
 help:  ## list the targets
@@ -37,6 +38,15 @@ $(COMPILERS): $(INSTALLED)
 
 demo: $(INSTALLED)  ## create a project, train it on 4 virtual devices, predict from its checkpoint
 	DEMO_STEPS=$(DEMO_STEPS) tests/demo.sh $(BIN)
+
+# Apart from the environment: it is of a site, and brings its own theme.
+$(DOCS): tests/tools/docs/requirements.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet -r $<
+	touch $@
+
+docs: $(DOCS)  ## build the site, strictly, into build/site
+	NO_MKDOCS_2_WARNING=1 $(dir $(DOCS))bin/mkdocs build --quiet
 
 test: $(INSTALLED)  ## run the tests, 8 minutes on two cores at most
 	$(PYTEST) -m 'not slow and not long'

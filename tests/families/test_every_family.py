@@ -54,7 +54,7 @@ def test_what_is_a_parameter_is_one_of_the_pytorch_class(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_decays_is_what_trainer_decays(family):
-    """A parameter is followed by its first number. Of ViT two differ, as docs/coming-from.md says."""
+    """A parameter is followed by its first number. Of ViT two differ, as docs/how-to/coming-from.md says."""
     pair = reference(family).pair(family)
     params = {name: x for name, x in pair.params.items() if name != "logits_bias"}
     rule = make_rule(pair.model.family, {})

@@ -1,4 +1,4 @@
-"""Draw the learning curves of a recipe, a line for each run: docs/RECIPE.png.
+"""Draw the learning curves of a recipe, a line for each run: docs/recipes/RECIPE.png.
 
 python -m recipes.curves ppo RUN ...   work folders of train, with as many evaluations as the curve is to have points
 """
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from recipes.table import bound
 from redco_new.models.recipes import RECIPES
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs/recipes"
 SIZE = (5, 2.6)  # inches
 
 

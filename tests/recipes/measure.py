@@ -1,4 +1,4 @@
-"""Train the preset tiny of recipes with three seeds, and write docs/recipes.md: `make table NAME=recipes`.
+"""Train the preset tiny of recipes with three seeds, and write docs/results/recipes.md: `make table NAME=recipes`.
 
 python tests/recipes/measure.py [NAME[:SEED] ...]   those alone; what others have stays
 """
@@ -16,7 +16,7 @@ from recipes.table import bound
 from redco_new.models.recipes import RECIPES
 
 ROOT = Path(__file__).parents[2]
-PAGE, RESULTS = ROOT / "docs" / "recipes.md", ROOT / "docs" / "recipes.json"
+PAGE, RESULTS = ROOT / "docs/results/recipes.md", ROOT / "docs/results/recipes.json"
 BIN = Path(sys.executable).parent
 SEEDS = (0, 1, 2)
 HEAD = """# What the recipes reach
@@ -66,7 +66,7 @@ def line(name: str, seeds: dict[str, dict]) -> str:
 
 
 def page(results: dict[str, dict]) -> str:
-    """Return docs/recipes.md: a row for each recipe that has all seeds. Raises ValueError."""
+    """Return docs/results/recipes.md: a row for each recipe that has all seeds. Raises ValueError."""
     rows = ((name, results[name]) for name in RECIPES if name in results)
     return HEAD + "".join(line(*row) for row in rows if len(row[1]) == len(SEEDS))
 

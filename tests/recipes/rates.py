@@ -1,4 +1,4 @@
-"""The table of rates in docs/coming-from.md, from what the recipes say of them.
+"""The table of rates in docs/how-to/coming-from.md, from what the recipes say of them.
 
 python tests/recipes/rates.py   rewrites it
 """
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from redco_new.models.recipes import RECIPES
 
-PAGE = Path(__file__).parents[2] / "docs/coming-from.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/coming-from.md"
 HEAD = "| recipe | rate | whose | with `--lora` | whose |\n|---|---|---|---|---|\n"
 
 

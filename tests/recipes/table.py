@@ -1,15 +1,16 @@
-"""The table of recipes in README.md, from what their files say of them.
+"""The table of recipes in docs/recipes/index.md, from what their files say of them.
 
 python tests/recipes/table.py   rewrites it
 """
 
+import re
 from pathlib import Path
 
 from redco_new.inspect.recipes import RecipeRow, list_recipes
 from redco_new.models.recipes import RECIPES
 from redco_new.render.template import open_template
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs/recipes/index.md"
 HEAD = "| `--recipe` | what it is | model | learns from | lines |\n|---|---|---|---|---|\n"
 
 
@@ -23,9 +24,9 @@ def table(rows: list[RecipeRow]) -> str:
 
 
 def current_table() -> str:
-    """Return the table of README.md as it is. Raises ValueError where there is none."""
-    start = README.read_text().index(HEAD)
-    return README.read_text()[start:].partition("\n\n")[0] + "\n"
+    """Return the table of the page as it is. Raises ValueError where there is none."""
+    (rows,) = re.findall(rf"{re.escape(HEAD)}((?:\|.*\n)*)", PAGE.read_text())
+    return HEAD + rows
 
 
 def rows() -> list[RecipeRow]:
@@ -41,4 +42,4 @@ def bound(name: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(README.read_text().replace(current_table(), table(rows())))
+    PAGE.write_text(PAGE.read_text().replace(current_table(), table(rows())))

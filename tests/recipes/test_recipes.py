@@ -1,4 +1,4 @@
-"""What is said of the recipes, in README.md and by `redco recipes`, is what they are."""
+"""What is said of the recipes, in docs/recipes and by `redco recipes`, is what they are."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def rows():
     return table.rows()
 
 
-def test_the_table_of_our_readme(rows):
+def test_the_table_of_recipes(rows):
     assert table.current_table() == table.table(rows), "python tests/recipes/table.py"
 
 
@@ -76,7 +76,7 @@ def test_a_figure_that_is_not_reached_is_an_error():
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_each_recipe_has_a_page(name):
-    text = (ROOT / "docs" / f"{name}.md").read_text()
+    text = (ROOT / f"docs/recipes/{name}.md").read_text()
     assert f"redco-new {' '.join(RECIPES[name].create)}" in text
     for heading in ("## The three functions", "## Your data", "## How it scales"):
         assert heading in text
@@ -102,7 +102,7 @@ def test_the_commands_of_a_page_parse(name):
     fields |= {line.partition(":")[0] for line in RECIPES[name].train}
     optimizers = {branch.optimizer for branch in RECIPES[name].branches}
     fields |= {f"{section}_{x}" for section in optimizers for x in fields}
-    commands = shell_commands((ROOT / "docs" / f"{name}.md").read_text())
+    commands = shell_commands((ROOT / f"docs/recipes/{name}.md").read_text())
     create, *others = (shlex.split(c) for c in commands if not c.startswith(("cd ", "pip ")))
     values = typer.main.get_command(new_app).make_context("redco-new", create[1:]).params
     assert (values["name"], values["recipe"]) == (f"my-{name}", name)

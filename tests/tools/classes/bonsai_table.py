@@ -28,7 +28,7 @@ INTRODUCTION = """\
 Written by `make table NAME=bonsai ROWS=folder`, of the source as it was published on 27 March 2026 (commit 3628425).
 {run} *planned*: parameters at a
 published size, and the share of them that each of 4 shards holds. *called by*: a class of
-[the examples](../classes/bonsai_examples.py) where the model's own call takes what is no array of a batch.
+[the examples](bonsai_examples.py) where the model's own call takes what is no array of a batch.
 *losses*: of three steps at a small size, on 4 virtual CPU devices.
 """
 COLUMNS = ("family", "class", "called by", "planned", "held", "losses", "what fails, and why")

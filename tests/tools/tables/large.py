@@ -31,7 +31,7 @@ INTRODUCTION = """\
 Written by `make table NAME=large`: `redco fit --search` of models at full size, parameters and AdamW in float32, computing in bfloat16. The
 mesh, options and micro-batches are those that the estimate finds fastest; the compiler of the machine has the last word. B
 examples of S tokens over all devices; of a GPU's memory JAX takes three quarters by default. Estimated ms and MFU are, of GPUs, at
-the share of the roofline's speed that steps on an H100 reach ([RESULTS.md](../benchmarks/device/RESULTS.md)); of TPUs, on which none
+the share of the roofline's speed that steps on an H100 reach ([RESULTS.md](../device/RESULTS.md)); of TPUs, on which none
 was timed, at all of it, which no program reaches. Seconds: on two busy cores. Meta's AutoParallel plans Llama-3-8B in 46.8 s and 2.8
 GiB (meta-pytorch/autoparallel #521); a search of Llama-3.1-70B on 64 devices takes 0.33 GB, and the seconds below. Where nothing fits by
 the estimate, the smallest few are compiled, but not those whose state and gradients alone, which are exact, are more than a device has.

@@ -13,7 +13,7 @@ INTRODUCTION = """\
 # What the compiled programs send
 
 Written by `make table NAME=collectives`: one training step (forward and backward) of each model of
-[the zoo](../sharding/models.py), compiled without devices for 4 of them, `model` 4. A batch of 4 x 512
+[the zoo](../../sharding/models.py), compiled without devices for 4 of them, `model` 4. A batch of 4 x 512
 tokens whole on each, width 1024, parameters in float32, activations in bfloat16.
 
 A cell: the collectives of one run, loops by their trips; the bytes that a device sends, in units of
@@ -23,12 +23,12 @@ rematerialization. AR all-reduce, AG all-gather, RS reduce-scatter (AG + RS send
 A2A all-to-all, CP collective-permute.
 
 "Ours" is `plan_sharding(..., apart=True)`, which stores the parts of a fused kernel apart. "By hand" is
-[Megatron's plan](hand.py) for the parameters as they are. "Redco" is its own `get_sharding_rules`, which is shown the parameters under
-[the names](redco_names.py) that Flax has for them: under the zoo's it leaves them whole. `llama` and
+[Megatron's plan](../../compiled/hand.py) for the parameters as they are. "Redco" is its own `get_sharding_rules`, which is shown the parameters under
+[the names](../../compiled/redco_names.py) that Flax has for them: under the zoo's it leaves them whole. `llama` and
 `transposed` have torch's kernels, (out, in), and Redco takes all kernels for (in, out).
 `scanned` and `unrolled` are parallel blocks; `gpt2` and `linen` compute their layers twice; the
 embedding of `nnx` makes the residual stream float32: 2 units where others have 1.
-The models `*_apart` are [those whose fused kernels](apart.py) keep their parts apart.
+The models `*_apart` are [those whose fused kernels](../../compiled/apart.py) keep their parts apart.
 """
 
 

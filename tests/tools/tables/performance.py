@@ -102,7 +102,7 @@ Written by `make table NAME=perf`: the train step (preset `full`, AdamW) of proj
 without devices, with no flag but the batch of the row (B examples of S tokens over all devices). Per device and step:
 
 - bound: the share of the machine's dense bf16 peak that the step can reach at most, by
-  [roofline.py](roofline.py): model FLOPs / peak / the seconds of all kernels one after the other, or of the
+  [roofline.py](../../../generator/redco_fit/compiled/roofline.py): model FLOPs / peak / the seconds of all kernels one after the other, or of the
   collectives if they take longer. Not a measurement: it ranks programs.
 - products, attention, memory: what the kernels' seconds go to. Products at the peak, cuDNN's attention at 0.6 of it, and
   kernels that read and write only, at the bandwidth. What is left to 1: FLOPs that are no model FLOPs, and the two last.
@@ -110,7 +110,7 @@ without devices, with no flag but the batch of the row (B examples of S tokens o
 - FLOPs / model FLOPs: of the products, of cuDNN's attention, and of experts, in the mean over how many tokens choose
   each; 1.00 where nothing is computed twice. Model FLOPs: 6 a token and parameter that it is multiplied with, and
   those of causal attention (Kaplan et al. 2020).
-- waited: for collectives, with nothing to compute meanwhile ([exposed.py](exposed.py)), at 360 GB/s of NVLink.
+- waited: for collectives, with nothing to compute meanwhile ([exposed.py](../../../generator/redco_fit/compiled/exposed.py)), at 360 GB/s of NVLink.
 - S x S: bytes read and written of arrays with two dims of S. Where there are some, counted again with S + 128,
   for S may be a width of the model.
 - gathered, scattered: bytes of the whole arrays.

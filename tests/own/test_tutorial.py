@@ -1,4 +1,4 @@
-"""The examples of README.md, section "Your own class", as they stand there."""
+"""The examples of docs/tutorials/own-class.md, as they stand there."""
 
 import os
 import re
@@ -13,21 +13,19 @@ pytestmark = pytest.mark.slow  # two projects, trained
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-SECTION = re.search(
-    r"^## Your own class\n(.*?)^## ", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
-)[1]
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", SECTION, re.DOTALL)
+PAGE = (ROOT / "docs/tutorials/own-class.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 NAMES = {"CNN": "cnn.py", "Words": "words.py"}  # as the text between the blocks has them
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the files that the section shows."""
+    """A folder with the files that the page shows."""
     path = tmp_path_factory.mktemp("readme")
     for language, text in BLOCKS:
         if language == "python":
             name = next(name for word, name in NAMES.items() if f"class {word}(" in text)
-            assert f"`{name}`" in SECTION
+            assert f"`{name}`" in PAGE
             (path / name).write_text(text)
         elif language == "toml":
             (path / "cnn.toml").write_text(text)

@@ -85,7 +85,7 @@ REFUSED = {
         "max_position_embeddings": 8192,
     },
     "hidden_act is 'gelu', and redco's llama has 'silu'": {"hidden_act": "gelu"},
-    "is a mamba, which redco has no template of; there are gpt-j, ": {"model_type": "mamba"},
+    "is a mamba, which redco has no template of; there are bart, ": {"model_type": "mamba"},
     "is a nonsense, which redco has no template of": {"model_type": "nonsense"},
 }
 

@@ -53,6 +53,8 @@ def contexts(request):
             return {f"models/{model.family.template}": model.context("my_project")}
 
         class Recorder:
+            read = template.read
+
             def print_folder(self, folder, context):
                 printed[folder] = context
                 return template.print_folder(folder, context)

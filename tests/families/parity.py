@@ -1,7 +1,6 @@
 """A family's emitted model beside the PyTorch class of transformers, with the same random weights."""
 
 import itertools
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ from safetensors import safe_open
 
 from redco_new.render.template import open_template
 from redco_new.models.families import FAMILIES
-from redco_new.render.execute import load_text
+from redco_new.models.adapter import linear_layers
+from redco_new.render.execute import load_weights
 from redco_new.models.find import Model, make_model
 from redco_new.models.hf_config import config_class, read_transformers
 
@@ -89,15 +89,14 @@ def make_pair(
 
 def emitted(model: Model) -> tuple[ModuleType, ModuleType]:
     """model.py and weights.py of a project of `model`, imported."""
-    modules = []
     with open_template() as template:
-        texts = model.print_files(template, PACKAGE)
-    for name in ("model", "weights"):
-        text = texts[f"{name}.py"]
-        modules.append(load_text(f"{PACKAGE}/{name}.py", text))
-        sys.modules[f"{PACKAGE}.{name}"] = modules[-1]
-        sys.modules[PACKAGE] = ModuleType(PACKAGE)
-    return modules[0], modules[1]
+        return load_weights(PACKAGE, model.print_files(template, PACKAGE))
+
+
+def linear(model: Model) -> dict[str, str]:
+    """What --lora can adapt."""
+    with open_template() as template:
+        return linear_layers(model.family, PACKAGE, model.print_files(template, PACKAGE))
 
 
 def random_torch(kind: Any, config: Any, seed: int, scale: float = 0.1) -> Any:

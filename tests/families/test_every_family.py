@@ -123,3 +123,13 @@ def loaded(pair, folder):
     )
     config = SimpleNamespace(model=pair.config(), train=SimpleNamespace(seed=0))
     return load(str(folder), steps, config, pair.weights)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_config_has_nothing_that_hf_config_works_out(family):
+    """Of a window alone, which the default size of some families has, both speak."""
+    model = find_model(family, "", 1)
+    module, weights = emitted(model)
+    config = getattr(module, model.family.config_class)()
+    CONFIG, weights.CONFIG = weights.CONFIG, {}
+    assert CONFIG.keys() & weights.hf_config(config).keys() <= {"sliding_window"}

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from families.parity import TOLERANCE, emitted
+from families.parity import TOLERANCE, emitted, linear
 from families.reference import reference
 from flax import nnx
 from redco_runtime.nn.adapters.blocks import OF_CODES
@@ -45,7 +45,7 @@ class Tuned:
         module, self.weights = emitted(model)
         self.config = getattr(module, family.config_class)(dtype="float32")
         build = getattr(module, family.model_class)
-        adapter = choose_adapter(model.projections, lora, name)
+        adapter = choose_adapter(linear(model), lora, name)
         self.lora = getattr(lora_module, adapter.class_name)(**adapter.settings)
 
         def make():
@@ -80,19 +80,20 @@ class Tuned:
         return stored
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+OURS = ("q", "k", "v", "o", "gate", "up", "down")
+LINEAR = {
+    "llama": {name: f"{name}_proj" for name in OURS},
+    "mixtral": {name: f"{name}_proj" for name in "qkvo"},  # no router, and no expert
+    "phi-3": dict.fromkeys("qkv", "qkv_proj")
+    | {"o": "o_proj", "gate": "gate_up_proj", "up": "gate_up_proj", "down": "down_proj"},
+    "t5": {name: name for name in "qkvo"} | {"up": "wi", "down": "wo"},
+    "vit": {"q": "query", "k": "key", "v": "value", "o": "dense", "up": "dense", "down": "dense"},
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
 def test_layers_are_called_what_checkpoints_call_them(name):
-    model = find_model(name, "", 1)
-    module, weights = emitted(model)
-    table = weights.tensors(getattr(module, model.family.config_class)())
-    layers = {
-        path.split("/")[-2]: t.name.split(".")[-2]
-        for path, t in table.items()
-        if t.depth and path.endswith("/kernel")
-    }
-    assert model.projections.items() <= layers.items()
-    outside = {"router"} | ({"gate", "up", "down"} if model.family.routed else set())
-    assert layers.keys() - outside == model.projections.keys()
+    assert [*linear(find_model(name, "", 1)).items()] == [*LINEAR[name].items()]
 
 
 SLOW = ("gpt2", "mixtral", "gemma3", "gpt-j", "opt", "bart")
@@ -232,10 +233,10 @@ def to_torch(x):
 
 
 def test_targets_by_any_name():
-    projections = FAMILIES["gpt2"].projections
+    names = linear(find_model("gpt2", "", 1))
 
     def layers(*targets):
-        return {*choose_adapter(projections, Lora(targets=targets), "gpt2").layers}
+        return {*choose_adapter(names, Lora(targets=targets), "gpt2").layers}
 
     assert layers() == {"q", "k", "v", "o", "up", "down"}
     assert layers("c_attn", "o") == {"q", "k", "v", "o"} and layers("c_proj") == {"o", "down"}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from families.parity import TOLERANCE, emitted, random_torch, read, saved
+from families.parity import TOLERANCE, emitted, linear, random_torch, read, saved
 from families.reference import reference
 from flax import nnx
 from recipes.pipelines import pipeline
@@ -64,7 +64,7 @@ class Tuned:
             config.num_labels, config.pad_token_id = labels, 0
         self.torch = random_torch(getattr(transformers, architecture), config, seed=1)
         lora = Lora(rank=2, alpha=3.0)
-        adapter = choose_adapter(pair.model.projections, lora, name, RECIPES[recipe].classes)
+        adapter = choose_adapter(linear(pair.model), lora, name, RECIPES[recipe].classes)
         module, weights = emitted(pair.model)
         causal = family.provides >= CAUSAL
         steps = pipeline(recipe, adapted=True, causal=causal)

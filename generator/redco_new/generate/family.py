@@ -10,7 +10,13 @@ from flax import nnx
 from redco_new.generate.context import ProjectModel, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
-from redco_new.models.adapter import Adapter, adapter_filter, adapter_parameters, choose_adapter
+from redco_new.models.adapter import (
+    Adapter,
+    adapter_filter,
+    adapter_parameters,
+    choose_adapter,
+    linear_layers,
+)
 from redco_new.models.branches import (
     copies_of_first,
     MAIN,
@@ -59,8 +65,8 @@ def read_family(request: Request, template: Template) -> Design:
     length = _sequence_length(request, model)
     if request.lora:
         recipe = recipe.adapted()
-    adapter = _adapter(request, model, recipe)
     texts = model.print_files(template, request.package)
+    adapter = _adapter(request, model, recipe, texts)
     causal = model.family.provides >= CAUSAL
     facts = (request.package, model.tokenizer, length, model.family.routed)
     kind: dict[str, Any] = {
@@ -85,11 +91,14 @@ def read_family(request: Request, template: Template) -> Design:
     )
 
 
-def _adapter(request: Request, model: Model, recipe: Recipe) -> Adapter | None:
+def _adapter(
+    request: Request, model: Model, recipe: Recipe, texts: Mapping[str, str]
+) -> Adapter | None:
     """Return what --lora asks for, if it does. Raises RedcoError."""
     if not request.lora:
         return None
-    return choose_adapter(model.projections, request.lora, request.model, recipe.classes)
+    linear = linear_layers(model.family, request.package, texts)
+    return choose_adapter(linear, request.lora, request.model, recipe.classes)
 
 
 def _sequence_length(request: Request, model: Model) -> int:

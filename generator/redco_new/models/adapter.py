@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from redco_new.errors import RedcoError
+from redco_new.models.family import Family
+from redco_new.render.execute import load_weights
 from redco_new.render.python import print_call, print_data
 from redco_new.request import Lora
+
+# The order in which an adapter names layers: that of the computation.
+USUAL = ("q", "k", "v", "qkv", "o", "gate", "up", "down")
 
 
 @dataclass(frozen=True)
@@ -63,22 +68,42 @@ class Adapter:
         return with_lora(model, own, self.layers, **self.options, rngs=rngs)
 
 
+def linear_layers(family: Family, package: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the linear layers that --lora can adapt, by their names in model.py -> in checkpoints.
+
+    Those that a layer of the model has one of, by the rows of its weights.py, but for a router: it has no part in
+    what a token becomes. package, texts: of "model.py" and "weights.py", as Model.print_files has them.
+    """
+    model, weights = load_weights(package, texts)
+    table = weights.tensors(getattr(model, family.config_class)())
+    kernels = {path: tensor for path, tensor in table.items() if path.endswith("/kernel")}
+    names = {
+        path.split("/")[-2]: tensor.name.split(".")[-2]
+        for path, tensor in kernels.items()
+        if tensor.depth == 1
+    }
+    names.pop("router", None)
+    usual = {name: place for place, name in enumerate(USUAL)}
+    return dict(sorted(names.items(), key=lambda item: usual.get(item[0], len(usual))))
+
+
 def choose_adapter(
-    projections: Mapping[str, str], lora: Lora, model: str, whole: Sequence[str] = ()
+    linear: Mapping[str, str], lora: Lora, model: str, whole: Sequence[str] = ()
 ) -> Adapter:
     """Return the adapter that --lora asks for. Raises RedcoError, which names the layers there are.
 
-    projections: of the model, which --model calls `model`. whole: its layers that are trained in full.
+    linear: of the model, which --model calls `model`, as `linear_layers` has them. whole: its layers that are
+        trained in full.
     """
     layers = set[str]()
-    for target in lora.targets or projections:
-        named = {ours for ours, theirs in projections.items() if target in (ours, theirs)}
+    for target in lora.targets or linear:
+        named = {ours for ours, theirs in linear.items() if target in (ours, theirs)}
         if not named:
-            names = dict.fromkeys((*projections, *projections.values()))
+            names = dict.fromkeys((*linear, *linear.values()))
             what = f"{model} has no linear layer {target!r}"
             raise RedcoError("--lora: targets", what, f"choose some of {', '.join(names)}")
         layers |= named
-    return Adapter(lora, tuple(name for name in projections if name in layers), tuple(whole))
+    return Adapter(lora, tuple(name for name in linear if name in layers), tuple(whole))
 
 
 def adapter_parameters(whole: Sequence[str]) -> Any:

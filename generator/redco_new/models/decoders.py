@@ -33,8 +33,6 @@ DEFAULTS: dict[str, Any] = {
     "tie_word_embeddings": False,
     "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
 }
-PROJECTIONS = {name: f"{name}_proj" for name in ("q", "k", "v", "o", "gate", "up", "down")}
-DERIVED_KEYS = ("rope_parameters", "layer_types")
 
 # Tokens of a training example by default, where the model allows more: the context of Llama 2. It
 # trades memory of activations, which grows with it, for context; redco.toml's owner may raise it.

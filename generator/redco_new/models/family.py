@@ -64,11 +64,6 @@ class Quirks:
     Fields are str, bool, or int, since the manifest of a project records them.
     """
 
-    @property
-    def projections(self) -> Mapping[str, str]:
-        """The linear layers that only such models of a family have, as Family.projections."""
-        return {}
-
 
 @dataclass(frozen=True)
 class GroupedQuirks(Quirks):
@@ -133,14 +128,10 @@ class Family:
     shrink: (config, shards) -> keys of config.json that make a tiny one of it, with the same
         quirks, whose dims divide where the full one's do.
     quirks: class of the quirks that `read` gives.
-    derived_keys: further keys of config.json, which the emitted weights.py works out.
-    projections: the linear layers that --lora can adapt: those of its own layers, by their names in
-        model.py -> what checkpoints call them.
     bias_tables: its layers whose tables are biases, which no weight decay is for.
     modules: parts of the names in checkpoints -> what transformers 5 calls these modules, and PEFT with
         it, where it renames what it loads; of several, the first first.
     dropout: where it drops, of DROPS -> the key of config.json that has the rate; {} for a family without dropout.
-    order: place among the families that `redco models` lists; by name where it is the same.
     """
 
     name: str
@@ -157,12 +148,9 @@ class Family:
     read: Callable[[Any], Settings]
     shrink: Callable[[Any, int], dict[str, Any]]
     quirks: type[Quirks] = Quirks
-    derived_keys: tuple[str, ...] = ()
-    projections: Mapping[str, str] = field(default_factory=dict)
     bias_tables: tuple[str, ...] = ()
     modules: Mapping[str, str] = field(default_factory=dict)
     dropout: Mapping[str, str] = field(default_factory=dict)
-    order: int = 1000
 
     @property
     def routed(self) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,13 +77,11 @@ class Model:
     source: Mapping[str, Any] | None = None
     absent: bool = False
 
-    @property
-    def projections(self) -> dict[str, str]:
-        """The linear layers that --lora can adapt, by their names in model.py -> in checkpoints."""
-        return {**self.family.projections, **self.full.quirks.projections}
+    def context(self, package: str, written: Container[str] = ()) -> ModelContext:
+        """Return what the templates of its family print.
 
-    def context(self, package: str) -> ModelContext:
-        """Return what the templates of its family print."""
+        written: keys of config.json that its weights.py works out of sizes.
+        """
         drops = {site: key for site, key in self.family.dropout.items() if key in self.full.sizes}
         rates = {
             key: _print_sites([site for site, other in drops.items() if other == key])
@@ -96,7 +95,7 @@ class Model:
             sizes=self.full.sizes,
             quirks=self.full.quirks,
             keys={**self.family.keys, **{rate: rate for rate in rates}},
-            hf={key: value for key, value in self.hf.items() if key not in rates},
+            hf={k: v for k, v in self.hf.items() if k not in rates and k not in written},
             drops={site: key for site, key in drops.items() if site != HEAD},
             rates=rates,
         )
@@ -109,7 +108,10 @@ class Model:
 
     def print_files(self, template: Template, package: str) -> dict[str, str]:
         """Return the texts of "model.py" and "weights.py" in a project. Raises RedcoError."""
-        return template.print_folder(f"models/{self.family.template}", self.context(package))
+        folder = f"models/{self.family.template}"
+        _, _, entries = template.read(f"{folder}/weights.py.jinja").partition("return CONFIG | {")
+        written = re.findall(r'^ +"(\w+)": ', entries, re.MULTILINE)
+        return template.print_folder(folder, self.context(package, written))
 
 
 def find_model(
@@ -167,7 +169,7 @@ def make_model(
     outside = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
     small = change_config(config, outside | family.shrink(config, shards))
     kind = {"model_type": family.model_type, "architectures": [family.architecture]}
-    hf = kind | printed_keys(config, besides={*family.keys.values(), *family.derived_keys})
+    hf = kind | printed_keys(config, besides={*family.keys.values()})
     full, tiny = (_copy_kv_heads(settings, shards) for settings in (full, family.read(small)))
     return Model(family, title, hf, full, tiny, tokenizer)
 

@@ -32,6 +32,14 @@ _LEFT_OUT = {"_name_or_path", "transformers_version", "dtype", "architectures", 
 
 # Keys that transformers works out of others, has by another name, or drops, as those of generation.
 _IMPLIED = ("num_labels", "num_experts", "forced_bos_token_id")
+# Of these, those that its classes still write: key -> that which it follows from.
+_FOLLOWS = {
+    "layer_types": "num_hidden_layers",
+    **dict.fromkeys(("_sliding_window_pattern", "sliding_window_pattern"), "num_hidden_layers"),
+    "num_local_experts": "num_experts",
+    "pooler_output_size": "hidden_size",
+    **dict.fromkeys(("id2label", "label2id"), "num_labels"),
+}
 
 
 def import_transformers(name: str) -> ModuleType:
@@ -159,8 +167,9 @@ def change_config(config: SimpleNamespace, changes: Mapping[str, Any]) -> Simple
 
 
 def printed_keys(config: SimpleNamespace, besides: set[str]) -> dict[str, Any]:
-    """Return the keys of a config that an emitted weights.py has as they are, but for `besides`."""
-    left_out = {*_LEFT_OUT, *_IMPLIED, *besides, "name_or_path"}
+    """Return the keys of a config that say more than `besides`, which its emitted weights.py works out."""
+    follow = {key for key, other in _FOLLOWS.items() if other in besides}
+    left_out = {*_LEFT_OUT, *_IMPLIED, *follow, *besides, "name_or_path"}
     return {key: value for key, value in sorted(vars(config).items()) if key not in left_out}
 
 

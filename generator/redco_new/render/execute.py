@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -47,6 +48,24 @@ class RuntimeOf(MetaPathFinder, Loader):
 
     def _own(self, name: str) -> str:
         return name.replace(AT_HOME, self._runtime, 1)
+
+
+def load_weights(package: str, texts: Mapping[str, str]) -> tuple[ModuleType, ModuleType]:
+    """Return the model.py and the weights.py of `texts`, imported; the second imports the first from `package`.
+
+    Raises RedcoError where one fails to import.
+    """
+    model = load_text(f"{package}/model.py", texts["model.py"])
+    names = {package: ModuleType(package), f"{package}.model": model}
+    hidden = {name: sys.modules.get(name) for name in names}
+    try:
+        sys.modules.update(names)
+        return model, load_text(f"{package}/weights.py", texts["weights.py"])
+    finally:
+        for name, module in hidden.items():
+            sys.modules.pop(name)
+            if module:
+                sys.modules[name] = module
 
 
 def load_text(path: str, text: str) -> ModuleType:

@@ -57,6 +57,13 @@ class Template:
         texts = self._run_copier(data | {FOLDER: folder, "python": print_data})
         return {path: _tidy(path, text) for path, text in texts.items()}
 
+    def read(self, path: str) -> str:
+        """Return the text of a file of the template as it is. Raises RedcoError where there is none."""
+        try:
+            return (self.staged / path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise RedcoError(f"{self.source}/{path}", str(error.strerror), MEND) from error
+
     def _run_copier(self, data: dict[str, Any]) -> dict[str, str]:
         with tempfile.TemporaryDirectory(prefix="redco-") as scratch:
             try:

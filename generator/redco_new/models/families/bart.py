@@ -116,13 +116,8 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=BARTQuirks,
-    projections={
-        **{"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"},
-        **{"up": "fc1", "down": "fc2"},
-    },
     dropout={
         **dict.fromkeys(("embed", "residual"), "dropout"),
         **{"weights": "attention_dropout", "inner": "activation_dropout"},
     },
-    order=140,
 )

@@ -86,9 +86,4 @@ FAMILY = Family(
         "weights": "attention_probs_dropout_prob",
         HEAD: "classifier_dropout",  # null: as what layers add
     },
-    projections={
-        **{"q": "query", "k": "key", "v": "value", "o": "dense"},
-        **{"up": "dense", "down": "dense"},
-    },
-    order=150,
 )

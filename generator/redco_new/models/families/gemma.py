@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from redco_new.models.decoders import KEYS_AND_HEAD, LONGEST, PROJECTIONS
+from redco_new.models.decoders import KEYS_AND_HEAD, LONGEST
 from redco_new.models.family import CAUSAL, Family, GroupedQuirks, Settings, Size
 from redco_new.models.hf_config import check_equal, read_keys, refuse
 from redco_new.models.tiny import tiny_heads, tiny_mlp, tiny_vocab
@@ -196,9 +196,6 @@ GEMMA_2 = Family(
     read=_read_2,
     shrink=_shrink,
     quirks=GemmaQuirks,
-    derived_keys=("rope_parameters", "layer_types"),
-    projections=PROJECTIONS,
-    order=90,
 )
 GEMMA_3 = Family(
     name="gemma3",
@@ -215,12 +212,4 @@ GEMMA_3 = Family(
     read=_read_3,
     shrink=_shrink,
     quirks=GemmaQuirks,
-    derived_keys=(
-        "rope_parameters",
-        "layer_types",
-        "_sliding_window_pattern",
-        "sliding_window_pattern",
-    ),
-    projections=PROJECTIONS,
-    order=100,
 )

@@ -78,8 +78,5 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=ActivationQuirks,
-    derived_keys=("n_inner",),
     dropout={"embed": "embd_pdrop", "residual": "resid_pdrop", "weights": "attn_pdrop"},
-    projections={**dict.fromkeys("qkv", "c_attn"), "o": "c_proj", "up": "c_fc", "down": "c_proj"},
-    order=20,
 )

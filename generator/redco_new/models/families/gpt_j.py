@@ -60,13 +60,4 @@ FAMILY = Family(
     keys=KEYS,
     read=_read,
     shrink=_shrink,
-    projections={
-        "q": "q_proj",
-        "k": "k_proj",
-        "v": "v_proj",
-        "o": "out_proj",
-        "up": "fc_in",
-        "down": "fc_out",
-    },
-    order=10,
 )

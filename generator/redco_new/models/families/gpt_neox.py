@@ -113,12 +113,4 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=NeoXQuirks,
-    derived_keys=("rope_parameters",),
-    projections={
-        "qkv": "query_key_value",
-        "o": "dense",
-        "up": "dense_h_to_4h",
-        "down": "dense_4h_to_h",
-    },
-    order=15,
 )

@@ -4,10 +4,8 @@ from typing import Any
 
 from redco_new.models.decoders import (
     DEFAULTS,
-    DERIVED_KEYS,
     KEYS_AND_HEAD,
     DecoderQuirks,
-    PROJECTIONS,
     read_decoder,
     shrink_decoder,
 )
@@ -107,7 +105,4 @@ FAMILY = Family(
     read=_read,
     shrink=shrink_decoder,
     quirks=DecoderQuirks,
-    derived_keys=DERIVED_KEYS,
-    projections=PROJECTIONS,
-    order=40,
 )

@@ -4,9 +4,7 @@ from typing import Any
 
 from redco_new.models.decoders import (
     DEFAULTS,
-    DERIVED_KEYS,
     KEYS_AND_HEAD,
-    PROJECTIONS,
     read_decoder,
     shrink_decoder,
 )
@@ -79,7 +77,4 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=ExpertsQuirks,
-    derived_keys=DERIVED_KEYS,
-    projections={name: PROJECTIONS[name] for name in "qkvo"},
-    order=110,
 )

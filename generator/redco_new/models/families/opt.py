@@ -119,15 +119,5 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=OPTQuirks,
-    derived_keys=("word_embed_proj_dim",),
-    projections={
-        "q": "q_proj",
-        "k": "k_proj",
-        "v": "v_proj",
-        "o": "out_proj",
-        "up": "fc1",
-        "down": "fc2",
-    },
     dropout={"residual": "dropout", "weights": "attention_dropout"},
-    order=30,
 )

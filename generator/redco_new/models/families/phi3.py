@@ -4,7 +4,6 @@ from typing import Any
 
 from redco_new.models.decoders import (
     DEFAULTS,
-    DERIVED_KEYS,
     KEYS,
     DecoderQuirks,
     read_decoder,
@@ -71,11 +70,4 @@ FAMILY = Family(
     read=_read,
     shrink=shrink_even,
     quirks=DecoderQuirks,
-    derived_keys=DERIVED_KEYS,
-    projections={
-        **dict.fromkeys("qkv", "qkv_proj"),
-        **dict.fromkeys(("gate", "up"), "gate_up_proj"),
-        **{"o": "o_proj", "down": "down_proj"},
-    },
-    order=80,
 )

@@ -4,11 +4,9 @@ from typing import Any
 
 from redco_new.models.decoders import (
     DEFAULTS,
-    DERIVED_KEYS,
     KEYS,
     KEYS_AND_HEAD,
     DecoderQuirks,
-    PROJECTIONS,
     read_decoder,
     shrink_decoder,
     shrink_even,
@@ -99,9 +97,6 @@ QWEN2 = Family(
     read=_read_qwen2,
     shrink=shrink_even,
     quirks=DecoderQuirks,
-    derived_keys=DERIVED_KEYS,
-    projections=PROJECTIONS,
-    order=60,
 )
 QWEN3 = Family(
     name="qwen3",
@@ -118,7 +113,4 @@ QWEN3 = Family(
     read=_read_qwen3,
     shrink=shrink_decoder,
     quirks=DecoderQuirks,
-    derived_keys=DERIVED_KEYS,
-    projections=PROJECTIONS,
-    order=70,
 )

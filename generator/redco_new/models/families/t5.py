@@ -51,7 +51,7 @@ class T5Quirks(ActivationQuirks):
     own_head: bool
 
     @property
-    def projections(self) -> dict[str, str]:
+    def mlp_names(self) -> dict[str, str]:
         """What checkpoints call the linear layers of the MLP."""
         if self.gate:
             return {"gate": "wi_0", "up": "wi_1", "down": "wo"}
@@ -131,8 +131,6 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=T5Quirks,
-    projections={name: name for name in "qkvo"},
     bias_tables=("encoder_distance", "decoder_distance"),
     dropout=dict.fromkeys(("embed", "residual", "weights", "inner", "end"), "dropout_rate"),
-    order=130,
 )

@@ -74,11 +74,6 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=ActivationQuirks,
-    derived_keys=("id2label", "label2id", "pooler_output_size"),
-    projections={
-        **{"q": "query", "k": "key", "v": "value", "o": "dense"},
-        **{"up": "dense", "down": "dense"},
-    },
     modules={
         "encoder.layer.": "layers.",
         **{f"attention.attention.{w}": f"attention.{w[0]}_proj" for w in ("query", "key", "value")},
@@ -89,5 +84,4 @@ FAMILY = Family(
         **dict.fromkeys(("embed", "residual"), "hidden_dropout_prob"),
         "weights": "attention_probs_dropout_prob",
     },
-    order=160,
 )

@@ -214,13 +214,19 @@ def test_rows_are_shown_by_a_program_that_needs_no_work_folder(monkeypatch, caps
     assert "python -m project.prepare --preview N shows rows" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("folder", ["gs://bucket/run", "s3://bucket/run", "hdfs://a/b"])
-def test_a_work_folder_in_a_bucket_is_refused(folder, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["train", "--workdir", folder])
-    with pytest.raises(SystemExit) as end:
+@pytest.mark.parametrize("path", ["gs://bucket/run", "s3:/bucket/run", "hdfs://a/b", "x+y://a"])
+@pytest.mark.parametrize("flag", ["--workdir", "--settings", "--init", "--tokenizer"])
+def test_no_path_with_a_scheme_is_taken_for_a_folder(flag, path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["train", "--workdir", "a", flag, path])
+    try:
         cli.training_run("Train.", PRESETS, AXES)
-    assert end.value.code == 2
-    assert f"'{folder}' is no folder of this machine" in capsys.readouterr().err
+    except SystemExit as end:
+        message = capsys.readouterr().err if end.code == 2 else ""
+    except UserError as error:
+        message = str(error)
+    assert f"{flag}: {path!r} is no path" in message.replace("argument ", "")
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(

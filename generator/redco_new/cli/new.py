@@ -94,6 +94,8 @@ def new(
 def split_name(name: str, output: str) -> tuple[str, Path]:
     """Return the project's name and the folder to create it in; `name` may be an absolute path."""
     path = Path(name)
+    if "://" in output:
+        raise RedcoError("--output", f"{output} is no folder of this machine", "give one")
     if ".." in path.parts:
         raise RedcoError("NAME", f"{name!r} leads out of its folder", "use --output for the folder")
     if not path.is_absolute():

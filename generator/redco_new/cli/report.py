@@ -25,6 +25,10 @@ def report(
     Examples:
       redco report runs/a
     """
+    for where, folder in (("RUN", run), ("--out", out)):
+        if ":/" in str(folder):
+            todo = "give one: a copy, or where that bucket is mounted"
+            raise RedcoError(where, f"{folder} is no folder of this machine", todo)
     from redco_new.render.execute import use_runtime
     from redco_new.report import curve
     from redco_new.report.run import print_page, print_text, read_report

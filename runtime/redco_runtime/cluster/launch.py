@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..base.interrupts import Ears
+from ..base.paths import local_path
 from .relay import Stderr
 
 STOPPED = 75  # exit code: a signal ended the run, the same command goes on
@@ -230,7 +231,7 @@ class Launch:
 
     def _workdir(self) -> Path:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("--workdir", type=Path, default=Path("no work folder"))
+        parser.add_argument("--workdir", type=local_path, default=Path("no work folder"))
         return parser.parse_known_args(self._command)[0].workdir
 
 

@@ -15,6 +15,7 @@ import jax
 from ..base.contracts import Config
 from ..base.errors import UserError
 from ..base.interrupts import INTERRUPTED
+from ..base.paths import check_local, local_path
 from ..cluster import lifeline
 from ..layout.mesh import parse_axes
 from ..monitor.events import EVENTS
@@ -125,7 +126,7 @@ def training_run(
         weights += f"; default: {checkpoint}, for the sizes that it has"
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights.replace("%", "%%"))
     add_file = "a file of TOML with any of these, by their names; flags win"
-    parser.add_argument("--settings", type=Path, metavar="FILE", help=add_file)
+    parser.add_argument("--settings", type=local_path, metavar="FILE", help=add_file)
     parser.set_defaults(preview=0, workdir=Path())
     if preview:
         parser.actions["workdir"].required = False  # nothing is written there
@@ -144,6 +145,7 @@ def training_run(
             help=explain(presets, section, field) if wants_help else None,
         )
     args, text = parse_with_file(parser, type(presets[names[0]]))
+    check_local("--init", args.init)
     whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
     init = choose_start(args.workdir, args.init, checkpoint if whole else None)
     flags = kept_flags(args.workdir, type(presets[names[0]])) | read_alike(args.workdir, init)
@@ -170,7 +172,7 @@ def parse_with_file(parser: Parser, config_type: type[Any]) -> tuple[argparse.Na
         names = (field, *(name.lstrip("-") for name in ALSO.get(flag, ())))
         sections.setdefault(section, {}).update(dict.fromkeys(names, flag))
     early = Parser(add_help=False)
-    early.add_argument("--settings", type=Path)
+    early.add_argument("--settings", type=local_path)
     file = early.parse_known_args()[0].settings
     values = read_settings(file, parser.actions, sections) if file else {}
     for action in parser.actions.values():
@@ -269,18 +271,6 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return int(text)
-
-
-def local_path(text: str) -> Path:
-    """Parse the path of a folder of this machine or of a file system that it mounts."""
-    if "://" in text:
-        what = "is no folder of this machine: give one, or a folder where that bucket is mounted"
-        raise argparse.ArgumentTypeError(f"{text!r} {what}")
-    try:
-        Path(text).exists()
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be one: {error.strerror}") from None
-    return Path(text)
 
 
 def truth(text: str) -> bool:

@@ -14,6 +14,7 @@ from ..base.contracts import Drawn
 from ..base.errors import UserError, few, writing
 from ..base.json_lines import parse_json, read_text
 from ..base.output import results_alone, show
+from ..base.paths import local_path
 from ..base.state import ModelState
 from ..run.check_settings import check_text
 from .inference import Inference
@@ -38,7 +39,7 @@ def prompt_options(
     kinds = parser.add_mutually_exclusive_group(required=True)
     kinds.add_argument("--prompt", action="append", metavar="TEXT", help="give it several times")
     file = "prompts, a text a line, or rows of .jsonl; what comes out is a line of JSON for each"
-    kinds.add_argument("--file", type=Path, metavar="FILE", help=file)
+    kinds.add_argument("--file", type=local_path, metavar="FILE", help=file)
     parser.set_defaults(chat=False, system=None, picture=None, with_system=with_system, talk=talk)
     if talk:
         kinds.add_argument(
@@ -47,10 +48,10 @@ def prompt_options(
     if with_system:
         before = "a system message before each prompt"
         parser.add_argument("--system", metavar="TEXT", help=before)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="of --file; default: stdout")
+    parser.add_argument("--out", type=local_path, metavar="FILE", help="of --file; default: stdout")
     if isinstance(pipeline, Drawn):
         parser.add_argument(
-            "--picture", type=Path, metavar="FILE", help="a PNG of what is predicted"
+            "--picture", type=local_path, metavar="FILE", help="a PNG of what is predicted"
         )
     parser.add_argument(
         "--seed", type=int, metavar="N", help="of what is drawn; default: the run's"

@@ -16,6 +16,7 @@ import jax
 from ..base.contracts import Accounted, Config, Drawn, Reported, Scored
 from ..base.errors import UserError, few, writing
 from ..base.output import announce, evaluated_alone, results_alone, show
+from ..base.paths import check_local, local_path
 from ..base.state import ModelState
 from ..checkpoints.checkpoint import Checkpoints
 from ..cluster.agreement import check_same_examples
@@ -49,7 +50,7 @@ def evaluation_options(parser: argparse.ArgumentParser, pipeline: Any, config: t
             if isinstance(pipeline, Drawn)
             else "a PNG of what is taken for what"
         )
-        parser.add_argument("--picture", type=Path, metavar="FILE", help=what)
+        parser.add_argument("--picture", type=local_path, metavar="FILE", help=what)
     parser.add_argument(
         "--seed", type=int, metavar="N", help="of what is drawn; default: the run's"
     )
@@ -62,6 +63,7 @@ def evaluated_run(args: argparse.Namespace, run: Run) -> Run:
     config = typing.cast(Any, run.config)
     if not args.data:
         return run
+    check_local("--data", args.data)
     _say_trained(args.data, config.data)
     if hasattr(config.data, FILES):
         data = replace(config.data, data=tuple(args.data), held_out_data=tuple(args.data))

@@ -1,6 +1,7 @@
 """Chats as people have them and as models' templates write them: what is learned, and what is refused."""
 
 import json
+import pickle
 import re
 from types import SimpleNamespace
 
@@ -15,8 +16,6 @@ from redco_runtime.data.chats.examples import chat_examples
 from redco_runtime.data.chats.pairs import PairMaker, read_pair
 from redco_runtime.data.chats.reading import Chat, read_chat
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.prepare.makers import load_maker
-from redco_runtime.data.text.request import dump_maker
 
 
 def user(text):
@@ -321,9 +320,9 @@ def test_a_template_that_leaves_answers_out_is_refused_with_what_to_do():
     assert {*own.tokenizer.convert_ids_to_tokens(own.ends())} == {"<|end|>", "<|endoftext|>"}
 
 
-def test_a_tokenizer_of_several_templates_uses_that_of_tools(tmp_path):
+def test_a_tokenizer_of_several_templates_uses_that_of_tools():
     own = tokenizer({"default": PHI3, "tool_use": QWEN3})
-    maker = load_maker(dump_maker(ChatMaker(ChatEncoder(own), 512), tmp_path))
+    maker = pickle.loads(pickle.dumps(ChatMaker(ChatEncoder(own), 512)))
     ids = [one.ids for one in maker.rows(Chat(ONE)) + maker.rows(Chat(ONE, tools=[WEATHER]))]
     texts = [own.decode(row) for row in ids]
     assert texts[0].startswith("<|user|>") and json.dumps(WEATHER) in texts[1]

@@ -1,6 +1,7 @@
 """The recipe sft: what of a chat is learned, by several templates; rows; and what is no chat."""
 
 import json
+import pickle
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -16,8 +17,6 @@ from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats.examples import chat_examples
 from redco_runtime.data.chats.reading import Chat, with_system
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.prepare.makers import load_maker
-from redco_runtime.data.text.request import dump_maker
 from redco_runtime.data.tokenizer import load_tokenizer
 
 sft = pipeline("sft")
@@ -93,14 +92,11 @@ def test_a_prompt_leaves_its_answer_places_in_the_model(recipe):
         row(own.NEW_TOKENS)
 
 
-def test_another_process_gets_what_makes_chats_as_json(tmp_path):
+def test_another_process_gets_what_makes_chats():
     maker = ChatMaker(ChatEncoder(fast(CHATML), ""), 64)
-    line = dump_maker(maker, tmp_path)
-    again = load_maker(line)
+    again = pickle.loads(pickle.dumps(maker))
     assert again.key() == maker.key() and again.portable
     assert all(map(np.array_equal, again.encoder(Chat(CHAT)), maker.encoder(Chat(CHAT))))
-    with pytest.raises(ValueError, match="no class of redco_runtime: os"):
-        load_maker(line.replace("redco_runtime.data.chats.documents", "os"))
 
 
 def test_what_the_assistant_says_weighs():

@@ -15,6 +15,7 @@ from redco_runtime.data.prepare import formats, worker
 from redco_runtime.data.prepare.build import shards_of
 from redco_runtime.data.prepare.shard import Job
 from redco_runtime.data.text import request, streaming
+from redco_runtime.data.text.documents import Shape
 from redco_runtime.data.text.encoder import make_encoder
 from redco_runtime.data.text.examples import text_examples
 from redco_runtime.data.text.sources import parse_sources
@@ -30,9 +31,9 @@ def maker():
 @pytest.fixture
 def started(monkeypatch):
     """The makers that processes are started with."""
-    lines, start = [], request.start
-    monkeypatch.setattr(request, "start", lambda line: lines.append(line) or start(line))
-    return lines
+    makers, start = [], request.Reader
+    monkeypatch.setattr(request, "Reader", lambda maker: makers.append(maker) or start(maker))
+    return makers
 
 
 def examples(folder, *data, **changes):
@@ -75,11 +76,12 @@ def test_workers_make_the_same_shards(tmp_path, monkeypatch, maker):
     monkeypatch.setattr(formats, "RANGE", 500)
     (source,) = parse_sources("--data", [write(tmp_path / "a.jsonl", *WORDS)])
     made = []
-    for folder, line in (("there", request.dump_maker(maker, tmp_path)), ("here", "")):
+    for folder in ("there", "here"):
         (tmp_path / folder / "x").mkdir(parents=True)
         parts = enumerate(shards_of(source, 1000))
-        jobs = [Job(str(tmp_path / folder / "x"), n, own, S, "on", 0.1, 0) for n, own in parts]
-        contents = {job.number: asdict(x) for job, x in worker.make_shards(jobs, maker, line)}
+        jobs = [Job(tmp_path / folder / "x", n, own, Shape(S, "on", 0.1)) for n, own in parts]
+        monkeypatch.setattr(TextMaker, "portable", folder == "there")
+        contents = {job.number: asdict(x) for job, x in worker.make_shards(jobs, maker)}
         made.append((contents, files_in(tmp_path / folder)))
     assert made[0] == made[1] and len(made[0][0]) > 3
 
@@ -88,18 +90,18 @@ def test_a_worker_that_is_killed_is_said(tmp_path, monkeypatch, maker):
     monkeypatch.setattr(formats, "RANGE", 500)
     (source,) = parse_sources("--data", [write(tmp_path / "a.jsonl", *WORDS)])
     parts = enumerate(shards_of(source, 1000))
-    jobs = [Job(str(tmp_path), n, own, S, "on", 0.1, 0) for n, own in parts]
+    jobs = [Job(tmp_path, n, own, Shape(S, "on", 0.1)) for n, own in parts]
     workers = []
 
     def start(*args, **variables):
-        workers.append(request.start(*args, **variables))
-        workers[0].kill()
+        workers.append(request.Reader(*args, **variables))
+        workers[0].process.kill()
         return workers[-1]
 
-    monkeypatch.setattr(worker, "start", start)
+    monkeypatch.setattr(worker, "Reader", start)
     with pytest.raises(UserError, match="has ended with -9"):
-        [*worker.make_shards(jobs, maker, request.dump_maker(maker, tmp_path))]
-    assert len(workers) > 1 and all(one.returncode == -9 for one in workers)
+        [*worker.make_shards(jobs, maker)]
+    assert len(workers) > 1 and all(one.process.returncode == -9 for one in workers)
 
 
 def test_what_it_refuses_is_refused(tmp_path):
@@ -112,14 +114,14 @@ def test_what_it_refuses_is_refused(tmp_path):
 
 
 def test_where_it_ends_before_it_is_done_is_said(tmp_path, monkeypatch):
-    start = request.start
+    start = request.Reader
 
-    def killed(line):
-        process = start(line)
-        process.kill()
-        return process
+    def killed(maker):
+        reader = start(maker)
+        reader.process.kill()
+        return reader
 
-    monkeypatch.setattr(request, "start", killed)
+    monkeypatch.setattr(request, "Reader", killed)
     path = write(tmp_path / "a.jsonl", *WORDS)
     with pytest.raises(UserError, match="^the process that reads --data has ended with -9: see ab"):
         examples(tmp_path, path)
@@ -129,16 +131,14 @@ def test_it_ends_with_the_one_that_asks(tmp_path, maker):
     """One whose answers nobody reads, and one that is asked for nothing."""
     path = write(tmp_path / "a.jsonl", *WORDS * 50)
     (source,) = parse_sources("--data", [path])
-    facts = {"sources": [asdict(source)], "size": 10**5, "number": 0, "part": 0, "documents": 0}
-    facts["shape"] = {"sequence_length": S, "packing": "on", "skip_bad_rows": 0, "held_out": 0.0}
-    for busy, code in ((True, 1), (False, 0)):
-        with request.start(request.dump_maker(maker, tmp_path)) as process:
+    facts = {"sources": [source], "size": 10**5, "number": 0, "part": 0, "documents": 0}
+    facts["shape"] = Shape(S, "on", 0.0)
+    for busy in (True, False):
+        with request.Reader(maker) as reader:
             if busy:
-                first = next(request.exchange(process, "windows", facts))
-                assert first["number"] == 0
-            process.stdout.close()
-            process.stdin.close()
-            assert process.wait(20) == code
+                assert next(reader.ask("windows", **facts))["number"] == 0
+            reader.pipe.close()
+            assert reader.process.wait(20) == 0
 
 
 def test_no_jax_is_imported():

@@ -3,14 +3,16 @@
 import fcntl
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from ...base.errors import UserError, writing
 from ...base.progress_bar import ProgressBar
-from ..text.documents import NAMED, Maker, Part
-from ..text.sources import Source, check_bad, check_ids, layout_name
+from ..text.documents import Maker, Part, Shape
+from ..text.rows import count_bad
+from ..text.sources import Source, check_bad, check_ids
+from ..text.tokens import index_of
 from .formats import parts_of
 from .shard import Job, read_contents
 from .worker import make_shards
@@ -19,26 +21,17 @@ LOOK = 0.5  # seconds between two looks at what another process makes
 Answers = Iterator[dict[str, Any]]
 
 
-def build(
-    maker: Maker,
-    line: str,
-    source: dict[str, Any],
-    path: str,
-    vocabulary: int,
-    shape: dict[str, Any],
-) -> Answers:
+def build(maker: Maker, source: Source, path: Path, vocabulary: int, shape: Shape) -> Answers:
     """Make the index of a source's rows at `path`, and its shards; yield signs of life. Raises UserError.
 
-    line: the maker as JSON, of which workers make theirs; "" where it is of this process alone.
-    shape: as of `shape_of`. vocabulary: ids that a model has.
+    vocabulary: ids that a model has.
     """
-    own, index = Source(**source), Path(path)
-    with writing(index.parent.parent, option="--token-folder"):
-        index.parent.mkdir(parents=True, exist_ok=True)
-        with open(index.parent / "lock", "w") as lock:
-            yield from _wait(lock, index.parent, own.name)
-            if not index.exists():
-                yield from _make(maker, line, own, index, vocabulary, shape)
+    with writing(path.parent.parent, option="--token-folder"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path.parent / "lock", "w") as lock:
+            yield from _wait(lock, path.parent, source.name)
+            if not path.exists():
+                yield from _make(maker, source, path, vocabulary, shape)
 
 
 def shards_of(source: Source, size: int) -> list[list[Part]]:
@@ -54,59 +47,37 @@ def shards_of(source: Source, size: int) -> list[list[Part]]:
     return shards
 
 
-def _make(
-    maker: Maker, line: str, source: Source, path: Path, vocabulary: int, shape: Mapping[str, Any]
-) -> Answers:
-    folder, skipped = path.parent, shape["skip_bad_rows"]
-    shards = shards_of(source, maker.shard)
-    jobs = [Job(str(folder), number, parts, **shape) for number, parts in enumerate(shards)]
-    before = {job.number: read_contents(job.path(f"{job.layout}.json")) for job in jobs}
+def _make(maker: Maker, source: Source, path: Path, vocabulary: int, shape: Shape) -> Answers:
+    shards = enumerate(shards_of(source, maker.shard))
+    jobs = [Job(path.parent, number, parts, shape) for number, parts in shards]
+    before = {job.number: read_contents(job.path(f"{shape.layout}.json")) for job in jobs}
     contents = {number: one for number, one in before.items() if one}
     left = [job for job in jobs if job.number not in contents]
     sizes = {job.number: sum(part.size for part in job.parts) for job in jobs}
     done, said = sum(sizes[number] for number in contents), False
     name = f"making tokens of {source.name}"
     with ProgressBar(name, sum(sizes.values()), "B", done) as shown:
-        for job, one in make_shards(left, maker, line):
+        for job, one in make_shards(left, maker):
             answer = {"at": "the tokens of its data"}
             contents[job.number] = one
             check_ids(source.name, one.highest, vocabulary)
             shown.update(sizes[job.number])
-            if one.bad_rows > skipped and len(contents) < len(jobs) and not said:
+            if one.bad_rows > shape.skip_bad_rows and len(contents) < len(jobs) and not said:
                 said = True  # before the rest, which may take long, is counted
                 why = "the other rows are read, to count the bad ones"
                 answer["say"] = f"data: {one.bad[0]}: {why}"
             yield answer
-    in_order = [contents[job.number] for job in jobs]
-    bad = [row for one in in_order for row in one.bad][:NAMED]
-    count = sum(one.bad_rows for one in in_order)
-    check_bad(source, bad, count, skipped)
-    if not sum(one.rows for one in in_order):
+    index = index_of([contents[job.number] for job in jobs], maker, shape)
+    check_bad(source, index["bad"], count_bad(index), shape.skip_bad_rows)
+    if not sum(index["rows"]):
         raise UserError(
             f"{source.flag}: {source.name} has no {maker.noun} to train on: it is empty, or has less "
             "than is held out"
         )
-    index = {
-        "layout": layout_name(shape["sequence_length"], shape["packing"], shape["held_out"]),
-        "noun": maker.noun,
-        "dtype": maker.dtype,
-        "marks": maker.marks,
-        "sequence_length": shape["sequence_length"],
-        "packed": shape["packing"] == "on",
-        **{
-            name: sum(getattr(one, name) for one in in_order)
-            for name in ("documents", "again", "empty", "tokens", "marked")
-        },
-        "highest": max(one.highest for one in in_order),
-        "bad": bad,
-        "more_bad": count - len(bad),
-        "rows": [one.rows for one in in_order],
-        "held_out": [one.held_out for one in in_order],
-    }
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(index))
     temporary.replace(path)
-    for leftover in folder.glob("*.tmp"):  # of a build that was killed
+    for leftover in path.parent.glob("*.tmp"):  # of a build that was killed
         leftover.unlink(missing_ok=True)
 
 

@@ -1,42 +1,68 @@
-"""The process that reads data: tasks on stdin, answers on stdout, as lines of JSON and bytes of arrays."""
+"""The process that reads data: a pipe brings tasks, and takes what they yield."""
 
 import json
-import os
 import sys
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
 
 from ...base.errors import UserError
-from .makers import load_maker
-from .tasks import answers
+from ..text.documents import Maker
+from ..text.sources import Source
+from ..text.texts import Text
+from .build import Answers, build
+from .formats import format_of, parse_rows, parts_of
+from .reading import read_text
+from .shard import Job, make_shard
+from .tables import fingerprint_of
+from .windows import windows
 
 
 def main() -> None:
-    """Make what is asked for, one task after the other, until nobody asks, or reads the answers."""
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is not to be among the answers
-    line = sys.stdin.readline().strip()
-    maker = load_maker(line) if line else None
-    for order in sys.stdin:
-        task, facts = json.loads(order)
-        try:
-            for answer in answers(task, maker, line, **facts):
-                _write(out, answer)
-            _write(out, {})
-        except UserError as error:
-            _write(out, {"error": str(error)})
+    """Do what is asked for, one task after the other, until nobody asks, or reads the answers."""
+    with suppress(EOFError, ConnectionError), Connection(int(sys.argv[1])) as pipe:
+        maker = pipe.recv()
+        while True:
+            task, facts = pipe.recv()
+            try:
+                for answer in TASKS[task](maker, **facts):
+                    pipe.send(answer)
+                pipe.send(None)
+            except UserError as error:
+                pipe.send(error)
 
 
-def _write(out: BinaryIO, answer: dict[str, Any]) -> None:
-    arrays = answer.pop("arrays", {})
-    if arrays:
-        answer["arrays"] = {name: (x.dtype.str, x.shape) for name, x in arrays.items()}
-    try:
-        out.write(json.dumps(answer, default=str).encode() + b"\n")
-        for array in arrays.values():
-            out.write(array.tobytes())
-        out.flush()
-    except BrokenPipeError:
-        os._exit(1)  # past the flush at Python's end, which would say so
+def shard(maker: Maker, job: Job) -> Answers:
+    """Make a shard, and yield its Contents."""
+    yield {"contents": make_shard(job, maker)}
+
+
+def rows(_: Any, sources: list[Source], field: str) -> Answers:
+    """Yield the rows of sources, of plain values; a text of a file is one, with that field."""
+    for part in (part for source in sources for part in parts_of(source)):
+        some: Iterator[Any]
+        if format_of(part.file) == "text":
+            some = ({field: x.text} for x in read_text(part) if isinstance(x, Text))
+        else:
+            some = parse_rows([part], dict)
+        for row in some:
+            if isinstance(row, dict):
+                yield {"row": json.loads(json.dumps(row, default=str))}
+
+
+def fingerprint(_: Any, name: str) -> Answers:
+    """Yield what datasets calls the content of a data set."""
+    yield {"fingerprint": fingerprint_of(name)}
+
+
+TASKS: dict[str, Callable[..., Answers]] = {
+    "build": build,
+    "shard": shard,
+    "windows": windows,
+    "rows": rows,
+    "fingerprint": fingerprint,
+}
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from typing import BinaryIO
 import numpy as np
 
 from ...base.errors import UserError, writing
-from ..text.documents import NAMED, Bad, Maker, Part, Tokens
+from ..text.documents import NAMED, Bad, Maker, Part, Shape, Tokens
 from ..text.packing import lay_out
-from ..text.sources import layout_name
 from ..text.tokens import Contents, write_documents
 from .formats import describe
 from .reading import read_documents
@@ -27,24 +26,16 @@ from .reading import read_documents
 
 @dataclass(frozen=True)
 class Job:
-    """A shard to make: its parts, and where; the other fields are those of RowSettings."""
+    """A shard to make: its parts, and where."""
 
-    folder: str
+    folder: Path
     number: int
     parts: Sequence[Part]
-    sequence_length: int
-    packing: str
-    held_out: float
-    skip_bad_rows: int
-
-    @property
-    def layout(self) -> str:
-        """What decides its rows, beside the tokens: a part of the names of files."""
-        return layout_name(self.sequence_length, self.packing, self.held_out)
+    shape: Shape
 
     def path(self, kind: str) -> Path:
         """Return the path of one of its files."""
-        return Path(self.folder, f"{self.number:05d}.{kind}")
+        return self.folder / f"{self.number:05d}.{kind}"
 
 
 def read_contents(path: Path) -> Contents | None:
@@ -58,7 +49,7 @@ def read_contents(path: Path) -> Contents | None:
 def make_shard(job: Job, maker: Maker) -> Contents:
     """Write a shard and, unless more of its rows than may are bad, its layout. Raises UserError."""
     contents = read_contents(job.path("json")) or _tokenize(job, maker)
-    return contents if contents.bad_rows > job.skip_bad_rows else _lay_out(job, contents)
+    return contents if contents.bad_rows > job.shape.skip_bad_rows else _lay_out(job, contents)
 
 
 def _tokenize(job: Job, maker: Maker) -> Contents:
@@ -68,7 +59,7 @@ def _tokenize(job: Job, maker: Maker) -> Contents:
         marks = files.enter_context(_replacing(job.path("marks"))) if maker.marks else None
         documents = _documents(job, maker, contents)
         lengths = np.array([*write_documents(documents, contents, tokens, marks)], np.int64)
-    if contents.bad_rows > job.skip_bad_rows:
+    if contents.bad_rows > job.shape.skip_bad_rows:
         for kind in ("tokens", "marks"):
             job.path(kind).unlink(missing_ok=True)
         return contents
@@ -80,15 +71,15 @@ def _tokenize(job: Job, maker: Maker) -> Contents:
 
 
 def _lay_out(job: Job, contents: Contents) -> Contents:
-    lengths, packed = np.load(job.path("lengths.npy")), job.packing == "on"
-    layout = lay_out(lengths, job.sequence_length, packed, job.held_out, job.number)
-    with _replacing(job.path(f"{job.layout}.pieces.npy")) as file:
-        np.save(file, layout.pieces)
-    with _replacing(job.path(f"{job.layout}.rows.npy")) as file:
-        np.save(file, layout.rows)
-    held_out = len(layout.rows) - 1 - layout.train
-    contents = replace(contents, rows=layout.train, held_out=held_out)
-    with _replacing(job.path(f"{job.layout}.json")) as file:
+    layout, name = (
+        lay_out(np.load(job.path("lengths.npy")), job.shape, job.number),
+        job.shape.layout,
+    )
+    for kind, array in (("pieces", layout.pieces), ("rows", layout.rows)):
+        with _replacing(job.path(f"{name}.{kind}.npy")) as file:
+            np.save(file, array)
+    contents = replace(contents, rows=layout.train, held_out=layout.held_out)
+    with _replacing(job.path(f"{name}.json")) as file:
         file.write(json.dumps(asdict(contents)).encode())
     return contents
 

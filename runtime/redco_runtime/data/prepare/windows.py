@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ..text.documents import Bad, Maker, Tokens
+from ..text.documents import Bad, Maker, Shape, Tokens
 from ..text.sources import Source, check_bad
 from ..text.tokens import pack
 from .formats import describe, parts_of
@@ -13,9 +13,8 @@ from .reading import read_documents
 
 def windows(
     maker: Maker,
-    _: str,
-    sources: list[dict[str, Any]],
-    shape: dict[str, Any],
+    sources: list[Source],
+    shape: Shape,
     size: int,
     number: int,
     part: int,
@@ -23,16 +22,17 @@ def windows(
 ) -> Iterator[dict[str, Any]]:
     """Yield windows of at least `size` tokens, from the one of `number` on. Raises UserError, which names files and lines.
 
-    part, documents: where that one begins, as of Window. shape: as of `shape_of`, its share that of the first one.
+    part, documents: where that one begins, as of Window. shape: of the first window; no other is held out.
     """
-    own = [Source(**source) for source in sources]
-    parts = enumerate((source, one) for source in own for one in parts_of(source, streaming=True))
+    parts = enumerate(
+        (source, one) for source in sources for one in parts_of(source, streaming=True)
+    )
     bad: list[str] = []
     window, length, at, ahead = list[Tokens](), 0, (part, documents), documents
 
     def packed() -> dict[str, Any]:
-        share = 0.0 if number else shape["held_out"]
-        index, arrays = pack(window, maker, shape | {"held_out": share}, number)
+        own = shape._replace(held_out=0.0) if number else shape
+        index, arrays = pack(window, maker, own, number)
         places = {"number": number, "part": at[0], "documents": at[1]}
         return places | {"index": index, "arrays": arrays}
 
@@ -41,7 +41,7 @@ def windows(
         for item in read_documents(maker, [one]):
             if isinstance(item, Bad):
                 bad.append(describe(item))
-                check_bad(source, bad, len(bad), shape["skip_bad_rows"])
+                check_bad(source, bad, len(bad), shape.skip_bad_rows)
                 continue
             ends = item.ends is not None
             count += ends

@@ -3,53 +3,40 @@
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
+from contextlib import ExitStack
 from queue import SimpleQueue
-from subprocess import Popen
 
 from ..text.documents import Maker
-from ..text.request import end, exchange, start
+from ..text.request import Reader
 from ..text.tokens import Contents
 from .shard import Job, make_shard
 
 
-def make_shards(jobs: Sequence[Job], maker: Maker, line: str) -> Iterator[tuple[Job, Contents]]:
-    """Yield (job, what its shard has) as they are made, by all cores. Raises UserError.
-
-    line: the maker as JSON; "" where no other process can have it.
-    """
+def make_shards(jobs: Sequence[Job], maker: Maker) -> Iterator[tuple[Job, Contents]]:
+    """Yield (job, what its shard has) as they are made, by all cores. Raises UserError."""
     count = min(len(jobs), cores())
-    if count < 2 or not line:
+    if count < 2 or not maker.portable:
         yield from ((job, make_shard(job, maker)) for job in jobs)
         return
-    # A tokenizer's own threads would be too many beside so many processes.
-    yield from _by_workers(
-        jobs, [start(line, TOKENIZERS_PARALLELISM="false") for _ in range(count)]
-    )
-
-
-def _by_workers(jobs: Sequence[Job], workers: list[Popen[bytes]]) -> Iterator[tuple[Job, Contents]]:
-    """Yield as `make_shards`, by processes that are ended then."""
-    idle: SimpleQueue[Popen[bytes]] = SimpleQueue()
-    for worker in workers:
-        idle.put(worker)
+    idle: SimpleQueue[Reader] = SimpleQueue()
 
     def make(job: Job) -> tuple[Job, Contents]:
         worker = idle.get()
         try:
-            (answer,) = exchange(worker, "shard", asdict(job))
-            return job, Contents(**answer)
+            (answer,) = worker.ask("shard", job=job)
+            return job, answer["contents"]
         finally:
             idle.put(worker)
 
-    pool = ThreadPoolExecutor(len(workers))
-    try:
+    pool = ThreadPoolExecutor(count)
+    with ExitStack() as workers:
+        workers.callback(pool.shutdown, cancel_futures=True)
+        for _ in range(count):
+            # A tokenizer's own threads would be too many beside so many processes.
+            worker = Reader(maker, TOKENIZERS_PARALLELISM="false")
+            idle.put(workers.enter_context(worker))
         for future in as_completed([pool.submit(make, job) for job in jobs]):
             yield future.result()
-    finally:
-        for worker in workers:
-            end(worker)
-        pool.shutdown(cancel_futures=True)
 
 
 def cores() -> int:

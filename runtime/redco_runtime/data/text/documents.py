@@ -19,6 +19,20 @@ class Part(NamedTuple):
     size: int
 
 
+class Shape(NamedTuple):
+    """What decides the rows of documents: the settings of that name, and the share of them that is held out."""
+
+    sequence_length: int
+    packing: str
+    held_out: float
+    skip_bad_rows: int = 0
+
+    @property
+    def layout(self) -> str:
+        """What the files of such rows are called, after a number: 1024-on-0.05."""
+        return f"{self.sequence_length}-{self.packing}-{self.held_out}"
+
+
 class Tokens(NamedTuple):
     """A document, or a part of a long one.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ..example_streams import check_share
-from .documents import Maker, Tokens
+from .documents import Maker, Shape, Tokens
 from .mixture import Mixture
 from .rows import rows_in_memory
 from .sources import RowSettings
@@ -15,7 +15,6 @@ def pack_examples(
 ) -> tuple[Mixture, Mixture]:
     """Return the training rows of documents and the held-out ones, as `read_examples`. Raises UserError."""
     check_share(settings.held_out)
-    names = ("sequence_length", "packing", "held_out")
-    shape = {name: getattr(settings, name) for name in names}
+    shape = Shape(settings.sequence_length, settings.packing, settings.held_out)
     train = rows_in_memory(*pack(documents, maker, shape))
     return Mixture([train]), Mixture([train.held_out()])

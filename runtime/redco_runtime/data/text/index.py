@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 from ...base.errors import writing
@@ -11,14 +10,7 @@ from ...base.progress import PROGRESS
 from .documents import Maker
 from .request import ask
 from .rows import Rows, count_bad, open_rows
-from .sources import (
-    RowSettings,
-    Source,
-    check_bad,
-    check_ids,
-    layout_name,
-    shape_of,
-)
+from .sources import RowSettings, Source, check_bad, check_ids, shape_of
 
 VERSION = 4  # of what lies in a folder
 
@@ -32,12 +24,11 @@ def rows_of(
     """
     root = Path(settings.token_folder).expanduser()
     shape = shape_of(settings, share)
-    layout = layout_name(settings.sequence_length, settings.packing, share)
     with writing(root, option="--token-folder"):
-        path = root / _key(source, maker, root / "files") / f"index-{layout}.json"
+        path = root / _key(source, maker, root / "files") / f"index-{shape.layout}.json"
     if not path.exists():
-        facts = {"source": asdict(source), "path": str(path), "vocabulary": vocabulary}
-        for answer in ask("build", maker, **facts, shape=shape):
+        facts = {"source": source, "path": path, "vocabulary": vocabulary, "shape": shape}
+        for answer in ask("build", maker, **facts):
             PROGRESS.at(answer["at"])
             if "say" in answer:
                 show(answer["say"])

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...nn.packed_rows import most_texts
 from ..permutation import permute
+from .documents import Shape
 
 # Pieces of a document that are held out together. A document shorter than that is so as a whole, and
 # a book in stretches that are long beside what is cut at their ends.
@@ -30,28 +31,29 @@ class Layout(NamedTuple):
     rows: np.ndarray
     train: int
 
+    @property
+    def held_out(self) -> int:
+        """How many rows are held out."""
+        return len(self.rows) - 1 - self.train
 
-def lay_out(documents: np.ndarray, size: int, packed: bool, share: float, shard: int) -> Layout:
-    """Return the rows of documents that lie end to end, which have so many tokens each.
 
-    share, shard: as of `hold_out`.
-    """
+def lay_out(documents: np.ndarray, shape: Shape, shard: int) -> Layout:
+    """Return the rows of documents that lie end to end, which have so many tokens each. shard: as of `hold_out`."""
+    size = shape.sequence_length
     pieces = cut(documents, size)
-    chosen = hold_out(pieces, share, shard)
-    order, ends = _fill(pieces, np.flatnonzero(~chosen), size, packed)
-    held_order, held_ends = _fill(pieces, np.flatnonzero(chosen), size, packed)
+    chosen = hold_out(pieces, shape.held_out, shard)
+
+    def fill(some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (`some` of the pieces, in the order of their rows, where each row ends in it)."""
+        lengths = pieces.lengths[some]
+        order, ends = best_fit(lengths, size) if shape.packing == "on" else one_a_row(lengths)
+        return some[order], ends
+
+    order, ends = fill(np.flatnonzero(~chosen))
+    held_order, held_ends = fill(np.flatnonzero(chosen))
     rows = np.concatenate([np.zeros(1, np.int64), ends, held_ends + len(order)])
     order = np.concatenate([order, held_order])
     return Layout(np.stack([pieces.starts[order], pieces.lengths[order]], axis=1), rows, len(ends))
-
-
-def _fill(
-    pieces: Pieces, some: np.ndarray, size: int, packed: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return (`some` of the pieces, in the order of their rows, where each row ends in it)."""
-    lengths = pieces.lengths[some]
-    order, ends = best_fit(lengths, size) if packed else one_a_row(lengths)
-    return some[order], ends
 
 
 def cut(documents: np.ndarray, size: int) -> Pieces:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from itertools import islice
 from typing import Any
 
@@ -32,8 +32,8 @@ def own_prompts(config: Any, prompt_of: Callable[[Any], str], prompts: Prompts) 
 
 
 def _questions(data: Any, prompt_of: Callable[[Any], str]) -> Iterator[str]:
-    sources = map(asdict, parse_sources("--data", data.held_out_data or data.data))
-    rows = ask("rows", sources=[*sources], field=getattr(data, "text_field", ""))
+    sources = parse_sources("--data", data.held_out_data or data.data)
+    rows = ask("rows", sources=sources, field=getattr(data, "text_field", ""))
     with closing(rows):
         for answer in islice(rows, LOOKED):
             with suppress(ValueError, TypeError, LookupError, AttributeError):

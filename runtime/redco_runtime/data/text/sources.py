@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from ...base.errors import UserError, few, listed
-from .documents import NAMED
+from .documents import NAMED, Shape
 from .request import ask
 
 
@@ -41,15 +41,9 @@ class RowSettings(SourceSettings, Protocol):
     def sequence_length(self) -> int: ...
 
 
-def shape_of(settings: RowSettings, share: float) -> dict[str, Any]:
-    """Return what decides the rows of documents, as JSON has it; share: of them that is held out."""
-    names = ("sequence_length", "packing", "skip_bad_rows")
-    return {name: getattr(settings, name) for name in names} | {"held_out": share}
-
-
-def layout_name(sequence_length: int, packing: str, held_out: float) -> str:
-    """Return what the files of such rows are called, after a number: 1024-on-0.05."""
-    return f"{sequence_length}-{packing}-{held_out}"
+def shape_of(settings: RowSettings, share: float) -> Shape:
+    """Return the shape of rows of which a share is held out."""
+    return Shape(settings.sequence_length, settings.packing, share, settings.skip_bad_rows)
 
 
 def one_a_row(settings: Any, length: int) -> Any:

@@ -1,7 +1,6 @@
 """Rows of sources as they are read: tokenized a window at a time, packed within it, and shuffled within it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +61,7 @@ class TokenStream:
         answers = ask(
             "windows",
             self._maker,
-            sources=[asdict(source) for source in self._sources],
+            sources=self._sources,
             shape=shape_of(self._settings, self._share),
             size=WINDOW * self._settings.sequence_length,
             **{"number": number, "part": part, "documents": documents},

@@ -1,13 +1,13 @@
 """Tokens of documents end to end, in files or in memory, and what there is of them."""
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from .documents import Maker, Tokens
+from .documents import NAMED, Maker, Shape, Tokens
 from .packing import lay_out
 
 
@@ -65,29 +65,43 @@ def write_documents(
             length = 0
 
 
+def index_of(parts: Sequence[Contents], maker: Maker, shape: Shape) -> dict[str, Any]:
+    """Return what `Rows` says of shards, by what each has."""
+    bad = [row for one in parts for row in one.bad]
+    named = bad[:NAMED]
+    names = ("documents", "again", "empty", "tokens", "marked")
+    sums = {name: sum(getattr(one, name) for one in parts) for name in names}
+    return {
+        "layout": shape.layout,
+        "noun": maker.noun,
+        "dtype": maker.dtype,
+        "marks": maker.marks,
+        "sequence_length": shape.sequence_length,
+        "packed": shape.packing == "on",
+        **sums,
+        "highest": max((one.highest for one in parts), default=0),
+        "bad": named,
+        "more_bad": sum(one.bad_rows for one in parts) - len(named),
+        "rows": [one.rows for one in parts],
+        "held_out": [one.held_out for one in parts],
+    }
+
+
 def pack(
-    documents: Iterable[Tokens], maker: Maker, shape: Mapping[str, Any], number: int = 0
+    documents: Iterable[Tokens], maker: Maker, shape: Shape, number: int = 0
 ) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
     """Return the rows of documents, as `rows_in_memory` takes them: (index, arrays).
 
-    shape: as of `shape_of`. number: of a shard, as of `hold_out`.
+    number: of a shard, as of `hold_out`.
     """
     contents, tokens, marks = Contents(), io.BytesIO(), io.BytesIO()
-    lengths = [*write_documents(documents, contents, tokens, marks)]
-    size, packed = shape["sequence_length"], shape["packing"] == "on"
-    layout = lay_out(np.array(lengths, np.int64), size, packed, shape["held_out"], number)
-    index = {
-        "sequence_length": size,
-        "packed": packed,
-        "again": contents.again,
-        "highest": contents.highest,
-        "rows": [layout.train],
-        "held_out": [len(layout.rows) - 1 - layout.train],
-    }
+    lengths = np.array([*write_documents(documents, contents, tokens, marks)], np.int64)
+    layout = lay_out(lengths, shape, number)
+    contents.rows, contents.held_out = layout.train, layout.held_out
     arrays = {
         "tokens": np.frombuffer(tokens.getbuffer(), maker.dtype),
         "pieces": layout.pieces,
         "rows": layout.rows,
     }
     named = {name: np.frombuffer(marks.getbuffer(), kind) for name, kind in maker.marks.items()}
-    return index, arrays | named
+    return index_of([contents], maker, shape), arrays | named

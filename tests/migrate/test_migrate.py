@@ -189,12 +189,20 @@ def defined(module: Path) -> set[str]:
 
 
 def file_of(module: str) -> Path:
-    """Where a module of the runtime lies, by its name before it was in rooms."""
+    """Where a module of the runtime lies, by its name, or by that before it was in rooms."""
+    if module.startswith("project.runtime."):
+        module = module.removeprefix("project.runtime.")
+        return RUNTIME / "redco_runtime" / f"{module.replace('.', '/')}.py"
     new = new_name(module.removeprefix("redco_runtime."), "project", MOVES)
     return (
         RUNTIME
         / f"{(new or module).replace('project.runtime', 'redco_runtime').replace('.', '/')}.py"
     )
+
+
+def name_now(name: str) -> tuple[Path, str]:
+    module, _, last = name.rpartition(".")
+    return file_of(module), last
 
 
 def test_modules_that_moved_are_there():
@@ -206,10 +214,11 @@ def test_modules_that_moved_are_there():
 def test_what_takes_the_place_is_in_the_runtime():
     codemods = [x for m in MIGRATIONS for x in m.codemods if not isinstance(x, Moves)]
     for i, codemod in enumerate(codemods):
-        moved = {x.before for x in codemods[i:] if isinstance(x, Rename)}
-        for name in full_names(codemod.after) - moved:
+        moved = {name_now(x.before) for x in codemods[i:] if isinstance(x, Rename)}
+        for name in full_names(codemod.after):
             module, _, last = name.rpartition(".")
-            if module.startswith("redco_runtime"):
+            own = module.startswith(("redco_runtime", "project.runtime"))
+            if own and name_now(name) not in moved:
                 assert last in defined(
                     file_of(module)
                 ), f"{codemod.title}: a later migration has to go on from it"
@@ -247,6 +256,15 @@ def test_what_former_projects_import_is_there_or_migrated():
                 present = defined(module) if module.exists() else set()
                 names = {f"{node.module}.{x.name}" for x in node.names if x.name not in present}
                 assert names <= handled, file.name
+
+
+def test_a_name_of_the_runtime_of_a_project_moves():
+    before = (
+        b"from p.runtime.base.tensors import Tensor, part_tensors\n\nx = part_tensors(Tensor)\n"
+    )
+    after = migrate(before, "p/weights.py", "p", 5).content.decode()
+    assert "from p.runtime.base.tensor_parts import part_tensors\n" in after
+    assert "from p.runtime.base.tensors import Tensor\n" in after
 
 
 MOVED = {

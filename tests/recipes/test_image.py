@@ -23,7 +23,7 @@ from redco_runtime.data.pictures.labelled import with_class_names
 from redco_runtime.data.pictures.shifted import Labelled, shift_pictures
 from redco_runtime.loop.scoring import evaluated_run, examples_of
 from redco_runtime.run.record import Run
-from redco_runtime.base.tensors import name_labels
+from redco_runtime.base.class_names import name_labels
 from transformers import ViTConfig, ViTForImageClassification
 
 from redco_new.project.create import create_project

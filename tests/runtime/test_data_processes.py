@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from redco_runtime.cluster import agreement
+from redco_runtime.cluster import agreement, same_code
 from redco_runtime.data.batches import TrainBatches, eval_batches
 from redco_runtime.base.errors import UserError
 from redco_runtime.step.remat import UNKNOWN, device_memory
@@ -92,9 +92,9 @@ def faults_of(process: int, folder: Path) -> list[str]:
         partial(agreement.check_same_examples, same[process:]),
         partial(agreement.check_same_examples, same[process:] + same[:process]),
         partial(agreement.check_same_examples, []),
-        partial(agreement.check_same_code, {"net": b"a"}),
-        partial(agreement.check_same_code, {"layers": str(process).encode(), "net": b"a"}),
-        partial(agreement.check_same_code, {f"net_{process}": b"a"}),
+        partial(same_code.check_same_code, {"net": b"a"}),
+        partial(same_code.check_same_code, {"layers": str(process).encode(), "net": b"a"}),
+        partial(same_code.check_same_code, {f"net_{process}": b"a"}),
     ]
     faults = []
     for check in checks:

@@ -51,13 +51,13 @@ def test_what_is_no_share_is_refused(tmp_path):
             read(tmp_path, path, held_out=1.5, streaming=streaming)
     settings = SimpleNamespace(text_files=(), sequence_length=8, held_out=2.0)
     with pytest.raises(UserError, match="--held-out: 2.0 is no share"):
-        cut_texts(settings, Letters(), WORDS)
+        cut_texts(settings, Letters(), WORDS, 99)
 
 
 def test_ids_that_the_model_has_not_are_named_without_sources_too():
     settings = SimpleNamespace(text_files=(), sequence_length=4, held_out=0.5)
     with pytest.raises(UserError, match="it makes the id .* of the text, and the model has 2"):
-        cut_texts(settings, Letters(), WORDS, vocabulary=2)
+        cut_texts(settings, Letters(), WORDS, 2)
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])

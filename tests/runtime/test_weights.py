@@ -19,7 +19,8 @@ from redco_runtime.base.errors import UserError
 from redco_runtime.checkpoints.load import load, make_buffer
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.base.state import ModelState, flatten
-from redco_runtime.base.tensors import Tensor, part_tensors
+from redco_runtime.base.tensor_parts import part_tensors
+from redco_runtime.base.tensors import Tensor
 
 MODEL = {
     "embed": {"embedding": (6, 4)},

@@ -100,13 +100,15 @@ def _first_rewriting(
     text: str, path: str, package: str, codemod: Rename | Call
 ) -> tuple[str, str] | None:
     """Return (the text after one rewriting, what that was); None where there is none that stands."""
+    from redco_merge.migrate.match import in_package
     from redco_merge.migrate.rewrite import renamings, rewritings
 
     if not _is_about(text, codemod):
         return None
     source = parse_source(text, path)
     if isinstance(codemod, Rename):
-        ways = renamings(source, codemod)
+        own = (in_package(name, package) for name in (codemod.before, codemod.after))
+        ways = renamings(source, Rename(*own))
     else:
         ways = rewritings(source, codemod, package)
     for after, what in ways:

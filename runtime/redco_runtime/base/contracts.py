@@ -51,30 +51,6 @@ class TrainSettings(Protocol):
 
 
 @runtime_checkable
-class BoundedSettings(Protocol):
-    """What that section has besides where an evaluation need not read all held-out examples."""
-
-    @property
-    def eval_rows(self) -> int: ...
-
-
-@runtime_checkable
-class EpochSettings(Protocol):
-    """What that section has besides where a run may be as long as so many epochs."""
-
-    @property
-    def epochs(self) -> float: ...
-
-
-@runtime_checkable
-class RoundSettings(Protocol):
-    """What that section has besides where the model makes its examples."""
-
-    @property
-    def round_steps(self) -> int: ...
-
-
-@runtime_checkable
 class PatientSettings(Protocol):
     """What that section has besides where a run may end early."""
 

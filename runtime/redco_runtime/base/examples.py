@@ -9,6 +9,16 @@ Arrays = dict[str, np.ndarray]  # a batch on the host; the first dim of all is B
 
 
 @runtime_checkable
+class Redrawn(Protocol):
+    """Examples of which something is drawn anew in each pass of training: Draws of data/example_random.py."""
+
+    examples: Any
+
+    def passes(self, seed: int, start: int, stop: int, /) -> np.ndarray: ...
+    def take(self, index: int, number: int, /) -> Example: ...
+
+
+@runtime_checkable
 class Shuffled(Protocol):
     """Examples without a length, whose order is their own in each epoch."""
 

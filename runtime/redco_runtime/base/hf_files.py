@@ -26,7 +26,6 @@ DOWNLOADED = [
 # The file of an adapter of PEFT that names the model that it is of, and where.
 ADAPTER, BASE = "adapter_config.json", "base_model_name_or_path"
 WEIGHTS = "adapter_model.safetensors"  # beside it
-LABELS = "labels"  # of the header of a file of tensors: the names of classes, as JSON
 # Keys of config.json that change no number of a forward pass without dropout.
 UNCOMPARED = """_name_or_path architectures dtype transformers_version init* *_token_id *drop*
     use_cache output_* return_dict chunk_size_feed_forward problem_type id2label label2id
@@ -84,16 +83,6 @@ def open_tensors(path: Path) -> dict[str, Slices]:
             raise UserError(f"--init: {one} is damaged or missing: {error}") from None
         tensors |= {name: Slices(file, name) for name in file.keys()}
     return tensors
-
-
-def labels_in(file: Path) -> tuple[str, ...]:
-    """Return the names of classes that the header of a safetensors file has, by number; () for none. Raises UserError."""
-    try:
-        notes = safe_open(file, framework="np").metadata() or {}
-        names = parse_json(notes.get(LABELS, "[]"))
-        return tuple(map(str, names)) if isinstance(names, list) else ()
-    except (OSError, ValueError, SafetensorError) as error:
-        raise UserError(f"--init: {file} is damaged or missing: {error}") from None
 
 
 def check_config(folder: Path, ours: Mapping[str, Any]) -> None:

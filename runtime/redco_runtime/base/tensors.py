@@ -2,14 +2,9 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
 import numpy as np
 
-from .errors import UserError
-
 Shape = tuple[int, ...]
-Apart = Mapping[str, tuple[int, Shape]]  # path of a parameter -> (dim, size of each part)
 
 
 @dataclass(frozen=True)
@@ -102,39 +97,3 @@ def wholes(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> dict[str
             whole = tensors.setdefault(tensor.name.format(*index), Whole(tuple(shape), []))
             whole.pieces.append((path, index))
     return tensors
-
-
-def part_tensors(table: Mapping[str, Tensor], apart: Apart) -> dict[str, Tensor]:
-    """Return the table of parameters as they are stored, from that of the model's own.
-
-    apart: of those that are stored as several, whose paths end in the numbers of the parts.
-    """
-    parts: dict[str, Tensor] = {}
-    for path, tensor in table.items():
-        if path not in apart:
-            parts[path] = tensor
-            continue
-        dim, sizes = apart[path]
-        dim -= tensor.depth
-        dim = tensor.order[dim] if tensor.order else dim
-        start = tensor.part[1] if tensor.part else 0
-        for number, size in enumerate(sizes):
-            parts[f"{path}/{number}"] = replace(tensor, part=(dim, start, start + size))
-            start += size
-    return parts
-
-
-def name_labels(names: Sequence[str], count: int = 0) -> dict[str, Any]:
-    """Return what config.json says of labels: of `count`, where some have no name, by that of transformers.
-
-    Raises UserError where there are more names.
-    """
-    if 0 < count < len(names):
-        raise UserError(
-            f"classes() in pipeline.py names {len(names)} classes, and the model has {count}: "
-            "let it name those that the run was trained on"
-        )
-    named = {str(number): name for number, name in enumerate(names)}
-    named |= {str(number): f"LABEL_{number}" for number in range(len(names), count)}
-    numbers = {name: int(number) for number, name in named.items()}
-    return {"num_labels": len(named), "id2label": named, "label2id": numbers}

@@ -1,9 +1,9 @@
-"""What all processes of a run must see alike: the work folder, the model's class, and the examples."""
+"""What all processes of a run must see alike: the work folder, and the examples."""
 
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -66,26 +66,6 @@ def wait_for_all(what: str) -> None:
         get_barrier_sync_fn()(key=what, timeout_ms=BARRIER)
 
 
-def check_same_code(files: Mapping[str, bytes]) -> None:
-    """Raise UserError where a process has another class of the model, or of what that imports.
-
-    files: module -> what its file holds.
-    """
-    if jax.process_count() == 1:
-        return
-    code = {name: digest(text.decode(errors="replace")) for name, text in files.items()}
-    others, column = _compare([digest([*code]), digest([*code.values()])])
-    what = "imports other modules than in"
-    if others and column:  # the same modules
-        others, column = _compare([*code.values()])
-        what = f"has another {[*code][column]} than in"
-    if others:
-        raise UserError(
-            f"the class of the model {what} process 0, in process {few(others)}: "
-            "give all hosts the same files"
-        )
-
-
 def check_same_examples(examples: Iterable[Example]) -> None:
     """Raise UserError where the processes have not the same examples: their batches would be wrong.
 
@@ -100,7 +80,7 @@ def check_same_examples(examples: Iterable[Example]) -> None:
     size = len(examples)
     some = sorted({*np.linspace(0, size - 1, SAMPLES).astype(int).tolist()}) if size else []
     words = [digest(size), *(digest(examples[index]) for index in some)]
-    others, column = _compare(_fixed(words))
+    others, column = differing(_fixed(words))
     if others:
         what = f"example {some[column - 1]}" if column else "the number of examples"
         raise UserError(
@@ -109,7 +89,7 @@ def check_same_examples(examples: Iterable[Example]) -> None:
         )
 
 
-def _compare(words: list[int]) -> tuple[list[int], int]:
+def differing(words: list[int]) -> tuple[list[int], int]:
     """Return (the processes whose words of 32 bits differ from those of process 0, the first that does)."""
     theirs = multihost_utils.process_allgather(np.array(words, np.uint32))
     others = np.flatnonzero((theirs != theirs[0]).any(axis=1)).tolist()

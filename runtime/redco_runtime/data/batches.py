@@ -21,11 +21,10 @@ from ..base.contracts import (
     Pipeline,
     TrainSettings,
 )
-from ..base.examples import Arrays, Example
+from ..base.examples import Arrays, Example, Redrawn
 from ..base.errors import UserError
 from ..base.progress import PROGRESS
 from .collating import Collate, Layout, check_layout, collate_examples, layout_of
-from .example_random import Draws
 from .example_streams import Stream, is_stream
 from .permutation import shuffled
 from .subset import Spread
@@ -54,7 +53,7 @@ def example_indices(seed: int, step: int, batch_size: int, size: int) -> np.ndar
 
 def batch_indices(examples: Sized, seed: int, step: int, batch_size: int) -> np.ndarray:
     """Return the same of examples, in an order of their own where they have one."""
-    examples = examples.examples if isinstance(examples, Draws) else examples
+    examples = examples.examples if isinstance(examples, Redrawn) else examples
     if isinstance(examples, Ordered):
         return examples.order(seed, step * batch_size, (step + 1) * batch_size)
     return example_indices(seed, step, batch_size, len(examples))
@@ -114,7 +113,7 @@ class TrainBatches(Iterator[Batch]):
             return batch_indices(cast(Sized, examples), seed, step, batch_size)
 
         def passes_of(step: int) -> np.ndarray:
-            if isinstance(examples, Draws):
+            if isinstance(examples, Redrawn):
                 return examples.passes(seed, step * batch_size, (step + 1) * batch_size)
             return np.zeros(batch_size, np.int64)
 

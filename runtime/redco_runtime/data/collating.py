@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base.examples import Arrays, Example
+from ..base.examples import Arrays, Example, Redrawn
 from ..base.errors import UserError, few
-from .example_random import Draws
 
 Collate = Callable[[list[Example]], Arrays]
 Layout = dict[str, tuple[tuple[int, ...], np.dtype]]  # array -> (its dims but the first, its dtype)
@@ -25,7 +24,7 @@ def collate_examples(
 ) -> Arrays:
     """Return what `collate` makes of these examples: arrays of numbers, a row for each.
 
-    passes: the number of the pass of each, of Draws; none: as in the first.
+    passes: the number of the pass of each, of Redrawn; none: as in the first.
     Raises UserError for what is no such batch, or cannot be made, naming the example that is to blame.
     """
     indices = [int(index) for index in indices]
@@ -57,7 +56,7 @@ def collate_examples(
 
 def _take(examples: Sequence[Example], index: int, number: int) -> Example:
     """Return an example, as in its pass `number` where something of it is drawn."""
-    return examples.take(index, number) if isinstance(examples, Draws) else examples[index]
+    return examples.take(index, number) if isinstance(examples, Redrawn) else examples[index]
 
 
 def layout_of(arrays: Arrays) -> Layout:

@@ -9,7 +9,6 @@ import jax
 
 from ..base.contracts import (
     Asking,
-    BoundedSettings,
     Config,
     Drawn,
     PatientSettings,
@@ -73,9 +72,7 @@ class Evaluation:
     @cached_property
     def rows(self) -> Spread:
         """Those that are read."""
-        settings = self.run.config.train
-        most = settings.eval_rows if isinstance(settings, BoundedSettings) else 0
-        return Spread(self.examples, most)
+        return Spread(self.examples, getattr(self.run.config.train, "eval_rows", 0))
 
     @cached_property
     def samples(self) -> list[str]:

@@ -10,11 +10,9 @@ from typing import Any, cast
 import jax
 
 from ..base.contracts import (
-    EpochSettings,
     OwnWeights,
     PatientSettings,
     Pipeline,
-    RoundSettings,
     Scored,
     ScoredSettings,
     Steps,
@@ -109,7 +107,7 @@ def count_steps(
     Raises UserError for examples without a length.
     """
     settings = run.config.train
-    epochs = settings.epochs if isinstance(settings, EpochSettings) else 0
+    epochs = getattr(settings, "epochs", 0)
     if not epochs or not settings.steps:
         return steps, run
     if _is_endless(examples):
@@ -126,8 +124,7 @@ def _is_endless(examples: Any) -> bool:
 
 
 def _steps_an_epoch(examples: Sized, settings: TrainSettings) -> float:
-    updates = settings.round_steps if isinstance(settings, RoundSettings) else 1
-    return len(examples) * updates / settings.batch_size
+    return len(examples) * getattr(settings, "round_steps", 1) / settings.batch_size
 
 
 def introduce(run: Run, steps: Steps, examples: Any, held_out: Sequence[Any], batches: Any) -> None:

@@ -1,4 +1,4 @@
-"""Losses of outputs that are whole in memory: of classes, whose labels may be smoothed, and of numbers.
+"""Losses of outputs that are whole in memory: of classes, whose labels may be smoothed.
 
 Shape letters: B batch, S sequence, C classes; of logits of tokens, P positions and V vocab.
 """
@@ -100,13 +100,3 @@ def _is_label(logits_BPV: jax.Array, labels_BP: jax.Array) -> jax.Array:
     """Return where the label of each token is: a comparison, not a gather: each device needs its own part of V only."""
     vocab_11V = jnp.arange(logits_BPV.shape[-1])[None, None, :]
     return vocab_11V == labels_BP[..., None]
-
-
-def squared_error(output: jax.Array, target: jax.Array) -> jax.Array:
-    """Return the square of each difference. Raises UserError where the two have other shapes: one would be repeated."""
-    if output.shape != target.shape:
-        raise UserError(
-            f"loss() in pipeline.py: the model gives numbers of shape {output.shape}, and the targets have "
-            f"{target.shape}: give both one shape, by what examples() returns or by the class"
-        )
-    return jnp.square(output.astype(jnp.float32) - target)

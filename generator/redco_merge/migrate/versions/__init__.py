@@ -1,6 +1,6 @@
 """All migrations, first to last; each module has one, named after what changed."""
 
-from redco_merge.migrate.versions import draws, loop, rooms, splits, survival
+from redco_merge.migrate.versions import draws, loop, need, rooms, splits, survival
 
 MIGRATIONS = (
     loop.MIGRATION,
@@ -8,5 +8,6 @@ MIGRATIONS = (
     draws.MIGRATION,
     splits.MIGRATION,
     rooms.MIGRATION,
+    need.MIGRATION,
 )
 LATEST = MIGRATIONS[-1].number

@@ -11,19 +11,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ...base.hf_files import ADAPTER, LABELS, WEIGHTS
+from ...base.class_names import LABELS
+from ...base.hf_files import ADAPTER, WEIGHTS
 from ...base.tensors import Tensor
-from ...nn.adapters.settings import (
-    CODES,
-    KERNEL,
-    SCALES,
-    A,
-    Arrays,
-    B,
-    LoraSettings,
-    M,
-    add_adapter,
-)
+from ...nn.adapters.layers import LoraSettings
+from ...nn.adapters.settings import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter
 from ...nn.matrices import restore
 from ..export import Tensors, new_folder, write
 

@@ -19,14 +19,14 @@ from ..text.documents import NAMED, Bad
 from ..text.mixture import Mixture
 from ..text.sources import (
     Source,
-    SourceSettings,
+    TextSettings,
     check_bad,
     check_ids,
     parse_sources,
 )
 
 
-class QuestionSettings(SourceSettings, Protocol):
+class QuestionSettings(TextSettings, Protocol):
     """What the section `data` of a configuration has; config.py says what each field means."""
 
     @property

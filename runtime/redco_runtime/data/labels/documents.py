@@ -10,10 +10,11 @@ import numpy as np
 
 from ...base.examples import Arrays
 from ...base.errors import UserError, few
-from ..text.blocks import check_room, first_tokens, pad_row
+from ..text.blocks import pad_row
 from ..text.documents import Maker, Tokens
 from ..text.encoder import Encoder, make_encoder
 from ..text.examples import read_examples
+from ..text.framed import check_room, first_tokens
 from ..text.in_memory import pack_examples
 from ..text.mixture import Mixture
 from ..text.sources import one_a_row

@@ -6,15 +6,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...base.examples import Arrays
-from ..text.blocks import check_room
 from ..text.examples import read_examples
+from ..text.framed import check_room
 from ..text.in_memory import pack_examples
 from ..text.mixture import Mixture
-from ..text.sources import SourceSettings, one_a_row
+from ..text.sources import TextSettings, one_a_row
 from .documents import PairMaker
 
 
-class PairSettings(SourceSettings, Protocol):
+class PairSettings(TextSettings, Protocol):
     """What the section `data` of a configuration has; config.py says what each field means."""
 
     @property

@@ -20,7 +20,7 @@ from .windows import windows
 
 
 def main() -> None:
-    """Do what is asked for, one task after the other, until nobody asks, or reads the answers."""
+    """Make what is asked for, one task after the other, until nobody asks, or reads the answers."""
     with suppress(EOFError, ConnectionError), Connection(int(sys.argv[1])) as pipe:
         maker = pipe.recv()
         while True:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -12,39 +12,26 @@ from ...base.json_lines import read_text
 from ...base.output import print_once
 from ..example_streams import count_held_out
 from .mixture import Mixture
-from .sources import check_ids
-
-
-class BlockSettings(Protocol):
-    """What the section `data` of a configuration has of it."""
-
-    @property
-    def text_files(self) -> tuple[str, ...]: ...
-    @property
-    def sequence_length(self) -> int: ...
-    @property
-    def held_out(self) -> float: ...
+from .sources import TextSettings, check_ids
 
 
 def cut_texts(
-    settings: BlockSettings,
+    settings: TextSettings,
     tokenizer: Any,
     texts: Iterable[str],
-    framed: bool = False,
-    vocabulary: int | None = None,
+    vocabulary: int,
+    frame: tuple[list[int], list[int]] = ([], []),
 ) -> tuple[Mixture, Mixture]:
     """Return rows of S tokens of `--text-files`, or of `texts` where there are none; the last are held out.
 
-    A row is as of `pad_row`. framed: whether each has what the tokenizer adds to a text, BERT's [CLS] and
-    [SEP]. vocabulary: ids that the model has. Raises UserError for a file that cannot be read, a text of less
+    A row is as of `pad_row`. vocabulary: ids that the model has. frame: those before and after each row. Raises UserError for a file that cannot be read, a text of less
     than two rows, and an id that the model has not.
     """
-    before, after = _frame(tokenizer) if framed else ([], [])
+    before, after = frame
     length = settings.sequence_length - len(before) - len(after)
     text = "\n".join(_read_files(settings.text_files) or texts)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    if vocabulary is not None:
-        check_ids("the text", max([*before, *ids, *after], default=0), vocabulary)
+    check_ids("the text", max([*before, *ids, *after], default=0), vocabulary)
     blocks = [ids[at : at + length] for at in range(0, len(ids) - length + 1, length)]
     if len(blocks) < 2:
         raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")
@@ -53,31 +40,12 @@ def cut_texts(
     return Mixture([rows[:-held_out]]), Mixture([rows[-held_out:]])
 
 
-def check_room(tokenizer: Any, length: int, flag: str = "--sequence-length") -> None:
-    """Raise UserError where `length` tokens, which the flag gives, leave none to a text beside what is added to it."""
-    added = tokenizer.num_special_tokens_to_add()
-    if length <= added:
-        raise UserError(
-            f"{flag}: {length} tokens, and the tokenizer adds {added} to each text: give {added + 1} at least"
-        )
-
-
 def rows_to_continue(tokenizer: Any, texts: Iterable[str], length: int) -> list[Arrays]:
     """Return a row for each text, cut on the left to `length` tokens. Raises UserError for an empty one."""
     rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
     if not all(rows):
         raise UserError("--prompt: an empty prompt cannot be continued: give a word at least")
     return [cut_row(ids, length) for ids in rows]
-
-
-def first_tokens(tokenizer: Any, text: str, length: int) -> list[int]:
-    """Return the ids of a prompt with their special tokens, cut to `length`; say so where there are more."""
-    ids: list[int] = tokenizer(text)["input_ids"]
-    if len(ids) <= length:
-        return ids
-    print_once(f"--prompt: its first {length} tokens are read, of {len(ids)}")
-    cut: list[int] = tokenizer(text, truncation=True, max_length=length)["input_ids"]
-    return cut
 
 
 def cut_row(ids: Any, length: int) -> Arrays:
@@ -101,13 +69,6 @@ def pad_row(ids: Any, length: int, filler: int = 0) -> Arrays:
         raise UserError(f"--prompt: {len(ids)} tokens, and the model takes {length}: shorten it")
     padded = np.pad(np.asarray(ids, np.int32), (0, length - len(ids)), constant_values=filler)
     return {"input_ids": padded, "mask": np.arange(length) < len(ids)}
-
-
-def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Return the ids that a tokenizer adds before a text and after it."""
-    (bare, *_), framed = (tokenizer("a", add_special_tokens=x)["input_ids"] for x in (False, True))
-    start = framed.index(bare)
-    return framed[:start], framed[start + 1 :]
 
 
 def _read_files(names: Iterable[str]) -> list[str]:

@@ -4,43 +4,21 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...base.examples import Example
 from ...base.errors import UserError
 from ...base.output import announce, announce_training
 from ..example_streams import check_share
-from .blocks import BlockSettings, check_room, cut_texts
+from .blocks import cut_texts
 from .documents import Maker
 from .encoder import make_encoder
 from .index import rows_of
 from .mixture import Mixture
 from .rows import Rows
-from .sources import RowSettings, Source, parse_sources
+from .sources import TextSettings, Source, parse_sources
 from .streaming import StreamMixture, TokenStream
 from .texts import TextMaker
-
-
-class FieldSettings(RowSettings, Protocol):
-    """What the section `data` has besides, where it is of texts."""
-
-    @property
-    def text_field(self) -> str: ...
-
-
-class StreamSettings(RowSettings, Protocol):
-    """What the section `data` has besides, where sources can be read as they come."""
-
-    @property
-    def streaming(self) -> bool: ...
-
-
-class TextSettings(FieldSettings, StreamSettings, BlockSettings, Protocol):
-    """What it has where texts can be read as they come."""
-
-
-class PackedSettings(FieldSettings, BlockSettings, Protocol):
-    """What it has where they cannot."""
 
 
 def text_examples(
@@ -52,24 +30,13 @@ def text_examples(
     across texts. texts: in place of sources where none are named, as of `cut_texts`.
     """
     if not settings.data:
-        return cut_texts(settings, tokenizer, texts, vocabulary=vocabulary)
+        return cut_texts(settings, tokenizer, texts, vocabulary)
     maker = TextMaker(make_encoder(tokenizer), settings.text_field)
     return read_or_stream(settings, maker, vocabulary)
 
 
-def packed_texts(
-    settings: PackedSettings, tokenizer: Any, vocabulary: int, texts: Iterable[str] = ()
-) -> tuple[Mixture, Mixture]:
-    """Return the same for a pipeline that makes its examples of rows: `Mixture.map` does. None are streamed."""
-    check_room(tokenizer, settings.sequence_length)
-    if not settings.data:
-        return cut_texts(settings, tokenizer, texts, framed=True, vocabulary=vocabulary)
-    maker = TextMaker(make_encoder(tokenizer), settings.text_field)
-    return read_examples(settings, maker, vocabulary)
-
-
 def read_or_stream(
-    settings: StreamSettings, maker: Maker, vocabulary: int
+    settings: TextSettings, maker: Maker, vocabulary: int
 ) -> tuple[Iterable[Example], Sequence[Example]]:
     """Return the training rows of `--data` and the held-out ones, as `read_examples`.
 
@@ -103,7 +70,7 @@ def read_or_stream(
 
 
 def read_examples(
-    settings: RowSettings, maker: Maker, vocabulary: int, train: bool = True
+    settings: TextSettings, maker: Maker, vocabulary: int, train: bool = True
 ) -> tuple[Mixture, Mixture]:
     """Return the training rows of `--data` and the held-out ones, tokenized now if they never were.
 

@@ -6,12 +6,12 @@ from ..example_streams import check_share
 from .documents import Maker, Shape, Tokens
 from .mixture import Mixture
 from .rows import rows_in_memory
-from .sources import RowSettings
+from .sources import TextSettings
 from .tokens import pack
 
 
 def pack_examples(
-    documents: Iterable[Tokens], maker: Maker, settings: RowSettings
+    documents: Iterable[Tokens], maker: Maker, settings: TextSettings
 ) -> tuple[Mixture, Mixture]:
     """Return the training rows of documents and the held-out ones, as `read_examples`. Raises UserError."""
     check_share(settings.held_out)

@@ -10,13 +10,13 @@ from ...base.progress import PROGRESS
 from .documents import Maker
 from .request import ask
 from .rows import Rows, count_bad, open_rows
-from .sources import RowSettings, Source, check_bad, check_ids, shape_of
+from .sources import TextSettings, Source, check_bad, check_ids, shape_of
 
 VERSION = 4  # of what lies in a folder
 
 
 def rows_of(
-    source: Source, settings: RowSettings, maker: Maker, vocabulary: int, share: float
+    source: Source, settings: TextSettings, maker: Maker, vocabulary: int, share: float
 ) -> Rows:
     """Return the rows of a source to train on, tokenized now if they never were. Raises UserError.
 

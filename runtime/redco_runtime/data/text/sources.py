@@ -17,8 +17,8 @@ from .documents import NAMED, Shape
 from .request import ask
 
 
-class SourceSettings(Protocol):
-    """What the section `data` of a configuration has; config.py says what each field means."""
+class TextSettings(Protocol):
+    """The section `data` of a configuration, of which a recipe has what it needs; config.py says what each field means."""
 
     @property
     def data(self) -> tuple[str, ...]: ...
@@ -28,26 +28,27 @@ class SourceSettings(Protocol):
     def held_out(self) -> float: ...
     @property
     def skip_bad_rows(self) -> int: ...
-
-
-class RowSettings(SourceSettings, Protocol):
-    """The same where documents become rows of tokens, which are kept in a folder."""
-
     @property
     def packing(self) -> str: ...
     @property
     def token_folder(self) -> str: ...
     @property
     def sequence_length(self) -> int: ...
+    @property
+    def text_field(self) -> str: ...
+    @property
+    def text_files(self) -> tuple[str, ...]: ...
+    @property
+    def streaming(self) -> bool: ...
 
 
-def shape_of(settings: RowSettings, share: float) -> Shape:
+def shape_of(settings: TextSettings, share: float) -> Shape:
     """Return the shape of rows of which a share is held out."""
     return Shape(settings.sequence_length, settings.packing, share, settings.skip_bad_rows)
 
 
 def one_a_row(settings: Any, length: int) -> Any:
-    """Return the section `data` as RowSettings of rows of `length` tokens that have a document each."""
+    """Return the section `data` as that of rows of `length` tokens that have a document each."""
     return SimpleNamespace(**vars(settings) | {"sequence_length": length, "packing": "off"})
 
 

@@ -5,6 +5,7 @@ Shape letters: B batch, S sequence, D features that come in, F features that go 
 
 import inspect
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import jax
@@ -16,13 +17,33 @@ from ...layout.activations import lay_out
 from ..dropout import Dropout
 from ..matrices import restore
 from .blocks import FORMS, Blocks
-from .settings import LoraSettings, lengths
+from .settings import lengths, scale_of
 
 Model = TypeVar("Model", bound=nnx.Module)
 
 TABLE = "embed"  # of the rows of the vocabulary
 # Not in few bits: what chooses experts, by small differences; OPT's, of a table that is narrow.
 EXACT = ("router", "project_in", "project_out")
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """Settings of an adapter. Raises UserError."""
+
+    lora_rank: int = 16  # A: features between the two products of the adapter
+    lora_alpha: float = 32.0  # what the adapter adds is times lora_alpha / lora_rank
+    lora_dropout: float = 0.0  # share of the features that the adapter does not see, in training
+    use_rslora: bool = False  # whether it is times lora_alpha / the root of lora_rank
+
+    def __post_init__(self) -> None:
+        if self.lora_rank < 1:
+            what = f"{self.lora_rank} is no rank"
+            raise UserError(f"--lora-rank: {what}: give a number above 0")
+
+    @property
+    def scale(self) -> float:
+        """What the adapter adds is times this."""
+        return scale_of(self.lora_alpha, self.lora_rank, self.use_rslora)
 
 
 def with_lora(

@@ -5,12 +5,9 @@ A matrix is (..., in, out). An adapter of it is two, (..., in, rank) and (..., r
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-
-from ...base.errors import UserError
 
 # Ends of the paths of parameters.
 A, B, M, KERNEL, CODES, SCALES = "/lora_a", "/lora_b", "/lora_m", "/kernel", "/codes", "/scales"
@@ -18,26 +15,6 @@ A, B, M, KERNEL, CODES, SCALES = "/lora_a", "/lora_b", "/lora_m", "/kernel", "/c
 TINY = 1e-30  # of a column of zeros, which has no direction
 
 Arrays = Mapping[str, jax.Array]  # by path
-
-
-@dataclass(frozen=True)
-class LoraSettings:
-    """Settings of an adapter. Raises UserError."""
-
-    lora_rank: int = 16  # A: features between the two products of the adapter
-    lora_alpha: float = 32.0  # what the adapter adds is times lora_alpha / lora_rank
-    lora_dropout: float = 0.0  # share of the features that the adapter does not see, in training
-    use_rslora: bool = False  # whether it is times lora_alpha / the root of lora_rank
-
-    def __post_init__(self) -> None:
-        if self.lora_rank < 1:
-            what = f"{self.lora_rank} is no rank"
-            raise UserError(f"--lora-rank: {what}: give a number above 0")
-
-    @property
-    def scale(self) -> float:
-        """What the adapter adds is times this."""
-        return scale_of(self.lora_alpha, self.lora_rank, self.use_rslora)
 
 
 def scale_of(alpha: float, rank: float, use_rslora: bool) -> float:

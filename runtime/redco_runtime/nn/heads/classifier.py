@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from ...base.contracts import Weights
-from ...base.tensors import Tensor, name_labels
+from ...base.class_names import name_labels
+from ...base.tensors import Tensor
 from .scores import SCORE, WORDS
 
 FILES = "cls.*"  # what checkpoints call the head for hidden tokens

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from ...base.contracts import Weights
-from ...base.tensors import Tensor, name_labels
+from ...base.class_names import name_labels
+from ...base.tensors import Tensor
 
 WORDS = "head"  # what a model calls its head for words, where that is no table of its embedding
 SCORE = "score"

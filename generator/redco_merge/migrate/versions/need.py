@@ -1,0 +1,24 @@
+"""What some projects alone need has modules of its own."""
+
+from redco_merge.migrate.codemods import Migration, Rename
+
+RUNTIME = "project.runtime"
+TEXT = f"{RUNTIME}.data.text"
+
+MIGRATION = Migration(
+    6,
+    "what some projects alone need has modules of its own",
+    (
+        Rename(f"{RUNTIME}.base.tensors.name_labels", f"{RUNTIME}.base.class_names.name_labels"),
+        Rename(f"{RUNTIME}.base.tensors.part_tensors", f"{RUNTIME}.base.tensor_parts.part_tensors"),
+        Rename(
+            f"{RUNTIME}.cluster.agreement.check_same_code",
+            f"{RUNTIME}.cluster.same_code.check_same_code",
+        ),
+        Rename(
+            f"{RUNTIME}.nn.plain_losses.squared_error", f"{RUNTIME}.nn.squared_error.squared_error"
+        ),
+        Rename(f"{TEXT}.blocks.first_tokens", f"{TEXT}.framed.first_tokens"),
+        Rename(f"{TEXT}.examples.packed_texts", f"{TEXT}.framed.packed_texts"),
+    ),
+)

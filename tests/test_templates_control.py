@@ -18,7 +18,8 @@ FILES = sorted(p for folder in FOLDERS for p in (TEMPLATES / folder).rglob("*.ji
 # decisions: they are to a template what `def` and `import` are to Python.
 CONTROL = re.compile(r"\s*\{%-?\s*(?!macro|endmacro|from|import)\w.*%\}\s*")
 SHARE = 0.15
-FEW = 4  # lines, which a file may have however short it is
+FEW = 4  # lines of control, which a file of at most SHORT lines may have
+SHORT = 25
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(TEMPLATES).as_posix())
@@ -26,7 +27,7 @@ def test_few_lines_of_a_template_are_control(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     control = [line for line in lines if CONTROL.fullmatch(line)]
     what = f"{len(control)} of {len(lines)} lines decide something: decide it in Python, or part the file"
-    assert len(control) <= max(FEW, SHARE * len(lines)), what
+    assert len(control) <= (FEW if len(lines) <= SHORT else SHARE * len(lines)), what
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(TEMPLATES).as_posix())
@@ -60,17 +61,36 @@ def macro_faults(folder: Path) -> list[str]:
         for path in folder.rglob("*.jinja")
     }
     macros = {name: {m.name: m for m in tree.find_all(nodes.Macro)} for name, tree in trees.items()}
+    variants = [variant for name, tree in trees.items() for variant in table(tree, macros[name])]
     return [
         f"{name}:{call.lineno}: {called}"
         for name, tree in trees.items()
         for call in tree.find_all(nodes.Call)
-        for called, macro in called_macros(tree, call, macros, macros[name])
+        for called, macro in called_macros(tree, call, macros, macros[name], variants)
         if not fits(call, macro)
     ]
 
 
-def called_macros(tree, call, macros, own):
-    """(name, macro) of each macro that a call may be of: of the file itself, or of one it imports."""
+def table(tree, macros):
+    """(name of a table, kind, what calls have a macro of it by, macro), of the tables of variants in a file.
+
+    The third is "" where a kind is one macro.
+    """
+    for node in tree.find_all(nodes.Assign):
+        for pair in node.node.items if isinstance(node.node, nodes.Dict) else []:
+            one = pair.value
+            items = (
+                [("", one)]
+                if isinstance(one, nodes.Name)
+                else [(x.key.value, x.value) for x in one.items]
+            )
+            for attribute, value in items:
+                if isinstance(value, nodes.Name):
+                    yield node.target.name, pair.key.value, attribute, macros[value.name]
+
+
+def called_macros(tree, call, macros, own, variants):
+    """(name, macro) of each macro that a call may be of: of the file itself, of one it imports, or of a table."""
     target = call.node
     sources = []  # (import, name of the macro there)
     if isinstance(target, nodes.Name):
@@ -82,6 +102,13 @@ def called_macros(tree, call, macros, own):
     elif isinstance(target, nodes.Getattr) and isinstance(target.node, nodes.Name):
         for source in tree.find_all(nodes.Import):
             sources += [(source, target.attr)] * (source.target == target.node.name)
+        for name, kind, attribute, macro in [] if sources else variants:
+            if attribute == target.attr:
+                yield f"{name}[{kind}] {attribute}", macro
+    elif isinstance(target, nodes.Getitem) and isinstance(target.node, nodes.Name):
+        for name, kind, attribute, macro in variants:
+            if (name, attribute) == (target.node.name, ""):
+                yield f"{name}[{kind}]", macro
     for source, name in sources:
         files = [file for file in imported(source, macros) if name in macros[file]]
         assert files, f"no file that is imported has a macro {name}"
@@ -126,15 +153,40 @@ def test_a_call_without_its_arguments_is_a_fault(tmp_path: Path, arguments: str)
         assert len(macro_faults(tmp_path)) == 1
 
 
+def test_a_table_of_variants_has_the_same_of_each_kind():
+    tables = {}
+    for path in FILES:
+        tree = jinja2.Environment().parse(path.read_text())
+        for node in tree.find_all(nodes.Assign):
+            if isinstance(node.node, nodes.Dict) and isinstance(
+                node.node.items[0].value, nodes.Dict
+            ):
+                tables[path.stem, node.target.name] = [
+                    [item.key.value for item in kind.value.items] for kind in node.node.items
+                ]
+    assert len(tables) > 3
+    for name, kinds in tables.items():
+        assert all(kind == kinds[0] for kind in kinds), name
+
+
 def test_the_table_of_shared_macros_is_whole():
-    """templates/models/shared/README.md names each macro with its arguments, and each included file."""
+    """templates/models/shared/README.md names each macro with its arguments; of a table, those that its kinds have."""
     folder = TEMPLATES / "models" / "shared"
-    table = (folder / "README.md").read_text()
-    for path in folder.rglob("*.jinja"):
-        name = path.relative_to(folder).as_posix()
-        if path.parent.name in ("opt", "gemma"):  # variants of one family
-            continue
-        assert path.stem in table, name
-        for macro in jinja2.Environment().parse(path.read_text()).find_all(nodes.Macro):
-            signature = f"`{macro.name}({', '.join(argument.name for argument in macro.args)})`"
-            assert signature in table, f"{name}: {signature}"
+    text = (folder / "README.md").read_text()
+    for path in folder.glob("*.jinja"):
+        assert path.stem in text, path.name
+        tree = jinja2.Environment().parse(path.read_text())
+        macros = {macro.name: macro for macro in tree.find_all(nodes.Macro)}
+        variants = [*table(tree, macros)]
+        signatures = {
+            name: macro
+            for _, _, name, macro in variants
+            if name and len(macro.args) > len(macro.defaults)
+        }
+        inside = {id(macro) for _, _, _, macro in variants}
+        signatures |= {name: macro for name, macro in macros.items() if id(macro) not in inside}
+        for name, macro in signatures.items():
+            signature = f"`{name}({', '.join(argument.name for argument in macro.args)})`"
+            assert signature in text, f"{path.name}: {signature}"
+        for name in {name for name, *_ in variants}:
+            assert f"`{name}[kind]`" in text, f"{path.name}: {name}"

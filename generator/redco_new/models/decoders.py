@@ -38,13 +38,7 @@ DEFAULTS: dict[str, Any] = {
 # trades memory of activations, which grows with it, for context; redco.toml's owner may raise it.
 LONGEST = 4096
 
-ROPE_KINDS = (
-    "default",
-    "linear",
-    "llama3",
-    "longrope",
-    "yarn",
-)  # files of templates/models/shared/rope
+ROPE_KINDS = ("default", "linear", "llama3", "longrope", "yarn")  # ROPES of shared/rope.jinja
 
 # Of YaRN: keys of rope_parameters that a checkpoint may leave out, what they are then in transformers, and those that
 # some have -> whether weights.py writes them too.
@@ -62,15 +56,15 @@ _BIAS = ", use_bias=True"
 class DecoderQuirks(GroupedQuirks):
     """What the templates `decoder` and `experts` depend on besides sizes; defaults as in Llama.
 
-    rope: the file of templates/models/shared/rope.
+    rope: of ROPES in templates/models/shared/rope.jinja.
     rope_stated: the keys of YaRN that the checkpoint states, of those that may be left out.
-    rotation: the file of shared/rotation: whether the whole of a head is rotated, or a part.
-    attend: the file of shared/attend: whether tokens attend to all before them, or to a window.
+    rotation: of ROTATIONS there: whether the whole of a head is rotated, or a part.
+    attend: of ATTENDS in shared/attend.jinja: whether tokens attend to all before them, or to a window.
     own_head: whether logits have a table of their own, not that of the embedding.
     grouped: whether there are fewer key and value heads than query heads.
     qkv_bias, o_bias, mlp_bias: whether these linear layers have a bias.
     qk_norm: whether queries and keys are normed, each head by itself.
-    tensors: the file of shared/tensors: whether checkpoints fuse kernels.
+    tensors: of TENSORS in shared/tensors.jinja: whether checkpoints fuse kernels.
     """
 
     rope: Name = "default"

@@ -33,7 +33,7 @@ class OPTQuirks(ActivationQuirks):
     """What the template depends on besides sizes.
 
     pre_norm: whether each layer norms its input, and a norm follows the last one, or its output.
-    rows: the file shared/opt/rows_*: whether the table of tokens has as many features as the
+    rows: of ROWS in shared/opt.jinja: whether the table of tokens has as many features as the
         residual stream.
     """
 
@@ -42,7 +42,7 @@ class OPTQuirks(ActivationQuirks):
 
     @property
     def layer(self) -> str:
-        """The file shared/layer_* that a layer is in."""
+        """Which of LAYERS in shared/layers.jinja a layer is."""
         return "pre_norm" if self.pre_norm else "post_norm"
 
     @property

@@ -21,6 +21,7 @@ FILES = (
     "launch/jobset.yaml",
     "launch/kubeflow.yaml",
     "launch/pbs.sh",
+    "launch/ray.py",
     "launch/sky.yaml",
     "launch/slurm.sbatch",
     "launch/tpu-vm.sh",

@@ -178,4 +178,5 @@ def test_slurm_sbatch(project, fake, code):
 def test_launch_files_parse(project):
     for name in ("hosts.sh", "pbs.sh", "slurm.sbatch", "tpu-vm.sh"):
         assert emitted.run(project, "bash", "-n", f"launch/{name}") == (0, "")
-    py_compile.compile(str(project / "launch" / "xmanager.py"), doraise=True)
+    for name in ("ray.py", "xmanager.py"):
+        py_compile.compile(str(project / "launch" / name), doraise=True)

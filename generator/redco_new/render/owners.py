@@ -16,6 +16,8 @@ OWNERS = (
     ("README.md", YOURS),
     (".gitattributes", GENERATED),
     (".gitignore", GENERATED),
+    ("Dockerfile", GENERATED),
+    (".dockerignore", GENERATED),
     ("{package}/__init__.py", GENERATED),
     ("{package}/runtime/*", GENERATED),
     ("{package}/pipeline.py", YOURS),

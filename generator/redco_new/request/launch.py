@@ -14,6 +14,7 @@ class LaunchFile:
     name: of the file.  title: what it starts, for people.
     crash: what follows a crash.  stop: what SIGTERM does, after which all save the same step.  code: its exit code.
     calls: the launcher whose file it runs on its hosts; "" for none.
+    image: whether it starts an image, which the Dockerfile makes.
     """
 
     name: str
@@ -22,6 +23,7 @@ class LaunchFile:
     stop: str
     code: str
     calls: str = ""
+    image: bool = False
 
     @property
     def path(self) -> str:
@@ -46,6 +48,7 @@ LAUNCH_FILES = {
         *("jobset.yaml", "Kubernetes", "again, inside the pod, then all pods"),
         "a node that is taken away: new pods; `kubectl delete`: ends",
         "2 and 3 fail the JobSet",
+        image=True,
     ),
     "pbs": LaunchFile(
         *("pbs.sh", "PBS", "again, inside the job"),
@@ -65,6 +68,12 @@ LAUNCH_FILES = {
         *("kubeflow.yaml", "Kubeflow Trainer", "again, inside the pod; then as its runtime says"),
         "`kubectl delete`, or suspended: ends; resumed, it goes on",
         TRAINING,
+        image=True,
+    ),
+    "ray": LaunchFile(
+        *("ray.py", "Ray", "again, on its node; then all, three times"),
+        "`ray job stop`, Ctrl-C: ends as far as Ray's 3 s allow",
+        TRAINING,
     ),
     "xmanager": LaunchFile(
         *("xmanager.py", "XManager", "again, inside the pod"),
@@ -72,6 +81,7 @@ LAUNCH_FILES = {
         TRAINING,
     ),
 }
+IMAGE_FILES = ("Dockerfile", ".dockerignore")
 DEFAULT_LAUNCH = ("slurm", "hosts", "jobset")
 
 
@@ -96,6 +106,8 @@ def launchers_with(has: Callable[[str], bool]) -> tuple[str, ...]:
 
 
 def without_others(files: dict[str, str], launch: Sequence[str]) -> dict[str, str]:
-    """Return {path: text} without the files of launchers that were not asked for."""
+    """Return {path: text} without the files of launchers that were not asked for, nor an image that none of them starts."""
     others = {file.path for name, file in LAUNCH_FILES.items() if name not in launch}
+    if not any(LAUNCH_FILES[name].image for name in launch):
+        others.update(IMAGE_FILES)
     return {path: text for path, text in files.items() if path not in others}

@@ -8,12 +8,14 @@ from pages import ELSEWHERE, PAGES, SITE, anchors, commands, links
 from generated import ROOT
 from docs.site import site_links
 
+from redco_new import cli
 from redco_new.cli import redco_app
 from redco_new.cli.new import new_app
 
 EMITTED = ROOT / "templates/project/{{ package }}"
 OURS = ("redco", "redco-new")
 RECIPE = ROOT / "templates/recipes"
+PROGRAMS = {"train", "evaluate", "predict", "export", "prepare", "runtime.cluster.launch"}
 TYPES = "int|float|bool|str|tuple|Literal"
 NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]  # which has commands of then
 
@@ -66,7 +68,7 @@ def test_commands_have_the_options_that_a_page_says(page, flags):
             assert command[1] in targets, command
         elif command[:2] == ["python", "-m"] and command[2].startswith("my_"):
             program = command[2].partition(".")[2]
-            assert program == "runtime.cluster.launch" or (EMITTED / f"{program}.py.jinja").exists()
+            assert program in PROGRAMS, command
             prefixed = {flag for flag in asked if re.match("--(teacher|critic-optimizer)-", flag)}
             assert asked - prefixed <= flags, command
 
@@ -94,3 +96,13 @@ def test_links_that_leave_the_pages_are_the_sites():
         site_links("[f](examples)", "results/c.md", "tests/tools/c.md", {})
         == "f (`tests/tools/examples`)"
     )
+
+
+def test_redco_shows_them(capsys):
+    assert cli.run(redco_app, "redco", ["docs"]) == 0
+    listed = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    assert sorted(f"{page}.md" for page in listed) == sorted({*entries(SITE["nav"])} - {*ELSEWHERE})
+    assert cli.run(redco_app, "redco", ["docs", "recipes/sft"]) == 0
+    assert capsys.readouterr().out == (ROOT / "docs/recipes/sft.md").read_text()
+    assert cli.run(redco_app, "redco", ["docs", "recipes/none"]) == 2
+    assert "there is no page 'recipes/none'; `redco docs` lists them" in capsys.readouterr().err

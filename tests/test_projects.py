@@ -39,7 +39,7 @@ def followed(my_project):
 
 @pytest.mark.slow
 def test_the_commands_of_a_projects_readme_work(followed, my_project):
-    train, predict, export, evaluated, report, look, update, two = followed.values()
+    train, predict, evaluated, export, report, look, update, two = followed.values()
     assert look == "my-project: 0 files would change.\n"
     assert update == "my-project: nothing to update.\n"
     assert "held-out loss" in train and "checkpoint: " in train

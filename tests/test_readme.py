@@ -4,7 +4,10 @@ import contextlib
 import io
 import json
 import re
+import sys
+from types import ModuleType
 
+import jax
 import pytest
 from generated import ROOT, make, run, shell_commands
 
@@ -138,14 +141,30 @@ def test_the_commands_of_an_update_work(tmp_path):
     assert redco(check, project) == (0, "")
 
 
+def test_the_optimizer_of_the_page_goes_in(monkeypatch):
+    field, line = re.findall(r"```python\n(.*?)```", page("how-to/extend"), re.DOTALL)[3:]
+    code = (ROOT / "golden/gpt-j-4/project/my_project/config.py").read_text()
+    code = re.sub(r"    algorithm: Literal.*\n", field, code)
+    code = code.replace("        directions = {\n", f"        directions = {{\n{line}")
+    model, config = (ModuleType(name) for name in ("my_project.model", "config"))
+    model.GPTJConfig = dict
+    for module in (model, config):  # dataclasses look there
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(sys.modules, "my_project", ModuleType("my_project"))
+    exec(code.replace("my_project.runtime", "redco_runtime"), vars(config))
+    params = {"kernel": jax.numpy.ones((4, 2))}
+    rule = config.Optimizer(algorithm="adabelief").transform(10)
+    state = rule.init(params)
+    assert {x.shape for x in jax.tree.leaves(state)} == {(), (4, 2)}
+    assert rule.update(params, state, params)[0]["kernel"].shape == (4, 2)
+
+
 def test_fit_lists_its_hardware(tmp_path):
     assert "redco fit --list" in shell_commands(page("how-to/fit"))
     assert redco("redco fit --list", tmp_path)[0] == 0
 
 
 def test_the_python_of_the_page_of_sharding_works():
-    import jax
-
     (block,) = re.findall(r"```python\n(.*?)```", page("how-it-works/sharding"), re.DOTALL)
     names = {
         "forward": lambda params, batch: jax.nn.relu(batch @ params["a"]) @ params["b"],

@@ -1,4 +1,4 @@
-"""The scores of one's own that the READMEs of lm and sft write out: what is asked, and what is right."""
+"""The scores of one's own that the pages of lm and sft write out: what is asked, and what is right."""
 
 import re
 from types import ModuleType
@@ -15,10 +15,11 @@ ROWS |= {"text_files": (), "held_out_data": (), "skip_bad_rows": 0, "streaming":
 
 
 def scored(recipe: str) -> ModuleType:
-    """The pipeline of a recipe, with what its README adds."""
+    """The pipeline of a recipe, with what its page adds."""
     module = pipeline(recipe)
-    guide = (ROOT / f"templates/recipes/{recipe}/data.md.jinja").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    page = (ROOT / f"docs/recipes/{recipe}.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = code.replace(f"my_{recipe}.runtime", "redco_runtime")
     exec(compile(code, recipe, "exec"), vars(module))
     return module
 

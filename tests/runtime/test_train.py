@@ -1,6 +1,6 @@
 """The emitted loop, on a linear model: what it computes, how often, and what it leaves behind.
 
-And what its README says can be added to it.
+And what docs/how-to/extend.md says can be added to it.
 """
 
 import json
@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linear import MESH, PIPELINE, PROJECT, Config, Model, Train, examples, read, train_source
+from generated import ROOT
+from linear import MESH, PIPELINE, Config, Model, Train, examples, read, train_source
 
 from redco_runtime.base.errors import UserError
 from redco_runtime.step.gradients import weighted_sums
@@ -214,15 +215,14 @@ LOG, EVALUATION, SHOW = (
 
 
 def snippets():
-    """The Python of the README: a metric, a logger and a callback."""
-    blocks = re.findall(
-        r"```python\n(.*?)```", (PROJECT / "README.md.jinja").read_text(), re.DOTALL
-    )
+    """The Python of the page of what a user adds: a metric, a logger and a callback."""
+    page = (ROOT / "docs/how-to/extend.md").read_text().partition("## ")[0]
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 3
     return blocks
 
 
-def test_what_the_readme_adds_to_the_loop_works(load_train, steps, tmp_path, monkeypatch):
+def test_what_the_page_adds_to_the_loop_works(load_train, steps, tmp_path, monkeypatch):
     numbers = {}
     tracker = SimpleNamespace(log=lambda values, step: numbers.setdefault(step, {}).update(values))
     monkeypatch.setitem(sys.modules, "tracker", tracker)

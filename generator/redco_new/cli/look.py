@@ -1,5 +1,6 @@
-"""The commands that change nothing: `redco inspect`, `redco models`, `redco recipes`, `redco diff`."""
+"""The commands that change nothing: `redco inspect`, `redco models`, `redco recipes`, `redco docs`, `redco diff`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -126,6 +127,40 @@ def show_recipes(as_json: options.AsJson = False) -> None:
         with open_template() as template:
             rows = list(recipes.list_recipes(template))
     recipes.print_recipes(rows, as_json=as_json)
+
+
+def show_docs(
+    page: Annotated[
+        str | None,
+        typer.Argument(metavar="[PAGE]", help="Such as how-to/data.", show_default=False),
+    ] = None,
+) -> None:
+    """Show a page of the documentation, or list them.
+
+    \b
+    Examples:
+      redco docs
+      redco docs recipes/sft
+    """
+    from redco_new.render import assets
+
+    folder = assets.docs()
+    paths = (path.relative_to(folder).with_suffix("") for path in sorted(folder.rglob("*.md")))
+    pages = {path.as_posix(): (folder / path).with_suffix(".md").read_text() for path in paths}
+    if page is None:
+        width = max(map(len, pages))
+        for name, text in pages.items():
+            print(f"{name:{width}}  {text.partition(chr(10))[0].removeprefix('# ')}")
+        return
+    if page not in pages:
+        raise RedcoError("PAGE", f"there is no page {page!r}", "`redco docs` lists them")
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(pages[page]))
+    else:
+        print(pages[page], end="")
 
 
 def show_edits(

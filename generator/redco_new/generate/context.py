@@ -83,11 +83,6 @@ class ProjectModel:
         names = " and ".join(f"`{name}`" for name in self.whole)
         return f"an adapter, and all of {names}," if self.whole else "an adapter"
 
-    @property
-    def tuned_files(self) -> str:
-        """What files of an adapter have of that head, for people; "" where there is none."""
-        return ", the head among its `modules_to_save`" if self.whole else ""
-
 
 @dataclass(frozen=True)
 class ProjectRecipe:
@@ -96,7 +91,6 @@ class ProjectRecipe:
     data_class: Python, the section `data` of config.py.
     rate, rate_reason: the learning rate at its peak, as Python, and why it is that.
     smooths: whether labels of its loss can be smoothed.
-    data_guide: Markdown, a section of the README; "" for none.
     perplexity: whether its loss is nats a token, which have one.
     writes: whether it writes texts, token by token.
     named: whether config.py names the classes that its model tells apart.
@@ -120,7 +114,6 @@ class ProjectRecipe:
     rate: Code
     rate_reason: Code
     smooths: bool = False
-    data_guide: Code = ""
     perplexity: bool = False
     writes: bool = False
     named: bool = False

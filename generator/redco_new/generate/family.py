@@ -75,12 +75,12 @@ def read_family(request: Request, template: Template) -> Design:
         "head_rate": model.head_rate,
     }
     texts |= recipe.print_files(template, *facts, **kind)
-    data_class, guide = texts.pop("data.py"), texts.pop("data.md", "")
+    data_class = texts.pop("data.py")
     files = package_files(request, texts)
     return Design(
         request,
         _model_context(request, model, recipe, adapter),
-        _recipe_context(recipe, model, data_class, guide, adapter),
+        _recipe_context(recipe, model, data_class, adapter),
         files,
         lambda: _program(request, model, recipe, adapter, files, length),
         recorded,
@@ -165,14 +165,13 @@ def _trained(recipe: Recipe, provides: frozenset[str], lora: Lora | None) -> dic
 
 
 def _recipe_context(
-    recipe: Recipe, model: Model, data_class: str, guide: str, adapter: Adapter | None
+    recipe: Recipe, model: Model, data_class: str, adapter: Adapter | None
 ) -> ProjectRecipe:
     rate = recipe.adapter_rate if adapter else recipe.rate
     return ProjectRecipe(
         name=recipe.name,
         words=recipe.words,
         data_class=data_class,
-        data_guide=guide and f"{guide}\n",
         perplexity=recipe.perplexity,
         writes=recipe.writes,
         named=recipe.named,

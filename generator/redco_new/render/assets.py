@@ -1,4 +1,4 @@
-"""Where the templates and the runtime lie: inside the wheel, or in the checkout around this package."""
+"""Where the templates, the runtime and the documentation lie: inside the wheel, or in the checkout around this package."""
 
 from pathlib import Path
 
@@ -14,6 +14,11 @@ def templates() -> Path:
 def runtime() -> Path:
     """Return the folder that holds the package redco_runtime."""
     return _first(PACKAGE / "_runtime", CHECKOUT / "runtime")
+
+
+def docs() -> Path:
+    """Return the folder of the pages of the documentation."""
+    return _first(PACKAGE / "_docs", CHECKOUT / "docs")
 
 
 def rewriting() -> Path:

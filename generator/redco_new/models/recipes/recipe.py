@@ -221,7 +221,7 @@ class Recipe:
     ) -> dict[str, str]:
         """Return the texts of "pipeline.py" and other files of the package, by their names.
 
-        "data.py" is the section `data` of config.py, "data.md" one of the README, where it has one. Raises RedcoError.
+        "data.py" is the section `data` of config.py. Raises RedcoError.
         """
         facts = (package, tokenizer, sequence_length, routed, adapted, causal, head_rate)
         context = RecipeContext(*facts)

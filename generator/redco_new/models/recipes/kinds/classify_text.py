@@ -28,7 +28,7 @@ RECIPE = Recipe(
         sample="the label of two lines",
         prompt='"Return the name of the file."',
         predicts="labels a text",
-        data="`--data texts.jsonl --labels negative positive`, see below, or change `examples` in `pipeline.py`",
+        data="`--data texts.jsonl --labels negative positive`, or change `examples` in `pipeline.py`",
     ),
     example=_example,
     tiny={

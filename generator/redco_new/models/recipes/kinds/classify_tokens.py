@@ -27,7 +27,7 @@ RECIPE = Recipe(
         sample="the labels of the words of two lines",
         prompt='"import os . path"',
         predicts="labels words, which have spaces between them",
-        data="`--data words.jsonl --labels O B-PER I-PER`, see below, or change `examples` in `pipeline.py`",
+        data="`--data words.jsonl --labels O B-PER I-PER`, or change `examples` in `pipeline.py`",
     ),
     example=_example,
     tiny={

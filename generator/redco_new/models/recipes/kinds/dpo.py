@@ -18,7 +18,7 @@ RECIPE = Recipe(
         sample="the answer to a question",
         prompt='"What is 3 + 4?"',
         predicts="answers a question",
-        data="`--data pairs.jsonl`, see below, or change `examples` in `pipeline.py`",
+        data="`--data pairs.jsonl`, or change `examples` in `pipeline.py`",
     ),
     example=pair_example,
     tiny={

@@ -33,7 +33,7 @@ RECIPE = Recipe(
         sample="the answer to a question",
         prompt='"3+4="',
         predicts="draws an answer to a question",
-        data="`--data questions.jsonl`, see below, and `reward` in `pipeline.py`",
+        data="`--data questions.jsonl`, and `reward` in `pipeline.py`",
     ),
     example=_example,
     tiny={

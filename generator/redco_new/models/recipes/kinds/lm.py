@@ -17,7 +17,7 @@ RECIPE = Recipe(
         sample="a sample of text",
         prompt='"The "',
         predicts="continues a prompt",
-        data="`--data 'texts/*.jsonl'`, see below, or change `examples` in `pipeline.py`",
+        data="`--data 'texts/*.jsonl'`, or change `examples` in `pipeline.py`",
     ),
     example=text_example,
     tiny=TINY_TEXT,

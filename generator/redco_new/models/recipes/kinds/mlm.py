@@ -27,7 +27,7 @@ RECIPE = Recipe(
         sample="a text with its gaps filled",
         prompt='"The [MASK] of the"',
         predicts="fills the gaps of a text",
-        data="`--data 'texts/*.jsonl'`, see below, or change `examples` in `pipeline.py`",
+        data="`--data 'texts/*.jsonl'`, or change `examples` in `pipeline.py`",
     ),
     example=_example,
     # With the rate of TINY_TEXT, three times as high, two seeds of three learn the frequencies of bytes alone.

@@ -19,7 +19,7 @@ RECIPE = Recipe(
         sample="the rewards of two answers",
         prompt=f"'{CHAT}'",
         predicts="makes a number of a chat",
-        data="`--data pairs.jsonl`, see below, or change `examples` in `pipeline.py`",
+        data="`--data pairs.jsonl`, or change `examples` in `pipeline.py`",
     ),
     example=pair_example,
     tiny={

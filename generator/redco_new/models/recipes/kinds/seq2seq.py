@@ -29,7 +29,7 @@ RECIPE = Recipe(
         sample="what becomes of a source",
         prompt='"Return the name of the file."',
         predicts="writes the target of a source",
-        data="`--data pairs.jsonl`, see below, or change `examples` in `pipeline.py`",
+        data="`--data pairs.jsonl`, or change `examples` in `pipeline.py`",
     ),
     example=_example,
     tiny=TINY_TEXT | {"data": TINY_TEXT["data"] | {"target_length": 32}},

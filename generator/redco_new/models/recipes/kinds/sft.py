@@ -27,7 +27,7 @@ RECIPE = Recipe(
         sample="the answer to a question",
         prompt='"What is 3 + 4?"',
         predicts="answers a question",
-        data="`--data chats.jsonl`, see below, or change `examples` in `pipeline.py`",
+        data="`--data chats.jsonl`, or change `examples` in `pipeline.py`",
     ),
     example=_example,
     tiny=TINY_TEXT,

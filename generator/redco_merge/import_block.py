@@ -133,7 +133,5 @@ def _written(ours: Statement, theirs: Statement, names: list[str]) -> Text:
     over_lines = any("\n" in word.space for side in (ours, theirs) for word in side.words[1:])
     if not over_lines and len(one_line.splitlines()[-1]) <= _WIDTH:
         return one_line.splitlines(keepends=True)
-    newline = "\r\n" if ours.tail.endswith("\r\n") else "\n"
-    step = ours.indent + "    "
-    listed = "".join(f"{step}{name},{newline}" for name in names)
-    return f"{head} ({newline}{listed}{ours.indent}){ours.tail}".splitlines(keepends=True)
+    listed = [f"{ours.indent}    {name}," for name in names]
+    return [f"{head} (", *listed, f"{ours.indent}){ours.tail}"]  # endings are the file's, later

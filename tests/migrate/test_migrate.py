@@ -83,6 +83,10 @@ CASES = {
         "from redco_runtime.loop import say\n\n\ndef f(say):\n    say(1)\n\n\nsay(2)\n",
         "from redco_runtime.cli import print_once\n\n\ndef f(say):\n    say(1)\n\n\nprint_once(2)\n",
     ),
+    "another import of the name": (
+        "from redco_runtime.loop import say\n\nsay(1)\n\n\ndef f():\n    from other import say\n\n    say(2)\n",
+        "from redco_runtime.cli import print_once\n\nprint_once(1)\n\n\ndef f():\n    from other import say\n\n    say(2)\n",
+    ),
     "another function of the name": (
         "def say(x):\n    pass\n\n\n# of redco_runtime.loop\nsay(1)\n",
     ),

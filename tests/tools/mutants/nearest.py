@@ -1,0 +1,54 @@
+"""Which test files reach a module, and by how many imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+# A program that a test starts names what it imports in a string.
+NAMED = re.compile(r"\bredco_(?:plan|merge|runtime)(?:\.\w+)+")
+
+FAR = 99  # of a test file that never comes to it by imports
+
+
+def imports(path: Path, module: str) -> Iterator[str]:
+    """Yield the names that a file may import, as `a.b.c`, be they modules or members of one."""
+    text = path.read_text()
+    yield from NAMED.findall(text)
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            of = ".".join([*base, *([node.module] if node.module else [])])
+            yield of
+            yield from (f"{of}.{alias.name}" for alias in node.names)
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Return each module below a folder of the path, as it is imported."""
+    names = {}
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+def nearest(tree: Path, tested: Path, folders: tuple[str, ...]) -> dict[Path, int]:
+    """Return how far each test file of the folders is: 1 where it imports the module, 2 where it imports
+    what does, and so on.
+    """
+    every = modules(tree / "generator") | modules(tree / "runtime") | modules(tree / "tests")
+    targets = {name: set(imports(path, name)) & set(every) for name, path in every.items()}
+    name = next(name for name, path in every.items() if path == tested)
+    distance = {name: 0}
+    layer = {name}
+    while layer:
+        layer = {by for by, of in targets.items() if of & layer and by not in distance}
+        distance |= dict.fromkeys(layer, max(distance.values()) + 1)
+    names = {path: name for name, path in every.items()}
+    files = [path for folder in folders for path in (tree / folder).rglob("test_*.py")]
+    return {path: distance.get(names[path], FAR) for path in files}

@@ -14,7 +14,7 @@ PARITY := .parity/.installed
 DOCS := .docs/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo docs test test-slow test-all test-apart golden golden-check table fmt lint
+.PHONY: help venv compilers demo docs test test-slow test-all test-apart golden golden-check table family fmt lint
 .SECONDEXPANSION:
 
 help:  ## list the targets
@@ -119,6 +119,9 @@ NEEDS_bonsai := $(CLASSES) $(COMPILERS)
 table: $(INSTALLED) $$(NEEDS_$$(NAME))  ## rewrite a table: NAME=perf, parity, recipes ...; tests/tools/README.md has them, and their ROWS
 	REDCO_COMPILERS=$(CURDIR)/.compilers PYTHONPATH=tests/tools:tests:generator:runtime \
 	    $(BIN)/python $(or $(RUN_$(NAME)),tests/tools/$(NAME)/table.py) $(ROWS)
+
+family: $(INSTALLED)  ## write a family of models from a neighbour: NAME=olmo2 LIKE=llama HF=allenai/OLMo-2-1124-7B
+	@PYTHONPATH=tests/tools:tests:generator:runtime $(BIN)/python -m family.write '$(NAME)' '$(LIKE)' '$(HF)'
 
 fmt: $(INSTALLED)  ## format the code
 	$(BIN)/ruff check --fix --quiet $(SOURCES)

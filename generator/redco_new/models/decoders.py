@@ -259,18 +259,14 @@ def shrink_decoder(config: Any, shards: int) -> dict[str, Any]:
         "num_hidden_layers": 2,
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
-        "head_dim": 16,
         "max_position_embeddings": 256,
         "rope_parameters": _tiny_rope(config.rope_parameters),
     }
+    if hasattr(config, "head_dim"):  # else heads divide hidden_size evenly
+        tiny["head_dim"] = 16
     if getattr(config, "layer_types", None):
         tiny["layer_types"] = config.layer_types[:2]
     return tiny | {"sliding_window": 64} if _read_window(config) else tiny
-
-
-def shrink_even(config: Any, shards: int) -> dict[str, Any]:
-    """Return the same for a model without `head_dim`: its heads divide `hidden_size` evenly."""
-    return {k: v for k, v in shrink_decoder(config, shards).items() if k != "head_dim"}
 
 
 def _tiny_rope(rope: dict[str, Any]) -> dict[str, Any]:

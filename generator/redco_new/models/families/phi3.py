@@ -7,7 +7,7 @@ from redco_new.models.decoders import (
     KEYS,
     DecoderQuirks,
     read_decoder,
-    shrink_even,
+    shrink_decoder,
 )
 from redco_new.models.family import CAUSAL, Family, Settings, Size
 
@@ -68,6 +68,6 @@ FAMILY = Family(
     defaults=PHI,
     keys=KEYS,
     read=_read,
-    shrink=shrink_even,
+    shrink=shrink_decoder,
     quirks=DecoderQuirks,
 )

@@ -9,7 +9,6 @@ from redco_new.models.decoders import (
     DecoderQuirks,
     read_decoder,
     shrink_decoder,
-    shrink_even,
 )
 from redco_new.models.family import CAUSAL, Family, Settings, Size
 
@@ -95,7 +94,7 @@ QWEN2 = Family(
     defaults=QWEN2_DEFAULTS,
     keys=KEYS,
     read=_read_qwen2,
-    shrink=shrink_even,
+    shrink=shrink_decoder,
     quirks=DecoderQuirks,
 )
 QWEN3 = Family(

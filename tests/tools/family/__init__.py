@@ -1,0 +1,1 @@
+"""Writes a family from a neighbour."""

@@ -68,8 +68,13 @@ class Report:
     @property
     def causes(self) -> str:
         """What the time went into, as a table."""
-        table = [("cause", "seconds", "share", "times"), *self.sums.rows()]
-        return "\n".join(f"{row[0]:18}{row[1]:>10}{row[2]:>9}{row[3]:>8}" for row in table)
+        sums, lines = self.sums, [f"{'cause':18}{'seconds':>10}{'share':>9}{'times':>8}"]
+        for cause in sums.causes:
+            seconds = sums.seconds[cause]
+            lines.append(
+                f"{cause:18}{seconds:>10.1f}{seconds / sums.total:>9.1%}{sums.times[cause]:>8}"
+            )
+        return "\n".join(lines)
 
 
 def read_report(folder: Path) -> Report:

@@ -50,24 +50,6 @@ class TrainSettings(Protocol):
     def profile(self) -> str: ...
 
 
-@runtime_checkable
-class PatientSettings(Protocol):
-    """What that section has besides where a run may end early."""
-
-    @property
-    def patience(self) -> int: ...
-
-
-@runtime_checkable
-class ScoredSettings(Protocol):
-    """What that section has besides where best checkpoints are kept."""
-
-    @property
-    def eval_examples(self) -> int: ...
-    @property
-    def best(self) -> tuple[str, ...]: ...
-
-
 class DataSettings(Protocol):
     """The section `data`. Its other fields are between config.py and pipeline.py."""
 

@@ -13,7 +13,6 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from ..base.contracts import PatientSettings, ScoredSettings
 from ..base.errors import UserError, writing
 from ..base.output import print_once
 from ..base.state import PyTree, TrainState
@@ -72,10 +71,10 @@ def is_out_of_patience(run: Run, step: int) -> bool:
     Says so, if it does. All processes call it.
     """
     settings = run.config.train
-    patience = settings.patience if isinstance(settings, PatientSettings) else 0
-    if not patience or not isinstance(settings, ScoredSettings):
+    patience, names = getattr(settings, "patience", 0), getattr(settings, "best", ())
+    if not patience or not names:
         return False
-    name, every = settings.best[0], settings.eval_every
+    name, every = names[0], settings.eval_every
     best, score = _read_best(run.best, name)
     if over := _agreed(step // every - best // every >= patience):
         print_once(

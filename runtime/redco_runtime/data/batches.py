@@ -24,7 +24,7 @@ from ..base.contracts import (
 from ..base.examples import Arrays, Example, Redrawn
 from ..base.errors import UserError
 from ..base.progress import PROGRESS
-from .collating import Collate, Layout, check_layout, collate_examples, layout_of
+from .collating import Collate, Layout, collate_examples
 from .example_streams import Stream, is_stream
 from .permutation import shuffled
 from .subset import Spread
@@ -126,13 +126,8 @@ class TrainBatches(Iterator[Batch]):
 
             def collate_rows(positions: np.ndarray) -> Arrays:
                 nonlocal count
-                arrays = collate_examples(
-                    some, pipeline.collate, indices[positions], passes[positions]
-                )
-                layout.update(layout or layout_of(arrays))
-                check_layout(
-                    arrays, layout, some, pipeline.collate, indices[positions], passes[positions]
-                )
+                own = indices[positions], passes[positions]
+                arrays = collate_examples(some, pipeline.collate, *own, layout)
                 if isinstance(pipeline, Counted):
                     # The rows of other processes are taken to hold as much.
                     count = float(pipeline.count(arrays)) * batch_size / len(positions)

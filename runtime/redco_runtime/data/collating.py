@@ -4,6 +4,8 @@ import inspect
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,91 +23,76 @@ def collate_examples(
     collate: Collate,
     indices: Sequence[int],
     passes: Sequence[int] = (),
+    layout: Layout | None = None,
 ) -> Arrays:
     """Return what `collate` makes of these examples: arrays of numbers, a row for each.
 
     passes: the number of the pass of each, of Redrawn; none: as in the first.
+    layout: of all batches of a run, for which its step is compiled; the first, which finds it {}, sets it.
     Raises UserError for what is no such batch, or cannot be made, naming the example that is to blame.
     """
-    indices = [int(index) for index in indices]
-    numbers = [int(number) for number in passes] or [0] * len(indices)
-    try:
-        arrays = {
-            name: np.asarray(value)
-            for name, value in collate(
-                [_take(examples, *pair) for pair in zip(indices, numbers, strict=True)]
-            ).items()
-        }
-    except Exception as error:
-        if len(indices) > 1:
-            _find(examples, collate, indices, numbers)
-        raise _fault(collate, indices, f"failed: {type(error).__name__}: {error}", error) from error
-    for name, array in arrays.items():
-        if array.dtype.kind in "OSUmM":
-            raise _fault(
-                collate, indices, f"gave {name} the dtype {array.dtype}, which no device has"
-            )
-        if array.shape[:1] != (len(indices),):
-            raise _fault(
-                collate,
-                indices,
-                f"gave {name} the shape {array.shape}, whose first dim is not {len(indices)}",
-            )
+    pairs = [(int(i), int(number)) for i, number in zip_longest(indices, passes, fillvalue=0)]
+    batch = _Batch(examples, collate, pairs)
+    arrays = batch.arrays()
+    if layout is not None:
+        now = _layout_of(arrays)
+        layout.update(layout or now)
+        if now != layout:
+            batch.blame(layout)
+            batch.compare(now, layout)
     return arrays
 
 
-def _take(examples: Sequence[Example], index: int, number: int) -> Example:
-    """Return an example, as in its pass `number` where something of it is drawn."""
-    return examples.take(index, number) if isinstance(examples, Redrawn) else examples[index]
+@dataclass(frozen=True)
+class _Batch:
+    """Some of the examples: (index, pass) of each."""
 
+    examples: Sequence[Example]
+    collate: Collate
+    pairs: Sequence[tuple[int, int]]
 
-def layout_of(arrays: Arrays) -> Layout:
-    """Return what must be the same in all batches of a run, for which its step is compiled."""
-    return {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
+    def arrays(self) -> Arrays:
+        try:
+            rows = [self._take(*pair) for pair in self.pairs]
+            arrays = {name: np.asarray(value) for name, value in self.collate(rows).items()}
+        except Exception as error:
+            if len(self.pairs) > 1:
+                self.blame()
+            raise self._fault(f"failed: {type(error).__name__}: {error}", error) from error
+        for name, array in arrays.items():
+            if array.dtype.kind in "OSUmM":
+                raise self._fault(f"gave {name} the dtype {array.dtype}, which no device has")
+            if array.shape[:1] != (len(self.pairs),):
+                dim = f"whose first dim is not {len(self.pairs)}"
+                raise self._fault(f"gave {name} the shape {array.shape}, {dim}")
+        return arrays
 
+    def _take(self, index: int, number: int) -> Example:
+        own = self.examples
+        return own.take(index, number) if isinstance(own, Redrawn) else own[index]
 
-def check_layout(
-    arrays: Arrays,
-    before: Layout,
-    examples: Sequence[Example],
-    collate: Collate,
-    indices: Sequence[int],
-    passes: Sequence[int],
-) -> None:
-    """Raise UserError where a batch is laid out otherwise than those before, of these examples."""
-    if layout_of(arrays) != before:
-        _find(examples, collate, indices, passes, before)
-        _compare(arrays, before, collate, indices)
+    def blame(self, usual: Layout | None = None) -> None:
+        """Raise UserError for the example that fails alone, or is laid out unlike `usual`, or else unlike most."""
+        alone = [replace(self, pairs=[pair]) for pair in self.pairs]
+        layouts = [_layout_of(one.arrays()) for one in alone]
+        usual = usual or max(layouts, key=layouts.count)
+        for one, layout in zip(alone, layouts, strict=True):
+            one.compare(layout, usual)
 
+    def compare(self, now: Layout, usual: Layout) -> None:
+        """Raise UserError where the two differ."""
+        for name in sorted(now.keys() | usual.keys()):
+            if now.get(name) != usual.get(name):
+                here, there = (_describe(layout.get(name)) for layout in (now, usual))
+                todo = "pad or cut all to one shape, of one dtype"
+                raise self._fault(f"gave {name} {here} for each, and {there} for others: {todo}")
 
-def _find(
-    examples: Sequence[Example],
-    collate: Collate,
-    indices: Sequence[int],
-    passes: Sequence[int],
-    layout: Layout | None = None,
-) -> None:
-    """Raise UserError for the example that fails alone, or is laid out unlike `layout`, or else unlike most."""
-    alone = [
-        collate_examples(examples, collate, [index], [number])
-        for index, number in zip(indices, passes, strict=True)
-    ]
-    layouts = [layout_of(arrays) for arrays in alone]
-    usual = layout or max(layouts, key=layouts.count)
-    for index, arrays in zip(indices, alone, strict=True):
-        _compare(arrays, usual, collate, [index])
-
-
-def _compare(arrays: Arrays, usual: Layout, collate: Collate, indices: Sequence[int]) -> None:
-    now = layout_of(arrays)
-    for name in sorted(now.keys() | usual.keys()):
-        if now.get(name) != usual.get(name):
-            here, there = (_describe(layout.get(name)) for layout in (now, usual))
-            raise _fault(
-                collate,
-                indices,
-                f"gave {name} {here} for each, and {there} for others: pad or cut all to one shape, of one dtype",
-            )
+    def _fault(self, what: str, error: Exception | None = None) -> UserError:
+        """Return the error that names the examples and the line of the user's own file."""
+        return UserError(
+            f"collate {what}\nof example {few([i for i, _ in self.pairs], 16)}, at {_place(self.collate, error)}: mend it "
+            "there, or leave the example out in examples()"
+        )
 
 
 @contextmanager
@@ -124,18 +111,12 @@ def asked_of(batch: Mapping[str, Any]) -> Iterator[None]:
         ) from error
 
 
+def _layout_of(arrays: Arrays) -> Layout:
+    return {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
+
+
 def _describe(kind: tuple[tuple[int, ...], np.dtype] | None) -> str:
     return "nothing" if kind is None else f"{kind[1]}{list(kind[0])}"
-
-
-def _fault(
-    collate: Collate, indices: Sequence[int], what: str, error: Exception | None = None
-) -> UserError:
-    """Return the error that names the examples and the line of the user's own file."""
-    return UserError(
-        f"collate {what}\nof example {few(indices, 16)}, at {_place(collate, error)}: mend it there, or leave "
-        "the example out in examples()"
-    )
 
 
 def _place(collate: Collate, error: Exception | None) -> str:

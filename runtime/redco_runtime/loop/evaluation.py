@@ -11,11 +11,9 @@ from ..base.contracts import (
     Asking,
     Config,
     Drawn,
-    PatientSettings,
     Pipeline,
     Sampling,
     Scored,
-    ScoredSettings,
     Steps,
 )
 from ..base.examples import Example
@@ -54,8 +52,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         check_held_out(self.examples)
         size, count = len(self.examples), len(self.rows)
-        settings = self.run.config.train
-        if not size and isinstance(settings, PatientSettings) and settings.patience:
+        if not size and getattr(self.run.config.train, "patience", False):
             raise UserError(
                 "--patience: no example is held out to measure by: give more --held-out"
             )
@@ -92,9 +89,9 @@ class Evaluation:
         if self.stop():
             return {"loss": math.nan}
         texts = inference.predict(state.predictor, pipeline.prompts(config, self.samples))
-        settings = config.train if isinstance(config.train, ScoredSettings) else None
-        if self.examples and settings and isinstance(pipeline, Scored):
-            some = list(Spread(self.examples, settings.eval_examples))
+        names = getattr(config.train, "best", None)  # of a run whose predictions are scored
+        if self.examples and names is not None and isinstance(pipeline, Scored):
+            some = list(Spread(self.examples, getattr(config.train, "eval_examples", 0)))
             rows = pipeline.questions(config, some) if isinstance(pipeline, Asking) else some
             outputs = inference.outputs(state.predictor, rows)
             scores |= pipeline.evaluate(config, outputs, some)
@@ -104,9 +101,9 @@ class Evaluation:
                 pipeline.draw_predictions(config, outputs, some, folder / f"{step}.png")
         self.metrics.evaluated(step, loss, scores, list(zip(self.samples, texts, strict=True)))
         held_out = {"loss": loss, **scores}
-        if settings and self.examples and not step:
-            check_names(settings.best, held_out)
-        if settings and self.examples and step:
-            for name in keep_best(best, settings.best, held_out, step, state, self.steps.shapes):
+        if names and self.examples and not step:
+            check_names(names, held_out)
+        elif names and self.examples:
+            for name in keep_best(best, names, held_out, step, state, self.steps.shapes):
                 self.metrics.say(f"  best {name} so far: {best / name / str(step)}")
         return held_out

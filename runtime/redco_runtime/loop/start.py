@@ -11,10 +11,8 @@ import jax
 
 from ..base.contracts import (
     OwnWeights,
-    PatientSettings,
     Pipeline,
     Scored,
-    ScoredSettings,
     Steps,
     TrainSettings,
     Weights,
@@ -84,14 +82,13 @@ def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) ->
         )
     check_loggers(settings.log)
     parse_steps(settings.profile, settings.steps)
-    if isinstance(pipeline, Scored) and not isinstance(settings, ScoredSettings):
+    if isinstance(pipeline, Scored) and not hasattr(settings, "eval_examples"):
         raise UserError(
             "evaluate() in pipeline.py: add to class Train of config.py the fields eval_examples: "
             "int, how many held-out examples it scores, and best: tuple[str, ...], the scores whose "
             "best checkpoint is kept"
         )
-    patience = settings.patience if isinstance(settings, PatientSettings) else 0
-    if patience and not (isinstance(settings, ScoredSettings) and settings.best):
+    if getattr(settings, "patience", 0) and not getattr(settings, "best", ()):
         raise UserError(
             "--patience: a run ends by the first score of --best, and it has none: give --best loss, "
             "or a score that evaluate() in pipeline.py returns"

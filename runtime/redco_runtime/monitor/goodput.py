@@ -34,27 +34,19 @@ class Sums:
         return f"goodput {self.goodput:.1%} of {self.total:.1f} s"
 
     def __str__(self) -> str:
-        causes = ", ".join(f"{cause} {share}" for cause, _, share, _ in self.rows())
-        return f"{self.headline}: {causes}"
+        shares = (f"{cause} {self.seconds[cause] / self.total:.1%}" for cause in self.causes)
+        return f"{self.headline}: {', '.join(shares)}"
 
     def add(self, cause: str, seconds: float, times: int = 1) -> None:
         """Count what took so long."""
         self.seconds[cause] += seconds
         self.times[cause] += times
 
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return (cause, seconds, share, times) of each, the longest first, after the steps."""
-        causes = sorted(self.seconds, key=lambda cause: (cause != KEPT, -self.seconds[cause]))
-        return [
-            (
-                cause,
-                f"{(s := self.seconds[cause]):.1f}",
-                f"{s / self.total:.1%}",
-                str(self.times[cause]),
-            )
-            for cause in causes
-            if self.seconds[cause]
-        ]
+    @property
+    def causes(self) -> list[str]:
+        """What took any time, the longest first, after the steps."""
+        causes = (cause for cause, seconds in self.seconds.items() if seconds)
+        return sorted(causes, key=lambda cause: (cause != KEPT, -self.seconds[cause]))
 
 
 def add_up_events(events: Sequence[Mapping[str, Any]]) -> Sums:

@@ -15,61 +15,40 @@ PATHS = "data held_out_data text_files token_folder image_folder image_data toke
 LARGEST = 2**63 - 1  # that a whole number of JAX or of a file may be
 
 Range = tuple[Callable[[Any], bool], str]
-AT_LEAST_0: Range = (lambda value: value >= 0, "of 0 or more")
-ABOVE_0: Range = (lambda value: value > 0, "above 0")
-SEVERAL: Range = (lambda value: value >= 2, "of 2 or more")
-SHARE: Range = (lambda value: 0 <= value < 1, "from 0 to below 1")
-CHOICE: Range = (lambda value: value >= -1, "of 0 or more, or -1")
-# What holds of each setting that is a number, in words too: a test holds them against every config.py. A
+# In words -> what holds of settings that are numbers, and their names: a test holds them against every config.py. A
 # setting that a user adds has the range that its class gives it.
-RANGES: dict[str, Range] = {
-    **dict.fromkeys(
-        "batch_size micro_batches log_every eval_every save_every keep".split(), ABOVE_0
+WORDS: dict[str, Range] = {
+    "above 0": (
+        lambda x: x > 0,
+        """batch_size micro_batches log_every eval_every save_every keep clip_norm adam_epsilon
+        clip delta temperature clients drawn shots tasks expected_rows new_tokens round_length
+        minibatch_length round_steps replay_rounds numbers vocab_size embed_dim token_dim
+        mlp_dim head_dim rotary_dim num_layers encoder_layers decoder_layers num_heads
+        num_kv_heads num_experts experts_per_token num_types num_classes num_channels inputs
+        outputs width shared_dim caption_length heads layers hidden_layers text_layers
+        image_size patch_size max_positions original_positions window global_every
+        distance_buckets max_distance kv_copies rope_theta local_theta rope_factor rope_low
+        rope_high rope_scale rope_fast rope_slow query_scalar lora_rank lora_block lora_alpha
+        score_cap logit_cap""",
     ),
-    **dict.fromkeys("clip_norm adam_epsilon clip delta temperature".split(), ABOVE_0),
-    **dict.fromkeys("clients drawn shots tasks expected_rows new_tokens".split(), ABOVE_0),
-    **dict.fromkeys("round_length minibatch_length round_steps replay_rounds".split(), ABOVE_0),
-    "numbers": ABOVE_0,
-    # Of one token there is none to learn behind it, or beside what a tokenizer adds.
-    **dict.fromkeys(("sequence_length", "target_length"), SEVERAL),
-    **dict.fromkeys(
-        "steps epochs warmup_steps eval_rows eval_examples patience max_skips seed".split(),
-        AT_LEAST_0,
+    "of 0 or more": (
+        lambda x: x >= 0,
+        """steps epochs warmup_steps eval_rows eval_examples patience max_skips seed step_timeout
+        spike learning_rate weight_decay kl beta noise epsilon held_out skip_bad_rows first
+        shift teacher_steps action_limit norm_epsilon layer_norm_epsilon router_loss_coef""",
     ),
-    **dict.fromkeys("step_timeout spike learning_rate weight_decay kl beta".split(), AT_LEAST_0),
-    **dict.fromkeys(
-        "noise epsilon held_out skip_bad_rows first shift teacher_steps action_limit".split(),
-        AT_LEAST_0,
+    # Of one token there is none to learn behind it; of a group, answers are compared with each other.
+    "of 2 or more": (lambda x: x >= 2, "sequence_length target_length group"),
+    "from 0 to below 1": (
+        lambda x: 0 <= x < 1,
+        """beta1 beta2 ema_decay label_smoothing lora_dropout resid_pdrop embd_pdrop attn_pdrop
+        hidden_dropout_prob attention_probs_dropout_prob dropout dropout_rate attention_dropout
+        activation_dropout classifier_dropout""",
     ),
-    **dict.fromkeys("beta1 beta2 ema_decay label_smoothing lora_dropout".split(), SHARE),
-    **dict.fromkeys("resid_pdrop embd_pdrop attn_pdrop hidden_dropout_prob".split(), SHARE),
-    **dict.fromkeys("attention_probs_dropout_prob dropout dropout_rate".split(), SHARE),
-    **dict.fromkeys("attention_dropout activation_dropout classifier_dropout".split(), SHARE),
-    **dict.fromkeys(
-        ("target_rate", "teacher_share", "final_rate"), (lambda x: 0 <= x <= 1, "from 0 to 1")
-    ),
-    **dict.fromkeys("vocab_size embed_dim token_dim mlp_dim head_dim rotary_dim".split(), ABOVE_0),
-    **dict.fromkeys(
-        "num_layers encoder_layers decoder_layers num_heads num_kv_heads".split(), ABOVE_0
-    ),
-    **dict.fromkeys(
-        "num_experts experts_per_token num_types num_classes num_channels".split(), ABOVE_0
-    ),
-    **dict.fromkeys("inputs outputs width shared_dim caption_length heads".split(), ABOVE_0),
-    **dict.fromkeys("layers hidden_layers text_layers".split(), ABOVE_0),
-    **dict.fromkeys("image_size patch_size max_positions original_positions".split(), ABOVE_0),
-    **dict.fromkeys("window global_every distance_buckets max_distance kv_copies".split(), ABOVE_0),
-    **dict.fromkeys(
-        "rope_theta local_theta rope_factor rope_low rope_high rope_scale rope_fast rope_slow".split(),
-        ABOVE_0,
-    ),
-    **dict.fromkeys(
-        "query_scalar lora_rank lora_block lora_alpha score_cap logit_cap".split(), ABOVE_0
-    ),
-    **dict.fromkeys("norm_epsilon layer_norm_epsilon router_loss_coef".split(), AT_LEAST_0),
-    "group": SEVERAL,  # which are compared with each other
-    "only_client": CHOICE,
+    "from 0 to 1": (lambda x: 0 <= x <= 1, "target_rate teacher_share final_rate"),
+    "of 0 or more, or -1": (lambda x: x >= -1, "only_client"),
 }
+RANGES = {name: (holds, words) for words, (holds, names) in WORDS.items() for name in names.split()}
 
 
 def check_values(config: Any) -> None:

@@ -15,14 +15,8 @@ from .hub import use_cache_without_network
 from .json_lines import parse_json
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
-DOWNLOADED = [
-    "config.json",
-    "generation_config.json",
-    "preprocessor_config.json",
-    ONE,
-    INDEX,
-    "model-*.safetensors",
-]
+CONFIGS = ("config.json", "generation_config.json", "preprocessor_config.json")
+DOWNLOADED = [*CONFIGS, ONE, INDEX, "model-*.safetensors"]
 # The file of an adapter of PEFT that names the model that it is of, and where.
 ADAPTER, BASE = "adapter_config.json", "base_model_name_or_path"
 WEIGHTS = "adapter_model.safetensors"  # beside it
@@ -118,9 +112,8 @@ def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:
         kind = CONFIG_MAPPING[config["model_type"]]
         return compared(kind.from_dict(compared(config) | IDS).to_dict())
     except Exception as error:
-        raise UserError(
-            f"--init: transformers cannot read the config of {where}: {error}"
-        ) from error
+        what = f"transformers cannot read the config of {where}"
+        raise UserError(f"--init: {what}: {error}") from error
 
 
 def find(source: str) -> Path:

@@ -10,9 +10,8 @@ from typing import Any
 
 from .errors import writing
 
-HALF = re.compile(
-    r"\\u[dD][89a-fA-F]"
-)  # how JSON writes half of a character, as "\\ud83d" of an emoji
+# How JSON writes half of a character, as "\\ud83d" of an emoji.
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -55,9 +54,7 @@ def read_text(path: Path) -> str:
 
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
     """Add a line; NaN and infinity, which JSON does not have, are null. Raises UserError."""
-    bad = [
-        k for k, value in record.items() if isinstance(value, float) and not math.isfinite(value)
-    ]
+    bad = [k for k, x in record.items() if isinstance(x, float) and not math.isfinite(x)]
     with writing(path), open(path, "a") as file:
         file.write(json.dumps({**record, **dict.fromkeys(bad)}) + "\n")
 

@@ -68,17 +68,17 @@ def stored_there(
     for path, tensor in table.items():
         if tensor.otherwise and tensor.name not in stored:
             there[path] = replace(tensor, name=tensor.otherwise)
-        elif path in apart or (
-            tensor.optional and path in shapes and not _fits(tensor, stored, shapes[path])
-        ):
+        elif path in apart or not _fits(tensor, stored, shapes.get(path)):
             other.append(tensor.name)
         else:
             there[path] = tensor
     return there, other
 
 
-def _fits(tensor: Tensor, stored: Mapping[str, Shape], shape: Shape) -> bool:
-    """Return whether a checkpoint has a tensor, which has no {} in its name, as a parameter of a shape."""
+def _fits(tensor: Tensor, stored: Mapping[str, Shape], shape: Shape | None) -> bool:
+    """Return whether a checkpoint has an optional tensor, which has no {} in its name, as a parameter of a shape."""
+    if not tensor.optional or shape is None:
+        return True
     return stored.get(tensor.name) == tuple(shape[i] for i in tensor.axes(len(shape)))
 
 

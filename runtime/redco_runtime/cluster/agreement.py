@@ -20,9 +20,8 @@ from ..data.example_streams import is_stream
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
 BARRIER = 7 * 24 * 3600 * 1000  # milliseconds: the lifeline ends what is stuck, and says where
-SAMPLES = (
-    32  # examples that are compared, spread over all: a shifted or reordered file differs in most
-)
+# Examples that are compared, spread over all: a shifted or reordered file differs in most.
+SAMPLES = 32
 
 
 def check_shared(folder: Path) -> None:
@@ -80,7 +79,8 @@ def check_same_examples(examples: Iterable[Example]) -> None:
     size = len(examples)
     some = sorted({*np.linspace(0, size - 1, SAMPLES).astype(int).tolist()}) if size else []
     words = [digest(size), *(digest(examples[index]) for index in some)]
-    others, column = differing(_fixed(words))
+    # As many words where there are few examples: they are compared with those of many.
+    others, column = differing(words + [0] * (SAMPLES + 1 - len(words)))
     if others:
         what = f"example {some[column - 1]}" if column else "the number of examples"
         raise UserError(
@@ -107,8 +107,3 @@ def _plain(value: Any) -> Any:
     if array.dtype.kind == "O":
         return str(type(value))
     return [str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
-
-
-def _fixed(words: list[int]) -> list[int]:
-    """Return SAMPLES + 1 words, so that processes with few examples compare with those with many."""
-    return words + [0] * (SAMPLES + 1 - len(words))

@@ -114,14 +114,9 @@ class Launch:
                 step = max(self._last_step(), reached)
                 fault = (code, ended.line, step) if ended.own else None
                 if fault and fault == before:
-                    what = (
-                        f"exit code {code}, after step {step}" if step >= 0 else f"exit code {code}"
-                    )
-                    _say(
-                        f"gives up: the same fault twice in a row, {what}: {ended.line}".rstrip(
-                            ": "
-                        )
-                    )
+                    what = f"exit code {code}" + (f", after step {step}" if step >= 0 else "")
+                    line = f": {ended.line}" if ended.line else ""
+                    _say(f"gives up: the same fault twice in a row, {what}{line}")
                     return code
                 pause = PAUSES[min(restarts, len(PAUSES) - 1)]
                 restarts += 1
@@ -142,14 +137,11 @@ class Launch:
                 "REDCO_PROCESS_INDEX": str(index),
             }
             env, stderr = os.environ | (mine if self._count > 1 else {}), Stderr()
-            self._running.append(
-                subprocess.Popen(
-                    self._command,
-                    env=env,
-                    stderr=stderr.end if stderr.end >= 0 else None,
-                    preexec_fn=_outlive_no_parent,
-                )
+            end = stderr.end if stderr.end >= 0 else None
+            process = subprocess.Popen(
+                self._command, env=env, stderr=end, preexec_fn=_outlive_no_parent
             )
+            self._running.append(process)
             self._stderrs.append(stderr)
             stderr.close_end()
         for number in self._signals[-1:]:  # that came before one of them was there
@@ -223,9 +215,8 @@ class Launch:
     def _last_step(self) -> int:
         """Return the step at which the last event of the run began, -1 for none."""
         try:
-            return int(
-                json.loads((self._workdir() / "events.jsonl").read_bytes().splitlines()[-1])["step"]
-            )
+            lines = (self._workdir() / "events.jsonl").read_bytes().splitlines()
+            return int(json.loads(lines[-1])["step"])
         except (OSError, ValueError, LookupError, TypeError):
             return -1
 

@@ -183,9 +183,8 @@ class Lifeline:
         doing, first = self._doing[last], max(self._doing.values(), key=lambda doing: doing.place)
         if doing.place == first.place:
             return Fault("late", 0, f"and all others: {fault.text}")
-        return Fault(
-            "late", last, f"is at {doing} for {doing.seconds:.0f} s; others are at {first}"
-        )
+        text = f"is at {doing} for {doing.seconds:.0f} s; others are at {first}"
+        return Fault("late", last, text)
 
     def _end(self, fault: Fault) -> None:
         """End this process, with the cause as its last line; with its own, if that is the cause."""

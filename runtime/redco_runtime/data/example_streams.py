@@ -99,10 +99,8 @@ def is_stream(examples: object) -> bool:
         return False
     if not isinstance(examples, Iterable):
         kind = type(examples).__name__
-        raise UserError(
-            f"examples() in pipeline.py: it gives {kind} to train on: give what has __len__ and __getitem__, "
-            "or __iter__"
-        )
+        todo = "give what has __len__ and __getitem__, or __iter__"
+        raise UserError(f"examples() in pipeline.py: it gives {kind} to train on: {todo}")
     return True
 
 
@@ -125,9 +123,8 @@ def held_out_example(held_out: Sequence[Example], text: str) -> Example:
     """Return the held-out example of a number, from 0. Raises UserError where there is none."""
     if not (number := str(text)).isdecimal() or int(number) >= len(held_out):
         there = f"{len(held_out)}, from 0" if len(held_out) else "0"
-        raise UserError(
-            f"--prompt: {number}: give the number of a held-out example, of which there are {there}"
-        )
+        todo = f"give the number of a held-out example, of which there are {there}"
+        raise UserError(f"--prompt: {number}: {todo}")
     return held_out[int(number)]
 
 

@@ -55,9 +55,8 @@ def preview(pipeline: Any, run: Run) -> None:
     learned_RS, labels_RS = _learned(pipeline, batch)
     numbers_RS = batch["segments"] if "segments" in batch else batch["mask"].astype(np.int32)
     for place in np.ndindex(batch["input_ids"].shape[:-1]):  # of a pair two rows
-        numbers_S, ids_S, learned_S = (
-            x[place] for x in (numbers_RS, batch["input_ids"], learned_RS)
-        )
+        every = (numbers_RS, batch["input_ids"], learned_RS)
+        numbers_S, ids_S, learned_S = (x[place] for x in every)
         texts = [numbers_S == number for number in range(1, int(numbers_S.max(initial=0)) + 1)]
         name = "row " + ", side ".join(str(at + 1) for at in place)
         count = f"{(numbers_S > 0).sum()} tokens in {len(texts)} texts"
@@ -71,11 +70,8 @@ def preview(pipeline: Any, run: Run) -> None:
             print_.tokens(target, np.ones(len(target), bool), None)
         elif "label" in batch and labels_RS is None:
             print_once(f"-- its label, which is learned: {print_.name(int(batch['label'][place]))}")
-    learned = (
-        "what the model answers is learned"
-        if _draws(pipeline)
-        else f"what is learned is {print_.how}"
-    )
+    answers = "what the model answers is learned"
+    learned = answers if _draws(pipeline) else f"what is learned is {print_.how}"
     print_once(f"-- {learned}; a dot is between two tokens; nothing was trained")
 
 
@@ -87,10 +83,8 @@ def _first_batch(pipeline: Any, run: Run) -> Arrays:
         rows: Any = Stream(examples, seed, count).take()
         indices: Sequence[int] = range(count)
     else:
-        rows, indices = (
-            examples,
-            batch_indices(examples, seed, 0, min(count, len(examples))).tolist(),
-        )
+        rows = examples
+        indices = batch_indices(examples, seed, 0, min(count, len(examples))).tolist()
     if not _draws(pipeline):
         return collate_examples(rows, pipeline.collate, indices)
     some = [rows[index] for index in indices]
@@ -143,12 +137,9 @@ class Printer:
             elif at:
                 pieces.append("·")
             inside = bool(learned[at])
-            becomes = (
-                ""
-                if labels is None or not inside
-                else f"->{self.name(int(labels[at]), token=True)}"
-            )
-            pieces.append(_escape(text) + becomes)
+            pieces.append(_escape(text))
+            if labels is not None and inside:
+                pieces.append(f"->{self.name(int(labels[at]), token=True)}")
         line, encoding = "".join([*pieces, end if inside else ""]), sys.stdout.encoding or "utf-8"
         print_once(line.encode(encoding, "replace").decode(encoding))
 

@@ -53,13 +53,11 @@ class Evaluation:
         check_held_out(self.examples)
         size, count = len(self.examples), len(self.rows)
         if not size and getattr(self.run.config.train, "patience", False):
-            raise UserError(
-                "--patience: no example is held out to measure by: give more --held-out"
-            )
+            todo = "give more --held-out"
+            raise UserError(f"--patience: no example is held out to measure by: {todo}")
         if not size:
-            print_once(
-                "no example is held out: evaluations have no loss, and show the samples alone"
-            )
+            lack = "evaluations have no loss, and show the samples alone"
+            print_once(f"no example is held out: {lack}")
         if count < size:
             print_once(
                 f"an evaluation reads {count:,} of {size:,} held-out examples, from all over them: --eval-rows 0 "

@@ -23,9 +23,7 @@ from ..run.record import Run
 # What XLA:TPU says where a program does not fit, as in "temporaries (22.01G) exceeds": binary units.
 TEMPORARY = re.compile(r"temporaries \(([\d.]+)([KMGT])\)")
 GPU_SHARE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-ELSEWHERE = (
-    "redco fit --hardware NAME:DEVICES says what fits, there or elsewhere, before a run does"
-)
+HINT = "redco fit --hardware NAME:DEVICES says what fits, there or elsewhere, before a run does"
 UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
 
 
@@ -87,12 +85,10 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         ]
         tries = [_line(what, then.total) for what, then in self._tries(usage, has)]
         if device.platform == "gpu" and GPU_SHARE not in os.environ:
-            tries.append(
-                f"{GPU_SHARE}=.92 before the command: JAX has three quarters of a GPU without"
-            )
-        todo = "\n  ".join(
-            ["Try one of these, or several; alone, it would then need about:", *tries, ELSEWHERE]
-        )
+            without = "JAX has three quarters of a GPU without"
+            tries.append(f"{GPU_SHARE}=.92 before the command: {without}")
+        title = "Try one of these, or several; alone, it would then need about:"
+        todo = "\n  ".join([title, *tries, HINT])
         kind = f"{device.device_kind} ({mesh.size} in the mesh)"
         return listed(f"out of memory on {kind}", lines, todo)
 
@@ -108,9 +104,8 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
             yield f"--batch-size {settings.batch_size // factor}", less
             sums = gradient_size(self._steps.state, 2)
             parts = settings.micro_batches * factor
-            yield f"--micro-batches {parts} (the same training, slower)", replace(
-                less, gradients=sums
-            )
+            less = replace(less, gradients=sums)
+            yield f"--micro-batches {parts} (the same training, slower)", less
         if saved := self._saved(usage):
             less = replace(usage, batch=usage.batch - saved)
             yield "--remat nothing_saveable (the same training, slower)", less

@@ -36,26 +36,20 @@ def prompt_options(
 
     with_system, talk: of chats: puts a system message before prompts; answers what is said on stdin.
     """
-    kinds = parser.add_mutually_exclusive_group(required=True)
+    add, kinds = parser.add_argument, parser.add_mutually_exclusive_group(required=True)
     kinds.add_argument("--prompt", action="append", metavar="TEXT", help="give it several times")
     file = "prompts, a text a line, or rows of .jsonl; what comes out is a line of JSON for each"
     kinds.add_argument("--file", type=local_path, metavar="FILE", help=file)
     parser.set_defaults(chat=False, system=None, picture=None, with_system=with_system, talk=talk)
     if talk:
-        kinds.add_argument(
-            "--chat", action="store_true", help="answer what is said on stdin, line by line"
-        )
+        lines = "answer what is said on stdin, line by line"
+        kinds.add_argument("--chat", action="store_true", help=lines)
     if with_system:
-        before = "a system message before each prompt"
-        parser.add_argument("--system", metavar="TEXT", help=before)
+        add("--system", metavar="TEXT", help="a system message before each prompt")
     parser.add_argument("--out", type=local_path, metavar="FILE", help="of --file; default: stdout")
     if isinstance(pipeline, Drawn):
-        parser.add_argument(
-            "--picture", type=local_path, metavar="FILE", help="a PNG of what is predicted"
-        )
-    parser.add_argument(
-        "--seed", type=int, metavar="N", help="of what is drawn; default: the run's"
-    )
+        add("--picture", type=local_path, metavar="FILE", help="a PNG of what is predicted")
+    add("--seed", type=int, metavar="N", help="of what is drawn; default: the run's")
     return parser
 
 
@@ -86,9 +80,8 @@ def answer(
             for row, text in zip(rows, texts, strict=True):
                 write(json.dumps({**row.values, "prediction": text}, ensure_ascii=False))
     else:
-        for prompt, text in zip(
-            args.prompt, _texts(args, inference, model, args.prompt), strict=True
-        ):
+        texts = _texts(args, inference, model, args.prompt)
+        for prompt, text in zip(args.prompt, texts, strict=True):
             _say(prompt + text if continues else f"{prompt} -> {text}")
 
 
@@ -158,9 +151,7 @@ def _texts(
     try:
         examples = pipeline.prompts(config, questions)
     except UserError:
-        for row, prompt in zip(
-            rows, questions, strict=False
-        ):  # the one that fails alone is the one to name
+        for row, prompt in zip(rows, questions, strict=False):  # that fails alone, to name it
             try:
                 pipeline.prompts(config, [prompt])
             except UserError as error:

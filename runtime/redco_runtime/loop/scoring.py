@@ -31,7 +31,7 @@ FILES, FOLDER, TABLES = "data", "image_folder", "image_data"
 
 def evaluation_options(parser: argparse.ArgumentParser, pipeline: Any, config: type[Any]) -> None:
     """Add the flags of what is evaluated, and of how that is shown. config: the class Config of config.py."""
-    fields = typing.get_type_hints(typing.get_type_hints(config)["data"])
+    fields, add = typing.get_type_hints(typing.get_type_hints(config)["data"]), parser.add_argument
     parser.set_defaults(data=None, picture=None)
     if FILES in fields:
         sources = "all of these, as of train; without it what the run held out"
@@ -41,19 +41,13 @@ def evaluation_options(parser: argparse.ArgumentParser, pipeline: Any, config: t
         parser.add_argument("--data", nargs="+", metavar="FOLDER", help=pictures)
     fewer = "so many of them at most, from all over them; without it all"
     parser.add_argument("--rows", type=positive, metavar="N", help=fewer)
-    parser.add_argument(
-        "--json", action="store_true", help="print one line of JSON, and all else to stderr"
-    )
+    add("--json", action="store_true", help="print one line of JSON, and all else to stderr")
     if isinstance(pipeline, Drawn | Reported):
-        what = (
-            "a PNG of what is predicted"
-            if isinstance(pipeline, Drawn)
-            else "a PNG of what is taken for what"
+        what = "a PNG of what is " + (
+            "predicted" if isinstance(pipeline, Drawn) else "taken for what"
         )
         parser.add_argument("--picture", type=local_path, metavar="FILE", help=what)
-    parser.add_argument(
-        "--seed", type=int, metavar="N", help="of what is drawn; default: the run's"
-    )
+    add("--seed", type=int, metavar="N", help="of what is drawn; default: the run's")
 
 
 def evaluated_run(args: argparse.Namespace, run: Run) -> Run:
@@ -72,10 +66,8 @@ def evaluated_run(args: argparse.Namespace, run: Run) -> Run:
         tables = args.data if has_tables and not Path(args.data[0]).is_dir() else ()
         if len(args.data) > 1 and not tables:
             raise UserError(f"--data: {few(args.data)}: give one folder of pictures")
-        read = {FOLDER: "" if tables else args.data[0]} | (
-            {TABLES: (*tables,)} if has_tables else {}
-        )
-        data = replace(config.data, **read)
+        rest = {TABLES: (*tables,)} if has_tables else {}
+        data = replace(config.data, **{FOLDER: "" if tables else args.data[0]}, **rest)
     return replace(run, config=replace(config, data=data))
 
 
@@ -85,9 +77,8 @@ def _say_trained(files: Sequence[str], data: Any) -> None:
     names = [name for own in fields for name in ([own] if isinstance(own, str) else own) if name]
     trained = {os.path.realpath(name) for name in names}
     if shared := [name for name in files if os.path.realpath(name) in trained]:
-        announce(
-            f"--data: {few(shared)}: the run was trained on it, so that its figures say nothing of other data"
-        )
+        so = "so that its figures say nothing of other data"
+        announce(f"--data: {few(shared)}: the run was trained on it, {so}")
 
 
 def examples_of(

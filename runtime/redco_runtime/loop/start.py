@@ -217,9 +217,8 @@ def new_run(
     else:
         state, random = load(run.init, steps, run.config, weights)
     if lost := [path for path in random if path in needed]:
-        raise UserError(
-            f"--init: {run.init} has no {', '.join(lost)}: give what was trained with one"
-        )
+        todo = "give what was trained with one"
+        raise UserError(f"--init: {run.init} has no {', '.join(lost)}: {todo}")
     if random:
         print_once(f"as in a new model, since {run.init} does not have them: {', '.join(random)}")
     if unused:

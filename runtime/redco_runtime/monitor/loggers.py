@@ -45,9 +45,8 @@ class Loggers(list[Logger]):
         if self._thread.is_alive():
             self._thread.join(PATIENCE)
         if self._thread.is_alive():
-            self._say(
-                f"note: loggers have not ended within {PATIENCE:.0f} s; the run does not wait"
-            )
+            late = f"loggers have not ended within {PATIENCE:.0f} s"
+            self._say(f"note: {late}; the run does not wait")
 
     def _run(self) -> None:
         while item := self._queue.get():
@@ -127,9 +126,8 @@ def check_loggers(names: tuple[str, ...]) -> None:
     """Raise UserError for one that there is not, or that is not installed."""
     for name in names:
         if name not in LOGGERS:
-            raise UserError(
-                f"--log: no logger is called {name}: choose some of {', '.join(LOGGERS)}"
-            )
+            todo = f"choose some of {', '.join(LOGGERS)}"
+            raise UserError(f"--log: no logger is called {name}: {todo}")
         package = PACKAGES.get(name)
         # A folder of that name, where W&B has written its runs, is a package without a file of its own.
         if package and getattr(find_spec(package), "origin", None) is None:

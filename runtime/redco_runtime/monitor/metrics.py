@@ -16,9 +16,8 @@ from ..base.json_lines import append_line, cut_lines
 from .loggers import Loggers
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable
-RECENT = (
-    0.2  # share of the last line in the time of a step that the estimate of what is left goes by
-)
+# Share of the last line in the time of a step that the estimate of what is left goes by.
+RECENT = 0.2
 BAR = "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} {elapsed}{postfix}"  # tqdm's, and our estimate
 
 # FLOP/s of one JAX device: bf16, dense (data sheets give twice that for sparse on GPUs).
@@ -78,9 +77,8 @@ class Metrics:
         if self._writer:
             cut_lines(self.path, start)
             # No bar where stderr is not a terminal: that is what disable=None says.
-            self._bar = tqdm(
-                total=total, initial=start, dynamic_ncols=True, disable=None, bar_format=BAR
-            )
+            own = {"dynamic_ncols": True, "disable": None, "bar_format": BAR}
+            self._bar = tqdm(total=total, initial=start, **own)
             self._thread = ThreadPoolExecutor(1, "metrics")
             self._tasks: list[Future[None]] = []
 

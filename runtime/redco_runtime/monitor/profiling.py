@@ -18,9 +18,8 @@ def parse_steps(text: str, total: int) -> range:
     match = re.fullmatch(r"(\d+):(\d+)", text)
     first, last = map(int, match.groups()) if match else (0, 0)
     if not 1 <= first <= last:
-        raise UserError(
-            f"--profile: {text!r} is no span of steps: give the first and the last, as 10:13"
-        )
+        todo = "give the first and the last, as 10:13"
+        raise UserError(f"--profile: {text!r} is no span of steps: {todo}")
     if last > total:
         raise UserError(f"--profile: {text} is more than the {total} --steps of the run")
     return range(first, last + 1)

@@ -23,9 +23,7 @@ from .packed_rows import most_texts
 LANES, BLOCK = 128, 512
 # What a kernel's backward pass needs of the forward one, besides its inputs: for jax.checkpoint.
 SAVED_AS = "attention"
-Arrays = Mapping[
-    str, jax.Array
-]  # mask_BT, segments_BS, windowed: those of `attention` that are there
+Arrays = Mapping[str, jax.Array]  # mask_BT, segments_BS, windowed: of `attention`, if there
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,8 @@ import jax
 # The name of the logits of all tokens, which `cross_entropy` else makes again, some at a time.
 LOGITS = "logits_BSV"
 FIT = "fit"  # as many of the named arrays as the memory of a device has room for
-POLICIES = (
-    "nothing_saveable",
-    "everything_saveable",
-    "dots_saveable",
-)  # of jax.checkpoint_policies
+# Of jax.checkpoint_policies.
+POLICIES = ("nothing_saveable", "everything_saveable", "dots_saveable")
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,8 @@ def _check(name: str, function: object, arguments: list[str]) -> None:
     call = f"{name}({', '.join(arguments)})"
     todo = "give it these arguments, or another name if it is a helper of yours"
     if not callable(function):
-        raise UserError(
-            f"{name} in pipeline.py: training calls {call}, and it is no function: {todo}"
-        )
+        what = f"training calls {call}, and it is no function"
+        raise UserError(f"{name} in pipeline.py: {what}: {todo}")
     try:
         signature = inspect.signature(function)
     except ValueError:  # compiled code: it takes what it takes
@@ -39,6 +38,5 @@ def _check(name: str, function: object, arguments: list[str]) -> None:
     try:
         signature.bind(*arguments)
     except TypeError:
-        raise UserError(
-            f"{name}{signature} in pipeline.py: training calls {call} by its name: {todo}"
-        ) from None
+        what = f"training calls {call} by its name"
+        raise UserError(f"{name}{signature} in pipeline.py: {what}: {todo}") from None

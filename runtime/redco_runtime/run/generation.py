@@ -53,9 +53,8 @@ def generation_options(parser: argparse.ArgumentParser, pipeline: Any) -> None:
     for name, setting in SETTINGS.items():
         if hasattr(pipeline, setting.constant):
             what = f"a number {setting.what}; default: {setting.constant} of pipeline.py, or of the checkpoint"
-            parser.add_argument(
-                "--" + name.replace("_", "-"), type=_parser(setting), metavar="N", help=what
-            )
+            flag = "--" + name.replace("_", "-")
+            parser.add_argument(flag, type=_parser(setting), metavar="N", help=what)
 
 
 def begin_generation(
@@ -78,10 +77,8 @@ def begin_generation(
     if hasattr(pipeline, EARLY) and document.get("early_stopping") is not None:
         setattr(pipeline, EARLY, document["early_stopping"])
     if hasattr(pipeline, FORCED):
-        forced = {
-            f"forced_{end}_id": document.get(f"forced_{end}_token_id") for end in ("bos", "eos")
-        }
-        setattr(pipeline, FORCED, {name: x for name, x in forced.items() if x is not None})
+        ids = ((end, document.get(f"forced_{end}_token_id")) for end in ("bos", "eos"))
+        setattr(pipeline, FORCED, {f"forced_{end}_id": x for end, x in ids if x is not None})
     if hasattr(pipeline, STOP):
         tokenizer = pipeline.tokenizer(run.config.data.tokenizer)  # type: ignore[attr-defined]
         own = getattr(tokenizer, "eos_token_id", None)  # a user's own may have none
@@ -158,9 +155,8 @@ def _check(document: Mapping[str, Any]) -> None:
     lengths = [document.get(f"{end}_length") for end in ("max", "min")]
     for value in several + lengths:
         if value is not None and (type(value) is not int or value < 0):
-            raise ValueError(
-                f"an id or a length is {str(value)[:40]!r}: make it a number of 0 or more"
-            )
+            what = f"an id or a length is {str(value)[:40]!r}"
+            raise ValueError(f"{what}: make it a number of 0 or more")
 
 
 def _parser(setting: Setting) -> Callable[[str], Any]:

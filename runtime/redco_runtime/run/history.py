@@ -21,13 +21,8 @@ from .record import Run
 
 FILE = "starts.jsonl"
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
-VARIABLES = (
-    "XLA_",
-    "LIBTPU_",
-    "JAX_",
-    "NCCL_",
-    "CUDA_VISIBLE",
-)  # how the names of those recorded begin
+# How the names of those recorded begin.
+VARIABLES = ("XLA_", "LIBTPU_", "JAX_", "NCCL_", "CUDA_VISIBLE")
 NAME = 64  # bytes of a host's name, which Linux has at most
 PATIENCE = 10.0  # seconds for git: a work tree on a slow disk
 

@@ -97,9 +97,7 @@ class Run:
         path, record = self.workdir / FILE, json.loads(json.dumps(self.record()))
         recorded = read(path) if path.exists() else record
         both = (with_former(type(self.config), one["config"]) for one in (recorded, record))
-        before, now = (
-            {k: v for name in MODEL for k, v in one.get(name, {}).items()} for one in both
-        )
+        before, now = ({k: v for x in MODEL for k, v in one.get(x, {}).items()} for one in both)
         changed = [
             f"{name} was {before.get(name)} and is {now.get(name)}"
             for name in sorted({*before, *now})
@@ -204,9 +202,8 @@ def read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise UserError(f"--workdir: no run in {path.parent}: train one there first") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path}: cannot be read as a run: {error!r}; restore or delete it"
-        ) from None
+        what = f"cannot be read as a run: {error!r}"
+        raise UserError(f"{path}: {what}; restore or delete it") from None
 
 
 def decode(kind: type[Section], values: dict[str, Any], check: Check | None = None) -> Section:

@@ -49,9 +49,7 @@ def read_settings(path: Path, actions: Actions, sections: Sections) -> dict[str,
 
 def print_settings(values: Mapping[str, Any], sections: Sections) -> str:
     """Return settings, by the names of their flags, as `read_settings` takes them."""
-    place = {
-        flag: (section, name) for section, names in sections.items() for name, flag in names.items()
-    }
+    place = {flag: (own, name) for own, names in sections.items() for name, flag in names.items()}
     lines, tables = list[str](), dict[str, list[str]]()
     for flag, value in values.items():
         section, name = place.get(flag, ("", flag))

@@ -144,8 +144,7 @@ def _largest(jaxpr: Jaxpr) -> int:
         if not stacks & {*inputs, *eqn.outvars}:  # no loop over layers, forward or backward
             outputs: list[Any] = eqn.outvars  # jax types their avals as the base of all values
             sizes = [bytes_of(var) for var in outputs if len(var.aval.shape) == 3]
-            inner = [
-                _largest(body) * shard_parts(eqn, body) for body in jaxprs_in_params(eqn.params)
-            ]
+            bodies = jaxprs_in_params(eqn.params)
+            inner = [_largest(body) * shard_parts(eqn, body) for body in bodies]
             largest = max([largest, *sizes, *inner])
     return largest

@@ -129,9 +129,8 @@ def check_names(names: tuple[str, ...], savings: tuple[Saving, ...]) -> None:
 
 def device_memory() -> int:
     """Return the bytes that a device of the mesh in place has for arrays, the same in all processes."""
-    here = [
-        d for d in jax.sharding.get_mesh().devices.flat if d.process_index == jax.process_index()
-    ]
+    own, devices = jax.process_index(), jax.sharding.get_mesh().devices.flat
+    here = [device for device in devices if device.process_index == own]
     size = (memory_of(here[0]) if here else 0) or UNKNOWN
     # In MB: float32, which every platform sends, holds such numbers whole. Of NumPy: an array of JAX
     # would lie on the mesh in place, and so in all processes already.
@@ -156,6 +155,5 @@ def _say(savings: tuple[Saving, ...], names: tuple[str, ...]) -> None:
         size = sum(one.size for one in savings if one.name in names)
         again = [one.name for one in savings if one.name not in names]
         rest = f"; computed again: {', '.join(again)}" if again else ""
-        print(
-            f"remat: {size / 1e9:.1f} GB saved: {', '.join(names) or 'nothing'}{rest}", flush=True
-        )
+        saved = ", ".join(names) or "nothing"
+        print(f"remat: {size / 1e9:.1f} GB saved: {saved}{rest}", flush=True)

@@ -117,9 +117,8 @@ def _items(path: str) -> Iterator[Row]:
         try:
             rows, halves = load_json(file.read())
         except ValueError as error:
-            raise UserError(
-                f"--data: {path} is not JSON: {error}: mend it, or leave it out"
-            ) from None
+            todo = "mend it, or leave it out"
+            raise UserError(f"--data: {path} is not JSON: {error}: {todo}") from None
     for number, row in enumerate(rows):
         yield Row(row, number, _fault(row) if halves else "")
 
@@ -154,9 +153,8 @@ def line_of(path: str, at: int) -> str:
 
 
 def _no_rows(part: Part, _: str) -> Rows:
-    raise UserError(
-        f"--data: {part.file} has text, and no rows: give .jsonl, .json, .parquet, .arrow or hf:NAME"
-    )
+    todo = "give .jsonl, .json, .parquet, .arrow or hf:NAME"
+    raise UserError(f"--data: {part.file} has text, and no rows: {todo}")
 
 
 FORMATS = {
@@ -167,10 +165,5 @@ FORMATS = {
     "hf": Format(tables.split_hf, tables.rows_hf),
     "stream": Format(tables.split_stream, tables.rows_stream),
 }
-SUFFIXES = {
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-}
+JSON = dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
+SUFFIXES = {**JSON, ".parquet": "parquet", ".arrow": "arrow"}

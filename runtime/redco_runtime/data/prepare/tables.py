@@ -13,9 +13,8 @@ from ..text.documents import Part
 
 RANGE = 2**22  # bytes of a part of a file, about: parts of many files go into one shard alike
 ROWS = 1024  # of a table at a time
-_READING = (
-    threading.local()
-)  # name of a data set that is read as it comes -> (place, its rows from there on)
+# Name of a data set that is read as it comes -> (place, its rows from there on).
+_READING = threading.local()
 _SIZES: dict[str, int] = {}  # rows of those that were read to their end
 
 
@@ -170,15 +169,12 @@ def _check_column(name: str, schema: Any, field: str) -> list[str] | None:
     if not field:
         return None
     if field not in schema.names:
-        columns = few(schema.names) or "nothing"
-        raise UserError(
-            f"--data: {name} has no column {field!r}, but {columns}: --text-field names another"
-        )
-    if str(kind := schema.field(field).type) not in ("string", "large_string", "string_view"):
-        raise UserError(
-            f"--data: {name} has {kind} in its column {field!r}, and no text: --text-field names another"
-        )
-    return [field]
+        what = f"has no column {field!r}, but {few(schema.names) or 'nothing'}"
+    elif str(kind := schema.field(field).type) not in ("string", "large_string", "string_view"):
+        what = f"has {kind} in its column {field!r}, and no text"
+    else:
+        return [field]
+    raise UserError(f"--data: {name} {what}: --text-field names another")
 
 
 def _rows(name: str, batches: Iterable[Any], first: int, schema: Any) -> Rows:
@@ -186,11 +182,8 @@ def _rows(name: str, batches: Iterable[Any], first: int, schema: Any) -> Rows:
     more, classes = iter(batches), class_columns(schema.metadata)
     while (batch := _opened(name, lambda: next(more, None))) is not None:
         for row in _opened(name, functools.partial(_decode, batch, first)):
-            yield (
-                row._replace(value=with_classes(row.value, classes))
-                if classes and row.value
-                else row
-            )
+            value = with_classes(row.value, classes) if classes and row.value else row.value
+            yield row._replace(value=value)
         first += batch.num_rows
 
 

@@ -24,9 +24,7 @@ def windows(
 
     part, documents: where that one begins, as of Window. shape: of the first window; no other is held out.
     """
-    parts = enumerate(
-        (source, one) for source in sources for one in parts_of(source, streaming=True)
-    )
+    parts = enumerate((own, one) for own in sources for one in parts_of(own, streaming=True))
     bad: list[str] = []
     window, length, at, ahead = list[Tokens](), 0, (part, documents), documents
 

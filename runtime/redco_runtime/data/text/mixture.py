@@ -126,7 +126,6 @@ def _quotas(weights: Sequence[float]) -> np.ndarray:
     quotas[rest] += 1
     if not quotas.all():
         least = sum(weights) / BLOCK
-        raise UserError(
-            f"--data: a weight of {min(weights):g} is too small beside the others: {least:g} at least"
-        )
+        what = f"a weight of {min(weights):g} is too small beside the others"
+        raise UserError(f"--data: {what}: {least:g} at least")
     return quotas

@@ -94,9 +94,8 @@ class Rows(Sequence[Arrays]):
         bad = f"; {count_bad(index):,} bad rows left out" if index["bad"] else ""
         none = index.get("empty", 0)  # which older ones lack
         empty = f"; {none:,} rows without a token left out" if none else ""
-        held_out = (
-            f", {sum(index['held_out']):,} of them held out" if any(index["held_out"]) else ""
-        )
+        apart = sum(index["held_out"])
+        held_out = f", {apart:,} of them held out" if apart else ""
         return (
             f"{index['documents'] - count_again(index):,} {index['noun']}s of {index['tokens']:,} tokens{marked}, "
             f"{packed} {rows:,} rows of {index['sequence_length']}{held_out}, {padding:.1%} of them padding{bad}{empty}"
@@ -124,9 +123,8 @@ def open_rows(file: Path) -> Rows:
         tokens = np.memmap(f"{path}.tokens", index["dtype"], "r")
         laid_out = (f"{path}.{index['layout']}.{kind}.npy" for kind in ("pieces", "rows"))
         pieces, rows = (np.load(name, mmap_mode="r") for name in laid_out)
-        marks = {
-            name: np.memmap(f"{path}.marks", kind, "r") for name, kind in index["marks"].items()
-        }
+        named = index["marks"].items()
+        marks = {name: np.memmap(f"{path}.marks", kind, "r") for name, kind in named}
         return Shard(tokens, pieces, rows, marks)
 
     return Rows(index, load)

@@ -96,10 +96,8 @@ class TokenRows(Iterator[Arrays]):
                 self._row = 0
             self._window = next(self._windows)
             self._at = {name: getattr(self._window, name) for name in self._at}
-            size = len(self._window.rows)
-            self._order = permute(
-                np.arange(size), size, self._seed, self._epoch, self._at["number"]
-            )
+            size, key = len(self._window.rows), (self._seed, self._epoch, self._at["number"])
+            self._order = permute(np.arange(size), size, *key)
         self._row += 1
         row: Arrays = self._window.rows[int(self._order[self._row - 1])]
         return row

@@ -1,6 +1,6 @@
 import jax
 
-from redco_runtime.step import run_ahead as pace
+from redco_runtime.step import guard as pace
 
 
 def test_it_waits_for_the_result_that_is_too_far_behind(monkeypatch):

@@ -11,8 +11,7 @@ import pytest
 from runtime.texts import WORDS, S, texts_of, write
 
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.prepare import formats, worker
-from redco_runtime.data.prepare.build import shards_of
+from redco_runtime.data.prepare import build, formats
 from redco_runtime.data.prepare.shard import Job
 from redco_runtime.data.text import request, streaming
 from redco_runtime.data.text.documents import Shape
@@ -78,10 +77,10 @@ def test_workers_make_the_same_shards(tmp_path, monkeypatch, maker):
     made = []
     for folder in ("there", "here"):
         (tmp_path / folder / "x").mkdir(parents=True)
-        parts = enumerate(shards_of(source, 1000))
+        parts = enumerate(build.shards_of(source, 1000))
         jobs = [Job(tmp_path / folder / "x", n, own, Shape(S, "on", 0.1)) for n, own in parts]
         monkeypatch.setattr(TextMaker, "portable", folder == "there")
-        contents = {job.number: asdict(x) for job, x in worker.make_shards(jobs, maker)}
+        contents = {job.number: asdict(x) for job, x in build.make_shards(jobs, maker)}
         made.append((contents, files_in(tmp_path / folder)))
     assert made[0] == made[1] and len(made[0][0]) > 3
 
@@ -89,7 +88,7 @@ def test_workers_make_the_same_shards(tmp_path, monkeypatch, maker):
 def test_a_worker_that_is_killed_is_said(tmp_path, monkeypatch, maker):
     monkeypatch.setattr(formats, "RANGE", 500)
     (source,) = parse_sources("--data", [write(tmp_path / "a.jsonl", *WORDS)])
-    parts = enumerate(shards_of(source, 1000))
+    parts = enumerate(build.shards_of(source, 1000))
     jobs = [Job(tmp_path, n, own, Shape(S, "on", 0.1)) for n, own in parts]
     workers = []
 
@@ -98,9 +97,9 @@ def test_a_worker_that_is_killed_is_said(tmp_path, monkeypatch, maker):
         workers[0].process.kill()
         return workers[-1]
 
-    monkeypatch.setattr(worker, "Reader", start)
+    monkeypatch.setattr(build, "Reader", start)
     with pytest.raises(UserError, match="has ended with -9"):
-        [*worker.make_shards(jobs, maker)]
+        [*build.make_shards(jobs, maker)]
     assert len(workers) > 1 and all(one.process.returncode == -9 for one in workers)
 
 

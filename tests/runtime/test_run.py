@@ -8,7 +8,7 @@ import pytest
 from jax.experimental import multihost_utils
 
 from redco_runtime.checkpoints.lora.lora import Lora
-from redco_runtime.loop.command import kept_flags
+from redco_runtime.loop.command import begun_with
 from redco_runtime.base.errors import UserError
 from redco_runtime.run.record import Run, load_run
 
@@ -208,5 +208,6 @@ def test_a_run_from_before_a_field_keeps_what_it_was_trained_with(tmp_path):
     record["config"]["data"] = {}
     (tmp_path / "run.json").write_text(json.dumps(record))
     assert load_run(tmp_path, WordsConfig).config.data.subword == "last"
-    assert kept_flags(tmp_path, WordsConfig) == {"subword": "last"}
-    assert kept_flags(tmp_path / "new", WordsConfig) == {}
+    assert begun_with(tmp_path, None, "x", WordsConfig) == (None, {"subword": "last"})
+    assert begun_with(tmp_path / "new", None, "x", WordsConfig) == ("x", {})
+    assert begun_with(tmp_path / "new", "none", "x", WordsConfig) == (None, {})

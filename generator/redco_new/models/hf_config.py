@@ -94,7 +94,7 @@ def checkpoint_config(
 def _offline() -> str:
     """Return why an id of the hub cannot be read where it is not in the cache; "" where the hub answers."""
     use_runtime()
-    from redco_runtime.base.hub import use_cache_without_network
+    from redco_runtime.base.hf_files import use_cache_without_network
 
     return use_cache_without_network()
 

@@ -11,7 +11,6 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from .errors import UserError, listed
-from .hub import use_cache_without_network
 from .json_lines import parse_json
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -26,6 +25,7 @@ UNCOMPARED = """_name_or_path architectures dtype transformers_version init* *_t
     task_specific_params summary_* classifier_* router_aux_loss_coef""".split()
 IDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}  # that any vocabulary has
 LAYERS = 10_000  # at most: transformers makes a list of them, of whatever length
+SECONDS = 5.0  # that an answer of the hub may take: its libraries try six times, in half a minute
 DERIVED = ("n_inner", "head_dim")  # null: from other sizes, as the shapes of tensors show
 
 
@@ -182,3 +182,19 @@ def base_of(source: str | None) -> str:
             f"into {ADAPTER}"
         )
     return base
+
+
+def use_cache_without_network() -> str:
+    """Make Hugging Face's libraries read their cache alone where the hub does not answer.
+
+    Returns why a name that is not in the cache cannot be read; "" where the hub answers.
+    """
+    from huggingface_hub import constants, get_session  # late: it takes a while
+
+    if not constants.HF_HUB_OFFLINE:
+        try:
+            get_session().head(constants.ENDPOINT, timeout=SECONDS)
+            return ""
+        except Exception:  # of its library of HTTP, which is one or the other by version
+            constants.HF_HUB_OFFLINE = True
+    return f"{constants.ENDPOINT} is not reached, and no copy of it is in {constants.HF_HUB_CACHE}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
-from ..base.hub import use_cache_without_network
+from ..base.hf_files import use_cache_without_network
 from ..base.output import print_once
 
 FILES = ("tokenizer*", "vocab*", "*.model", "*.tiktoken")  # one of which each folder of one has

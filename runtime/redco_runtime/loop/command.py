@@ -147,8 +147,8 @@ def training_run(
     args, text = parse_with_file(parser, type(presets[names[0]]))
     check_local("--init", args.init)
     whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
-    init = choose_start(args.workdir, args.init, checkpoint if whole else None)
-    flags = kept_flags(args.workdir, type(presets[names[0]])) | read_alike(args.workdir, init)
+    start = args.init, checkpoint if whole else None
+    init, flags = begun_with(args.workdir, *start, type(presets[names[0]]))
     flags |= {flag: value for flag, value in vars(args).items() if value is not None}
     config = override(presets[args.preset], flags)
     check_values(config)
@@ -186,37 +186,29 @@ def parse_with_file(parser: Parser, config_type: type[Any]) -> tuple[argparse.Na
     return args, print_settings(values, sections)
 
 
-def kept_flags(workdir: Path, config_type: type[Any]) -> dict[str, Any]:
-    """Return what the run in `workdir` keeps though no flag says so, by flag: its FORMER settings."""
-    if not (workdir / FILE).exists():
-        return {}
-    recorded = with_former(config_type, read(workdir / FILE)["config"])
-    own = (x for x in settings(config_type) if x[:2] in FORMER)
-    return {flag: recorded[section][field] for section, field, flag, _ in own}
+def begun_with(
+    workdir: Path, flag: str | None, otherwise: str | None, config_type: type[Any]
+) -> tuple[str | None, dict[str, Any]]:
+    """Return (what the run in `workdir` starts from, its settings that no flag need say, by flag).
 
-
-def read_alike(workdir: Path, init: str | None) -> dict[str, Any]:
-    """Return the tokenizer of the run that the one in `workdir` starts from, by flag; of one that goes on, its own."""
-    there = [folder / FILE for folder in (Path(init), Path(init).parent)] if init else []
-    path = next((path for path in there if os.path.isfile(path)), None)  # a name of any length
-    if path is None:
-        return {}
-    own = workdir / FILE
-    tokenizer = read(own if own.exists() else path)["config"].get("data", {}).get("tokenizer")
-    return {"tokenizer": tokenizer} if isinstance(tokenizer, str) else {}
-
-
-def choose_start(workdir: Path, flag: str | None, otherwise: str | None) -> str | None:
-    """Return what the run in `workdir` starts from: what is asked, what it was recorded with, or the default.
-
-    flag: --init, where "none" is for random numbers.
+    flag: --init, where "none" is for random numbers; without it the run's own, and of a new one `otherwise`.
+    They are its FORMER settings, and its tokenizer; of a new one, that of the run that it starts from.
     """
+    own = workdir / FILE
+    record = read(own) if own.exists() else None
+    init: str | None = record["init"] if record else otherwise
     if flag is not None:
-        return None if flag == "none" else flag
-    if (workdir / FILE).exists():
-        recorded: str | None = read(workdir / FILE)["init"]
-        return recorded
-    return otherwise
+        init = None if flag == "none" else flag
+    kept = {}
+    if record:
+        before = with_former(config_type, record["config"])
+        former = (x for x in settings(config_type) if x[:2] in FORMER)
+        kept = {name: before[section][field] for section, field, name, _ in former}
+    there = [folder / FILE for folder in (Path(init), Path(init).parent)] if init else []
+    if path := next((path for path in there if os.path.isfile(path)), None):  # a name of any length
+        tokenizer = (record or read(path))["config"].get("data", {}).get("tokenizer")
+        kept |= {"tokenizer": tokenizer} if isinstance(tokenizer, str) else {}
+    return init, kept
 
 
 def settings(config_type: type[Any]) -> Iterator[tuple[str, str, str, Any]]:

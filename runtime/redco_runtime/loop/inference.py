@@ -15,7 +15,7 @@ from ..base.state import ModelState, PyTree
 from ..data.batches import EvalBatches, eval_batches
 from ..data.collating import asked_of
 from ..layout.mesh import count_parts
-from ..step.run_ahead import Pace
+from ..step.guard import Pace
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""An update whose numbers are no longer sound never reaches the parameters, and ends the run."""
+"""Behind the steps, which the host runs ahead of: an update that is not sound never reaches the parameters, and ends the run."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -13,11 +13,13 @@ from ..base.contracts import TrainSettings
 from ..base.errors import UserError, few
 from ..base.progress import PROGRESS
 from ..base.state import PyTree, TrainState
-from .run_ahead import AHEAD
 
 # Share of the mean of the gradients' norm that a step keeps: a mean over about 50 steps, which is long
 # beside a spike and short beside the fall of the norm early in a run.
 KEPT = 0.98
+# Calls. More than one, so that a device need not wait for Python; far fewer than the 32 at which
+# XLA's CPU client blocks (measured with collectives on virtual devices).
+AHEAD = 4
 
 Values = Mapping[str, Any]  # scalars by name, as the train step gives them
 
@@ -103,3 +105,19 @@ class Guard:
             "examples, lower --learning-rate, or give --on-nan skip, which leaves up to "
             f"--max-skips {self._settings.max_skips} such updates in a row out"
         )
+
+
+class Pace:
+    """A brake: call it with a result of each step that is dispatched: it waits for the one AHEAD before.
+
+    The devices always have work queued, and the host never queues without end: XLA's CPU devices
+    block at 32 calls in flight, and where they must meet in a collective they then wait for ever.
+    """
+
+    def __init__(self) -> None:
+        self._pending: deque[Any] = deque()
+
+    def __call__(self, result: Any) -> None:
+        self._pending.append(result)
+        if len(self._pending) > AHEAD:
+            jax.block_until_ready(self._pending.popleft())

@@ -18,6 +18,11 @@ MIGRATION = Migration(
         Rename(
             f"{RUNTIME}.nn.plain_losses.squared_error", f"{RUNTIME}.nn.squared_error.squared_error"
         ),
+        Rename(
+            f"{RUNTIME}.base.hub.use_cache_without_network",
+            f"{RUNTIME}.base.hf_files.use_cache_without_network",
+        ),
+        Rename(f"{RUNTIME}.step.run_ahead.Pace", f"{RUNTIME}.step.guard.Pace"),
         Rename(f"{TEXT}.blocks.first_tokens", f"{TEXT}.framed.first_tokens"),
         Rename(f"{TEXT}.examples.packed_texts", f"{TEXT}.framed.packed_texts"),
     ),

@@ -4,7 +4,7 @@ from redco_merge.migrate.codemods import Migration, Moves
 
 # Room of PACKAGE.runtime -> modules that keep their names there.
 KEPT = {
-    "base": "contracts errors hub interrupts output progress progress_bar state",
+    "base": "contracts errors interrupts output progress progress_bar state",
     "checkpoints": "best checkpoint checksums export load",
     "cluster": "agreement launch lifeline relay rendezvous slowest",
     "data": "chats class_report classes collating completions labels pairs pictures preview privacy text tokenizer",
@@ -36,7 +36,7 @@ RENAMED = {
     "text.parts": "data.class_columns",
     "text.shard": "data.prepare.shard",
     "text.tables": "data.prepare.tables",
-    "text.worker": "data.prepare.worker",
+    "text.worker": "data.prepare.build",
     "spread": "data.subset",
     "streams": "data.example_streams",
     "cli": "loop.command",
@@ -60,7 +60,8 @@ RENAMED = {
     "run": "run.record",
     "starts": "run.history",
     "needs": "step.memory_estimate",
-    "pace": "step.run_ahead",
+    "pace": "step.guard",
+    "hub": "base.hf_files",
     "several.optimizers": "step.branch_optimizers",
     "traces": "step.jaxprs",
 }

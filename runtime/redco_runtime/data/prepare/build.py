@@ -1,21 +1,25 @@
-"""A source to a folder of shards: by one process, once; the others wait for it."""
+"""A source to a folder of shards: by one process and its workers, once; the others wait for it."""
 
 import fcntl
 import json
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TextIO
 
 from ...base.errors import UserError, writing
 from ...base.progress_bar import ProgressBar
 from ..text.documents import Maker, Part, Shape
+from ..text.request import Reader
 from ..text.rows import count_bad
 from ..text.sources import Source, check_bad, check_ids
-from ..text.tokens import index_of
+from ..text.tokens import Contents, index_of
 from .formats import parts_of
-from .shard import Job, read_contents
-from .worker import make_shards
+from .shard import Job, make_shard, read_contents
 
 LOOK = 0.5  # seconds between two looks at what another process makes
 Answers = Iterator[dict[str, Any]]
@@ -95,3 +99,35 @@ def _wait(lock: TextIO, folder: Path, name: str) -> Answers:
             yield answer | {"at": "the tokens of its data, which another process makes"}
             answer = {}
         time.sleep(LOOK)
+
+
+def make_shards(jobs: Sequence[Job], maker: Maker) -> Iterator[tuple[Job, Contents]]:
+    """Yield (job, what its shard has) as they are made, by all cores. Raises UserError."""
+    count = min(len(jobs), cores())
+    if count < 2 or not maker.portable:
+        yield from ((job, make_shard(job, maker)) for job in jobs)
+        return
+    idle: SimpleQueue[Reader] = SimpleQueue()
+
+    def make(job: Job) -> tuple[Job, Contents]:
+        worker = idle.get()
+        try:
+            (answer,) = worker.ask("shard", job=job)
+            return job, answer["contents"]
+        finally:
+            idle.put(worker)
+
+    pool = ThreadPoolExecutor(count)
+    with ExitStack() as workers:
+        workers.callback(pool.shutdown, cancel_futures=True)
+        for _ in range(count):
+            # A tokenizer's own threads would be too many beside so many processes.
+            worker = Reader(maker, TOKENIZERS_PARALLELISM="false")
+            idle.put(workers.enter_context(worker))
+        for future in as_completed([pool.submit(make, job) for job in jobs]):
+            yield future.result()
+
+
+def cores() -> int:
+    """Return how many processes can work at once here."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,5 +1,7 @@
 """What `examples` of a pipeline returns, of the sources that `--data` names."""
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -7,18 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from ...base.examples import Example
-from ...base.errors import UserError
-from ...base.output import announce, announce_training
+from ...base.errors import UserError, writing
+from ...base.output import announce, announce_training, show
+from ...base.progress import PROGRESS
 from ..example_streams import check_share
 from .blocks import cut_texts
 from .documents import Maker
 from .encoder import make_encoder
-from .index import rows_of
+from .request import ask
 from .mixture import Mixture
-from .rows import Rows
-from .sources import TextSettings, Source, parse_sources
+from .rows import Rows, count_bad, open_rows
+from .sources import (
+    Source,
+    TextSettings,
+    check_bad,
+    check_ids,
+    parse_sources,
+    shape_of,
+)
 from .streaming import StreamMixture, TokenStream
 from .texts import TextMaker
+
+VERSION = 4  # of what lies in a folder
 
 
 def text_examples(
@@ -110,3 +122,32 @@ def _say_shared(
                 announce_training(
                     f"--held-out-data: {file} is trained on too, so that its figures say nothing of other data"
                 )
+
+
+def rows_of(
+    source: Source, settings: TextSettings, maker: Maker, vocabulary: int, share: float
+) -> Rows:
+    """Return the rows of a source to train on, tokenized now if they never were. Raises UserError.
+
+    vocabulary: ids that a model has. share: of the source that is held out.
+    """
+    root = Path(settings.token_folder).expanduser()
+    shape = shape_of(settings, share)
+    with writing(root, option="--token-folder"):
+        path = root / _key(source, maker, root / "files") / f"index-{shape.layout}.json"
+    if not path.exists():
+        facts = {"source": source, "path": path, "vocabulary": vocabulary, "shape": shape}
+        for answer in ask("build", maker, **facts):
+            PROGRESS.at(answer["at"])
+            if "say" in answer:
+                show(answer["say"])
+    index = json.loads(path.read_text())
+    check_ids(source.name, index["highest"], vocabulary)
+    check_bad(source, index["bad"], count_bad(index), settings.skip_bad_rows)
+    return open_rows(path)
+
+
+def _key(source: Source, maker: Maker, files: Path) -> str:
+    """Return the name of a source's folder: a digest of all that decides its tokens."""
+    content = [[VERSION, maker.noun], source.digest(files), maker.key()]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]

@@ -18,17 +18,7 @@ from jax.sharding import PartitionSpec as P
 
 from ..base.errors import UserError
 from ..layout.mesh import axes_of
-from ..nn.adapters.settings import (
-    CODES,
-    KERNEL,
-    SCALES,
-    A,
-    Arrays,
-    B,
-    M,
-    add_adapter,
-    scale_of,
-)
+from ..nn.adapters.settings import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter, scale_of
 from ..nn.matrices import restore
 from ..run.record import FILE, LORA, read
 

@@ -13,14 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from ..base.contracts import (
-    Accounted,
-    Batch,
-    Counted,
-    Ordered,
-    Pipeline,
-    TrainSettings,
-)
+from ..base.contracts import Accounted, Batch, Counted, Ordered, Pipeline, TrainSettings
 from ..base.examples import Arrays, Example, Redrawn
 from ..base.errors import UserError
 from ..base.progress import PROGRESS

@@ -21,17 +21,7 @@ from ..layout.mesh import parse_axes
 from ..monitor.events import EVENTS
 from ..run.check_settings import check_number, check_values
 from ..run.flag_help import explain
-from ..run.record import (
-    FILE,
-    FORMER,
-    LORA,
-    Run,
-    choices_of,
-    decode,
-    load_run,
-    read,
-    with_former,
-)
+from ..run.record import FILE, FORMER, LORA, Run, choices_of, decode, load_run, read, with_former
 from ..run.settings_file import print_settings, read_settings
 from .stop import Stopped
 
@@ -203,12 +193,12 @@ def begun_with(
     if record:
         before = with_former(config_type, record["config"])
         former = (x for x in settings(config_type) if x[:2] in FORMER)
-        kept = {name: before[section][field] for section, field, name, _ in former}
+        flags = {name: before[section][field] for section, field, name, _ in former}
     there = [folder / FILE for folder in (Path(init), Path(init).parent)] if init else []
     if path := next((path for path in there if os.path.isfile(path)), None):  # a name of any length
         tokenizer = (record or read(path))["config"].get("data", {}).get("tokenizer")
-        kept |= {"tokenizer": tokenizer} if isinstance(tokenizer, str) else {}
-    return init, kept
+        flags |= {"tokenizer": tokenizer} if isinstance(tokenizer, str) else {}
+    return init, flags
 
 
 def settings(config_type: type[Any]) -> Iterator[tuple[str, str, str, Any]]:

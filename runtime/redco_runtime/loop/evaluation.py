@@ -7,15 +7,7 @@ from functools import cached_property
 
 import jax
 
-from ..base.contracts import (
-    Asking,
-    Config,
-    Drawn,
-    Pipeline,
-    Sampling,
-    Scored,
-    Steps,
-)
+from ..base.contracts import Asking, Config, Drawn, Pipeline, Sampling, Scored, Steps
 from ..base.examples import Example
 from ..base.errors import UserError
 from ..base.output import print_once

@@ -9,14 +9,7 @@ from typing import Any, cast
 
 import jax
 
-from ..base.contracts import (
-    OwnWeights,
-    Pipeline,
-    Scored,
-    Steps,
-    TrainSettings,
-    Weights,
-)
+from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, TrainSettings, Weights
 from ..base.errors import UserError
 from ..base.output import print_once
 from ..base.progress import PROGRESS

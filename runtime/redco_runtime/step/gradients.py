@@ -17,6 +17,9 @@ from ..layout.mesh import add_up, axes_of, free_axes, on_parts
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)
 Loss = Callable[[ModelState, PyTree, jax.Array], tuple[Any, PyTree]]
+Terms = dict[
+    str, tuple[jax.Array, float]
+]  # name -> (value, factor), of what a loss returns besides
 
 
 def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
@@ -26,7 +29,7 @@ def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Arr
     valid_B: which rows count, where the losses have a first dim B; None for all.
     Raises UserError for what is none of these.
     """
-    losses, weights = _losses_and_weights(result, valid_B)
+    losses, weights, _ = _read(result, valid_B)
     return _sum_weighted(losses, weights), jnp.sum(weights)
 
 
@@ -37,24 +40,23 @@ def weighted_sums(
 
     A term that is one number is of its batch as a whole, and has no mean over held-out rows.
     """
-    losses, weights = _losses_and_weights(result, valid_B)
-    arrays = {name: value for name, (value, _) in _terms_of(result).items() if jnp.ndim(value)}
+    losses, weights, terms = _read(result, valid_B)
+    arrays = {name: value for name, (value, _) in terms.items() if jnp.ndim(value)}
     sums = {name: _sum_weighted(x, weights) for name, x in {"loss": losses, **arrays}.items()}
     return sums, jnp.sum(weights)
 
 
-def _losses_and_weights(result: Any, valid_B: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-    """Return (losses, weights in float32, 0 where a row does not count) of what a loss returns."""
-    parts = result[:2] if isinstance(result, tuple) else (result, jnp.ones(()))
-    if len(parts) < 2 or parts[0].shape != parts[1].shape:
-        shapes = " and ".join(str(part.shape) for part in parts)
+def _read(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Array, jax.Array, Terms]:
+    """Return (losses, weights in float32, 0 where a row does not count, terms) of what a loss returns."""
+    losses, *rest = result if isinstance(result, tuple) else (result, jnp.ones(()))
+    if not rest or losses.shape != rest[0].shape:
+        shapes = " and ".join(str(part.shape) for part in (losses, *rest[:1]))
         todo = "return losses and weights of one shape, or one number, the mean loss"
         raise UserError(f"loss in pipeline.py: what it returns has the shapes {shapes}: {todo}")
-    losses, weights = parts
-    weights = weights.astype(jnp.float32)
+    weights = rest[0].astype(jnp.float32)
     if valid_B is not None and weights.ndim:
         weights *= valid_B.reshape(-1, *[1] * (weights.ndim - 1))
-    return losses, weights
+    return losses, weights, rest[1] if len(rest) > 1 else {}
 
 
 def _sum_weighted(values: jax.Array, weights: jax.Array) -> jax.Array:
@@ -225,21 +227,16 @@ def _scale(sums: PyTree, scale: jax.Array) -> PyTree:
 
 def _terms(result: Any) -> tuple[dict[str, jax.Array], Any]:
     """Return the sums of what a loss returns besides losses, by their weights, and what they add."""
-    losses, weights = _losses_and_weights(result, None)
+    losses, weights, terms = _read(result)
     weight, values = jnp.sum(weights), {}
-    for name, (value, _) in _terms_of(result).items():
+    for name, (value, _) in terms.items():
         if jnp.shape(value) not in ((), losses.shape):
             raise UserError(
                 f"loss in pipeline.py: its term {name!r} has the shape {value.shape}: give one number, or one for each "
                 f"of the losses, {losses.shape}"
             )
         values[name] = _sum_weighted(value, weights) if jnp.ndim(value) else weight * value
-    return values, sum(values[name] * factor for name, (_, factor) in _terms_of(result).items())
-
-
-def _terms_of(result: Any) -> dict[str, tuple[jax.Array, float]]:
-    """Return name -> (value, factor) of the terms of what a loss returns."""
-    return result[2] if isinstance(result, tuple) and len(result) > 2 else {}
+    return values, sum(values[name] * factor for name, (_, factor) in terms.items())
 
 
 def split_rows(x: jax.Array, parts: int) -> jax.Array:

@@ -17,13 +17,7 @@ from ..prepare.formats import describe, parse_rows, parts_of
 from ..text.blocks import pad_row
 from ..text.documents import NAMED, Bad
 from ..text.mixture import Mixture
-from ..text.sources import (
-    Source,
-    TextSettings,
-    check_bad,
-    check_ids,
-    parse_sources,
-)
+from ..text.sources import Source, TextSettings, check_bad, check_ids, parse_sources
 
 
 class QuestionSettings(TextSettings, Protocol):

@@ -3,33 +3,17 @@
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
 from ...base.errors import UserError
 from ...base.json_lines import check_characters, load_json, parse_json
 from ..text.documents import Bad, Part
 from ..text.sources import Source
-from . import tables
-from .tables import RANGE, Row, Rows
+from .tables import RANGE, TABLES, Format, Row, Rows
 
 T = TypeVar("T")
 
 LINE = 2**16  # bytes of a line that are read at once where it is only looked for
-
-
-@dataclass(frozen=True)
-class Format:
-    """A way to keep rows.
-
-    split: the parts of a file.
-    rows: those of a part; of a table only the column of that name, which has texts, or all where it is "".
-    where: (file, place of a row) -> where that is, for people.
-    """
-
-    split: Callable[[str], Iterable[Part]]
-    rows: Callable[[Part, str], Rows]
-    where: Callable[[str, int], str] = lambda file, at: f"{file}, row {at + 1}"
 
 
 def format_of(file: str) -> str:
@@ -160,10 +144,7 @@ def _no_rows(part: Part, _: str) -> Rows:
 FORMATS = {
     "text": Format(_split_lines, _no_rows, line_of),
     "json": Format(_split_json, _rows_json, _where_json),
-    "parquet": Format(tables.split_parquet, tables.rows_parquet),
-    "arrow": Format(tables.split_arrow, tables.rows_arrow),
-    "hf": Format(tables.split_hf, tables.rows_hf),
-    "stream": Format(tables.split_stream, tables.rows_stream),
+    **TABLES,
 }
 JSON = dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
 SUFFIXES = {**JSON, ".parquet": "parquet", ".arrow": "arrow"}

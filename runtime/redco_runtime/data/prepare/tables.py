@@ -4,6 +4,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, NamedTuple
 
@@ -29,15 +30,27 @@ class Row(NamedTuple):
 Rows = Iterator[Row]
 
 
-def split_parquet(path: str) -> list[Part]:
-    """Return the groups of rows of a file of Parquet."""
+@dataclass(frozen=True)
+class Format:
+    """A way to keep rows.
+
+    split: the parts of a file.
+    rows: those of a part; of a table only the column of that name, which has texts, or all where it is "".
+    where: (file, place of a row) -> where that is, for people.
+    """
+
+    split: Callable[[str], Iterable[Part]]
+    rows: Callable[[Part, str], Rows]
+    where: Callable[[str, int], str] = lambda file, at: f"{file}, row {at + 1}"
+
+
+def _split_parquet(path: str) -> list[Part]:
     meta = _open_parquet(path).metadata
     sizes = [meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)]
     return [Part(path, i, i + 1, size) for i, size in enumerate(sizes)]
 
 
-def rows_parquet(part: Part, column: str) -> Rows:
-    """Yield the rows of a part of a file of Parquet."""
+def _rows_parquet(part: Part, column: str) -> Rows:
     file = _open_parquet(part.file)
     columns = _check_column(part.file, file.schema_arrow, column)
     groups = [file.metadata.row_group(i).num_rows for i in range(part.start)]
@@ -50,13 +63,11 @@ def _open_parquet(path: str) -> Any:
     return _opened(path, lambda: pyarrow.ParquetFile(path))
 
 
-def split_arrow(path: str) -> list[Part]:
-    """Return a file of Arrow as one part."""
+def _split_arrow(path: str) -> list[Part]:
     return [Part(path, 0, 1, os.path.getsize(path))]
 
 
-def rows_arrow(part: Part, column: str) -> Rows:
-    """Yield the rows of a file of Arrow."""
+def _rows_arrow(part: Part, column: str) -> Rows:
     schema, batches = _arrow_batches(part.file)
     columns = _check_column(part.file, schema, column)
     some = (batch.select(columns) if columns else batch for batch in batches)
@@ -79,8 +90,7 @@ def _arrow_batches(path: str) -> tuple[Any, Iterator[Any]]:
     return reader.schema, batches
 
 
-def split_hf(name: str) -> list[Part]:
-    """Return parts of the rows of a data set."""
+def _split_hf(name: str) -> list[Part]:
     length, size = len(_dataset(name)), _dataset(name).dataset_size or 0
     bytes_per_row = max(1, size // max(1, length)) if size else 4096
     rows = max(1, RANGE // bytes_per_row)
@@ -88,8 +98,7 @@ def split_hf(name: str) -> list[Part]:
     return [Part(name, i, min(i + rows, length), rows * bytes_per_row) for i in starts]
 
 
-def rows_hf(part: Part, column: str) -> Rows:
-    """Yield the rows of a part of a data set."""
+def _rows_hf(part: Part, column: str) -> Rows:
     table = _dataset(part.file)
     columns = _check_column(part.file, table.features.arrow_schema, column)
     some = table.select(range(part.start, part.stop)).with_format("arrow", columns=columns)
@@ -101,16 +110,16 @@ def fingerprint_of(name: str) -> str:
     return str(_dataset(name)._fingerprint)
 
 
-def split_stream(name: str) -> Iterator[Part]:
-    """Yield parts of the rows of a data set, whose length nobody knows, until it is read."""
+def _split_stream(name: str) -> Iterator[Part]:
+    # Its length nobody knows until it is read.
     for start in count(0, ROWS):
         if start >= _SIZES.get(name, start + 1):
             return
         yield Part(name, start, start + ROWS, RANGE)
 
 
-def rows_stream(part: Part, _: str) -> Rows:
-    """Yield the rows of a part of a data set that is read as it comes: opened anew where another came before."""
+def _rows_stream(part: Part, _: str) -> Rows:
+    # It is opened anew where another part came before.
     place, rows = getattr(_READING, part.file, (-1, iter(())))
     whole = _dataset(part.file.removeprefix("stream:"), streaming=True)
     features = getattr(whole, "features", None)  # which not all know before they are read
@@ -196,3 +205,11 @@ def _decode(batch: Any, first: int) -> list[Row]:
             return [Row(None, first, "is not UTF-8")]
         ones = (_decode(batch.slice(i, 1), first + i) for i in range(batch.num_rows))
         return [row for one in ones for row in one]
+
+
+TABLES = {
+    "parquet": Format(_split_parquet, _rows_parquet),
+    "arrow": Format(_split_arrow, _rows_arrow),
+    "hf": Format(_split_hf, _rows_hf),
+    "stream": Format(_split_stream, _rows_stream),
+}

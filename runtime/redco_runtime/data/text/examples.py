@@ -19,14 +19,7 @@ from .encoder import make_encoder
 from .request import ask
 from .mixture import Mixture
 from .rows import Rows, count_bad, open_rows
-from .sources import (
-    Source,
-    TextSettings,
-    check_bad,
-    check_ids,
-    parse_sources,
-    shape_of,
-)
+from .sources import Source, TextSettings, check_bad, check_ids, parse_sources, shape_of
 from .streaming import StreamMixture, TokenStream
 from .texts import TextMaker
 

@@ -97,8 +97,19 @@ def source_at(ends: np.ndarray, seed: int, place: int) -> int:
 
 
 def block_ends(weights: Sequence[float]) -> np.ndarray:
-    """Return where the rows of each source end in a block, were it not shuffled. Raises UserError."""
-    return np.cumsum(_quotas(weights))
+    """Return where the rows of each source end in a block, were it not shuffled. Raises UserError.
+
+    A source has its share of a block, rounded by the largest remainders.
+    """
+    exact = BLOCK * np.array(weights, np.float64) / sum(weights)
+    quotas = np.floor(exact).astype(np.int64)
+    rest = np.argsort(quotas - exact, kind="stable")[: BLOCK - quotas.sum()]
+    quotas[rest] += 1
+    if not quotas.all():
+        least = sum(weights) / BLOCK
+        what = f"a weight of {min(weights):g} is too small beside the others"
+        raise UserError(f"--data: {what}: {least:g} at least")
+    return np.cumsum(quotas)
 
 
 @lru_cache(maxsize=2)
@@ -116,16 +127,3 @@ def _epochs(seed: int, stream: int, size: int, places: np.ndarray) -> np.ndarray
         now = epochs == epoch
         indices[now] = permute(offsets[now], size, seed, int(epoch), stream)
     return np.stack([indices, epochs])
-
-
-def _quotas(weights: Sequence[float]) -> np.ndarray:
-    """Return how many rows of a block each source has: its share, rounded by the largest remainders."""
-    exact = BLOCK * np.array(weights, np.float64) / sum(weights)
-    quotas = np.floor(exact).astype(np.int64)
-    rest = np.argsort(quotas - exact, kind="stable")[: BLOCK - quotas.sum()]
-    quotas[rest] += 1
-    if not quotas.all():
-        least = sum(weights) / BLOCK
-        what = f"a weight of {min(weights):g} is too small beside the others"
-        raise UserError(f"--data: {what}: {least:g} at least")
-    return quotas

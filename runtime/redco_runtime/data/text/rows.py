@@ -57,6 +57,7 @@ class Rows(Sequence[Arrays]):
         self, index: Mapping[str, Any], load: Callable[[int], Shard], held_out: bool = False
     ) -> None:
         self._index, self._load = index, load
+        self._again = int(index.get("again", 0))  # which older ones lack
         self._ends = np.cumsum(index["held_out" if held_out else "rows"])
         self._first = index["rows"] if held_out else [0] * len(self._ends)  # row of a shard
 
@@ -73,8 +74,7 @@ class Rows(Sequence[Arrays]):
     def apart(self) -> str:
         """What is said of answers that have a document of their own."""
         why = "since the template writes them otherwise once others follow, or by --split-turns"
-        count = count_again(self._index)
-        return f"; {count:,} answers are apart from their chats, {why}" if count else ""
+        return f"; {self._again:,} answers are apart from their chats, {why}" if self._again else ""
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -97,7 +97,7 @@ class Rows(Sequence[Arrays]):
         apart = sum(index["held_out"])
         held_out = f", {apart:,} of them held out" if apart else ""
         return (
-            f"{index['documents'] - count_again(index):,} {index['noun']}s of {index['tokens']:,} tokens{marked}, "
+            f"{index['documents'] - self._again:,} {index['noun']}s of {index['tokens']:,} tokens{marked}, "
             f"{packed} {rows:,} rows of {index['sequence_length']}{held_out}, {padding:.1%} of them padding{bad}{empty}"
             f"{self.apart}"
         )
@@ -106,11 +106,6 @@ class Rows(Sequence[Arrays]):
 def count_bad(index: Mapping[str, Any]) -> int:
     """Return how many rows of files were none, of those that an index is of."""
     return len(index["bad"]) + int(index.get("more_bad", 0))  # which older ones lack
-
-
-def count_again(index: Mapping[str, Any]) -> int:
-    """Return how many documents are of a row of a file that has others too, of those that an index is of."""
-    return int(index.get("again", 0))
 
 
 def open_rows(file: Path) -> Rows:

@@ -18,15 +18,7 @@ from ...layout.activations import axes_run_over, lay_out, spec_of
 from ...layout.mesh import axes_of, free_axes, on_parts, platform
 from .expert_blocks import block_rows
 from .expert_exchange import Axes, Routes
-from .expert_rows import (
-    PRODUCTS,
-    Kernel,
-    Product,
-    by_groups,
-    count_experts,
-    lay,
-    product_of,
-)
+from .expert_rows import PRODUCTS, Kernel, Product, by_groups, count_experts, lay, product_of
 
 FSDP = "fsdp"  # the axis that splits a dim of each parameter: of kernels D, where it divides that
 

@@ -189,7 +189,7 @@ def begun_with(
     init: str | None = record["init"] if record else otherwise
     if flag is not None:
         init = None if flag == "none" else flag
-    kept = {}
+    flags = {}
     if record:
         before = with_former(config_type, record["config"])
         former = (x for x in settings(config_type) if x[:2] in FORMER)

@@ -12,9 +12,10 @@ HARNESS := .harness/.installed
 RAY := .ray/.installed
 PARITY := .parity/.installed
 DOCS := .docs/.installed
+REFERENCE = PYTHONPATH=tests/tools:generator:runtime $(BIN)/python -m docs.reference
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo docs test test-slow test-all test-apart golden golden-check table family fmt lint
+.PHONY: help venv compilers demo docs reference test test-slow test-all test-apart golden golden-check table family fmt lint
 .SECONDEXPANSION:
 
 help:  ## list the targets
@@ -58,11 +59,16 @@ test-slow: $(COMPILERS)  ## run the slow ones: compilers of GPU and TPU, whole p
 test-all: test test-slow  ## run all tests, those too that take minutes each: an hour and a half
 	REDCO_COMPILERS=$(CURDIR)/.compilers $(PYTEST) -m long
 
-golden: $(INSTALLED)  ## rewrite the goldens: read the diff before you commit it
+reference: $(INSTALLED)  ## rewrite the pages of docs/ that are of the code
+	$(REFERENCE) --all
+
+golden: $(INSTALLED)  ## rewrite the goldens and those pages: read the diff before you commit it
 	$(BIN)/python tests/golden.py
+	$(REFERENCE)
 
 golden-check: $(INSTALLED)  ## compare the goldens with what is generated now
 	$(BIN)/python tests/golden.py --check
+	$(REFERENCE) --check
 
 # Apart from the environment, and before it on the path: transformers 4.57 has Flax classes, 5 has none.
 $(CLASSES): tests/tools/classes/requirements.txt $(INSTALLED)

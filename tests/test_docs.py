@@ -6,6 +6,7 @@ import pytest
 import typer
 from pages import ELSEWHERE, PAGES, SITE, anchors, commands, links
 from generated import ROOT
+from docs import reference
 from docs.site import site_links
 
 from redco_new import cli
@@ -106,3 +107,20 @@ def test_redco_shows_them(capsys):
     assert capsys.readouterr().out == (ROOT / "docs/recipes/sft.md").read_text()
     assert cli.run(redco_app, "redco", ["docs", "recipes/none"]) == 2
     assert "there is no page 'recipes/none'; `redco docs` lists them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", reference.PAGES)
+def test_pages_that_are_of_the_code_are_as_it_is(page):
+    text = (ROOT / "docs" / page).read_text()
+    assert text == reference.written(page, reference.PAGES[page]), "make reference"
+
+
+@pytest.mark.slow
+def test_the_page_of_families_is_as_they_are():
+    (page,) = reference.SLOW
+    assert (ROOT / "docs" / page).read_text() == reference.written(page, reference.SLOW[page])
+
+
+def test_a_page_says_what_each_key_of_json_is():
+    text = (ROOT / "docs/reference/json.md").read_text()
+    assert not re.findall(r"^\| `\w+` \| .* \| +\|$", text, re.MULTILINE)

@@ -29,7 +29,8 @@ class Job:
 class Sent:
     """Collectives of one kind, over the same axes, for the same line of the model.
 
-    count: in a step.  bytes: of the whole arrays, all of them together.  axis: names, with + between.
+    kind: all-reduce and so on.  count: in a step.  bytes: of the whole arrays, all of them together.
+    axis: names, with + between.  source: the line of the model.
     """
 
     kind: str
@@ -44,9 +45,11 @@ class Reading:
     """A train step as it was compiled; bytes, FLOPs and seconds are of one device, and of one step.
 
     target, compiled_for: as --hardware takes them; the second is the nearest that the compiler takes.
+    devices, mesh: how many, and axis -> how many of them.
     batch, length: of the step, over all devices; length is 0 where examples have none.
     remat: what the layers save, by config.py, and which arrays that were.
-    argument_bytes: state and batch.  temporary_bytes: what the step makes besides.  workspace_bytes: an
+    compile_seconds: of tracing, lowering and compiling.
+    argument_bytes: state and batch.  output_bytes: what the step gives back.  temporary_bytes: what the step makes besides.  workspace_bytes: an
     allowance for attention kernels, whose own memory no compiler sees.  host_bytes: in the host's memory.
     peak_bytes: of the device, at most.  limit_bytes: what JAX has there for arrays.
     remat_bytes: temporaries beyond which XLA computes arrays again by itself; None where it does not, or that is not known.
@@ -56,6 +59,7 @@ class Reading:
     seconds: of the roofline, by part: products, memory, and each axis of the mesh; exposed: of the
     collectives, what nothing is computed beside.
     step_seconds: an estimate of a step, of the share of the roofline's speed that steps reach.
+    collectives: what is sent, in order of bytes.  notes: what else to know.
     """
 
     target: str

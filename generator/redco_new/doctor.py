@@ -33,7 +33,7 @@ SETTINGS = ("JAX_PLATFORMS", "XLA_FLAGS", "LIBTPU_INIT_ARGS", "PYTHONPATH")  # t
 class Finding:
     """One thing that was looked at.
 
-    what: it. says: how it is. todo: how to mend it; "" where nothing is wrong.
+    what: it.  says: how it is.  todo: how to mend it; "" where nothing is wrong.
     """
 
     what: str

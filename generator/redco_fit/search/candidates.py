@@ -23,7 +23,9 @@ from redco_fit.target import Target
 class Trial:
     """A mesh with its options, and what came of it.
 
-    micro_batches: into how many a batch goes.  seconds: of a step; the least that it can be, where `peak` is 0.
+    mesh: axis -> devices.  zero, sequence_parallel: as the flags.  batch: examples of a step.
+    micro_batches: into how many a batch goes.  mfu: products of the model, of the machine's peak.
+    seconds: of a step; the least that it can be, where `peak` is 0.
     state: bytes of a device for state and gradients alone, exactly.
     peak: bytes of a device at most; where `state` is too much already, that. 0 where the mesh lost before that
     was of interest.

@@ -73,7 +73,15 @@ def to_dict(
     reading: Reading | None,
     note: str,
 ) -> dict[str, Any]:
-    """Return the outcome as plain data."""
+    """Return the outcome as plain data.
+
+    model: what is trained.  hardware: as --hardware has it.
+    best: the mesh that is chosen, null where none fits.
+    fewest: the fewest devices of that hardware on which one fits, and its mesh; null where that is no fewer, or none.
+    tried: all that were tried.  search_seconds: of the search.
+    compiled: what the compiler said of the best, as without --search; null where it was not asked.
+    note: what else to know.
+    """
     few = result.fewest_target
     return {
         "model": title,

@@ -22,6 +22,7 @@ MODELS = {
 class RecipeRow(TypedDict):
     """A recipe.
 
+    name: as --recipe has it
     title: what it is
     takes: the models that --model may name
     source: what it learns from where its user names no data

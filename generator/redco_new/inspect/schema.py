@@ -81,7 +81,17 @@ class Memory(TypedDict):
 
 
 class CollectiveRow(TypedDict):
-    """A predicted collective; the fields are those of `Predicted`."""
+    """A predicted collective; the fields are those of `Predicted`.
+
+    kind: all-reduce, all-gather, reduce-scatter, all-to-all
+    phase: forward, or backward
+    axes: mesh axes over which it goes
+    classes: of dims that cause it
+    array: what is sent: "B S D", `parameters`, `gradients`
+    bytes: on a device
+    times: in a step
+    sources: lines of the model that cause it
+    """
 
     kind: str
     phase: str

@@ -247,7 +247,12 @@ def _diff(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]
 
 
 def print_check(plan: UpdatePlan, *, as_json: bool) -> int:
-    """Print what `--check` shows. Returns the exit code: 1 if anything is to be done."""
+    """Print what `--check` shows. Returns the exit code: 1 if anything is to be done.
+
+    stale: file -> what would change in it.
+    conflicts: what both sides changed, as PATH::SYMBOL.
+    pending: what was left for later.
+    """
     pending = [symbol_target(x.path, x.symbol) for x in plan.state.manifest.pending]
     pending += [symbol_target(path, x.symbol) for path, x in plan.conflicts if x.pending]
     drift = {

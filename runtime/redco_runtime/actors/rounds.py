@@ -3,12 +3,11 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Protocol, runtime_checkable
 
 import jax
 import numpy as np
 
-from ..base.contracts import Batch, Counted, Steps, TrainSettings
+from ..base.contracts import Batch, Counted, Steps
 from ..base.examples import Arrays, Example
 from ..base.errors import UserError
 from ..base.progress import PROGRESS
@@ -19,21 +18,6 @@ from ..run.check_pipeline import check_hooks
 from ..run.record import Run
 from .history import History
 from .rollouts import Actor, Row, roll_out
-
-
-class ActorSettings(TrainSettings, Protocol):
-    """What the section `train` has besides."""
-
-    @property
-    def round_steps(self) -> int: ...
-
-
-@runtime_checkable
-class Replaying(Protocol):
-    """That section, where steps learn from earlier rounds too."""
-
-    @property
-    def replay_rounds(self) -> int: ...
 
 
 class Rounds(Iterator[Batch]):
@@ -50,10 +34,10 @@ class Rounds(Iterator[Batch]):
         self, examples: Sequence[Example], actor: Actor, steps: Steps, run: Run, state: TrainState
     ) -> None:
         check_hooks(actor, (Actor,))
-        settings: ActorSettings = run.config.train  # type: ignore[assignment]
+        settings = run.config.train
         if settings.round_steps < 1:
             raise UserError("--round-steps: give a number above 0")
-        replay = settings.replay_rounds if isinstance(settings, Replaying) else 1
+        replay = getattr(settings, "replay_rounds", 1)
         if replay < 1:
             raise UserError("--replay-rounds: give a number above 0")
         self._examples, self._actor, self._steps = examples, actor, steps

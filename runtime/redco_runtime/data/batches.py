@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from ..base.contracts import Accounted, Batch, Counted, Ordered, Pipeline, TrainSettings
+from ..base.contracts import Accounted, Batch, Counted, Ordered, Pipeline
 from ..base.examples import Arrays, Example, Redrawn
 from ..base.errors import UserError
 from ..base.progress import PROGRESS
@@ -84,7 +84,7 @@ class TrainBatches(Iterator[Batch]):
         self,
         examples: Iterable[Example],
         pipeline: Pipeline,
-        settings: TrainSettings,
+        settings: Any,
         *,
         start: int,
         sharding: NamedSharding,

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import jax
 
-from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, TrainSettings, Weights
+from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, Weights
 from ..base.errors import UserError
 from ..base.output import print_once
 from ..base.progress import PROGRESS
@@ -64,7 +64,7 @@ def _leave(message: str) -> None:
     lifeline.end(f"error: {message}", UserError.code)
 
 
-def check_settings(steps: Steps, pipeline: Pipeline, settings: TrainSettings) -> None:
+def check_settings(steps: Steps, pipeline: Pipeline, settings: Any) -> None:
     """Refuse settings that no run can have. Raises UserError."""
     check_section(settings)
     parts = settings.micro_batches * count_parts(steps.batch)
@@ -113,7 +113,7 @@ def _is_endless(examples: Any) -> bool:
     return is_stream(examples) or isinstance(examples, range)
 
 
-def _steps_an_epoch(examples: Sized, settings: TrainSettings) -> float:
+def _steps_an_epoch(examples: Sized, settings: Any) -> float:
     return len(examples) * getattr(settings, "round_steps", 1) / settings.batch_size
 
 
@@ -181,7 +181,7 @@ def start_or_resume(
     return state
 
 
-def nothing_to_train(checkpoints: Checkpoints, state: TrainState, settings: TrainSettings) -> None:
+def nothing_to_train(checkpoints: Checkpoints, state: TrainState, settings: Any) -> None:
     """Say that all steps are done; save what `--steps 0` of a new run starts from."""
     step = int(state.step)
     if step == 0:

@@ -80,7 +80,7 @@ def begin_generation(
         ids = ((end, document.get(f"forced_{end}_token_id")) for end in ("bos", "eos"))
         setattr(pipeline, FORCED, {f"forced_{end}_id": x for end, x in ids if x is not None})
     if hasattr(pipeline, STOP):
-        tokenizer = pipeline.tokenizer(run.config.data.tokenizer)  # type: ignore[attr-defined]
+        tokenizer = pipeline.tokenizer(run.config.data.tokenizer)
         own = getattr(tokenizer, "eos_token_id", None)  # a user's own may have none
         setattr(pipeline, STOP, tuple(sorted({*_ids(document), own} - {None})))
 

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..base.contracts import TrainSettings
 from ..base.errors import UserError, few
 from ..base.progress import PROGRESS
 from ..base.state import PyTree, TrainState
@@ -64,7 +63,7 @@ class Guard:
 
     def __init__(
         self,
-        settings: TrainSettings,
+        settings: Any,
         indices: Callable[[int], np.ndarray],
         say: Callable[[str], None],
     ) -> None:

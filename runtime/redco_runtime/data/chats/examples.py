@@ -1,6 +1,7 @@
 """What `examples` of a pipeline returns, of chats."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,14 +9,13 @@ from ...base.examples import Arrays, Example
 from ...base.errors import UserError
 from ..text.examples import read_or_stream
 from ..text.in_memory import pack_examples
-from ..text.sources import TextSettings
 from .documents import ChatMaker
 from .encoding import ChatEncoder
 from .reading import Chat, Messages
 
 
 def chat_examples(
-    settings: TextSettings, encoder: ChatEncoder, vocabulary: int
+    settings: Any, encoder: ChatEncoder, vocabulary: int
 ) -> tuple[Iterable[Example], Sequence[Example]]:
     """Return the training rows of the chats of `--data` and the held-out ones, as `read_or_stream`.
 
@@ -28,7 +28,7 @@ def chat_examples(
 
 
 def pack_chats(
-    chats: Sequence[Messages], settings: TextSettings, encoder: ChatEncoder
+    chats: Sequence[Messages], settings: Any, encoder: ChatEncoder
 ) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the same of chats in memory. Raises UserError for one that is none."""
     encoder.ends()

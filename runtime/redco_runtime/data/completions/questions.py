@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,16 +17,7 @@ from ..prepare.formats import describe, parse_rows, parts_of
 from ..text.blocks import pad_row
 from ..text.documents import NAMED, Bad
 from ..text.mixture import Mixture
-from ..text.sources import Source, TextSettings, check_bad, check_ids, parse_sources
-
-
-class QuestionSettings(TextSettings, Protocol):
-    """What the section `data` of a configuration has; config.py says what each field means."""
-
-    @property
-    def prompt_field(self) -> str: ...
-    @property
-    def answer_field(self) -> str: ...
+from ..text.sources import Source, check_bad, check_ids, parse_sources
 
 
 class Question(NamedTuple):
@@ -42,7 +33,7 @@ class Question(NamedTuple):
 class QuestionReader:
     """Reads the questions of sources. room: tokens of one, at most. vocabulary: ids that the model has."""
 
-    settings: QuestionSettings
+    settings: Any
     encoder: ChatEncoder
     room: int
     vocabulary: int
@@ -94,7 +85,7 @@ class QuestionReader:
 
 
 def question_examples(
-    settings: QuestionSettings, encoder: ChatEncoder, room: int, vocabulary: int
+    settings: Any, encoder: ChatEncoder, room: int, vocabulary: int
 ) -> tuple[Mixture, list[Arrays]]:
     """Return the questions of `--data` to learn from, and those that are held out.
 

@@ -1,7 +1,7 @@
 """What `examples` of a pipeline returns, of pairs."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -10,29 +10,12 @@ from ..text.examples import read_examples
 from ..text.framed import check_room
 from ..text.in_memory import pack_examples
 from ..text.mixture import Mixture
-from ..text.sources import TextSettings, one_a_row
+from ..text.sources import one_a_row
 from .documents import PairMaker
 
 
-class PairSettings(TextSettings, Protocol):
-    """What the section `data` of a configuration has; config.py says what each field means."""
-
-    @property
-    def token_folder(self) -> str: ...
-    @property
-    def sequence_length(self) -> int: ...
-    @property
-    def target_length(self) -> int: ...
-    @property
-    def prefix(self) -> str: ...
-    @property
-    def source_field(self) -> str: ...
-    @property
-    def target_field(self) -> str: ...
-
-
 def pair_examples(
-    settings: PairSettings,
+    settings: Any,
     tokenizer: Any,
     vocabulary: int,
     pairs: Sequence[tuple[str, str]] = (),

@@ -12,11 +12,11 @@ from ...base.json_lines import read_text
 from ...base.output import print_once
 from ..example_streams import count_held_out
 from .mixture import Mixture
-from .sources import TextSettings, check_ids
+from .sources import check_ids
 
 
 def cut_texts(
-    settings: TextSettings,
+    settings: Any,
     tokenizer: Any,
     texts: Iterable[str],
     vocabulary: int,

@@ -19,7 +19,7 @@ from .encoder import make_encoder
 from .request import ask
 from .mixture import Mixture
 from .rows import Rows, count_bad, open_rows
-from .sources import Source, TextSettings, check_bad, check_ids, parse_sources, shape_of
+from .sources import Source, check_bad, check_ids, parse_sources, shape_of
 from .streaming import StreamMixture, TokenStream
 from .texts import TextMaker
 
@@ -27,7 +27,7 @@ VERSION = 4  # of what lies in a folder
 
 
 def text_examples(
-    settings: TextSettings, tokenizer: Any, vocabulary: int, texts: Iterable[str] = ()
+    settings: Any, tokenizer: Any, vocabulary: int, texts: Iterable[str] = ()
 ) -> tuple[Iterable[Example], Sequence[Example]]:
     """Return the training rows of the texts of `--data` and the held-out ones, as `read_or_stream`.
 
@@ -41,7 +41,7 @@ def text_examples(
 
 
 def read_or_stream(
-    settings: TextSettings, maker: Maker, vocabulary: int
+    settings: Any, maker: Maker, vocabulary: int
 ) -> tuple[Iterable[Example], Sequence[Example]]:
     """Return the training rows of `--data` and the held-out ones, as `read_examples`.
 
@@ -75,7 +75,7 @@ def read_or_stream(
 
 
 def read_examples(
-    settings: TextSettings, maker: Maker, vocabulary: int, train: bool = True
+    settings: Any, maker: Maker, vocabulary: int, train: bool = True
 ) -> tuple[Mixture, Mixture]:
     """Return the training rows of `--data` and the held-out ones, tokenized now if they never were.
 
@@ -117,9 +117,7 @@ def _say_shared(
                 )
 
 
-def rows_of(
-    source: Source, settings: TextSettings, maker: Maker, vocabulary: int, share: float
-) -> Rows:
+def rows_of(source: Source, settings: Any, maker: Maker, vocabulary: int, share: float) -> Rows:
     """Return the rows of a source to train on, tokenized now if they never were. Raises UserError.
 
     vocabulary: ids that a model has. share: of the source that is held out.

@@ -1,17 +1,17 @@
 """Examples of documents in memory: those that a project brings, before it is given sources."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from ..example_streams import check_share
 from .documents import Maker, Shape, Tokens
 from .mixture import Mixture
 from .rows import rows_in_memory
-from .sources import TextSettings
 from .tokens import pack
 
 
 def pack_examples(
-    documents: Iterable[Tokens], maker: Maker, settings: TextSettings
+    documents: Iterable[Tokens], maker: Maker, settings: Any
 ) -> tuple[Mixture, Mixture]:
     """Return the training rows of documents and the held-out ones, as `read_examples`. Raises UserError."""
     check_share(settings.held_out)

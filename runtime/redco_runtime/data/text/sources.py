@@ -10,40 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 from ...base.errors import UserError, few, listed
 from .documents import NAMED, Shape
 from .request import ask
 
 
-class TextSettings(Protocol):
-    """The section `data` of a configuration, of which a recipe has what it needs; config.py says what each field means."""
-
-    @property
-    def data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out_data(self) -> tuple[str, ...]: ...
-    @property
-    def held_out(self) -> float: ...
-    @property
-    def skip_bad_rows(self) -> int: ...
-    @property
-    def packing(self) -> str: ...
-    @property
-    def token_folder(self) -> str: ...
-    @property
-    def sequence_length(self) -> int: ...
-    @property
-    def text_field(self) -> str: ...
-    @property
-    def text_files(self) -> tuple[str, ...]: ...
-    @property
-    def streaming(self) -> bool: ...
-
-
-def shape_of(settings: TextSettings, share: float) -> Shape:
-    """Return the shape of rows of which a share is held out."""
+def shape_of(settings: Any, share: float) -> Shape:
+    """Return the shape of rows of which a share is held out. settings: the section `data` of config.py."""
     return Shape(settings.sequence_length, settings.packing, share, settings.skip_bad_rows)
 
 

@@ -12,7 +12,7 @@ from .documents import Maker
 from .mixture import block_ends, source_at
 from .request import ask
 from .rows import Rows, rows_in_memory
-from .sources import TextSettings, Source, check_ids, shape_of
+from .sources import Source, check_ids, shape_of
 
 # Rows of a window: 4 MB of ids at S = 1024, beside which the part of a file is as large, and enough documents for
 # rows that are full. What is near in a file stays near in a run, so files should be shuffled.
@@ -40,7 +40,7 @@ class TokenStream:
     def __init__(
         self,
         sources: Sequence[Source],
-        settings: TextSettings,
+        settings: Any,
         maker: Maker,
         vocabulary: int,
         share: float,

@@ -4,11 +4,13 @@ import os
 import signal
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 from linear import MESH, PIPELINE, Config, Train, examples, make_steps, read
 
 from redco_runtime.data.batches import example_indices
+from redco_runtime.step import guard
 from redco_runtime.step.guard import Guard, UnsoundError
 from redco_runtime.base.progress import PROGRESS
 from redco_runtime.run.record import Run
@@ -109,3 +111,12 @@ def test_a_gradient_far_above_its_mean_is_a_spike(emitted, tmp_path, monkeypatch
     with make_steps(spike=10.0) as steps, pytest.raises(UnsoundError, match="step 5: .*--spike 10"):
         emitted.train(steps, Run(tmp_path, config, MESH, None))
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["2", "4"]
+
+
+def test_it_waits_for_the_result_that_is_too_far_behind(monkeypatch):
+    waited = []
+    monkeypatch.setattr(jax, "block_until_ready", waited.append)
+    keep = guard.Pace()
+    for step in range(guard.AHEAD + 3):
+        keep(step)
+    assert waited == [0, 1, 2]

@@ -7,6 +7,7 @@ step at which a run was resumed, change nothing.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 import jax
@@ -91,11 +92,8 @@ class TrainBatches(Iterator[Batch]):
         position: Mapping[str, Any] | None = None,
     ) -> None:
         batch_size, seed = settings.batch_size, settings.seed
-        stream = (
-            Stream(examples, seed, batch_size, start, position if start else None)
-            if is_stream(examples)
-            else None
-        )
+        at = start, position if start else None
+        stream = Stream(examples, seed, batch_size, *at) if is_stream(examples) else None
         if isinstance(examples, Accounted):
             examples.resume(start, position)
         layout: Layout = {}
@@ -113,9 +111,9 @@ class TrainBatches(Iterator[Batch]):
         def make(step: int) -> Made:
             indices, passes = indices_of(step), passes_of(step)
             count = float(batch_size)
-            some: Any = (
-                dict(zip(indices.tolist(), stream.take(), strict=True)) if stream else examples
-            )
+            some: Any = examples
+            if stream:
+                some = dict(zip(indices.tolist(), stream.take(), strict=True))
 
             def collate_rows(positions: np.ndarray) -> Arrays:
                 nonlocal count
@@ -134,25 +132,25 @@ class TrainBatches(Iterator[Batch]):
         self.unit = pipeline.UNIT if isinstance(pipeline, Counted) else "examples"
         self.indices = indices_of  # step (those before it, so from 0) -> the examples in its batch
         self.count, self.position, self._step = 0.0, position, start
-        self._batches = _prefetch(make, range(start, settings.steps))
-        self._next: Made | None = None
+        self._batches: Iterator[Made] = _prefetch(make, range(start, settings.steps))
 
     def peek(self) -> Batch:
         """Return the next batch, which stays the next one."""
-        self._next = self._next or next(self._batches)
-        return self._next[0]
+        return self._peek()[0]
 
     def peek_count(self) -> float:
         """Return how many of `unit` that one has."""
-        self.peek()
-        assert self._next is not None
-        return self._next[1]
+        return self._peek()[1]
+
+    def _peek(self) -> Made:
+        made = next(self._batches)
+        self._batches = chain([made], self._batches)
+        return made
 
     def __next__(self) -> Batch:
         PROGRESS.at("the examples", self._step)
-        batch, amount, self.position = self._next or next(self._batches)
+        batch, amount, self.position = next(self._batches)
         PROGRESS.at("the devices", self._step)
-        self._next = None
         self._step += 1
         self.count += amount
         return batch

@@ -21,6 +21,7 @@ from redco_runtime.base.errors import UserError
 from redco_runtime.data.pictures import copies, tables
 from redco_runtime.data.pictures.labelled import with_class_names
 from redco_runtime.data.pictures.shifted import Labelled, shift_pictures
+from redco_runtime.loop import evaluated_pictures
 from redco_runtime.loop.scoring import evaluated_run, examples_of
 from redco_runtime.run.record import Run
 from redco_runtime.base.class_names import name_labels
@@ -197,7 +198,9 @@ def test_a_run_records_the_names_of_its_classes(tmp_path, capsys):
 def test_what_is_evaluated_is_a_folder_or_tables_whatever_was_trained_on(tmp_path):
     def data(own, *files):
         run = Run(tmp_path, Sections(Section(**own)), {}, 1)
-        read = evaluated_run(Namespace(json=False, data=[*files]), run).config.data
+        read = evaluated_run(
+            Namespace(json=False, data=[*files]), run, evaluated_pictures
+        ).config.data
         return read.image_folder, read.image_data
 
     tables, folder = {"image_data": ("train.jsonl",)}, {"image_folder": "pictures"}
@@ -208,7 +211,8 @@ def test_what_is_evaluated_is_a_folder_or_tables_whatever_was_trained_on(tmp_pat
         data(folder, str(tmp_path), str(tmp_path))
     args = Namespace(data=["x.jsonl"], rows=0)
     with pytest.raises(UserError, match="^--data: x.jsonl: there is no such file"):
-        examples_of(args, image, Sections(Section(image_data=("x.jsonl",))))
+        config = Sections(Section(image_data=("x.jsonl",)))
+        examples_of(args, image, config, pictures=evaluated_pictures)
 
 
 def test_a_run_goes_on_with_the_classes_that_it_has(tmp_path):

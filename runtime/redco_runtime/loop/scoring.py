@@ -8,7 +8,6 @@ import typing
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,22 +24,25 @@ from ..run.record import Run
 from .command import positive
 from .inference import Inference
 
-# Fields of the section `data` that say what is read: files, a folder of pictures, tables of them.
-FILES, FOLDER, TABLES = "data", "image_folder", "image_data"
+FILES = "data"  # the field of the section `data` that names files
 
 
-def evaluation_options(parser: argparse.ArgumentParser, pipeline: Any, config: type[Any]) -> None:
-    """Add the flags of what is evaluated, and of how that is shown. config: the class Config of config.py."""
+def evaluation_options(
+    parser: argparse.ArgumentParser, pipeline: Any, config: type[Any], pictures: Any = None
+) -> None:
+    """Add the flags of what is evaluated, and of how that is shown.
+
+    config: the class Config of config.py. pictures: the module evaluated_pictures, where the model learns from these.
+    """
     fields, add = typing.get_type_hints(typing.get_type_hints(config)["data"]), parser.add_argument
     parser.set_defaults(data=None, picture=None)
-    if FILES in fields:
-        sources = "all of these, as of train; without it what the run held out"
-        parser.add_argument("--data", nargs="+", metavar="FILES", help=sources)
-    elif FOLDER in fields:
-        pictures = "all pictures of a folder, or of tables; without it what the run held out"
-        parser.add_argument("--data", nargs="+", metavar="FOLDER", help=pictures)
+    if FILES in fields or pictures:
+        metavar = pictures.METAVAR if pictures else "FILES"
+        what = pictures.HELP if pictures else "all of these, as of train"
+        held_out = f"{what}; without it what the run held out"
+        add("--data", nargs="+", metavar=metavar, help=held_out)
     fewer = "so many of them at most, from all over them; without it all"
-    parser.add_argument("--rows", type=positive, metavar="N", help=fewer)
+    add("--rows", type=positive, metavar="N", help=fewer)
     add("--json", action="store_true", help="print one line of JSON, and all else to stderr")
     if isinstance(pipeline, Drawn | Reported):
         what = "a PNG of what is " + (
@@ -50,31 +52,26 @@ def evaluation_options(parser: argparse.ArgumentParser, pipeline: Any, config: t
     add("--seed", type=int, metavar="N", help="of what is drawn; default: the run's")
 
 
-def evaluated_run(args: argparse.Namespace, run: Run) -> Run:
-    """Return a run as its evaluation reads it: with the data of flags."""
+def evaluated_run(args: argparse.Namespace, run: Run, pictures: Any = None) -> Run:
+    """Return a run as its evaluation reads it: with the data of flags. pictures: as of `evaluation_options`."""
     if args.json:
         results_alone()
     config = typing.cast(Any, run.config)
     if not args.data:
         return run
     check_local("--data", args.data)
-    _say_trained(args.data, config.data)
-    if hasattr(config.data, FILES):
-        data = replace(config.data, data=tuple(args.data), held_out_data=tuple(args.data))
+    _say_trained(args.data, config.data, pictures.FIELDS if pictures else (FILES,))
+    if pictures:
+        data = pictures.with_files(config.data, args.data)
     else:
-        has_tables = hasattr(config.data, TABLES)
-        tables = args.data if has_tables and not Path(args.data[0]).is_dir() else ()
-        if len(args.data) > 1 and not tables:
-            raise UserError(f"--data: {few(args.data)}: give one folder of pictures")
-        rest = {TABLES: (*tables,)} if has_tables else {}
-        data = replace(config.data, **{FOLDER: "" if tables else args.data[0]}, **rest)
+        data = replace(config.data, data=tuple(args.data), held_out_data=tuple(args.data))
     return replace(run, config=replace(config, data=data))
 
 
-def _say_trained(files: Sequence[str], data: Any) -> None:
+def _say_trained(files: Sequence[str], data: Any, fields: Sequence[str]) -> None:
     """Print which files, or folders, of --data a run was trained on."""
-    fields = (getattr(data, name, ()) for name in (FILES, FOLDER, TABLES))
-    names = [name for own in fields for name in ([own] if isinstance(own, str) else own) if name]
+    every = (getattr(data, name, ()) for name in fields)
+    names = [name for own in every for name in ([own] if isinstance(own, str) else own) if name]
     trained = {os.path.realpath(name) for name in names}
     if shared := [name for name in files if os.path.realpath(name) in trained]:
         so = "so that its figures say nothing of other data"
@@ -86,40 +83,24 @@ def examples_of(
     pipeline: Any,
     config: Config,
     checkpoints: Checkpoints | None = None,
+    pictures: Any = None,
 ) -> Sequence[Any]:
     """Return what is evaluated: held-out examples, or all of --data. Raises UserError where there is none.
 
-    checkpoints: of the run, whose history is that of examples that are Accounted.
+    checkpoints: of the run, whose history is that of examples that are Accounted. pictures: as of `evaluation_options`.
     """
-    settings: Any = config
     with evaluated_alone() if args.data else nullcontext():
-        held_out = _read(args, pipeline, settings, checkpoints)
+        if args.data and pictures:
+            held_out = pictures.read_all(pipeline, config)
+        else:
+            train, held_out = pipeline.examples(config)
+            if checkpoints and isinstance(train, Accounted):
+                train.resume(config.train.steps, checkpoints.history())
     if not len(held_out):
         todo = "name what to evaluate" if hasattr(args, "data") else "see examples() in pipeline.py"
         raise UserError(f"--data: the run held nothing out: {todo}")
     check_same_examples(held_out)
     return Spread(held_out, args.rows or 0)
-
-
-def _read(
-    args: argparse.Namespace, pipeline: Any, settings: Any, checkpoints: Checkpoints | None
-) -> Sequence[Any]:
-    if args.data and not hasattr(settings.data, FILES):
-        try:
-            halves = pipeline.examples(replace(settings, data=_unmoved(settings.data)))
-        except UserError as error:  # which names the flags of train
-            flags = str(error).replace("--image-folder", "--data").replace("--image-data", "--data")
-            raise UserError(flags) from None
-        return [example for half in halves for example in half]
-    train, held_out = pipeline.examples(settings)
-    if checkpoints and isinstance(train, Accounted):
-        train.resume(settings.train.steps, checkpoints.history())
-    return typing.cast(Sequence[Any], held_out)
-
-
-def _unmoved(data: Any) -> Any:
-    """Return the section `data` of pictures that are as they are, once each."""
-    return replace(data, shift=0) if hasattr(data, "shift") else data
 
 
 def evaluate(

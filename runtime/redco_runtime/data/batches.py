@@ -143,9 +143,9 @@ class TrainBatches(Iterator[Batch]):
         return self._peek()[1]
 
     def _peek(self) -> Made:
-        made = next(self._batches)
-        self._batches = chain([made], self._batches)
-        return made
+        following = next(self._batches)
+        self._batches = chain([following], self._batches)
+        return following
 
     def __next__(self) -> Batch:
         PROGRESS.at("the examples", self._step)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import samples
 
-from redco_new import cli
+from redco_new import __version__, cli
 from redco_new.cli import new
 from redco_new.cli.new import next_commands
 from redco_new.cli.progress import status
@@ -214,3 +214,27 @@ def test_what_nobody_reads_is_no_error(args):
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("program", [redco, redco_new])
+def test_version(program, capsys):
+    assert program("--version") == 0
+    assert capsys.readouterr().out == f"redco-new {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "completed"),
+    [
+        ("redco_main", "redco up", "update"),
+        ("redco_main", "redco inspect --recipe ddp", "ddpg"),
+        ("new_main", "redco-new a --model gpt-n", "gpt-neox"),
+        ("new_main", "redco-new a --laun", "--launch"),
+    ],
+)
+def test_a_shell_completes(main, words, completed, monkeypatch):
+    program = words.split()[0].upper().replace("-", "_")
+    monkeypatch.setenv(f"_{program}_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    monkeypatch.setattr(sys, "argv", [words.split()[0]])
+    assert script(main).stdout.split() == [completed]

@@ -30,7 +30,7 @@ def options(command):
     app = {"redco": redco_app, "redco-new": new_app}[command[0]]
     parsed = typer.main.get_command(app)
     if command[0] == "redco":
-        assert command[1:] and command[1] in {*parsed.commands, "--help", "--version"}, command
+        assert command[1] in parsed.commands or command[1].startswith("--"), command
         parsed = parsed.commands.get(command[1], parsed)
     return {option for p in parsed.params for option in (*p.opts, *p.secondary_opts)} | {"--help"}
 

@@ -1,3 +1,3 @@
 """redco-new: writes a sharded JAX training project from a model class."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from redco_new.cli import adopt, change, doctor, fit, look, merge_driver, report
+from redco_new.cli import adopt, change, doctor, fit, look, merge_driver, options, report
 from redco_new.cli.new import new_app
 from redco_new.errors import RedcoError
 
@@ -17,7 +17,7 @@ INTERRUPTED = 130  # as shells count SIGINT
 # them as often as Python does by itself, and once more at the end, is a quarter of the CPU time of redco-new.
 COLLECTED = 1_000_000
 
-redco_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+redco_app = typer.Typer(rich_markup_mode=None)
 redco_app.command("inspect")(look.inspect_model)
 redco_app.command("fit")(fit.fit)
 redco_app.command("report")(report.report)
@@ -35,7 +35,7 @@ redco_app.command("merge-driver")(merge_driver.merge_driver)
 
 
 @redco_app.callback()
-def redco() -> None:
+def redco(version: options.Version = False) -> None:
     """Look at what redco-new would make of a model; update a project that it made.
 
     `redco-new --help` tells how to make one.

@@ -16,7 +16,7 @@ from redco_new.errors import RedcoError
 from redco_new.project.manifest import MANIFEST
 from redco_new.request import Request
 
-new_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+new_app = typer.Typer(rich_markup_mode=None)
 
 
 @new_app.command()
@@ -45,6 +45,7 @@ def new(
     ] = None,
     output: Annotated[str, typer.Option(metavar="DIR", help="The folder to create NAME in.")] = ".",
     template: options.Template = None,
+    version: options.Version = False,
 ) -> int | None:
     """Write a project that trains MODEL on as many devices as you like.
 

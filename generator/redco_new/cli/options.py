@@ -5,12 +5,29 @@ from typing import Annotated, Any
 
 import typer
 
+from redco_new import __version__
 from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES
+
+
+def family_names() -> list[str]:
+    """Return what a shell completes --model with."""
+    from redco_new.models.families import FAMILIES  # here: a shell asks for it, and no command
+
+    return list(FAMILIES)
+
+
+def recipe_names() -> list[str]:
+    """Return what a shell completes --recipe with."""
+    from redco_new.models.recipes import RECIPES
+
+    return list(RECIPES)
+
 
 Model = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
+        autocompletion=family_names,
         help="The model: a family that redco knows, such as gpt-j, or your own class, nets.py:Net.",
     ),
 ]
@@ -80,11 +97,26 @@ Size = Annotated[
 Recipe = Annotated[
     str | None,
     typer.Option(
-        metavar="RECIPE", help="What is trained, such as lm: by default, what suits MODEL."
+        metavar="RECIPE",
+        autocompletion=recipe_names,
+        help="What is trained, such as lm: by default, what suits MODEL.",
     ),
 ]
 Template = Annotated[
     str | None, typer.Option(metavar="DIR", help="A fork of redco's templates to render.")
+]
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end, where it is wanted."""
+    if wanted:
+        print(f"redco-new {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", is_eager=True, callback=show_version, help="Print the version."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 

@@ -3,6 +3,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 DEMO_STEPS ?= 200
+MARKS ?= not slow and not long
 BIN := $(abspath $(VENV))/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := generator runtime templates tests golden
@@ -51,7 +52,7 @@ docs: $(DOCS)  ## build the site, strictly, into build/site
 	NO_MKDOCS_2_WARNING=1 $(dir $(DOCS))bin/mkdocs build --quiet
 
 test: $(INSTALLED)  ## run the tests, 8 minutes on two cores at most
-	$(PYTEST) -m 'not slow and not long'
+	$(PYTEST) -m '$(MARKS)'
 
 test-slow: $(COMPILERS)  ## run the slow ones: compilers of GPU and TPU, whole projects, searches
 	$(PYTEST) -m slow

@@ -1,7 +1,7 @@
 """Four virtual CPU devices, and JAX at its strictest. Slow machine code, which is soon compiled.
 
-A program is compiled once a run of the tests, whichever of its processes asks for it first: they
-share a cache, which goes with the run. Cyclic garbage is searched for seldom, and once at the end,
+A program is compiled once, whichever process of a run of the tests asks for it first, and not again by
+the next run (programs.py). Cyclic garbage is searched for seldom, and once at the end,
 where pytest would search five times and Python once more: a seventh of the CPU time.
 """
 
@@ -10,15 +10,19 @@ import gc
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
-if (
-    "JAX_COMPILATION_CACHE_DIR" not in os.environ
-):  # the workers of xdist have it of the first process
-    folder = tempfile.mkdtemp(prefix="compiled-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
-    # Seconds: below, reading the file takes as long as compiling.
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+from programs import keep_programs, kept_programs, link_programs
+
+OWN = None  # the workers of xdist have that of the first process
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    OWN = Path(tempfile.mkdtemp(prefix="compiled-"))
+    atexit.register(shutil.rmtree, OWN, ignore_errors=True)
+    link_programs(OWN, kept_programs())
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(OWN)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    # Of GPUs alone, and their folder, which is another each time, would be of the key of a program.
+    os.environ["JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"] = "none"
 
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 gc.set_threshold(100_000, 20, 100)
@@ -32,5 +36,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 def pytest_unconfigure():
+    if OWN:
+        keep_programs(OWN, kept_programs())
     gc.collect()
     gc.freeze()

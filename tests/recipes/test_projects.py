@@ -7,6 +7,8 @@ import pytest
 from generated import run
 
 from redco_new.models.recipes import RECIPES
+from redco_new.project.create import create_project
+from redco_new.request import Request
 
 # A minute and more to compile, or much as another one, or a golden.
 LONG = {"caption", "classify-tokens", "contrastive", "lm", "mlm", "seq2seq", "text-to-image"}
@@ -18,10 +20,11 @@ LONG = {"caption", "classify-tokens", "contrastive", "lm", "mlm", "seq2seq", "te
 )
 def test_a_resumed_run_of_it_equals_a_straight_one(name, tmp_path):
     """The one of its own tests that runs its train.py."""
-    create = RECIPES[name].create
-    code, out, err = run(f"redco-new {' '.join(create)}", tmp_path)
-    assert code == 0, err
-    code, out, err = run(f"{sys.executable} -m pytest -q -k resumed", tmp_path / create[0])
+    project, *flags = RECIPES[name].create
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    request = Request.from_flags(project, given.get("--model"), recipe=given["--recipe"])
+    folder = create_project(request, tmp_path)
+    code, out, err = run(f"{sys.executable} -m pytest -q -k resumed", folder)
     assert code == 0 and re.search(r"^1 passed", out, re.MULTILINE), out + err
 
 

@@ -91,3 +91,28 @@ def test_kernels_around_an_operation_along_the_batch_are_split(name):
 def test_an_operation_along_the_columns_is_no_unknown(name):
     plan = plan_sharding(functools.partial(around, ALONG[name]), PARAMS, X, {"model": 4})
     assert plan.warnings == ()
+
+
+def test_operands_that_are_reduced_together_are_of_one_class():
+    def forward(params, batch):
+        pair = batch["x"] @ params["i"], batch["x"] @ params["j"]
+        one, _ = lax.reduce(pair, (0.0, 0.0), lambda a, b: (a[0] + b[1], a[1] + b[0]), (0,))
+        return one @ params["o"]
+
+    params = shapes(i=(D, F), j=(D, F), o=(F, D))
+    plan = plan_sharding(forward, params, X, {"model": 4})
+    i, j, o = plan.classes.parameter_dims
+    assert i[1] == j[1] == o[0]
+
+
+@pytest.mark.parametrize(
+    ("cut", "same"), [(slice(1, None, 2), True), (slice(0, -2, 2), False)], ids=["all", "some"]
+)
+def test_every_second_of_all_columns_lies_as_the_columns(cut, same):
+    def forward(params, batch):
+        return (batch["x"] @ params["i"])[:, cut] @ params["o"]
+
+    rows = len(range(F)[cut])
+    plan = plan_sharding(forward, shapes(i=(D, F), o=(rows, D)), X, {"model": 2})
+    (_, columns), (rows, _) = plan.classes.parameter_dims
+    assert (columns == rows) is same

@@ -3,7 +3,8 @@
     make table NAME=mutants ROWS="SEED [PACKAGE ...]"
     make table NAME=mutants ROWS="again [PACKAGE ...]"      # those that were not noticed, once more
 
-recorded.jsonl has a line for each mutant; what it has is not run again. mutmut chooses tests by a trace of
+recorded.jsonl has a line for each mutant; what it has is not run again, so that one may stop and go on. "equal", written
+there by hand, says why a mutant that no test notices is no mistake. mutmut chooses tests by a trace of
 them, and puts frames of its own into the program, whose frames the engine reads; cosmic-ray has one
 command for all its mutants, and changes the files that are there. So this makes its own, on a copy.
 """
@@ -20,6 +21,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -65,19 +68,19 @@ def copy_tree(folder: Path) -> Path:
     return folder
 
 
-def drawn(seed: str, package: str) -> list[Mutant]:
+def drawn(tree: Path, seed: str, package: str) -> list[Mutant]:
     """Return the mutants of a seed: the first by a hash, so that other lines that change draw no others."""
 
     def place(mutant: Mutant) -> bytes:
         return hashlib.sha256(repr((seed, *mutant.key)).encode()).digest()
 
-    return sorted(every(package), key=place)[:DRAWN]
+    return sorted(every(tree, package), key=place)[:DRAWN]
 
 
-def every(package: str) -> Iterator[Mutant]:
+def every(tree: Path, package: str) -> Iterator[Mutant]:
     """Yield the mutants of a package."""
-    for path in sorted((ROOT / PACKAGES[package][0]).rglob("*.py")):
-        yield from mutants(str(path.relative_to(ROOT)), path.read_text())
+    for path in sorted((tree / PACKAGES[package][0]).rglob("*.py")):
+        yield from mutants(str(path.relative_to(tree)), path.read_text())
 
 
 @dataclass
@@ -126,39 +129,52 @@ class Trial:
 
 
 def main(arguments: list[str]) -> None:
-    """Run what is not recorded of a seed, and write the page."""
+    """Run what is not recorded of a seed, a mutant of each package in turn, and write the page."""
     seed, *packages = arguments or ["1"]
-    records = read()
     tree = copy_tree(Path(tempfile.mkdtemp(prefix="mutants-")))
     prepare(tree)
     trial = Trial(tree)
+    choose = unnoticed if seed == "again" else partial(missing, seed=seed)
+    queues = [[(package, x) for x in choose(tree, package)] for package in packages or PACKAGES]
     try:
-        for package in packages or PACKAGES:
-            if seed == "again":
-                unnoticed = {key(r): r for r in records if not (r["noticed"] or r.get("by"))}
-                chosen = [mutant for mutant in every(package) if mutant.key in unnoticed]
-            else:
-                had = {key(r) for r in records if (r["seed"], r["package"]) == (seed, package)}
-                chosen = [mutant for mutant in drawn(seed, package) if mutant.key not in had]
-                chosen = chosen[: DRAWN - len(had)]
-            for mutant in chosen:
-                began = time.monotonic()
-                test = trial.notice(package, mutant)
-                if seed == "again":
-                    unnoticed[mutant.key]["by"] = test
-                else:
-                    record = {"seed": seed, "package": package, **vars(mutant)}
-                    del record["source"]
-                    records.append(record | {"noticed": test})
-                write(records)
-                took = time.monotonic() - began
-                print(
-                    f"{took:3.0f} s  {test or 'NOT NOTICED'}  {mutant.path}:{mutant.line}  {mutant.was}  ->  {mutant.now}",
-                    flush=True,
-                )
+        for package, mutant in filter(None, chain.from_iterable(zip_longest(*queues))):
+            began = time.monotonic()
+            test = trial.notice(package, mutant)
+            record(seed, package, mutant, test)
+            took = f"{time.monotonic() - began:3.0f} s"
+            place = f"{mutant.path}:{mutant.line}"
+            print(took, test or "NOT NOTICED", place, mutant.was, "->", mutant.now, flush=True)
     finally:
         shutil.rmtree(tree)
-    PAGE.write_text(page(records))
+        PAGE.write_text(page(read()))
+
+
+def missing(tree: Path, package: str, seed: str) -> list[Mutant]:
+    """Return the mutants of a seed that are not recorded."""
+    had = {key(r) for r in read() if (r["seed"], r["package"]) == (seed, package)}
+    chosen = [mutant for mutant in drawn(tree, seed, package) if mutant.key not in had]
+    return chosen[: DRAWN - len(had)]
+
+
+def unnoticed(tree: Path, package: str) -> list[Mutant]:
+    """Return the recorded mutants of a package that no test has noticed yet, and that are not equal."""
+    keys = {key(r) for r in read() if not (r["noticed"] or r.get("by") or r.get("equal"))}
+    return [mutant for mutant in every(tree, package) if mutant.key in keys]
+
+
+def record(seed: str, package: str, mutant: Mutant, test: str) -> None:
+    """Add a mutant to what is recorded, or the test that notices it by now."""
+    if seed != "again":
+        own = {"seed": seed, "package": package, **vars(mutant), "noticed": test}
+        del own["source"]
+        with RECORDED.open("a") as file:
+            file.write(json.dumps(own) + "\n")
+        return
+    records = read()
+    for one in records:
+        if key(one) == mutant.key and not one["noticed"]:
+            one["by"] = test
+    RECORDED.write_text("".join(json.dumps(one) + "\n" for one in records))
 
 
 def key(record: dict[str, Any]) -> tuple[str, str, str, int]:
@@ -173,11 +189,6 @@ def read() -> list[dict[str, Any]]:
         if RECORDED.exists()
         else []
     )
-
-
-def write(records: list[dict[str, Any]]) -> None:
-    """Record the mutants."""
-    RECORDED.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def page(records: list[dict[str, Any]]) -> str:

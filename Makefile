@@ -48,8 +48,9 @@ $(DOCS): tests/tools/docs/requirements.txt
 	$(@D)/bin/pip install --quiet -r $<
 	touch $@
 
-docs: $(DOCS)  ## build the site, strictly, into build/site
+docs: $(DOCS) $(INSTALLED)  ## build the site, strictly, into build/site; look at what pages draw, where there is a Chromium
 	NO_MKDOCS_2_WARNING=1 $(dir $(DOCS))bin/mkdocs build --quiet
+	PYTHONPATH=tests:tests/tools:generator:runtime $(BIN)/python -m docs.drawings
 
 test: $(INSTALLED)  ## run the tests, 8 minutes on two cores at most
 	$(PYTEST) -m '$(MARKS)'

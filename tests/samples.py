@@ -9,7 +9,7 @@ from typing import Annotated
 import jax
 
 from redco_new.generate import files, layout, read
-from redco_new.generate.context import ProjectModel
+from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.design import Design
 from redco_new.generate.files import print_files
 from redco_new.render import assets
@@ -95,7 +95,7 @@ class Context:
 
 
 def context(request: Request = REQUEST) -> Context:
-    return Context(request.package, request, ProjectModel("GPT-J", "GPTJ", "GPTJConfig", "", ""))
+    return Context(request.package, request, ProjectModel("GPT-J", "GPTJ", "GPTJConfig"))
 
 
 def design(request: Request = REQUEST) -> Design:

@@ -20,8 +20,9 @@ from recipes.pipelines import pipeline
 from redco_runtime.nn.plain_losses import smooth_labels
 from redco_runtime.data.text.masking import NOT_ASKED
 
-from redco_new.generate.context import ProjectModel
+from redco_new.generate.project_model import ProjectModel
 from redco_new.models.family import Family
+from redco_new.models.recipes import Rate
 from redco_new.render.python import print_data
 
 TEMPLATE = ROOT / "templates/project/{{ package }}/config.py.jinja"
@@ -52,8 +53,8 @@ SETTINGS |= {"learning_rate": 1e-3, "beta2": 0.999, "adam_epsilon": 1e-6}
 
 def make_rule(family: Family, settings: dict[str, Any]) -> Any:
     """Return the Optimizer of the config.py of a family."""
-    model = ProjectModel("Net", "Net", "Net", "Net", "", bias_tables=family.bias_tables)
-    recipe = {"data_class": "", "train_lines": [], "tiny": {}, "rate": "0.0", "rate_reason": "Any"}
+    model = ProjectModel("Net", "Net", "Net", bias_tables=family.bias_tables)
+    recipe = {"data_class": "", "train_lines": [], "rate": Rate(1e-4, "Any")}
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
         package="trained",
         model=model,

@@ -15,7 +15,8 @@ import optax
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from redco_new.generate.context import ProjectModel
+from redco_new.generate.project_model import ProjectModel
+from redco_new.models.recipes import Rate
 from redco_new.render.python import print_data
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.step.optimizers import average_parameters, store_moments
@@ -41,10 +42,8 @@ STEPS = 10
 @cache
 def emitted():
     """The emitted config.py of a family, without its model."""
-    model = ProjectModel("Net", "Net", "Net", "Net", "")
-    recipe = SimpleNamespace(
-        data_class="Data = Net", train_lines=[], tiny={}, rate="1e-4", rate_reason="Why"
-    )
+    model = ProjectModel("Net", "Net", "Net")
+    recipe = SimpleNamespace(data_class="Data = Net", train_lines=[], rate=Rate(1e-4, "Why"))
     layout = SimpleNamespace(saved={})
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
         package="optimized",

@@ -10,15 +10,14 @@ from typing import Any
 from flax import nnx
 
 from redco_new.errors import RedcoError
-from redco_new.generate.context import ProjectModel, ProjectRecipe
+from redco_new.generate.context import ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
+from redco_new.generate.project_model import ProjectModel
 from redco_new.models.branches import (
     MAIN,
     default_config,
-    trained_filter,
     trained_parameters,
-    update_rule,
 )
 from redco_new.models.families import FAMILIES
 from redco_new.models.program import Program
@@ -26,7 +25,6 @@ from redco_new.models.recipes import RECIPES, OwnModel, Recipe, pipeline_and_bat
 from redco_new.own.recipes import RECIPES as OWN_RECIPES
 from redco_new.own.weights import WeightsSource
 from redco_new.render.execute import load_text
-from redco_new.render.python import print_sections
 from redco_new.render.template import Template
 from redco_new.request import Request
 from redco_new.request.lookup import look_up
@@ -40,51 +38,23 @@ def read_recipe_model(request: Request, template: Template) -> Design:
     data_class = texts.pop("data.py")
     files = package_files(request, texts)
     tiny = recipe.tiny["model"]
-    sections = print_sections(
-        {name: (_section_class(name, model), fields) for name, fields in recipe.tiny.items()}
-    )
     return Design(
         request,
         ProjectModel(
             title=model.title,
             class_name=model.name,
             config_class=model.config_class,
-            config_default=model.config_class,
-            make=_make(recipe, model, "config.model", "nnx.Rngs(key)"),
+            tiny=recipe.tiny,
+            branches=recipe.branches,
+            maker=recipe.maker,
             own_class=model.name,
-            settings="config" if recipe.branches else "config.model",
-            **_optimizers(recipe),
-            trained=trained_filter(recipe.branches),
         ),
-        ProjectRecipe(
-            name=recipe.name,
-            words=recipe.words,
-            data_class=data_class,
-            tiny=sections,
-            train_lines=recipe.train_lines,
-            rate=recipe.rate.python,
-            rate_reason=recipe.rate.reason,
-            smooths=recipe.smooths,
-            prompt_fields=recipe.prompt_fields,
-            whole_batch=recipe.whole_batch,
-            actors=recipe.actors,
-            terms=recipe.terms,
-        ),
+        ProjectRecipe.of(recipe, data_class=data_class),
         files,
         lambda: read_program(request, recipe, model, files, {}),
         packages=recipe.packages,
-        branches=tuple(branch.name for branch in recipe.branches if not branch.scores),
-        scores=tuple(branch.name for branch in recipe.branches if branch.scores),
-        targets=tuple(branch.name for branch in recipe.branches if branch.follows),
         tiny=lambda: read_program(request, recipe, model, files, tiny),
     )
-
-
-def _section_class(name: str, model: OwnModel) -> str:
-    """Return the class of a section of config.py."""
-    if name == MAIN:
-        return model.config_class
-    return "Optimizer" if name.endswith("optimizer") else name.capitalize()
 
 
 def check_brings_model(name: str, spelling: str = "--model {}") -> None:
@@ -118,23 +88,10 @@ def find_model(request: Request) -> tuple[Recipe, OwnModel]:
     return RECIPES[name], model
 
 
-def _optimizers(recipe: Recipe) -> dict[str, Any]:
-    """Return what a ProjectModel says of optimizers, where the models of a recipe have their own."""
-    first, *others = [one.optimizer for one in recipe.branches if one.optimizer] or [""]
-    if not first:
-        return {}
-    return {"update_rule": update_rule(recipe.branches), "further_optimizers": tuple(others)}
-
-
-def _make(recipe: Recipe, model: OwnModel, settings: str, rngs: str) -> str:
-    """Return Python that makes the model, of its settings, or all of them, of `config`."""
-    arguments = f"{model.name}, config" if recipe.branches else settings
-    return f"{'pipeline.Models' if recipe.branches else model.name}({arguments}, rngs={rngs})"
-
-
 def weights_source(package: str, recipe: Recipe, model: OwnModel) -> WeightsSource:
     """Return what weights.py prints: names in files are the paths of model.py."""
     several = bool(recipe.branches)
+    call = f"pipeline.Models({model.name}, config" if several else f"{model.name}(config"
     imports = {
         "formats": "open_arrays",
         "model": model.name if several else f"{model.config_class}, {model.name}",
@@ -148,7 +105,7 @@ def weights_source(package: str, recipe: Recipe, model: OwnModel) -> WeightsSour
         name="Models" if several else model.name,
         config_class="Config" if several else model.config_class,
         settings="config" if several else "config.model",
-        make=_make(recipe, model, "config", "nnx.Rngs(0)"),
+        make=f"{call}, rngs=nnx.Rngs(0))",
         example=f"{recipe.branches[0].name}/layers/0/kernel" if several else "layers/0/kernel",
         linen=False,
         own_path="path",

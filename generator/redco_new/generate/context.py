@@ -3,85 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
 
-from redco_new.models.adapter import Adapter
-from redco_new.models.recipes import Words
-from redco_new.render.python import print_data
+from redco_new.generate.project_model import ProjectModel
+from redco_new.models.recipes import Rate, Recipe, Words
 from redco_new.render.values import Code, Name, Text, checked
 from redco_new.request import Request
-
-
-@dataclass(frozen=True)
-class ProjectModel:
-    """The model, as a project names it.
-
-    title: for people.
-    class_name, config_class: of model.py.
-    config_default: Python that makes the full model's config.
-    make: Python that makes it in steps.py, of `config` and `key`.
-    weights: Python of what files call its parameters, of `run` and the module `weights`.
-    settings: Python for what its table of weights is made by, of a run's config.
-    update_rule: Python that makes the rule by which parameters follow their gradients.
-    further_optimizers: sections of config.py with one each, of models that have their own.
-    sections: further sections of config.py that hold sizes -> Python that makes their defaults.
-    branch: of the model that is exported, where there are several; "" for one.
-    own_class: the name of the user's class, or of the recipe's; "" for a family.
-    imported: whether model.py imports that class, from where the user has it.
-    matrices: names of parameters that decay.
-    bias_tables: layers that have one of these names, and hold biases.
-    drops: whether it drops in training.
-    inner_matrices: expression of whether the parameter at `path` is a matrix inside the model.
-    whole: the layers that are trained in full beside an adapter.
-    adapter: what is trained beside its frozen layers; None where it is trained itself.
-    labels: Python of the names of its classes and of their number, of `run`; "" where it has none of its own.
-    task: what PEFT calls that of an adapter; "" where it has no name for it.
-    checkpoint: Python of the checkpoint that it was made of, which the preset `full` starts from; "" for none.
-    modules: parts of names in checkpoints -> in PEFT, where it has others.
-    trained: the parameters that are trained, a filter of Flax NNX, as Python; the others are frozen.
-    """
-
-    title: str
-    class_name: Name
-    config_class: Name
-    config_default: Code
-    make: Code
-    weights: Code = "weights"
-    settings: Code = "config.model"
-    update_rule: Code = "config.optimizer.transform(config.train.steps)"
-    further_optimizers: tuple[Name, ...] = ()
-    sections: Mapping[Name, Code] = field(default_factory=dict)
-    branch: str = ""
-    own_class: str = ""
-    imported: bool = False
-    trained: Code = "nnx.Param"
-    whole: tuple[Name, ...] = ()
-    adapter: Annotated[Adapter | None, checked("--lora")] = None
-    labels: Code = ""
-    task: str = ""
-    checkpoint: Code = ""
-    modules: Mapping[Text, Text] = field(default_factory=dict)
-    matrices: tuple[Name, ...] = ("kernel", "embedding")
-    bias_tables: tuple[Name, ...] = ()
-    drops: bool = False
-    inner_matrices: Code = 'path[-1].key == "kernel" and "head" not in [x.key for x in path]'
-
-    @property
-    def in_folder(self) -> bool:
-        """Whether that checkpoint is a folder, which is found from the project's."""
-        return "Path(" in self.checkpoint
-
-    @property
-    def frozen(self) -> str:
-        """Its table of weights where these are frozen beside an adapter, as Python."""
-        return f"Frozen({self.weights}{f', {print_data(self.modules)}' if self.modules else ''})"
-
-    @property
-    def tuned(self) -> str:
-        """What is trained beside a frozen model, for people."""
-        names = " and ".join(f"`{name}`" for name in self.whole)
-        return f"an adapter, and all of {names}," if self.whole else "an adapter"
 
 
 @dataclass(frozen=True)
@@ -89,14 +17,13 @@ class ProjectRecipe:
     """What is trained, and how a project speaks of it.
 
     data_class: Python, the section `data` of config.py.
-    rate, rate_reason: the learning rate at its peak, as Python, and why it is that.
+    rate: the learning rate at its peak, and why it is that.
     smooths: whether labels of its loss can be smoothed.
     perplexity: whether its loss is nats a token, which have one.
     writes: whether it writes texts, token by token.
     named: whether config.py names the classes that its model tells apart.
     prompt_fields: keys that a row of a file of prompts may have it under; (): the row is the prompt.
     train_lines: further lines of the section `train`.
-    tiny: section of config.py -> its value in the preset `tiny`, as Python.
     continues: whether a prediction goes on where the prompt ends.
     system: whether predict.py takes a system message, which stands before each prompt.
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
@@ -110,9 +37,7 @@ class ProjectRecipe:
     name: str
     words: Annotated[Words, checked("the recipe")]
     data_class: Code
-    tiny: Mapping[Name, Code]
-    rate: Code
-    rate_reason: Code
+    rate: Annotated[Rate, checked("the recipe")]
     smooths: bool = False
     perplexity: bool = False
     writes: bool = False
@@ -127,6 +52,12 @@ class ProjectRecipe:
     teacher: bool = False
     actors: bool = False
     terms: bool = False
+
+    @classmethod
+    def of(cls, recipe: Recipe, **others: Any) -> ProjectRecipe:
+        """Return what a recipe says of itself, and `others`, which are the model's."""
+        own = {one.name: getattr(recipe, one.name, None) for one in fields(cls)}
+        return cls(**{name: value for name, value in own.items() if value is not None} | others)
 
 
 @dataclass(frozen=True)

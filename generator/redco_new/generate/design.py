@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redco_new.generate.context import ProjectModel, ProjectRecipe
+from redco_new.generate.context import ProjectRecipe
+from redco_new.generate.project_model import ProjectModel
 from redco_new.models.program import Program
 from redco_new.render.owners import owner, with_header
 from redco_new.request import Request
@@ -24,9 +25,6 @@ class Design:
     stateful: whether a call may change or draw more than its parameters.
     packages: what its code imports besides the packages of every project, as pip has them.
     notes: what its user should know.
-    branches: the names of its models, where there are several.
-    scores: the names of further ones, which a run may have: they lie as the first one, with a score.
-    targets: those of them that follow others, and have no gradients.
     tiny: makes the loss of the preset tiny of an own class, if its sizes are others.
     """
 
@@ -39,10 +37,22 @@ class Design:
     stateful: bool = False
     packages: Sequence[str] = ()
     notes: Sequence[str] = ()
-    branches: Sequence[str] = ()
-    scores: Sequence[str] = ()
-    targets: Sequence[str] = ()
     tiny: Callable[[], Program] | None = None
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The names of its models, where there are several."""
+        return tuple(one.name for one in self.model.branches if not one.scores)
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The names of further ones, which a run may have: they lie as the first one, with a score."""
+        return tuple(one.name for one in self.model.branches if one.scores)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Those of its models that follow others, and have no gradients."""
+        return tuple(one.name for one in self.model.branches if one.follows)
 
 
 def package_files(request: Request, texts: Mapping[str, str]) -> dict[str, str]:

@@ -9,18 +9,17 @@ from typing import Any
 from flax import nnx
 
 from redco_new.errors import RedcoError
-from redco_new.generate.context import ProjectModel, ProjectRecipe
+from redco_new.generate.context import ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import most_parts, traced_rows
+from redco_new.generate.project_model import ProjectModel
 from redco_new.models.program import Program
 from redco_new.models.recipes import NEW, SMOOTHING, Words, scored
 from redco_new.own.model import OwnModel, find_own
 from redco_new.own.recipes import TINY
 from redco_new.own.requirements import find_requirements
-from redco_new.own.source import ModelSource
 from redco_new.own.weights import weights_source
 from redco_new.render.execute import load_text
-from redco_new.render.python import print_sections
 from redco_new.render.template import Template
 from redco_new.request import Request
 
@@ -58,8 +57,7 @@ def read_own_class(request: Request, template: Template) -> Design:
             title=model.name,
             class_name=source.model_class,
             config_class=source.config_class,
-            config_default=source.config_class,
-            make=f"{source.model_class}(config.model, rngs=nnx.Rngs(key))",
+            tiny=({"model": source.tiny} if source.tiny else {}) | TINY,
             own_class=model.name,
             imported=True,
         ),
@@ -67,10 +65,8 @@ def read_own_class(request: Request, template: Template) -> Design:
             name=model.recipe.name,
             words=WORDS,
             data_class=data_class,
-            tiny=_tiny_preset(source),
             train_lines=(*scored(), *((SMOOTHING,) if model.recipe.smooths else ())),
-            rate=NEW.python,
-            rate_reason=NEW.reason,
+            rate=NEW,
             smooths=model.recipe.smooths,
         ),
         files,
@@ -80,12 +76,6 @@ def read_own_class(request: Request, template: Template) -> Design:
         notes=model.notes,
         tiny=(lambda: _program(request, model, files, source.tiny)) if source.tiny else None,
     )
-
-
-def _tiny_preset(source: ModelSource) -> dict[str, str]:
-    """Return section of config.py -> its value in the preset tiny, as Python."""
-    model = {"model": (source.config_class, source.tiny)} if source.tiny else {}
-    return print_sections(model | {k: (k.capitalize(), fields) for k, fields in TINY.items()})
 
 
 def _program(

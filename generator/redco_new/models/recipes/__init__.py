@@ -1,7 +1,7 @@
 """The kinds of training: what they need of a model, their pipelines, a batch to trace them with."""
 
 from redco_new.models.recipes.choose import choose_recipe, pipeline_and_batch, possible_recipes
-from redco_new.models.recipes.defaults import NEW, TINY_TEXT, scored
+from redco_new.models.recipes.defaults import NEW, TINY_TEXT, Rate, scored
 from redco_new.models.recipes.kinds import RECIPES
 from redco_new.models.recipes.recipe import SMOOTHING, Figure, OwnModel, Recipe, Words
 
@@ -12,6 +12,7 @@ __all__ = [
     "SMOOTHING",
     "Figure",
     "OwnModel",
+    "Rate",
     "Recipe",
     "Words",
     "choose_recipe",

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -184,35 +185,23 @@ def _port(run: str) -> int:
     return 61440 + (int(run) if run.isdecimal() else crc32(run.encode())) % 4096
 
 
-def _at(host: str, run: str = "") -> Callable[[Environment], str]:
-    """Return what reads an address: the first of the hosts that one variable has, and a port by another's name of the run."""
-
-    def read(env: Environment) -> str:
-        first = (env.get(host, "").replace(",", "\n").split() or [""])[0]
-        return f"{first}:{_port(env.get(run, ''))}" if first else ""
-
-    return read
+def _at(host: str, run: str, env: Environment) -> str:
+    """Return the first of the hosts that one variable has, and a port by another's name of the run."""
+    first = (env.get(host, "").replace(",", "\n").split() or [""])[0]
+    return f"{first}:{_port(env.get(run, ''))}" if first else ""
 
 
-def _host_port(address: str, port: str) -> Callable[[Environment], str]:
-    """Return what reads an address from one variable, with the port from another where it has none."""
-
-    def read(env: Environment) -> str:
-        host, has_port = env.get(address, ""), ":" in env.get(address, "").rpartition("]")[2]
-        return host if has_port or not host else f"{host}:{env.get(port, '')}"
-
-    return read
+def _host_port(address: str, port: str, env: Environment) -> str:
+    """Return the address that one variable has, with the port from another where it has none."""
+    host, has_port = env.get(address, ""), ":" in env.get(address, "").rpartition("]")[2]
+    return host if has_port or not host else f"{host}:{env.get(port, '')}"
 
 
-def _mpi(run: str, local: str, count: str) -> Callable[[Environment], str]:
-    """Return what reads an address under mpirun: this host, where all are on it, or the first of the batch job's."""
-
-    def read(env: Environment) -> str:
-        if env.get(local) and env.get(local) == env.get(count):
-            return f"localhost:{_port(env.get(run, ''))}"
-        return _slurm(env) or _pbs(env)
-
-    return read
+def _mpi(run: str, local: str, count: str, env: Environment) -> str:
+    """Return the address under mpirun: this host, where all are on it, or the first of the batch job's."""
+    if env.get(local) and env.get(local) == env.get(count):
+        return f"localhost:{_port(env.get(run, ''))}"
+    return _slurm(env) or _pbs(env)
 
 
 def _slurm(env: Environment) -> str:
@@ -242,40 +231,40 @@ def _tpu(env: Environment) -> str:
 LAUNCHERS = (
     Launcher("explicit", *EXPLICIT, lambda env: ""),
     Launcher(
-        *("torchrun", "RANK", "WORLD_SIZE", _at("MASTER_ADDR", "MASTER_PORT")),
+        *("torchrun", "RANK", "WORLD_SIZE", partial(_at, "MASTER_ADDR", "MASTER_PORT")),
         local=("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ),
     Launcher(
         *("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-        _mpi("PMIX_NAMESPACE", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"),
+        partial(_mpi, "PMIX_NAMESPACE", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"),
         local=("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     ),
     Launcher(
         *("MPICH, Intel MPI or PALS", "PMI_RANK", "PMI_SIZE"),
-        _mpi("PMI_JOBID", "PMI_LOCAL_SIZE", "PMI_SIZE"),
+        partial(_mpi, "PMI_JOBID", "PMI_LOCAL_SIZE", "PMI_SIZE"),
         local=("PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"),
     ),
     Launcher("slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", _slurm),
     Launcher(
         *("Kubeflow Trainer", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),
-        _host_port("JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_PORT"),
+        partial(_host_port, "JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_PORT"),
     ),
     Launcher(
         *("Kubeflow's JAXJob", "PROCESS_ID", "NUM_PROCESSES"),
-        _host_port("COORDINATOR_ADDRESS", "COORDINATOR_PORT"),
+        partial(_host_port, "COORDINATOR_ADDRESS", "COORDINATOR_PORT"),
         needs="PROCESS_ID",
     ),
     Launcher(
         *("SkyPilot", "SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES"),
-        _at("SKYPILOT_NODE_IPS", "SKYPILOT_TASK_ID"),
+        partial(_at, "SKYPILOT_NODE_IPS", "SKYPILOT_TASK_ID"),
     ),
     Launcher(
         *("dstack", "DSTACK_NODE_RANK", "DSTACK_NODES_NUM"),
-        _at("DSTACK_MASTER_NODE_IP", "DSTACK_RUN_NAME"),
+        partial(_at, "DSTACK_MASTER_NODE_IP", "DSTACK_RUN_NAME"),
     ),
     Launcher(
         *("kubernetes", "JOB_COMPLETION_INDEX", "NUM_PROCESSES"),
-        _host_port("COORDINATOR_ADDRESS", ""),
+        partial(_host_port, "COORDINATOR_ADDRESS", ""),
         needs="JOB_COMPLETION_INDEX",
     ),
     Launcher("tpu", "TPU_INDEX", "TPU_COUNT", _tpu),

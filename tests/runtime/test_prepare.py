@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from itertools import islice
+from multiprocessing import Pipe
 from types import SimpleNamespace
 
 import pytest
@@ -147,3 +148,13 @@ def test_no_jax_is_imported():
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
+
+
+def test_an_answer_that_is_cut_short_is_said(maker):
+    with request.Reader(maker) as reader:
+        reader.process.kill()
+        reader.pipe, theirs = Pipe()
+        os.write(theirs.fileno(), (100).to_bytes(4) + b"less")
+        theirs.close()
+        with pytest.raises(UserError, match="has ended with -9: see above"):
+            [*reader.ask("windows")]

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any
@@ -22,16 +22,30 @@ from .tables import fingerprint_of
 
 def main() -> None:
     """Make what is asked for, one task after the other, until nobody asks, or reads the answers."""
-    with suppress(EOFError, ConnectionError), Connection(int(sys.argv[1])) as pipe:
+    pipe = Connection(int(sys.argv[1]))
+    with leaving():
         maker = pipe.recv()
-        while True:
+    while True:
+        with leaving():
             task, facts = pipe.recv()
-            try:
-                for answer in TASKS[task](maker, **facts):
+        try:
+            for answer in TASKS[task](maker, **facts):
+                with leaving():
                     pipe.send(answer)
-                pipe.send(None)
-            except UserError as error:
-                pipe.send(error)
+            last = None
+        except UserError as error:
+            last = error
+        with leaving():
+            pipe.send(last)
+
+
+@contextmanager
+def leaving() -> Iterator[None]:
+    """End this process where the one that asks is gone."""
+    try:
+        yield
+    except (EOFError, OSError):
+        raise SystemExit from None
 
 
 def shard(maker: Maker, job: Job) -> Answers:

@@ -51,7 +51,7 @@ class Reader(AbstractContextManager["Reader"]):
     def ask(self, task: str, **facts: Any) -> Answers:
         """Yield what it answers to a task. Raises UserError."""
         self._send((task, facts))
-        with suppress(EOFError, ConnectionError):
+        with suppress(EOFError, OSError):  # as of a message that is cut short
             while answer := self.pipe.recv():
                 if isinstance(answer, UserError):
                     raise answer
@@ -63,7 +63,7 @@ class Reader(AbstractContextManager["Reader"]):
         )
 
     def _send(self, message: Any) -> None:
-        with suppress(ConnectionError):  # where it has ended, which is seen as it does not answer
+        with suppress(OSError):  # where it has ended, which is seen as it does not answer
             self.pipe.send(message)
 
     def __exit__(self, *_: object) -> None:

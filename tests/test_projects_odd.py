@@ -82,9 +82,11 @@ def test_zero_splits_the_moments_over_data(zero, share, tmp_path):
 def test_zero_splits_a_padded_vocabulary_by_its_features(tmp_path):
     """50257 words over 4 are 12565 each, which no number of data's devices may divide."""
     request = Request.from_flags("my-project", "gpt2", mesh="model=4", zero=1)
-    _, _, plan = texts(request)
+    files, _, plan = texts(request)
     moments = dict(zip((p.path for p in plan.parameters), plan.moments, strict=True))
     assert moments["embed/embedding"] == P("model", ("fsdp", "data"))
+    table = files["my_project/sharding.py"].partition("\nMOMENTS = ")[2]
+    assert table.index('"embed/embedding": P("model", ("fsdp", "data"))') < table.index("\n}")
 
 
 @pytest.mark.parametrize("model", ["mixtral", "gemma2", "t5"])

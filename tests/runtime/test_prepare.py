@@ -16,7 +16,7 @@ from redco_runtime.data.prepare import build, formats
 from redco_runtime.data.prepare.shard import Job
 from redco_runtime.data.text import request, streaming
 from redco_runtime.data.text.documents import Shape
-from redco_runtime.data.text.encoder import make_encoder
+from redco_runtime.data.text.encoder import id_dtype, make_encoder
 from redco_runtime.data.text.examples import text_examples
 from redco_runtime.data.text.sources import parse_sources
 from redco_runtime.data.text.texts import TextMaker
@@ -158,3 +158,7 @@ def test_an_answer_that_is_cut_short_is_said(maker):
         theirs.close()
         with pytest.raises(UserError, match="has ended with -9: see above"):
             [*reader.ask("windows")]
+
+
+def test_ids_of_more_words_than_16_bits_have_take_32():
+    assert (id_dtype(range(2**16)), id_dtype(range(2**16 + 1))) == ("uint16", "uint32")

@@ -10,8 +10,6 @@ from pathlib import Path
 # A program that a test starts names what it imports in a string.
 NAMED = re.compile(r"\bredco_(?:plan|merge|runtime)(?:\.\w+)+")
 
-FAR = 99  # of a test file that never comes to it by imports
-
 
 def imports(path: Path, module: str) -> Iterator[str]:
     """Yield the names that a file may import, as `a.b.c`, be they modules or members of one."""
@@ -38,8 +36,8 @@ def modules(root: Path) -> dict[str, Path]:
 
 
 def nearest(tree: Path, tested: Path, folders: tuple[str, ...]) -> dict[Path, int]:
-    """Return how far each test file of the folders is: 1 where it imports the module, 2 where it imports
-    what does, and so on.
+    """Return how far the test files of the folders are that reach a module: 1 where one imports it, 2 where
+    one imports what does, and so on; all where none reaches it by imports.
     """
     every = modules(tree / "generator") | modules(tree / "runtime") | modules(tree / "tests")
     targets = {name: set(imports(path, name)) & set(every) for name, path in every.items()}
@@ -51,4 +49,5 @@ def nearest(tree: Path, tested: Path, folders: tuple[str, ...]) -> dict[Path, in
         distance |= dict.fromkeys(layer, max(distance.values()) + 1)
     names = {path: name for name, path in every.items()}
     files = [path for folder in folders for path in (tree / folder).rglob("test_*.py")]
-    return {path: distance.get(names[path], FAR) for path in files}
+    reach = {path: distance[names[path]] for path in files if names[path] in distance}
+    return reach or dict.fromkeys(files, 0)

@@ -12,6 +12,7 @@ from docs.site import site_links
 from redco_new import cli
 from redco_new.cli import redco_app
 from redco_new.cli.new import new_app
+from redco_new.models.recipes import RECIPES
 
 EMITTED = ROOT / "templates/project/{{ package }}"
 OURS = ("redco", "redco-new")
@@ -39,12 +40,9 @@ def options(command):
 def flags():
     """The flags that programs of projects have: fields of config.py, and what the programs add."""
     files = [EMITTED / "config.py.jinja", *RECIPE.glob("*/data.py.jinja")]
-    files += [
-        *(ROOT / "generator/redco_new/models/recipes").rglob("*.py"),
-        *RECIPE.rglob("*.jinja"),
-    ]
-    files += [*(ROOT / "templates/models").glob("*/*.jinja")]
+    files += [*RECIPE.rglob("*.jinja"), *(ROOT / "templates/models").glob("*/*.jinja")]
     fields = {x for f in files for x in re.findall(rf"\b(\w+): (?:{TYPES})\b", f.read_text())}
+    fields |= {setting.name for recipe in RECIPES.values() for setting in recipe.settings}
     programs = [*EMITTED.glob("*.jinja"), *(ROOT / "runtime").rglob("*.py")]
     added = {x for f in programs for x in re.findall(r'"(--[\w-]+)"', f.read_text())}
     return added | {"--" + field.replace("_", "-") for field in fields}

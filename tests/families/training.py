@@ -54,7 +54,7 @@ SETTINGS |= {"learning_rate": 1e-3, "beta2": 0.999, "adam_epsilon": 1e-6}
 def make_rule(family: Family, settings: dict[str, Any]) -> Any:
     """Return the Optimizer of the config.py of a family."""
     model = ProjectModel("Net", "Net", "Net", bias_tables=family.bias_tables)
-    recipe = {"data_class": "", "train_lines": [], "rate": Rate(1e-4, "Any")}
+    recipe = {"data_class": "", "settings": [], "rate": Rate(1e-4, "Any")}
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
         package="trained",
         model=model,

@@ -99,7 +99,7 @@ def test_the_commands_of_a_page_parse(name):
     folder = assets.templates() / "recipes" / name
     texts = [*folder.glob("*.py*"), *assets.templates().glob("project/*/config.py.jinja")]
     fields = {x for path in texts for x in re.findall(r"^    (\w+): ", path.read_text(), re.M)}
-    fields |= {line.partition(":")[0] for line in RECIPES[name].train}
+    fields |= RECIPES[name].defaults.keys()
     optimizers = {branch.optimizer for branch in RECIPES[name].branches}
     fields |= {f"{section}_{x}" for section in optimizers for x in fields}
     commands = shell_commands((ROOT / f"docs/recipes/{name}.md").read_text())

@@ -43,7 +43,7 @@ STEPS = 10
 def emitted():
     """The emitted config.py of a family, without its model."""
     model = ProjectModel("Net", "Net", "Net")
-    recipe = SimpleNamespace(data_class="Data = Net", train_lines=[], rate=Rate(1e-4, "Why"))
+    recipe = SimpleNamespace(data_class="Data = Net", settings=[], rate=Rate(1e-4, "Why"))
     layout = SimpleNamespace(saved={})
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
         package="optimized",

@@ -72,7 +72,7 @@ def printed_numbers():
     """The settings that are numbers in every config.py, by what the templates and recipes print."""
     found = set()
     for recipe in RECIPES.values():
-        lines = [*recipe.train]
+        lines = [setting.line for setting in recipe.train]
         files = (ROOT / "templates/recipes" / recipe.name).glob("data.py*")
         own = [ROOT / "templates/project/{{ package }}/config.py.jinja", *files]
         lines += [line for file in own for line in file.read_text().splitlines()]

@@ -136,7 +136,7 @@ def read_program(
     def make() -> nnx.Module:
         if recipe.branches:
             return pipeline.Models(
-                build, default_config({MAIN: config}, recipe.train), rngs=nnx.Rngs(0)
+                build, default_config({MAIN: config}, recipe.defaults), rngs=nnx.Rngs(0)
             )
         return build(config, rngs=nnx.Rngs(0))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from redco_new.generate.project_model import ProjectModel
-from redco_new.models.recipes import Rate, Recipe, Words
+from redco_new.models.recipes import Rate, Recipe, Setting, Words
 from redco_new.render.values import Code, Name, Text, checked
 from redco_new.request import Request
 
@@ -23,7 +23,7 @@ class ProjectRecipe:
     writes: whether it writes texts, token by token.
     named: whether config.py names the classes that its model tells apart.
     prompt_fields: keys that a row of a file of prompts may have it under; (): the row is the prompt.
-    train_lines: further lines of the section `train`.
+    settings: further ones of the section `train`.
     continues: whether a prediction goes on where the prompt ends.
     system: whether predict.py takes a system message, which stands before each prompt.
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
@@ -43,7 +43,7 @@ class ProjectRecipe:
     writes: bool = False
     named: bool = False
     prompt_fields: tuple[Text, ...] = ("prompt",)
-    train_lines: tuple[Code, ...] = ()
+    settings: Annotated[tuple[Setting, ...], checked("the recipe")] = ()
     continues: bool = False
     system: bool = False
     routed: bool = False

@@ -169,7 +169,7 @@ def _program(
 
     def make() -> nnx.Module:
         if recipe.maker:
-            config = default_config(sections, recipe.train)
+            config = default_config(sections, recipe.defaults)
             models: nnx.Module = getattr(pipeline, recipe.maker)(build, config, rngs=nnx.Rngs(0))
             return models
         return build(sections[MAIN], rngs=nnx.Rngs(0))

@@ -65,7 +65,7 @@ def read_own_class(request: Request, template: Template) -> Design:
             name=model.recipe.name,
             words=WORDS,
             data_class=data_class,
-            train_lines=(*scored(), *((SMOOTHING,) if model.recipe.smooths else ())),
+            settings=(*scored(), *((SMOOTHING,) if model.recipe.smooths else ())),
             rate=NEW,
             smooths=model.recipe.smooths,
         ),

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from redco_new.render.execute import load_text
-
 MAIN = "model"  # the section of config.py with the sizes of the model that is trained
 
 Sizes = Mapping[str, Any]
@@ -89,11 +87,9 @@ def update_rule(branches: Sequence[Branch]) -> str:
     return f"by_branch({{{', '.join(rules)}}}{following})"
 
 
-def default_config(sections: Mapping[str, Any], lines: Sequence[str]) -> SimpleNamespace:
+def default_config(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> SimpleNamespace:
     """Return what `Models` reads of a Config as it is by default.
 
-    sections: name -> sizes. lines: of the section `train`, those of the recipe.
+    sections: name -> sizes. settings: of the section `train`, those of the recipe.
     """
-    head = ["from typing import Literal\nclass Train:", '"""Settings of the recipe."""']
-    text = "\n    ".join([*head, *lines]) + "\n"
-    return SimpleNamespace(**sections, train=load_text("settings.py", text).Train)
+    return SimpleNamespace(**sections, train=SimpleNamespace(**settings))

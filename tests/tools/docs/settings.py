@@ -70,7 +70,7 @@ def config() -> str:
             context = RecipeContext("my_project", "TOKENIZER", 1024, False, False, True, "")
             texts = template.print_folder(f"recipes/{name}", context)
             rows = [*settings(texts["data.py"], "Data")] if "data.py" in texts else []
-            section = "\n".join(["class Train:", *(f"    {line}" for line in recipe.train)])
+            section = "\n".join(["class Train:", *(f"    {x.line}" for x in recipe.train)])
             rows += settings(section, "Train") if recipe.train else []
             if rows:
                 parts += [f"## of the recipe {name}\n", table(head, rows)]

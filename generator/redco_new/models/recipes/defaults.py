@@ -47,11 +47,42 @@ ADAPTER = Rate(
 TUNED_ADAPTER = Rate(5e-4, "That of LoRA for RoBERTa (Hu et al. 2021)")
 
 
-def scored(*best: str, examples: int = 64) -> tuple[str, ...]:
-    """Return the lines of the section `train` for scores, `best` those whose best checkpoint is kept."""
+@dataclass(frozen=True)
+class Setting:
+    """A further field of the section `train` of config.py.
+
+    default: a bool, a number, a text, or a tuple of texts.
+    comment: what it is, behind it.
+    choices: the texts that it may be; () for any.
+    """
+
+    name: str
+    default: Any
+    comment: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """It as Python."""
+        kind = "tuple[str, ...]" if isinstance(self.default, tuple) else type(self.default).__name__
+        if self.choices:
+            kind = f"Literal[{', '.join(map(print_data, self.choices))}]"
+        long = type(self.default) is int and self.default >= 10_000
+        value = f"{self.default:_}" if long else print_data(self.default)
+        return f"{self.name}: {kind} = {value}  # {self.comment}"
+
+
+SMOOTHING = Setting(
+    "label_smoothing", 0.0, "share of the target that is spread over all labels alike"
+)
+
+
+def scored(*best: str, examples: int = 64) -> tuple[Setting, ...]:
+    """Return the settings of scores, `best` those whose best checkpoint is kept."""
+    what = "held-out examples that evaluate() in pipeline.py scores, at most"
     return (
-        f"eval_examples: int = {examples}  # held-out examples that evaluate() in pipeline.py scores, at most",
-        f"best: tuple[str, ...] = {print_data(best)}  # scores, or loss, whose best checkpoint is kept",
+        Setting("eval_examples", examples, what),
+        Setting("best", best, "scores, or loss, whose best checkpoint is kept"),
     )
 
 

@@ -8,13 +8,9 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.models.branches import Branch
-from redco_new.models.recipes.defaults import ADAPTER, NEW, Rate, scored
+from redco_new.models.recipes.defaults import ADAPTER, NEW, SMOOTHING, Rate, Setting, scored
 from redco_new.render.template import Template
 from redco_new.render.values import Name, Text
-
-SMOOTHING = (
-    "label_smoothing: float = 0.0  # share of the target that is spread over all labels alike"
-)
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,7 @@ class Recipe:
     words: for the README.
     example: (sizes of the model, sequence length) -> one example of its collate.
     tiny: section of config.py -> its fields that the tiny preset sets.
-    train: further lines of the section `train`.
+    train: further settings of the section `train`.
     packages: further ones that a project needs.
     whole_batch: whether the loss of a row depends on the other rows of its batch, or on what is drawn for them all.
     branches: its models, where `Models` in its pipeline.py has several; the one that is exported first.
@@ -143,7 +139,7 @@ class Recipe:
     example: Callable[[Mapping[str, Any], int], dict[str, Any]]
     tiny: Mapping[str, Mapping[str, Any]]
     also: frozenset[str] = frozenset()
-    train: tuple[str, ...] = ()
+    train: tuple[Setting, ...] = ()
     packages: tuple[str, ...] = ()
     whole_batch: bool = False
     branches: tuple[Branch, ...] = ()
@@ -179,14 +175,19 @@ class Recipe:
     @property
     def named(self) -> bool:
         """Whether config.py names the classes that its model tells apart."""
-        return bool(self.classes) or any(line.startswith("labels:") for line in self.train)
+        return bool(self.classes) or any(one.name == "labels" for one in self.train)
 
     @property
-    def train_lines(self) -> tuple[str, ...]:
-        """The further lines of the section `train`, and those of scores, also where its user writes evaluate()."""
-        scored_already = any(line.startswith("best:") for line in self.train)
+    def settings(self) -> tuple[Setting, ...]:
+        """The further settings of the section `train`, and those of scores, also where its user writes evaluate()."""
+        scored_already = any(one.name == "best" for one in self.train)
         scores = () if scored_already else scored()
         return (*self.train, *scores, *((SMOOTHING,) if self.smooths else ()))
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of its further settings."""
+        return {one.name: one.default for one in self.train}
 
     @property
     def maker(self) -> str:

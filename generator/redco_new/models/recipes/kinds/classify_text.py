@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.family import CAUSAL, MASKED
-from redco_new.models.recipes.defaults import TINY_TEXT, TUNED, TUNED_ADAPTER, scored, text_example
+from redco_new.models.recipes.defaults import (
+    Setting,
+    TINY_TEXT,
+    TUNED,
+    TUNED_ADAPTER,
+    scored,
+    text_example,
+)
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 
@@ -37,7 +44,7 @@ RECIPE = Recipe(
         "train": TINY_TEXT["train"] | {"steps": 100, "batch_size": 32, "eval_every": 50},
     },
     train=(
-        'labels: tuple[str, ...] = ("code", "comment", "docstring")  # what a text can be; `data` has these',
+        Setting("labels", ("code", "comment", "docstring"), "what a text can be; `data` has these"),
         *scored("accuracy", examples=256),
     ),
     head=("pooler", "score"),

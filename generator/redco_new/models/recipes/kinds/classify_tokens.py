@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.family import MASKED
-from redco_new.models.recipes.defaults import TINY_TEXT, TUNED, TUNED_ADAPTER, scored, text_example
+from redco_new.models.recipes.defaults import (
+    Setting,
+    TINY_TEXT,
+    TUNED,
+    TUNED_ADAPTER,
+    scored,
+    text_example,
+)
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 
@@ -36,8 +43,11 @@ RECIPE = Recipe(
         "train": TINY_TEXT["train"] | {"steps": 150, "batch_size": 32, "eval_every": 50},
     },
     train=(
-        'labels: tuple[str, ...] = ("O", "B-module", "I-module", "B-function", "B-class", "B-call", "I-call")'
-        "  # of a word; `data` has these",
+        Setting(
+            "labels",
+            ("O", "B-module", "I-module", "B-function", "B-class", "B-call", "I-call"),
+            "of a word; `data` has these",
+        ),
         *scored("f1", examples=256),
     ),
     head=("score",),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.branches import Branch
-from redco_new.models.recipes.defaults import scored
+from redco_new.models.recipes.defaults import Setting, scored
 from redco_new.models.recipes.recipe import Figure, OwnModel, Recipe, Words
 
 LENGTH = 32  # moments of a row, as in the recipe's config
@@ -58,10 +58,14 @@ RECIPE = Recipe(
         },
     },
     train=(
-        "round_steps: int = 200  # optimizer steps after what is played in a round",
-        "replay_rounds: int = 100  # rounds that are learned from, the last ones",
-        "target_rate: float = 0.005  # share of the way to the others that the targets go in a step",
-        "action_limit: float = 0.0  # largest of an action, either way; 0: the environment's limits",
+        Setting("round_steps", 200, "optimizer steps after what is played in a round"),
+        Setting("replay_rounds", 100, "rounds that are learned from, the last ones"),
+        Setting(
+            "target_rate", 0.005, "share of the way to the others that the targets go in a step"
+        ),
+        Setting(
+            "action_limit", 0.0, "largest of an action, either way; 0: the environment's limits"
+        ),
         *scored("return", examples=16),
     ),
     packages=("gymnasium>=1.0",),

@@ -2,7 +2,7 @@
 
 from redco_new.models.branches import Branch, half_the_layers, students_dtype
 from redco_new.models.family import CAUSAL
-from redco_new.models.recipes.defaults import MANUAL, TINY_TEXT, text_example
+from redco_new.models.recipes.defaults import Setting, MANUAL, TINY_TEXT, text_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 RECIPE = Recipe(
@@ -27,10 +27,14 @@ RECIPE = Recipe(
         "train": TINY_TEXT["train"] | {"steps": 150, "teacher_steps": 200, "teacher_share": 1.0},
     },
     train=(
-        'teacher: str = ""  # a run or weights, by path or id of the hub; none: one is trained first',
-        "teacher_steps: int = 10_000  # optimizer steps of that one",
-        "teacher_share: float = 0.9  # of the loss; the rest is that of the text. 0: the student alone",
-        "temperature: float = 2.0  # by which logits of both are divided where they are compared",
+        Setting(
+            "teacher", "", "a run or weights, by path or id of the hub; none: one is trained first"
+        ),
+        Setting("teacher_steps", 10_000, "optimizer steps of that one"),
+        Setting(
+            "teacher_share", 0.9, "of the loss; the rest is that of the text. 0: the student alone"
+        ),
+        Setting("temperature", 2.0, "by which logits of both are divided where they are compared"),
     ),
     branches=(
         Branch("student", sizes=half_the_layers),

@@ -2,7 +2,7 @@
 
 from redco_new.models.branches import Branch
 from redco_new.models.family import CAUSAL
-from redco_new.models.recipes.defaults import TINY_TEXT, Rate, pair_example
+from redco_new.models.recipes.defaults import Setting, TINY_TEXT, Rate, pair_example
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 RECIPE = Recipe(
@@ -26,7 +26,7 @@ RECIPE = Recipe(
         "optimizer": {"learning_rate": 1e-3, "warmup_steps": 10},
         "train": TINY_TEXT["train"] | {"steps": 40},
     },
-    train=("beta: float = 0.1  # of the margin, a nat: the higher, the nearer the policy stays",),
+    train=(Setting("beta", 0.1, "of the margin, a nat: the higher, the nearer the policy stays"),),
     packages=("jinja2>=3.1",),
     branches=(Branch("policy"), Branch("reference", frozen=True, base=True)),
     system=True,

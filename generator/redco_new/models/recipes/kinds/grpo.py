@@ -7,7 +7,7 @@ import numpy as np
 
 from redco_new.models.branches import Branch
 from redco_new.models.family import CAUSAL
-from redco_new.models.recipes.defaults import Rate, scored
+from redco_new.models.recipes.defaults import Setting, Rate, scored
 from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 GROUP = 8  # answers to a question, as in the recipe's config
@@ -56,14 +56,34 @@ RECIPE = Recipe(
         },
     },
     train=(
-        f"group: int = {GROUP}  # G: answers to a question, which are compared with each other",
-        "new_tokens: int = 256  # T: of an answer, at most",
-        "round_steps: int = 2  # optimizer steps on the answers of a round",
-        "kl: float = 0.04  # weight of the divergence from the reference; 0: the policy may go anywhere",
-        'loss: Literal["dapo", "grpo", "bnpo", "dr-grpo"] = "dapo"  # its mean: loss() in pipeline.py',
-        'deviation: Literal["sample", "population"] = "sample"  # of rewards: of G - 1, as TRL\'s, or G',
-        'reward_model: str = ""  # a run of the recipe reward, or its export; none: reward() of pipeline.py',
-        "guided: bool = False  # the first answer to a question is the right one, and no answer of the policy",
+        Setting("group", GROUP, "G: answers to a question, which are compared with each other"),
+        Setting("new_tokens", 256, "T: of an answer, at most"),
+        Setting("round_steps", 2, "optimizer steps on the answers of a round"),
+        Setting(
+            "kl", 0.04, "weight of the divergence from the reference; 0: the policy may go anywhere"
+        ),
+        Setting(
+            "loss",
+            "dapo",
+            "its mean: loss() in pipeline.py",
+            choices=("dapo", "grpo", "bnpo", "dr-grpo"),
+        ),
+        Setting(
+            "deviation",
+            "sample",
+            "of rewards: of G - 1, as TRL's, or G",
+            choices=("sample", "population"),
+        ),
+        Setting(
+            "reward_model",
+            "",
+            "a run of the recipe reward, or its export; none: reward() of pipeline.py",
+        ),
+        Setting(
+            "guided",
+            False,
+            "the first answer to a question is the right one, and no answer of the policy",
+        ),
         *scored("reward", examples=25),
     ),
     packages=("jinja2>=3.1",),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from redco_new.models.branches import Branch
-from redco_new.models.recipes.defaults import scored
+from redco_new.models.recipes.defaults import Setting, scored
 from redco_new.models.recipes.recipe import Figure, OwnModel, Recipe, Words
 
 LENGTH = 64  # moments of a row, as in the recipe's config
@@ -42,7 +42,7 @@ RECIPE = Recipe(
         "train": {"steps": 1024, "batch_size": 8, "eval_every": 512, "save_every": 512},
     },
     train=(
-        "round_steps: int = 64  # optimizer steps on what is played in a round",
+        Setting("round_steps", 64, "optimizer steps on what is played in a round"),
         *scored("return", examples=16),
     ),
     packages=("gymnasium>=1.0",),

@@ -12,6 +12,7 @@ CLASSES := .classes/.installed
 HARNESS := .harness/.installed
 RAY := .ray/.installed
 PARITY := .parity/.installed
+BUCKET := .bucket/.installed
 DOCS := .docs/.installed
 REFERENCE = PYTHONPATH=tests/tools:generator:runtime $(BIN)/python -m docs.reference
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -78,6 +79,12 @@ $(CLASSES): tests/tools/classes/requirements.txt $(INSTALLED)
 	$(BIN)/pip install --quiet --no-deps --target $(@D) -r $<
 	touch $@
 
+# Apart from the environment, and before it on the path: botocore asks for an older python-dateutil.
+$(BUCKET): tests/tools/buckets/requirements.txt $(INSTALLED)
+	rm -rf $(@D)
+	$(BIN)/pip install --quiet --no-deps --target $(@D) -r $<
+	touch $@
+
 # Apart from the environment: it brings what a hundred tasks need.
 $(HARNESS):
 	$(PYTHON) -m venv --clear $(@D)
@@ -95,8 +102,9 @@ $(RAY): $(INSTALLED)
 NEEDS_classes := $(CLASSES) $(COMPILERS)
 NEEDS_harness := $(HARNESS)
 NEEDS_ray := $(RAY)
+NEEDS_buckets := $(BUCKET)
 
-test-apart: $(INSTALLED) $$(NEEDS_$$(NAME))  ## run tests that CI does not: NAME=classes, cluster, harness or ray
+test-apart: $(INSTALLED) $$(NEEDS_$$(NAME))  ## run tests that CI does not: NAME=buckets, classes, cluster, harness or ray
 	HARNESS=$(abspath $(dir $(HARNESS)))/bin RAY=$(abspath $(dir $(RAY))) $(BIN)/python -m pytest tests/tools/$(NAME)
 
 # Apart from the environment: TRL and PEFT's own versions are theirs to choose.
@@ -113,6 +121,7 @@ RUN_large := -m tables.large
 RUN_table1 := -m tables.table1
 RUN_recipes := -m recipes.measure
 RUN_kills := -m survival.kills
+RUN_kills-bucket := -m survival.kills --bucket
 RUN_faults := -m survival.faults
 RUN_merges := tests/tools/merges/replay.py table
 RUN_bonsai := -m classes.bonsai_table
@@ -121,6 +130,7 @@ NEEDS_perf := $(COMPILERS)
 NEEDS_estimates := $(COMPILERS)
 NEEDS_large := $(COMPILERS)
 NEEDS_table1 := $(COMPILERS)
+NEEDS_kills-bucket := $(BUCKET)
 NEEDS_parity := $(PARITY)
 NEEDS_bonsai := $(CLASSES) $(COMPILERS)
 

@@ -214,8 +214,8 @@ def test_rows_are_shown_by_a_program_that_needs_no_work_folder(monkeypatch, caps
     assert "python -m project.prepare --preview N shows rows" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("path", ["gs://bucket/run", "s3:/bucket/run", "hdfs://a/b", "x+y://a"])
-@pytest.mark.parametrize("flag", ["--workdir", "--settings", "--init", "--tokenizer"])
+@pytest.mark.parametrize("path", ["az://bucket/run", "s3:/bucket/run", "hdfs://a/b", "x+y://a"])
+@pytest.mark.parametrize("flag", ["--workdir", "--settings", "--tokenizer"])
 def test_no_path_with_a_scheme_is_taken_for_a_folder(flag, path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["train", "--workdir", "a", flag, path])
@@ -225,8 +225,18 @@ def test_no_path_with_a_scheme_is_taken_for_a_folder(flag, path, tmp_path, monke
         message = capsys.readouterr().err if end.code == 2 else ""
     except UserError as error:
         message = str(error)
-    assert f"{flag}: {path!r} is no path" in message.replace("argument ", "")
+    assert f"{flag}: {path!r} is no path here" in message.replace("argument ", "")
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("flag", ["--workdir", "--init"])
+@pytest.mark.parametrize(("scheme", "package"), [("gs", "gcsfs"), ("s3", "s3fs")])
+def test_a_bucket_without_its_package_is_refused(flag, scheme, package, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["train", "--workdir", "a", flag, f"{scheme}://b/run"])
+    with pytest.raises((SystemExit, UserError)) as end:
+        cli.training_run("Train.", PRESETS, AXES)
+    message = f"{end.value}{capsys.readouterr().err}"
+    assert f"'{scheme}://b/run': to open it, pip install {package}" in message
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_a_run_is_so_many_steps_or_epochs_long(parse):
         ("files = 'a'", "files: 'a': give a list of values"),
         ("preset = 'huge'", "preset: 'huge': give one of full, tiny"),
         ("virtual_devices = 0", "virtual_devices: 0: '0' is not a number above 0"),
-        ("workdir = 'gs://a'", "workdir: 'gs://a': 'gs://a' is no folder"),
+        ("workdir = 'az://a'", "workdir: 'az://a': 'az://a' is no path"),
         ("steps = ", "is no TOML: "),
         ("a = " + "[" * 9999, "is no TOML: "),
         ("steps = 1\n\0", "is no TOML: "),

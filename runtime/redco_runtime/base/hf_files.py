@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from .errors import UserError, listed
 from .json_lines import parse_json
+from .paths import is_bucket, path_of, scheme_of
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 CONFIGS = ("config.json", "generation_config.json", "preprocessor_config.json")
@@ -116,10 +117,23 @@ def complete(config: Mapping[str, Any], where: Any) -> dict[str, Any]:
         raise UserError(f"--init: {what}: {error}") from error
 
 
+def folder_of(source: str) -> Path:
+    """Return the file or folder of a path; of a bucket a copy of what it has of DOWNLOADED. Raises UserError."""
+    path = path_of(source)
+    if not is_bucket(path):
+        return Path(path)
+    try:
+        return path.copy_here([*DOWNLOADED, ADAPTER, WEIGHTS])
+    except OSError as error:
+        raise UserError(f"--init: {source} cannot be read: {error}") from None
+
+
 def find(source: str) -> Path:
     """Return the file or folder `source`, or a copy of what Hugging Face has under that id."""
-    if Path(source).exists():
-        return Path(source)
+    if (folder := folder_of(source)).exists():
+        return folder
+    if scheme_of(source):
+        raise UserError(f"--init: {source} has no {ONE}, {INDEX} or {ADAPTER}: check its name")
     offline = use_cache_without_network()
     import huggingface_hub  # late: it takes a while
 
@@ -168,9 +182,9 @@ def base_of(source: str | None) -> str:
 
     Raises UserError where an adapter names none.
     """
-    if not source or not (Path(source) / ADAPTER).exists():
+    if not source or not (folder_of(source) / ADAPTER).exists():
         return source or ""
-    base = read_json(Path(source) / ADAPTER).get(BASE)
+    base = read_json(folder_of(source) / ADAPTER).get(BASE)
     if not base:
         raise UserError(
             f"--init: {source} is an adapter, and names no model that it is of: write the folder of "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import writing
+from .paths import is_bucket
 
 # How JSON writes half of a character, as "\\ud83d" of an emoji.
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
@@ -55,8 +56,12 @@ def read_text(path: Path) -> str:
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
     """Add a line; NaN and infinity, which JSON does not have, are null. Raises UserError."""
     bad = [k for k, x in record.items() if isinstance(x, float) and not math.isfinite(x)]
-    with writing(path), open(path, "a") as file:
-        file.write(json.dumps({**record, **dict.fromkeys(bad)}) + "\n")
+    line = json.dumps({**record, **dict.fromkeys(bad)}) + "\n"
+    with writing(path):
+        if is_bucket(path):
+            return path.append(line)
+        with open(path, "a") as file:
+            file.write(line)
 
 
 def read_lines(path: Path, *numbers: str) -> list[dict[str, Any]]:
@@ -65,7 +70,7 @@ def read_lines(path: Path, *numbers: str) -> list[dict[str, Any]]:
     A file that is not there has none. Raises OSError for one that cannot be read.
     numbers: the names of those that a sound line has, beside its step.
     """
-    return [record for _, record in _parse(path, numbers)]
+    return [record for file in files_of_lines(path) for _, record in _parse(file, numbers)]
 
 
 def cut_lines(path: Path, last: float = math.inf) -> None:
@@ -74,18 +79,31 @@ def cut_lines(path: Path, last: float = math.inf) -> None:
     The file is there afterwards: what cannot be written is known before the first step.
     """
     with writing(path):
-        path.open("a").close()
-        lines = [line for line, record in _parse(path) if record["step"] <= last]
-        if path.is_file() and b"".join(lines) != path.read_bytes():
-            beside = path.with_suffix(".tmp")
-            beside.write_bytes(b"".join(lines))
-            beside.replace(path)
+        if not is_bucket(path):
+            path.open("a").close()
+        for file in files_of_lines(path):
+            lines = b"".join(line for line, record in _parse(file) if record["step"] <= last)
+            if lines == file.read_bytes():
+                continue
+            if is_bucket(path) and is_bucket(file):
+                path.rewrite(file, lines)
+            else:
+                beside = file.with_suffix(".tmp")
+                beside.write_bytes(lines)
+                beside.replace(file)
+
+
+def files_of_lines(path: Path) -> list[Path]:
+    """Return what has the lines of a file: in a bucket several objects."""
+    if is_bucket(path):
+        return [*path.objects()]
+    return [path] if path.is_file() else []
 
 
 def _parse(path: Path, numbers: Sequence[str] = ()) -> list[tuple[bytes, dict[str, Any]]]:
     """Return (line, what it says) of the sound ones."""
     sound = []
-    for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else []:
+    for line in path.read_bytes().splitlines(keepends=True):
         try:
             record = parse_json(line)
             record |= {name: float(record[name]) for name in numbers}

@@ -1,12 +1,25 @@
-"""Where the text of a path becomes a path: no text with a scheme is ever the name of a local folder."""
+"""Where the text of a path becomes one: of this machine, or of a bucket, by etils and fsspec.
+
+What is no `pathlib.Path` is of a bucket: it has the methods of one that are called here, and those of
+buckets.py for what a bucket cannot do. No text with a scheme is ever the name of a local folder.
+"""
 
 import argparse
+import os
+import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from .errors import UserError
 
-BUCKETS = ("gs", "s3", "az")
+if TYPE_CHECKING:
+    from .buckets import BucketPath
+
+BUCKETS = {"gs": "gcsfs", "s3": "s3fs", "az": "adlfs"}  # scheme -> the package that opens it
+COMMITTED = "commit_success.txt"  # what Orbax writes last into a checkpoint in a bucket
+STORES = ("gs", "s3")  # whose tensors TensorStore reads and writes
 
 
 def scheme_of(text: object) -> str:
@@ -19,22 +32,75 @@ def scheme_of(text: object) -> str:
     return head if mark and plain and (head in BUCKETS or "://" in str(text)) else ""
 
 
-def local_path(text: str) -> Path:
-    """Parse the path of a file or folder of this machine or of a file system that it mounts."""
-    if scheme_of(text):
-        what = "is no path of this machine: give one, or one where that bucket is mounted"
-        raise argparse.ArgumentTypeError(f"{text!r} {what}")
+def path_of(text: str | os.PathLike[str]) -> Any:
+    """Return the path that a text names, which one of the functions below has parsed."""
+    if not scheme_of(text):
+        return Path(text)
+    from .buckets import BucketPath  # late: it takes a second, and few are in a bucket
+
+    return BucketPath(text)
+
+
+def is_bucket(path: object) -> "TypeGuard[BucketPath]":
+    """Return whether a path is of a bucket."""
+    return not isinstance(path, Path)
+
+
+def any_path(text: str, schemes: Iterable[str] = BUCKETS) -> Any:
+    """Parse a path of this machine or of a bucket."""
+    scheme = scheme_of(text)
+    if scheme and (scheme not in schemes or not text.startswith(f"{scheme}://")):
+        others = "".join(f", {one}://..." for one in schemes)
+        what = "is no path here: give one of this machine, such as where it is mounted"
+        raise argparse.ArgumentTypeError(f"{text!r} {what}{others}")
+    if scheme and not find_spec(BUCKETS[scheme]):
+        raise argparse.ArgumentTypeError(f"{text!r}: to open it, pip install {BUCKETS[scheme]}")
     try:
-        Path(text).exists()
+        path = path_of(text)
+        path.exists()
     except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be one: {error.strerror}") from None
-    return Path(text)
+        raise argparse.ArgumentTypeError(
+            f"{text!r} cannot be one: {error.strerror or error}"
+        ) from None
+    return path
 
 
-def check_local(flag: str, names: str | Iterable[str] | None) -> None:
-    """Raise UserError where a value of a flag, or one of several, is of no path of this machine."""
+def local_path(text: str) -> Any:
+    """Parse the path of a file or folder of this machine or of a file system that it mounts."""
+    return any_path(text, ())
+
+
+def work_folder(text: str) -> Any:
+    """Parse the path of a folder that has checkpoints."""
+    return any_path(text, STORES)
+
+
+def check_paths(flag: str, names: str | Iterable[str] | None, parse: Any = local_path) -> None:
+    """Raise UserError where a value of a flag, or one of several, is no path that `parse` takes."""
     for name in [names] if isinstance(names, str) else names or ():
         try:
-            local_path(name)
+            if scheme_of(name):
+                parse(name)
         except argparse.ArgumentTypeError as error:
             raise UserError(f"{flag}: {error}") from None
+
+
+def whole_checkpoints(folder: Any) -> list[int]:
+    """Return the steps of a folder's checkpoints that are whole: by their names, or in a bucket by what is written last."""
+    whole = folder.glob("*")
+    if is_bucket(folder):
+        whole = (path.parent for path in folder.glob(f"*/{COMMITTED}"))
+    return [int(path.name) for path in whole if path.name.isdecimal()]
+
+
+def send_lines() -> None:
+    """Return when lines that were added to files are written: to a bucket they go every few seconds. Raises OSError."""
+    if buckets := sys.modules.get(f"{__package__}.buckets"):
+        buckets.send()
+
+
+def remove_tree(path: Any) -> None:
+    """Remove a folder and all in it."""
+    import shutil
+
+    shutil.rmtree(path) if isinstance(path, Path) else path.rmtree()

@@ -5,7 +5,6 @@ More is better of all scores but "loss".
 
 import json
 import math
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from jax.experimental import multihost_utils
 
 from ..base.errors import UserError, writing
 from ..base.output import print_once
+from ..base.paths import remove_tree
 from ..base.state import PyTree, TrainState
 from ..run.record import Run
 from .checkpoint import Checkpoints
@@ -111,5 +111,5 @@ def _clear_later(folder: Path, step: int) -> None:
     if jax.process_index() == 0:
         for path in folder.glob("*"):
             if path.name.isdecimal() and int(path.name) > step:
-                shutil.rmtree(path)
+                remove_tree(path)
     multihost_utils.sync_global_devices("later checkpoints are cleared")

@@ -1,7 +1,7 @@
 """Checkpoints: asynchronous, atomic, restorable onto any mesh, verified before they are used.
 
 A checkpoint is the folder <directory>/<step>. Orbax writes it under another name and renames it
-when it is whole; by then checksums.json, the sha256 of its files, is in it. Parameters that are
+when it is whole, or in a bucket writes commit_success.txt last; by then checksums.json, the sha256 of its files, is in it. Parameters that are
 frozen are the same in all: they are written once, before the first, to <directory>/frozen/<step>.
 """
 
@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ..base.errors import UserError, listed, writing
+from ..base.paths import is_bucket, path_of, send_lines, whole_checkpoints
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, flatten, rebuild
 from ..nn.adapters.settings import A, B
@@ -53,7 +54,9 @@ class Checkpoints(AbstractContextManager):
     """
 
     def __init__(self, directory: Path, keep: int = 2, shapes: PyTree = None) -> None:
-        self.directory, self.keep = Path(directory).absolute(), keep
+        self.directory, self.keep = path_of(directory).absolute(), keep
+        if is_bucket(self.directory):
+            self.directory.teach_orbax()
         self._shapes = {path: leaf.shape for path, leaf in flatten(shapes).items()}
         self.position: Mapping[str, Any] | None = None
         self._manager: Any = None
@@ -242,7 +245,7 @@ class Checkpoints(AbstractContextManager):
         self.close()
 
     def _steps(self) -> list[int]:
-        return [int(path.name) for path in self.directory.glob("*") if path.name.isdecimal()]
+        return whole_checkpoints(self.directory)
 
     def _open(self) -> Any:
         """Return the writer. It tidies up, so a program that only reads must not make one."""
@@ -250,13 +253,28 @@ class Checkpoints(AbstractContextManager):
             timeout_secs=SAVE_TIMEOUT, post_finalization_callback=self._add_checksums
         )
         options = orbax().CheckpointManagerOptions(
-            max_to_keep=self.keep, cleanup_tmp_directories=True, async_options=asynchronous
+            max_to_keep=self.keep, async_options=asynchronous, **self._atomicity()
         )
         return orbax().CheckpointManager(self.directory, options=options)
 
     def _add_checksums(self) -> None:
         """Write checksums.json: Orbax calls it on process 0 just before the rename."""
+        if is_bucket(self.directory):
+            send_lines()  # of the steps that it has
+            return write_checksums(self.directory / str(self._saving))
         write_checksums(self.directory / f"{self._saving}.orbax-checkpoint-tmp")
+
+    def _atomicity(self) -> dict[str, Any]:
+        """Return the options of how a checkpoint becomes whole: by its name, or in a bucket by an object that is written last."""
+        if not is_bucket(self.directory):
+            return {"cleanup_tmp_directories": True}
+        if jax.process_index() == 0:
+            steps = self._steps()
+            for path in self.directory.glob("*"):
+                if path.name.isdecimal() and int(path.name) not in steps:
+                    path.rmtree()
+        mode = orbax().options.AtomicityMode.COMMIT_FILE
+        return {"atomicity_options": orbax().options.AtomicityOptions(mode)}
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(f"a checkpoint to {self.directory}", Exception)

@@ -15,6 +15,7 @@ from jax.experimental import multihost_utils
 
 from ..base.errors import UserError, writing
 from ..base.hf_files import INDEX, ONE
+from ..base.paths import is_bucket, path_of
 from ..base.state import PyTree, flatten
 from ..base.tensors import Tensor, wholes
 
@@ -106,17 +107,19 @@ class Tensors:
 @contextmanager
 def new_folder(directory: Path) -> Iterator[Path | None]:
     """Yield a folder that becomes `directory` when all went well, for process 0; None for the others."""
-    directory = Path(directory).absolute()
+    directory = path_of(directory).absolute()
     if multihost_utils.broadcast_one_to_all(directory.exists()):
         raise UserError(f"{directory} is there already: export to a new folder")
     if jax.process_index() == 0:
         with writing(directory, option="--out"):
-            directory.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".export.") as beside:
+            parent = None if is_bucket(directory) else directory.parent
+            if parent:
+                parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=parent, prefix=".export.") as beside:
                 folder = Path(beside) / "open"  # `beside` itself is closed to other users
                 folder.mkdir()
                 yield folder
-                folder.rename(directory)
+                directory.fill(folder) if is_bucket(directory) else folder.rename(directory)
     else:
         yield None
     multihost_utils.sync_global_devices(f"exported {directory.name}")

@@ -26,7 +26,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..base.interrupts import Ears
-from ..base.paths import local_path
+from ..base.json_lines import files_of_lines
+from ..base.paths import whole_checkpoints, work_folder
 from .relay import Stderr
 
 STOPPED = 75  # exit code: a signal ended the run, the same command goes on
@@ -209,20 +210,21 @@ class Launch:
 
     def _last_checkpoint(self) -> int:
         """Return the step of the newest checkpoint in the work folder of the command, -1 for none."""
-        folders = self._workdir().glob("checkpoints/*")
-        return max((int(folder.name) for folder in folders if folder.name.isdecimal()), default=-1)
+        with suppress(OSError):  # of a bucket out of reach
+            return max(whole_checkpoints(self._workdir() / "checkpoints"), default=-1)
+        return -1
 
     def _last_step(self) -> int:
         """Return the step at which the last event of the run began, -1 for none."""
         try:
-            lines = (self._workdir() / "events.jsonl").read_bytes().splitlines()
-            return int(json.loads(lines[-1])["step"])
+            last = files_of_lines(self._workdir() / "events.jsonl")[-1]
+            return int(json.loads(last.read_bytes().splitlines()[-1])["step"])
         except (OSError, ValueError, LookupError, TypeError):
             return -1
 
     def _workdir(self) -> Path:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("--workdir", type=local_path, default=Path("no work folder"))
+        parser.add_argument("--workdir", type=work_folder, default=Path("no work folder"))
         return parser.parse_known_args(self._command)[0].workdir
 
 

@@ -15,7 +15,7 @@ import jax
 from ..base.contracts import Config
 from ..base.errors import UserError
 from ..base.interrupts import INTERRUPTED
-from ..base.paths import check_local, local_path
+from ..base.paths import any_path, check_paths, is_bucket, local_path, path_of, work_folder
 from ..cluster import lifeline
 from ..layout.mesh import parse_axes
 from ..monitor.events import EVENTS
@@ -35,7 +35,8 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     @functools.wraps(main)
     def wrapped() -> None:
         try:
-            return main()
+            main()
+            return EVENTS.leave()
         except UserError as error:
             message, code, together = f"{error.kind}: {error}", error.code, error.together
             EVENTS.end("signal" if isinstance(error, Stopped) else "fault", message)
@@ -85,7 +86,7 @@ def program_parser(doc: str | None, pipeline: object = None) -> Parser:
     """
     parser = Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--workdir", type=local_path, required=True, help="folder of checkpoints and metrics")
+    add("--workdir", type=work_folder, required=True, help="folder of checkpoints and metrics")
     add("--mesh", metavar="AXIS=N,...", help="other mesh sizes than sharding.py's")
     virtual = "run on N virtual CPU devices in this process instead of the real ones"
     add("--virtual-devices", type=positive, metavar="N", help=virtual)
@@ -135,7 +136,7 @@ def training_run(
             help=explain(presets, section, field) if wants_help else None,
         )
     args, text = parse_with_file(parser, type(presets[names[0]]))
-    check_local("--init", args.init)
+    check_paths("--init", args.init, any_path)
     whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
     start = args.init, checkpoint if whole else None
     init, flags = begun_with(args.workdir, *start, type(presets[names[0]]))
@@ -194,8 +195,12 @@ def begun_with(
         before = with_former(config_type, record["config"])
         former = (x for x in settings(config_type) if x[:2] in FORMER)
         flags = {name: before[section][field] for section, field, name, _ in former}
-    there = [folder / FILE for folder in (Path(init), Path(init).parent)] if init else []
-    if path := next((path for path in there if os.path.isfile(path)), None):  # a name of any length
+    there = [folder / FILE for folder in (path_of(init), path_of(init).parent)] if init else []
+    # A name may be of any length.
+    isfile = (
+        path for path in there if (path.is_file() if is_bucket(path) else os.path.isfile(path))
+    )
+    if path := next(isfile, None):
         tokenizer = (record or read(path))["config"].get("data", {}).get("tokenizer")
         flags |= {"tokenizer": tokenizer} if isinstance(tokenizer, str) else {}
     return init, flags

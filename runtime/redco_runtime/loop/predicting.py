@@ -14,7 +14,7 @@ from ..base.contracts import Drawn
 from ..base.errors import UserError, few, writing
 from ..base.json_lines import parse_json, read_text
 from ..base.output import results_alone, show
-from ..base.paths import local_path
+from ..base.paths import any_path, local_path
 from ..base.state import ModelState
 from ..run.check_settings import check_text
 from .inference import Inference
@@ -46,7 +46,7 @@ def prompt_options(
         kinds.add_argument("--chat", action="store_true", help=lines)
     if with_system:
         add("--system", metavar="TEXT", help="a system message before each prompt")
-    parser.add_argument("--out", type=local_path, metavar="FILE", help="of --file; default: stdout")
+    parser.add_argument("--out", type=any_path, metavar="FILE", help="of --file; default: stdout")
     if isinstance(pipeline, Drawn):
         add("--picture", type=local_path, metavar="FILE", help="a PNG of what is predicted")
     add("--seed", type=int, metavar="N", help="of what is drawn; default: the run's")

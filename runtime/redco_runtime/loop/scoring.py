@@ -15,7 +15,7 @@ import jax
 from ..base.contracts import Accounted, Config, Drawn, Reported, Scored
 from ..base.errors import UserError, few, writing
 from ..base.output import announce, evaluated_alone, results_alone, show
-from ..base.paths import check_local, local_path
+from ..base.paths import any_path, check_paths, local_path
 from ..base.state import ModelState
 from ..checkpoints.checkpoint import Checkpoints
 from ..cluster.agreement import check_same_examples
@@ -59,7 +59,7 @@ def evaluated_run(args: argparse.Namespace, run: Run, pictures: Any = None) -> R
     config = typing.cast(Any, run.config)
     if not args.data:
         return run
-    check_local("--data", args.data)
+    check_paths("--data", args.data, local_path if pictures else any_path)
     _say_trained(args.data, config.data, pictures.FIELDS if pictures else (FILES,))
     if pictures:
         data = pictures.with_files(config.data, args.data)

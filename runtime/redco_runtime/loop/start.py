@@ -12,6 +12,7 @@ import jax
 from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, Weights
 from ..base.errors import UserError
 from ..base.output import print_once
+from ..base.paths import check_paths, path_of, work_folder
 from ..base.progress import PROGRESS
 from ..base.state import TrainState, flatten
 from ..checkpoints.checkpoint import Checkpoints
@@ -224,5 +225,7 @@ def new_run(
 
 def _checkpoints_of(init: str | None) -> Path | None:
     """Return the folder of checkpoints that --init names, a run or that folder; None where it is neither."""
-    folders = [Path(init) / "checkpoints", Path(init)] if init else []
-    return next((folder for folder in folders if any(folder.glob(f"*/{CHECKSUMS}"))), None)
+    folders = [path_of(init) / "checkpoints", path_of(init)] if init else []
+    folder = next((folder for folder in folders if any(folder.glob(f"*/{CHECKSUMS}"))), None)
+    check_paths("--init", str(folder or ""), work_folder)
+    return folder

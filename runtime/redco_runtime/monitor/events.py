@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
 from ..base.json_lines import append_line, cut_lines, read_lines
 from ..base.output import show
+from ..base.paths import is_bucket, path_of, send_lines
 from ..base.progress import PROGRESS, STARTING, STEPPING, Doing
 from ..run.lock import release
 from .goodput import add_up_events
@@ -68,7 +70,7 @@ class Events:
         with self._lock:
             self._finish()
             early, self._early = [*self._early], deque(maxlen=EARLY)
-            self._path, self._steps, self._step = Path(workdir) / FILE, 0, step
+            self._path, self._steps, self._step = path_of(workdir) / FILE, 0, step
             self._closed = False
             try:
                 cut_lines(self._path)
@@ -100,6 +102,7 @@ class Events:
                     line = text.partition("\n")[0]
                     self._write(kind, doing.seconds, doing=str(doing), text=line)
                     PROGRESS.doing, self._kind = Doing(OVER), "ended"
+                self._let_go()
             release()
 
         thread = threading.Thread(target=write, daemon=True)
@@ -118,6 +121,19 @@ class Events:
             self._closed = True
             if not last_word:
                 show(str(add_up_events(read_lines(self._path, *NUMBERS))))
+
+    def leave(self) -> None:
+        """Write the end, and let go of the work folder, where it is in a bucket: later nothing can be sent."""
+        if self._path and is_bucket(self._path):
+            self.close()
+            self._let_go()
+            release()
+
+    def _let_go(self) -> None:
+        if self._path and is_bucket(self._path):
+            self._path = None
+            with suppress(OSError):
+                send_lines()
 
     def _take(self, doing: Doing, seconds: float) -> None:
         """Count what has ended; it is one event with those of its kind beside it."""

@@ -13,6 +13,7 @@ import jax
 from tqdm import tqdm
 
 from ..base.json_lines import append_line, cut_lines
+from ..base.paths import path_of
 from .loggers import Loggers
 
 SECONDS_BETWEEN_LINES = 5.0  # where there is no bar: a log file of a day stays readable
@@ -65,7 +66,7 @@ class Metrics:
         flops_per_step: float,
         writer: bool | None = None,
     ) -> None:
-        self.path = Path(workdir) / "metrics.jsonl"
+        self.path = path_of(workdir) / "metrics.jsonl"
         self.loggers = Loggers(self.say)
         self._total, self._unit, self._flops = total, unit, flops_per_step
         self._peak = PEAK_FLOPS.get(jax.devices()[0].device_kind, math.nan) * jax.device_count()

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 from ..base.errors import UserError
 from ..base.json_lines import check_characters
-from ..base.paths import check_local
+from ..base.paths import check_paths
 
-# Settings that are paths, or patterns or names of these.
-PATHS = "data held_out_data text_files token_folder image_folder image_data tokenizer teacher reward_model".split()
+# Settings that are paths of this machine, or names of these.
+PATHS = "text_files token_folder image_folder image_data tokenizer teacher reward_model".split()
 LARGEST = 2**63 - 1  # that a whole number of JAX or of a file may be
 
 Range = tuple[Callable[[Any], bool], str]
@@ -72,7 +72,7 @@ def check_section(settings: Any) -> None:
         if isinstance(value, str | tuple):
             check_text(flag, value)
         if field in PATHS:
-            check_local(flag, value)
+            check_paths(flag, value)
 
 
 def check_number(field: str, value: Any, flag: str) -> None:

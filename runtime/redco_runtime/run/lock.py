@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..base.errors import UserError, writing
+from ..base.paths import is_bucket
 
 FILE = "lock.json"
 BEAT = 10.0  # seconds between two touches
@@ -84,7 +85,9 @@ def release() -> None:
     while _locks:
         path, (mine, _) = _locks.popitem()
         with suppress(OSError):
-            if path.read_bytes() == mine:
+            if is_bucket(path):
+                path.disown(mine)
+            elif path.read_bytes() == mine:
                 path.unlink()
                 if path in _new:
                     path.parent.rmdir()  # where nothing was written, as of a wrong flag
@@ -117,6 +120,8 @@ def _is_gone(path: Path, seen: Seen) -> bool:
 
 def _make(path: Path, text: bytes) -> bool:
     """Write the file if it is not there; return whether it was not."""
+    if is_bucket(path):
+        return path.become_owner(text)
     try:
         with open(path, "xb") as file:
             file.write(text)
@@ -127,6 +132,8 @@ def _make(path: Path, text: bytes) -> bool:
 
 def _look(path: Path) -> Seen | None:
     """Return what there is of the file; by opening it, as NFS remembers the times of what is closed."""
+    if is_bucket(path):
+        return path.owner()
     try:
         with open(path, "rb") as file:
             return file.read(MOST), os.fstat(file.fileno()).st_mtime_ns
@@ -136,6 +143,8 @@ def _look(path: Path) -> Seen | None:
 
 def _take_away(path: Path, text: bytes) -> None:
     """Remove the file that says `text`, and no other."""
+    if is_bucket(path):
+        return path.disown(text)
     aside = path.with_name(f"{FILE}.{uuid.uuid4().hex[:8]}")
     with suppress(FileNotFoundError):
         path.rename(aside)
@@ -164,6 +173,8 @@ def _touch_all() -> None:
 
 def _touch(path: Path, mine: bytes) -> bool:
     """Update the time of the file; return whether it is still this process's."""
+    if is_bucket(path):
+        return path.renew(mine)
     try:
         with open(path, "rb") as file:
             if file.read(MOST) != mine:

@@ -15,6 +15,7 @@ from jax.experimental import multihost_utils
 from ..base.contracts import Config
 from ..base.errors import UserError, few, writing
 from ..base.json_lines import parse_json
+from ..base.paths import is_bucket
 
 FILE = "run.json"
 SETTINGS = "settings.toml"
@@ -67,6 +68,8 @@ class Run:
     @property
     def cache(self) -> Path:
         """The folder of what JAX has compiled for it."""
+        if is_bucket(self.workdir):  # JAX locks its files
+            return Path("~/.cache/redco/compiled").expanduser()
         return self.workdir / "compiled"
 
     def checkpoints_by(self, score: str | None) -> Path:

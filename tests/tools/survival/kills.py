@@ -1,9 +1,10 @@
 """Kills a run of two processes at random moments, again and again, and compares its end with an undisturbed run.
 
-    python -m survival.kills --kills 50 [--seed 0]
+    python -m survival.kills --kills 50 [--seed 0] [--bucket]
 
-A quarter of the kills come before the first step of a try, a quarter between steps, half while a
-checkpoint is written or an old one deleted. Prints a line a kill, and writes kills.md.
+With --bucket its work folder is in an emulated one. A quarter of the kills come before the first step of a try, a quarter between steps, half while a
+checkpoint is written or an old one deleted. Prints a line a kill, and writes
+kills.md, here or in buckets.
 """
 
 import argparse
@@ -16,15 +17,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
+from buckets.emulated import emulated_bucket
 from survival.project import HERE, NAME, environment, make_project
 from redco_runtime.checkpoints.checksums import damage_of
 from redco_runtime.monitor.goodput import add_up_events
-from redco_runtime.base.json_lines import read_lines
+from redco_runtime.base.json_lines import files_of_lines, read_lines
+from redco_runtime.base.paths import is_bucket, path_of, whole_checkpoints
+from redco_runtime.checkpoints.checkpoint import Checkpoints
 
 # The launcher, without the pauses in which a cluster comes back to its senses.
 LAUNCH = f"from {NAME}.runtime.cluster import launch; launch.PAUSES = (0.1,); launch.main()"
@@ -34,11 +40,13 @@ WHEN = ("before a step", "between steps", "while a checkpoint is written or an o
 WEIGHTS = (1, 1, 2)
 START = 10.0  # seconds in which the processes import, meet, restore and compile
 MOST_SAVES = 4  # of a try, before it is killed
+SAVED = 16  # million numbers of float32 in a checkpoint whose time is taken
+TIMES = 5  # that it is saved, of which the median is shown
 AFTER = 0.4  # seconds, at most, from the last save or the begin of one to the kill
 
-TABLE = """# {count} kills of a run of two processes
+TABLE = """# {count} kills of a run of two processes{where}
 
-Written by `make table NAME=kills`. Each time one process, or both, are killed by signal 9 at a random moment; the launcher
+Written by `make table NAME={name}`. Each time one process, or both, are killed by signal 9 at a random moment; the launcher
 starts them again from the newest checkpoint. At the end each array of the last checkpoint and each loss in
 metrics.jsonl are those of a run that nobody killed, to the bit.
 
@@ -51,6 +59,12 @@ whole and whose checksums say that it is not, so that a restart passes it over.
 
 {undisturbed:.0f} s undisturbed, {seconds:.0f} s with the kills: most of the difference is Python and JAX starting {count} times.
 Goodput, as `redco report` has it: {goodput:.0%}.
+"""
+IN_BUCKET = """
+In the bucket a checkpoint is whole when `commit_success.txt` lies in it, which is written last; the owner of the work folder is
+an object that is made on condition that it is new. A save of {size} MB takes {there:.2f} s there and {here:.2f} s on the disk of the same
+machine, in the same run: {ratio:.1f} times (median of {times}). The bucket is moto's server of S3, a process of Python on the same cores: it shows
+what is safe, and not how fast a bucket is. `gs://` goes the same way by gcsfs and TensorStore's own driver, and was not tried against a real one.
 """
 
 
@@ -74,8 +88,8 @@ class Survived:
     seconds: float
     goodput: float  # share of the time that went into steps that the run has
 
-    def table(self) -> str:
-        """Return kills.md."""
+    def table(self, name: str, where: str) -> str:
+        """Return its page."""
         rows = []
         for victims in ((0,), (1,), (0, 1)):
             for when in WHEN:
@@ -87,6 +101,8 @@ class Survived:
                 rows.append(f"| {who} | {when} | {len(some)} | {untidy} | {torn} |")
         return TABLE.format(
             count=len(self.kills),
+            name=name,
+            where=where,
             rows="\n".join(rows),
             undisturbed=self.undisturbed,
             seconds=self.seconds,
@@ -97,8 +113,9 @@ class Survived:
 class Run:
     """A run of a small project under the launcher."""
 
-    def __init__(self, folder: Path, name: str, steps: int) -> None:
-        self.workdir, self._log = folder / name, folder / f"{name}.log"
+    def __init__(self, folder: Path, name: str, steps: int, bucket: str = "") -> None:
+        self.workdir = path_of(f"{bucket or folder}/{name}")
+        self._log = folder / f"{name}.log"
         self._command = [
             *(sys.executable, "-c", LAUNCH, "--processes", "2", "--max-restarts", "100000"),
             *("-m", "killed.train", "--virtual-devices", "1", "--steps", str(steps)),
@@ -136,8 +153,7 @@ class Run:
 
     def steps(self) -> list[int]:
         """Return the steps whose checkpoint is complete by its name."""
-        folders = (self.workdir / "checkpoints").glob("*")
-        return sorted(int(folder.name) for folder in folders if folder.name.isdecimal())
+        return sorted(whole_checkpoints(self.workdir / "checkpoints"))
 
     def newest(self) -> int:
         """Return the newest of them, -1 for none."""
@@ -145,7 +161,10 @@ class Run:
 
     def saving(self) -> bool:
         """Return whether a checkpoint is being written."""
-        return any((self.workdir / "checkpoints").glob("*.orbax-checkpoint-tmp"))
+        folder = self.workdir / "checkpoints"
+        if is_bucket(folder):
+            return len([*folder.glob("*")]) > len(self.steps())
+        return any(folder.glob("*.orbax-checkpoint-tmp"))
 
 
 def wait_for(when: str, run: Run, alive: Callable[[], bool], chance: random.Random) -> None:
@@ -204,7 +223,7 @@ def final_state(run: Run) -> dict[str, bytes]:
     """Return the bytes of each array of its newest checkpoint, by name."""
     import orbax.checkpoint as ocp
 
-    folder = run.workdir / "checkpoints" / str(run.steps()[-1]) / "default"
+    folder = Checkpoints(run.workdir / "checkpoints").directory / str(run.steps()[-1]) / "default"
     with ocp.PyTreeCheckpointer() as reader:
         names = reader.metadata(folder).item_metadata.tree
         kinds = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
@@ -214,8 +233,9 @@ def final_state(run: Run) -> dict[str, bytes]:
 
 def losses(run: Run) -> list[tuple[int, float]]:
     """Return (step, loss) of each line of its metrics."""
-    lines = (run.workdir / "metrics.jsonl").read_text().splitlines()
-    return [(line["step"], line["loss"]) for line in map(json.loads, lines) if "loss" in line]
+    files = files_of_lines(run.workdir / "metrics.jsonl")
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [(line["step"], line["loss"]) for line in lines if "loss" in line]
 
 
 def wait(run: Run, seconds: float = 600) -> None:
@@ -225,18 +245,18 @@ def wait(run: Run, seconds: float = 600) -> None:
     assert code == 0, f"exit code {code}\n{run.log()[-3000:]}"
 
 
-def survive(folder: Path, count: int, seed: int, steps: int) -> Survived:
+def survive(folder: Path, count: int, seed: int, steps: int, bucket: str = "") -> Survived:
     """Return the kills of a run that ended, bit for bit, as one that nobody killed.
 
     Raises AssertionError where it did not.
     """
     make_project(folder)
     begun = time.monotonic()
-    straight = Run(folder, "straight", steps)
+    straight = Run(folder, "straight", steps, bucket)
     straight.start()
     wait(straight)
     undisturbed, begun = time.monotonic() - begun, time.monotonic()
-    run, survived = Run(folder, "run", steps), []
+    run, survived = Run(folder, "run", steps, bucket), []
     for one in kills(run, count, random.Random(seed)):
         survived.append(one)
         print(f"{len(survived)}: {one}", flush=True)
@@ -254,10 +274,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--bucket", action="store_true")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        survived = survive(Path(folder), args.kills, args.seed, PER_KILL * args.kills)
-    (HERE / "kills.md").write_text(survived.table())
+    where = emulated_bucket() if args.bucket else nullcontext("")
+    with tempfile.TemporaryDirectory() as folder, where as bucket:
+        survived = survive(Path(folder), args.kills, args.seed, PER_KILL * args.kills, bucket)
+        if not args.bucket:
+            (HERE / "kills.md").write_text(survived.table("kills", ""))
+            return
+        here, there = seconds_of_saves(Path(folder) / "saved", path_of(f"{bucket}/saved"))
+    more = IN_BUCKET.format(size=4 * SAVED, here=here, there=there, ratio=there / here, times=TIMES)
+    page = survived.table("kills-bucket", " in a bucket") + more
+    (HERE.with_name("buckets") / "kills.md").write_text(page)
+
+
+def seconds_of_saves(*folders: Any) -> list[float]:
+    """Return the median time of a checkpoint in each of some folders, saved in turn."""
+    import jax.numpy as jnp
+
+    state, seconds = {"params/x": jnp.zeros(SAVED * 10**6)}, [list[float]() for _ in folders]
+    for step in range(TIMES):
+        for folder, taken in zip(folders, seconds, strict=True):
+            with Checkpoints(folder) as checkpoints:
+                begun = time.monotonic()
+                checkpoints.save(step, state)
+                checkpoints.wait()
+                taken.append(time.monotonic() - begun)
+    return [median(taken) for taken in seconds]
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def environment(folder: Path) -> dict[str, str]:
     """Return the environment in which programs of the project in `folder` run."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith("XLA_")}
     return mine | {
-        "PYTHONPATH": f"{folder / NAME}:{HERE}",
+        "PYTHONPATH": f"{folder / NAME}:{HERE}:{os.environ.get('BUCKET', '')}",
         "JAX_PLATFORMS": "cpu",
         # Of all programs, so that a restart compiles nothing.
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...base.contracts import Config, Steps, Weights
-from ...base.hf_files import WEIGHTS, Stored, check_config, find, open_tensors
+from ...base.hf_files import WEIGHTS, Stored, check_config, find, folder_of, open_tensors
 from ...base.state import TrainState, flatten
 from ...base.tensors import Tensor, stored_there, wholes
 from ...nn.adapters.blocks import OF_CODES, Blocks
@@ -45,10 +45,10 @@ class Frozen:
         if base != source:
             lora: Lora = config.lora  # type: ignore[attr-defined]
             table, like = self.tensors(config.model), flatten(steps.state.params)
-            heads_there = self._heads(Path(source), steps, config)
+            heads_there = self._heads(folder_of(source), steps, config)
             apart = heads_there.there if heads_there else ()
             own = lora, table, steps.shapes, like, self.modules, apart
-            adapter = read_adapter(Path(source), *own)
+            adapter = read_adapter(folder_of(source), *own)
         folder = find(base)
         stored = Stored(folder, open_tensors(folder))
         check_config(folder, self.weights.hf_config(config.model))
@@ -63,7 +63,7 @@ class Frozen:
         state, random = start_from(in_blocks, in_blocks.table, steps, config, "", (), heads)
         if heads_there and heads_there.there:
             arrays = dict(state.model.arrays)
-            heads_there.fill(arrays, config, Path(source))
+            heads_there.fill(arrays, config, folder_of(source))
             adapter |= {path: arrays[path] for path in heads_there.there}
         if adapter:
             adapter |= changes_of_lengths(adapter, state.model.parameters)

@@ -8,6 +8,7 @@ from typing import Any
 from ...base.errors import UserError
 from ...base.hf_files import find, read_json
 from ...base.output import print_once
+from ...base.paths import path_of
 from ...run.record import FILE, Run, read, with_former
 from .framing import Framing, framing_of
 
@@ -60,7 +61,7 @@ def _base(folder: Path) -> Path:
 
 def _of_run(run: Run) -> dict[str, Any] | None:
     """Return what the run has that this one starts from; None where that is none."""
-    source = Path(run.init or "")
+    source = path_of(run.init or "")
     folders = (source, source.parent, source.parent.parent)
     path = next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)
     if path is None or (source / "config.json").is_file():

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from ...base.errors import UserError
 from ...base.json_lines import check_characters, load_json, parse_json
+from ...base.paths import path_of
 from ..text.documents import Bad, Part
 from ..text.sources import Source
 from .tables import RANGE, TABLES, Format, Row, Rows
@@ -58,19 +59,19 @@ def parse_rows(
 
 
 def _split_lines(file: str) -> list[Part]:
-    size = os.path.getsize(file)
+    size = path_of(file).stat().st_size
     starts = range(0, size, RANGE)
     return [Part(file, at, min(at + RANGE, size), min(RANGE, size - at)) for at in starts]
 
 
 def _split_json(file: str) -> list[Part]:
-    size = os.path.getsize(file)
+    size = path_of(file).stat().st_size
     return [Part(file, 0, size, size)] if _is_array(file) else _split_lines(file)
 
 
 def _is_array(file: str) -> bool:
     """Return whether a file is an array of JSON, and not a line of it a row."""
-    with open(file, "rb") as opened:
+    with path_of(file).open("rb") as opened:
         return opened.read(64).lstrip().startswith(b"[")
 
 
@@ -78,7 +79,7 @@ def _rows_json(part: Part, _: str) -> Rows:
     if _is_array(part.file):
         yield from _items(part.file)
         return
-    with open(part.file, "rb") as file:
+    with path_of(part.file).open("rb") as file:
         at = line_start(file, part.start)
         while at < part.stop and (line := file.readline()):
             if line.strip():
@@ -97,7 +98,7 @@ def _why(error: ValueError) -> str:
 
 
 def _items(path: str) -> Iterator[Row]:
-    with open(path, "rb") as file:
+    with path_of(path).open("rb") as file:
         try:
             rows, halves = load_json(file.read())
         except ValueError as error:
@@ -130,7 +131,7 @@ def line_start(file: BinaryIO, at: int) -> int:
 
 def line_of(path: str, at: int) -> str:
     """Return the line of a file that byte `at` is in, for people."""
-    with open(path, "rb") as file:
+    with path_of(path).open("rb") as file:
         blocks = iter(lambda: file.read(min(2**20, at - file.tell())), b"")
         number = 1 + sum(block.count(b"\n") for block in blocks)
     return f"{path}, line {number}"

@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ...base.paths import path_of
 from ..text.documents import Bad, Maker, Part, Tokens
 from ..text.texts import Text
 from .formats import format_of, line_start, parse_rows
@@ -42,7 +43,7 @@ def read_items(maker: Maker, part: Part) -> Iterator[Any]:
 
 def read_text(part: Part) -> Iterator[Text | Bad]:
     """Yield the lines that begin in a part, BLOCK bytes at a time. The whole file is one document."""
-    with open(part.file, "rb") as file:
+    with path_of(part.file).open("rb") as file:
         first, size = line_start(file, part.start), file.seek(0, 2)
         at = file.seek(first)
         decoder = codecs.getincrementaldecoder("utf-8" if at else "utf-8-sig")()

@@ -9,6 +9,7 @@ from itertools import count, islice
 from typing import Any, NamedTuple
 
 from ...base.errors import UserError, few
+from ...base.paths import path_of, scheme_of
 from ..class_columns import class_columns, with_classes
 from ..text.documents import Part
 
@@ -60,11 +61,12 @@ def _rows_parquet(part: Part, column: str) -> Rows:
 
 def _open_parquet(path: str) -> Any:
     pyarrow = _load("pyarrow.parquet", path)
-    return _opened(path, lambda: pyarrow.ParquetFile(path))
+    source = path_of(path).open("rb") if scheme_of(path) else path
+    return _opened(path, lambda: pyarrow.ParquetFile(source))
 
 
 def _split_arrow(path: str) -> list[Part]:
-    return [Part(path, 0, 1, os.path.getsize(path))]
+    return [Part(path, 0, 1, path_of(path).stat().st_size)]
 
 
 def _rows_arrow(part: Part, column: str) -> Rows:
@@ -79,9 +81,9 @@ def _arrow_batches(path: str) -> tuple[Any, Iterator[Any]]:
     arrow = _load("pyarrow", path)
 
     def open_arrow() -> Any:
-        with arrow.memory_map(path) as file:
+        with path_of(path).open("rb") as file:
             footed = file.read(6) == b"ARROW1"
-        source = arrow.memory_map(path)
+        source = path_of(path).open("rb") if scheme_of(path) else arrow.memory_map(path)
         return arrow.ipc.open_file(source) if footed else arrow.ipc.open_stream(source)
 
     reader = _opened(path, open_arrow)

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...base.errors import UserError, few, listed
+from ...base.paths import any_path, check_paths, path_of, scheme_of
 from .documents import NAMED, Shape
 from .request import ask
 
@@ -92,28 +93,40 @@ def _parse(flag: str, text: str) -> Source:
         raise UserError(f"{flag}: {text}: give a weight above 0")
     if name.startswith("hf:"):
         return Source(flag, name, (name,), weight)
-    files = sorted(glob.glob(os.path.expanduser(name), recursive=True))
+    check_paths(flag, name, any_path)
+    files = _sizes(name)
     if not files:
         raise UserError(
             f"{flag}: {name}: there is no such file: give the path of one, or a pattern in quotes, 'FOLDER/*.jsonl'"
         )
-    for file in files:
-        if os.path.isdir(file):
+    for file, size in files.items():
+        if size is None:
             raise UserError(
                 f"{flag}: {file} is a folder: name its files, as '{file}/*.jsonl', or, if datasets "
                 f"reads it, hf:{file}"
             )
-        if not os.access(file, os.R_OK):
+        if not scheme_of(file) and not os.access(file, os.R_OK):
             raise UserError(f"{flag}: {file} cannot be read: mend its rights")
-        if not os.path.getsize(file):
+        if not size:
             raise UserError(f"{flag}: {file} is empty: leave it out")
     return Source(flag, name, tuple(files), weight)
+
+
+def _sizes(name: str) -> dict[str, int | None]:
+    """Return the bytes of each file that a pattern names, in order; None for a folder."""
+    if scheme_of(name):
+        sizes: dict[str, int | None] = path_of(name).matches()
+        return sizes
+    paths = sorted(glob.glob(os.path.expanduser(name), recursive=True))
+    return {path: None if os.path.isdir(path) else os.path.getsize(path) for path in paths}
 
 
 def _content(file: str, folder: Path) -> str:
     """Return a digest of what a file holds: read again only where its size or its time changed."""
     if file.startswith("hf:"):
         return _fingerprint(file)
+    if scheme_of(file):
+        return _digest_of([file, *path_of(file).version()])
     stat, path = os.stat(file), os.path.abspath(file)
     note = folder / f"{_digest_of(path)}.json"
     seen = [path, stat.st_size, stat.st_mtime_ns, stat.st_ino]

@@ -27,7 +27,7 @@ def test_each_case_is_recorded(parity):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["sft, chats", "dpo"])
+@pytest.mark.parametrize("name", ["sft, chats", "dpo", "preference, kto", "preference, orpo"])
 def test_ours_loses_what_the_peer_did(name, parity, tmp_path):
     cases, checkpoints, ours = parity
     checkpoints.prepare(cases[name], tmp_path)

@@ -16,6 +16,7 @@ def adopt(
     mesh: options.Mesh = None,
     size: options.Size = None,
     recipe: options.Recipe = None,
+    loss: options.Loss = None,
     config: options.Config = None,
     example: options.Example = None,
     dtype: options.Dtype = None,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from redco_fit.reading import Reading
 
 NO_FIT = 1  # the exit code of a step that does not fit
-OF_A_MODEL = ("size", "recipe", "config", "example", "dtype", "zero", "sequence_parallel")
+OF_A_MODEL = ("size", "recipe", "loss", "config", "example", "dtype", "zero", "sequence_parallel")
 
 
 def fit(
@@ -40,6 +40,7 @@ def fit(
     seq: Annotated[int | None, typer.Option(metavar="S", min=1, help="Tokens of each.")] = None,
     size: options.Size = None,
     recipe: options.Recipe = None,
+    loss: options.Loss = None,
     config: options.Config = None,
     example: options.Example = None,
     dtype: options.Dtype = None,

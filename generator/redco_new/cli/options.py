@@ -102,6 +102,12 @@ Recipe = Annotated[
         help="What is trained, such as lm: by default, what suits MODEL.",
     ),
 ]
+Loss = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOSS", help="By which loss, of a recipe that has several: `redco recipes`."
+    ),
+]
 Template = Annotated[
     str | None, typer.Option(metavar="DIR", help="A fork of redco's templates to render.")
 ]
@@ -122,7 +128,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 
 # What a project is asked to be, by the names that Request.from_flags and with_flags have for it.
 REQUEST = (
-    *("model", "shards", "mesh", "size", "recipe", "config", "example"),
+    *("model", "shards", "mesh", "size", "recipe", "loss", "config", "example"),
     *("dtype", "zero", "sequence_parallel", "muon", "lora", "dropout", "launch"),
 )
 

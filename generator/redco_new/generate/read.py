@@ -28,6 +28,9 @@ def read_model(request: Request, template: Template) -> Design:
         raise RedcoError(
             "--lora", what, "leave it out; a class of your own may have its own adapters"
         )
+    if request.loss and not request.is_family:
+        what = f"{request.model_name} is no family of redco's, and has the loss of its pipeline.py"
+        raise RedcoError("--loss", what, "leave it out")
     if request.dropout not in (0, CONFIG_RATES) and not request.is_family:
         what = f"{request.model_name} is no family of redco's, and drops as its own code says"
         raise RedcoError("--dropout", what, "leave it out")

@@ -30,6 +30,7 @@ class Request:
     mesh: axis -> devices, all of AXES; `data` may be REST.
     size: a size of the family, by name; "" for its default.
     recipe: what is trained; "" for the family's default.
+    loss: by which one, of a recipe that has several; "" for its default.
     dtype: of the compute.
     zero: 1 to split what the optimizer keeps over `data` too.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
@@ -47,6 +48,7 @@ class Request:
     mesh: Mapping[str, int]
     size: str = ""
     recipe: str = ""
+    loss: str = ""
     dtype: str = "bfloat16"
     zero: int = 0
     sequence_parallel: bool = False
@@ -136,6 +138,8 @@ class Request:
         changes, own = _check_settings(settings), self.own
         if shards is not None or mesh is not None:
             changes["mesh"] = parse_mesh(shards, mesh, self.mesh if mesh is None else {})
+        if changes.get("recipe", self.recipe) != self.recipe:
+            changes = {"loss": "", **changes}
         if model is None:
             model = self.model
             if config or example:
@@ -143,7 +147,7 @@ class Request:
         else:
             model, new_own = read_model(model, config, example, self.folder)
             if model != self.model:
-                changes = {"size": "", "recipe": "", "recorded": None, **changes}
+                changes = {"size": "", "recipe": "", "loss": "", "recorded": None, **changes}
             if model != self.model or config or example:
                 own = new_own
         check_dtype_of(model, own, settings.get("dtype"))
@@ -297,6 +301,7 @@ def _check_truth(where: str, value: Any) -> bool:
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "size": _check_word,
     "recipe": _check_word,
+    "loss": _check_word,
     "dtype": _check_dtype,
     "zero": _check_zero,
     "sequence_parallel": _check_truth,

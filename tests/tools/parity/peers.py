@@ -129,22 +129,56 @@ def causal(parts: Parts) -> Figures:
     return figures(parts.trainer(parts.model(), rows, data_collator=collate))
 
 
-def preferences(parts: Parts, kind: Any, config: Any, **more: Any) -> Figures:
+def preferences(
+    parts: Parts, kind: Any, config: Any, tokenizer: Any = None, **more: Any
+) -> Figures:
     arguments = config(**settings(parts.case, parts.count), max_length=LENGTH, **more)
     return figures(
         kind(
             model=parts.model(),
             args=arguments,
             train_dataset=datasets.Dataset.from_list(parts.rows),
-            processing_class=parts.tokenizer,
+            processing_class=tokenizer or parts.tokenizer,
         )
     )
+
+
+def ended_by_its_template(parts: Parts) -> Any:
+    """Return a tokenizer whose eos is what ends a message, and that has no bos: experimental trainers add both."""
+    tokenizer = parts.tokenizer
+    tokenizer.eos_token, tokenizer.bos_token = "<end>", None
+    return tokenizer
 
 
 def dpo(parts: Parts) -> Figures:
     from trl import DPOConfig, DPOTrainer
 
     return preferences(parts, DPOTrainer, DPOConfig, beta=0.1)
+
+
+def ipo(parts: Parts) -> Figures:
+    from trl import DPOConfig, DPOTrainer
+
+    return preferences(parts, DPOTrainer, DPOConfig, beta=0.1, loss_type="ipo")
+
+
+def kto(parts: Parts) -> Figures:
+    from trl import KTOConfig, KTOTrainer
+
+    return preferences(parts, KTOTrainer, KTOConfig, beta=0.1)
+
+
+def orpo(parts: Parts) -> Figures:
+    from trl.experimental.orpo import ORPOConfig, ORPOTrainer
+
+    return preferences(parts, ORPOTrainer, ORPOConfig, ended_by_its_template(parts), beta=0.1)
+
+
+def simpo(parts: Parts) -> Figures:
+    from trl.experimental.cpo import CPOConfig, CPOTrainer
+
+    own = {"loss_type": "simpo", "cpo_alpha": 0.0, "simpo_gamma": 1.0}
+    return preferences(parts, CPOTrainer, CPOConfig, ended_by_its_template(parts), beta=2.0, **own)
 
 
 def reward(parts: Parts) -> Figures:

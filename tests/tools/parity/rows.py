@@ -62,6 +62,16 @@ def pairs(draw: random.Random) -> list[dict[str, Any]]:
     return rows
 
 
+def opinions(draw: random.Random) -> list[dict[str, Any]]:
+    """Return answers to one question, of which some are good."""
+    rows = []
+    for number in range(24):
+        answer = [message("assistant", words(draw, draw.randrange(2, 20)))]
+        rows.append({"prompt": [message("user", "abc x")], "completion": answer})
+        rows[-1]["label"] = number % 3 > 0
+    return rows
+
+
 def sums(draw: random.Random) -> list[dict[str, Any]]:
     """Return questions, and what the reward of the project compares answers with, which is none of them."""
     return [{"prompt": words(draw, draw.randrange(4, 20)), "answer": "0"} for _ in range(8)]

@@ -25,8 +25,8 @@ def possible_recipes(family: Family) -> list[str]:
     return [*family.recipes, *others]
 
 
-def choose_recipe(family: Family, name: str, model: str) -> Recipe:
-    """Return the recipe that `--recipe name` asks for; the default of the family where it is "".
+def choose_recipe(family: Family, name: str, model: str, loss: str = "") -> Recipe:
+    """Return the recipe that `--recipe name --loss loss` asks for; the default where a name is "".
 
     model: as --model has it, for messages.
     Raises RedcoError, which names those that are possible.
@@ -36,7 +36,7 @@ def choose_recipe(family: Family, name: str, model: str) -> Recipe:
         kinds = "recipe" if len(possible) == 1 else "recipes"
         what = f"{model} is trained by the {kinds} {', '.join(possible)}"
         raise RedcoError("--recipe", what, f"leave it out, or choose {' or '.join(possible)}")
-    return RECIPES[name or possible[0]]
+    return RECIPES[name or possible[0]].by(loss)
 
 
 def pipeline_and_batch(

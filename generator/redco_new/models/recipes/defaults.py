@@ -92,6 +92,11 @@ def pair_example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
     return {"input_ids": np.zeros(2 * length, np.int32), "said": said}
 
 
+def opinion_example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    """Return an example of a chat that is good or not: input_ids and said, each (length,)."""
+    return {"input_ids": np.zeros(length, np.int32), "said": np.ones(length, np.uint8)}
+
+
 def text_example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
     """Return an example of one text: input_ids and mask, each (length,)."""
     return {"input_ids": np.zeros(length, np.int32), "mask": np.ones(length, bool)}

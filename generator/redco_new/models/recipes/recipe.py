@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from redco_new.errors import RedcoError
@@ -82,6 +82,7 @@ class RecipeContext:
     adapted: whether what is trained is an adapter.
     causal: whether a token of its model sees only those before it.
     head_rate: the field of `model` by whose rate the input of its head drops; "" where none does.
+    loss: which one it learns by, of a recipe that has several.
     """
 
     package: Name
@@ -91,11 +92,16 @@ class RecipeContext:
     adapted: bool
     causal: bool
     head_rate: str
+    loss: str
 
 
 @dataclass(frozen=True)
 class Recipe:
     """A folder of templates/recipes.
+
+    folder: its name, where that is not the recipe's.
+    loss: the one of `losses` that it is; "" where there are none.
+    losses: name -> the recipe by another loss, for --loss: its model, settings and words may be others.
 
     title: what it is, in a line.
     source: what it learns from where its user names no data, in a line.
@@ -138,6 +144,9 @@ class Recipe:
     words: Words
     example: Callable[[Mapping[str, Any], int], dict[str, Any]]
     tiny: Mapping[str, Mapping[str, Any]]
+    folder: str = ""
+    loss: str = ""
+    losses: Mapping[str, Recipe] = field(default_factory=dict)
     also: frozenset[str] = frozenset()
     train: tuple[Setting, ...] = ()
     packages: tuple[str, ...] = ()
@@ -202,6 +211,16 @@ class Recipe:
         model = ("--model", self.model) if isinstance(self.model, str) else ()
         return (f"my-{self.name}", "--recipe", self.name, *model)
 
+    def by(self, loss: str) -> Recipe:
+        """Return it by that loss; by its own where none is asked for. Raises RedcoError."""
+        if loss in ("", self.loss):
+            return self
+        if loss not in self.losses:
+            what = f"the recipe {self.name} has no loss {loss!r}"
+            names = ", ".join(name for name in (self.loss, *self.losses) if name)
+            raise RedcoError("--loss", what, f"choose one of {names}" if names else "leave it out")
+        return self.losses[loss]
+
     def adapted(self) -> Recipe:
         """Return it where it can train an adapter: beside no second model. Raises RedcoError."""
         if len([branch for branch in self.branches if not (branch.base or branch.scores)]) > 1:
@@ -225,5 +244,5 @@ class Recipe:
         "data.py" is the section `data` of config.py. Raises RedcoError.
         """
         facts = (package, tokenizer, sequence_length, routed, adapted, causal, head_rate)
-        context = RecipeContext(*facts)
-        return template.print_folder(f"recipes/{self.name}", context)
+        context = RecipeContext(*facts, self.loss)
+        return template.print_folder(f"recipes/{self.folder or self.name}", context)

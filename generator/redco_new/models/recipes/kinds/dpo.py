@@ -7,6 +7,8 @@ from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 RECIPE = Recipe(
     name="dpo",
+    folder="preference",
+    loss="dpo",
     title="a policy learns which of two answers people prefer, beside a frozen reference",
     source="sums, answered in two ways",
     model="gpt2",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from docs.markdown import table
 from redco_new.models.recipes import RECIPES
-from redco_new.models.recipes.recipe import RecipeContext
 from redco_new.render.template import open_template
 from redco_runtime.base import contracts
 
@@ -67,11 +66,14 @@ def config() -> str:
         parts += [f"## {name.lower()}\n", table(head, settings(emitted, name))]
     with open_template() as template:
         for name, recipe in RECIPES.items():
-            context = RecipeContext("my_project", "TOKENIZER", 1024, False, False, True, "")
-            texts = template.print_folder(f"recipes/{name}", context)
+            texts = recipe.print_files(
+                template, "my_project", "TOKENIZER", 1024, False, causal=True
+            )
             rows = [*settings(texts["data.py"], "Data")] if "data.py" in texts else []
-            section = "\n".join(["class Train:", *(f"    {x.line}" for x in recipe.train)])
-            rows += settings(section, "Train") if recipe.train else []
+            others = {x.name: x for one in recipe.losses.values() for x in one.train}
+            own = others | {x.name: x for x in recipe.train}
+            section = "\n".join(["class Train:", *(f"    {x.line}" for x in own.values())])
+            rows += settings(section, "Train") if own else []
             if rows:
                 parts += [f"## of the recipe {name}\n", table(head, rows)]
     return "\n".join(parts)

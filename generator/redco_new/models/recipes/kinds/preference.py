@@ -4,15 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 from redco_new.models.branches import Branch
-from redco_new.models.recipes.defaults import opinion_example
+from redco_new.models.recipes.defaults import Setting, opinion_example
 from redco_new.models.recipes.kinds.dpo import RECIPE as DPO
 from redco_new.models.recipes.recipe import Figure, Recipe
 
 ALONE = (Branch("policy"),)
 
 
-def _by(loss: str, says: str, *train: str, **changes: Any) -> Recipe:
-    """Return the recipe by one loss. says: how it goes, of the preset tiny. train: lines of that section."""
+def _by(loss: str, says: str, *train: Setting, **changes: Any) -> Recipe:
+    """Return the recipe by one loss. says: how it goes, of the preset tiny. train: settings of that section."""
     words = replace(DPO.words, loss=says)
     return replace(DPO, name="preference", loss=loss, words=words, train=train, order=27, **changes)
 
@@ -20,16 +20,16 @@ def _by(loss: str, says: str, *train: str, **changes: Any) -> Recipe:
 RECIPE = _by(
     "ipo",
     "the loss, which falls from 25, that of the reference, to below 1",
-    "beta: float = 0.1  # 1 / (2 beta) nats a token are what the chosen answer is to gain",
+    Setting("beta", 0.1, "1 / (2 beta) nats a token are what the chosen answer is to gain"),
     title="the same by --loss ipo, kto, orpo or simpo: single answers too, and without a reference",
     figure=Figure("loss", most=1.0, baseline="25: the reference"),
     losses={
         "kto": _by(
             "kto",
             "the loss, which falls from 0.5, that of the reference, to below 0.3",
-            "beta: float = 0.1  # of a reward, a nat: the higher, the nearer the policy stays",
-            "desirable_weight: float = 1.0  # of answers that are good",
-            "undesirable_weight: float = 1.0  # of those that are not",
+            Setting("beta", 0.1, "of a reward, a nat: the higher, the nearer the policy stays"),
+            Setting("desirable_weight", 1.0, "of answers that are good"),
+            Setting("undesirable_weight", 1.0, "of those that are not"),
             folder="kto",
             example=opinion_example,
             whole_batch=True,
@@ -37,7 +37,7 @@ RECIPE = _by(
         "orpo": _by(
             "orpo",
             "the loss, which falls from about 6 to below 2",
-            "beta: float = 0.1  # of the odds, beside how likely the chosen chat is",
+            Setting("beta", 0.1, "of the odds, beside how likely the chosen chat is"),
             branches=ALONE,
             whole_batch=True,
         ),
@@ -45,8 +45,8 @@ RECIPE = _by(
             "simpo",
             "the loss, which falls from about 1.3 to below 0.1",
             # Meng et al. 2024; TRL has 0.1, and a margin of 0.5.
-            "beta: float = 2.0  # of a reward, a nat a token",
-            "margin: float = 1.0  # by which the reward of the chosen answer is to be higher",
+            Setting("beta", 2.0, "of a reward, a nat a token"),
+            Setting("margin", 1.0, "by which the reward of the chosen answer is to be higher"),
             branches=ALONE,
         ),
     },

@@ -10,7 +10,8 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from redco_runtime.checkpoints.checkpoint import Checkpoints
-from redco_runtime.base.errors import UserError
+from redco_runtime.base.errors import MOST_LINES, UserError
+from redco_runtime.checkpoints.fit_report import differences
 from redco_runtime.base.state import ModelState, flatten, new_state
 from states import OPTIMIZER, abstract, assert_same, make_state, save_steps
 
@@ -191,3 +192,12 @@ def test_what_an_earlier_version_trained_is_a_variable_now(tmp_path, mesh, avera
     )
     with pytest.raises(UserError, match="bias: float32"):
         reader.restore(wanted)
+
+
+def test_differences_of_one_kind_have_the_whole_screen():
+    lines = differences({}, {f"params/{i:02}": "float32[3]" for i in range(99)})
+    assert lines[MOST_LINES - 1 :] == [
+        f"{MOST_LINES - 1}: absent there, float32[3] in the model",
+        f"and {99 - MOST_LINES} more",
+    ]
+    assert differences({}, {}) == []

@@ -5,7 +5,9 @@ import signal
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from linear import MESH, PIPELINE, Config, Train, examples, make_steps, read
 
@@ -13,6 +15,7 @@ from redco_runtime.data.batches import example_indices
 from redco_runtime.step import guard
 from redco_runtime.step.guard import Guard, UnsoundError
 from redco_runtime.base.progress import PROGRESS
+from redco_runtime.base.state import ModelState, new_state
 from redco_runtime.run.record import Run
 from redco_runtime.loop.stop import Stopped
 
@@ -120,3 +123,13 @@ def test_it_waits_for_the_result_that_is_too_far_behind(monkeypatch):
     for step in range(guard.AHEAD + 3):
         keep(step)
     assert waited == [0, 1, 2]
+
+
+def test_the_mean_of_the_norms_begins_with_the_first_of_them():
+    state = new_state(ModelState({"w": jnp.zeros(2)}, {}), optax.sgd(1.0))
+    means = []
+    for norm in (8.0, 4.0):
+        values = {"loss": jnp.float32(1), "grad_norm": jnp.float32(norm)}
+        state, _ = guard.take_step(state, {"params": state.params}, values, 10.0)
+        means.append(float(state.grad_norm))
+    assert means == [8.0, pytest.approx(8 * guard.KEPT + 4 * (1 - guard.KEPT))]

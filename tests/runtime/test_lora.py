@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from redco_runtime.nn.adapters import layers
+from redco_runtime.nn.adapters.blocks import INT8
 from redco_runtime.nn.adapters.layers import with_lora
 from redco_runtime.checkpoints.lora.lora import Lora, QLora
 from redco_runtime.base.errors import UserError
@@ -170,3 +171,21 @@ def test_each_layer_drops_features_of_its_own_by_example_in_training_alone():
     assert not drops(model).any()
     none = with_lora(Model(), Lora(), ("q",), rngs=nnx.Rngs(1))
     assert not nnx.state(none, nnx.RngState) and not drops(none).any()
+
+
+def test_a_merged_adapter_is_in_the_kernels_of_its_layers_and_nowhere_else():
+    """`up` has matrices, `down` blocks and no adapter: after it both have matrices, and what else there is stays."""
+    rng = np.random.default_rng(0)
+    kernel, down, a, b = (
+        jnp.asarray(rng.normal(size=shape), jnp.float32)
+        for shape in ((D, F), (F, D), (D, 2), (2, F))
+    )
+    codes, scales = INT8.quantize(down, F)
+    table, bias = jnp.ones((6, D)), jnp.ones(F)
+    own = {"embed/embedding": table, "up/kernel": kernel, "up/bias": bias}
+    adapter = {"up/lora_a": a, "up/lora_b": b, "down/codes": codes, "down/scales": scales}
+    merged = Lora(lora_rank=2, lora_alpha=6.0).merge(own | adapter)
+    assert merged.keys() == {*own, "down/kernel"}
+    assert merged["embed/embedding"] is table and merged["up/bias"] is bias
+    np.testing.assert_allclose(merged["up/kernel"], kernel + 3 * a @ b, rtol=1e-5)
+    np.testing.assert_allclose(merged["down/kernel"], down, atol=float(scales.max()))

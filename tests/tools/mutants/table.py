@@ -41,7 +41,7 @@ PACKAGES = {
     "plan": ("generator/redco_plan", ("tests/sharding",)),
     "merge": ("generator/redco_merge", MERGE_TESTS),
     **{
-        room: (f"runtime/redco_runtime/{room}", ("tests/runtime",))
+        room: (f"runtime/redco_runtime/{room}", ("tests/runtime", "tests/recipes"))
         for room in ("step", "data", "checkpoints", "cluster")
     },
 }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ QUICK = "from redco_runtime.cluster import launch; launch.PAUSES = (0.1,); launc
 PROGRAM = """
 import json, os, signal, sys, time
 from pathlib import Path
+from types import SimpleNamespace
 folder, plan = Path(sys.argv[sys.argv.index("--workdir") + 1]), sys.argv[-1].split(",")
 index = int(os.environ.get("REDCO_PROCESS_INDEX", 0))
 tries = len(list(folder.glob(f"try-{index}-*")))
@@ -181,3 +183,22 @@ def test_a_kill_for_memory_is_named(monkeypatch, tmp_path):
     assert launch._memory_kills() == 3
     line = launch.Ended(2, -signal.SIGKILL).describe(True)
     assert line == "process 2 was killed by signal 9 (SIGKILL): out of memory, the kernel says"
+
+
+@pytest.mark.parametrize(
+    ("flags", "end"),
+    [
+        (["--max-restarts", "0"], "1 of 0"),
+        (["--processes", "2"], "2 of 3"),
+        (["--max-restarts", "-1"], 2),
+        (["--processes", "0"], 2),
+    ],
+)
+def test_numbers_that_it_takes(monkeypatch, capfd, flags, end):
+    monkeypatch.setattr(sys, "argv", ["launch", *flags, "-m", "program", "--processes", "9"])
+    monkeypatch.setattr(
+        launch, "Launch", lambda command, n: SimpleNamespace(run=f"{n} of {{}}".format)
+    )
+    with pytest.raises(SystemExit) as ended:
+        launch.main()
+    assert ended.value.code == end

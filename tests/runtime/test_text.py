@@ -37,6 +37,14 @@ def test_rows_without_a_token_are_counted(tmp_path, capsys):
     assert "; 2 rows without a token left out" in out
 
 
+def test_what_it_takes_in_is_said_with_the_share_of_padding(tmp_path, capsys):
+    announce.cache_clear()
+    read(tmp_path, write(tmp_path / "a.jsonl", *["abc"] * 24), packing="off")
+    said = capsys.readouterr().out
+    assert "24 texts of 96 tokens, padded to 24 rows of 16, " in said  # an end behind each
+    assert " of them held out, 75.0% of them padding" in said
+
+
 def test_no_rows_have_no_order():
     with pytest.raises(UserError, match="no training examples: see what examples"):
         Mixture([[]]).order(0, 0, 4)

@@ -9,12 +9,15 @@ from pathlib import Path
 
 # A program that a test starts names what it imports in a string.
 NAMED = re.compile(r"\bredco_(?:plan|merge|runtime)(?:\.\w+)+")
+FROM = re.compile(r"\bfrom (redco_\w+(?:\.\w+)*) import ([\w, ]+)")
 
 
 def imports(path: Path, module: str) -> Iterator[str]:
     """Yield the names that a file may import, as `a.b.c`, be they modules or members of one."""
     text = path.read_text()
     yield from NAMED.findall(text)
+    for of, names in FROM.findall(text):
+        yield from (f"{of}.{name.strip()}" for name in names.split(","))
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):

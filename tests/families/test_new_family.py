@@ -123,5 +123,10 @@ def test_what_is_refused(like, hf, message):
     with pytest.raises(RedcoError) as error:
         draft("one", like, hf)
     assert str(error.value).startswith(message)
+
+
+def test_names_and_files_that_are_there_are_refused():
+    with pytest.raises(RedcoError, match="^NAME: '../one' is no name of a family"):
+        draft("../one", "llama", "LlamaConfig")
     with pytest.raises(RedcoError, match="is there already"):
         write.main({"name": "llama", "like": "llama", "hf": "LlamaConfig"})

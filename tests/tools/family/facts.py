@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from families.reference import reference
@@ -103,7 +102,8 @@ def find_theirs(hf: str, like: Family) -> Theirs:
     ]
     for task in tasks:
         if model_type in task:
-            return Theirs(kind, task[model_type], source)
+            classes = task[model_type]  # one, or that for the task among several
+            return Theirs(kind, classes if isinstance(classes, str) else classes[0], source)
     what = f"transformers has no {model_type} for the task of {like.architecture}"
     raise RedcoError("LIKE", what, "name another neighbour")
 
@@ -150,7 +150,13 @@ def small_keys(like: Family, theirs: Theirs, keys: Mapping[str, str]) -> dict[st
             small[own] = value
     tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
     least = small.get("vocab_size", 0)
-    return small | {k: x for k, x in tokens.items() if (theirs.defaults.get(k) or 0) >= least > 0}
+    outside = {key for key in tokens if not _within(theirs.defaults.get(key), least)}
+    return small | {key: x for key, x in tokens.items() if least and key in outside}
+
+
+def _within(token: Any, size: int) -> bool:
+    """Return whether a token, or each of several, is of a vocabulary of this size; none is."""
+    return all(x is None or x < size for x in (token if isinstance(token, list) else [token]))
 
 
 @dataclass(frozen=True)
@@ -189,22 +195,53 @@ def find_like(name: str) -> Family:
     return FAMILIES[name]
 
 
-def draft(name: str, like: str, hf: str) -> SimpleNamespace:
-    """Return all of this that follows for a family `name`. Raises RedcoError."""
+@dataclass(frozen=True)
+class Draft:
+    """A family before a person has decided anything.
+
+    name: as --model has it. hf: what was named of transformers.
+    keys: field of the config class -> key of config.json. without: the fields of which no key is known.
+    more: keys of the class that the neighbour's has not, and no field reads.
+    small: keys of a small model for its test.
+    difference: its tensors beside the neighbour's.
+    """
+
+    name: str
+    hf: str
+    like: Family
+    theirs: Theirs
+    keys: Mapping[str, str]
+    without: list[str]
+    more: list[str]
+    small: Mapping[str, Any]
+    difference: Difference
+
+    @property
+    def module(self) -> str:
+        """What its files are called."""
+        return self.name.replace("-", "_")
+
+    @property
+    def model_class(self) -> str:
+        """The class that model.py defines."""
+        return self.theirs.architecture.partition("For")[0].removesuffix("LMHeadModel")
+
+    @property
+    def own(self) -> bool:
+        """Whether its model may differ from the neighbour's."""
+        return bool(self.difference or self.more)
+
+
+def draft(name: str, like: str, hf: str) -> Draft:
+    """Return all that follows for a family `name` of its neighbour and of transformers. Raises RedcoError."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise RedcoError(
+            "NAME", f"{name!r} is no name of a family", "write it as olmo2 or gpt-neox"
+        )
     family = find_like(like)
     theirs = find_theirs(hf, family)
     keys, without = find_keys(family, theirs)
+    more = sorted(theirs.defaults.keys() - family.defaults.keys() - {*keys.values()})
     small = small_keys(family, theirs, keys)
-    return SimpleNamespace(
-        name=name,
-        hf=hf,
-        like=family,
-        theirs=theirs,
-        keys=keys,
-        without=without,
-        small=small,
-        module=name.replace("-", "_"),
-        model_class=theirs.architecture.partition("For")[0].removesuffix("LMHeadModel"),
-        difference=differ(family, theirs, small),
-        more=sorted(theirs.defaults.keys() - family.defaults.keys() - {*keys.values()}),
-    )
+    difference = differ(family, theirs, small)
+    return Draft(name, hf, family, theirs, keys, without, more, small, difference)

@@ -16,12 +16,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 from families.reference import reference
 
-from family.facts import draft
+from family.facts import Draft, draft
 from redco_new.errors import RedcoError
 from redco_new.models import families
 from redco_new.render import assets
@@ -33,19 +33,19 @@ FACTS, TESTS = Path(families.__path__[0]), Path(__file__).parents[2] / "families
 TEMPLATES = assets.templates() / "models"
 
 
-def print_files(new: SimpleNamespace) -> dict[Path, str]:
-    """Return path -> text of the files of a family. Its templates are the neighbour's where all tensors are."""
+def print_files(new: Draft) -> dict[Path, str]:
+    """Return path -> text of the files of a family. Its templates are the neighbour's where nothing may differ."""
     files = {FACTS / f"{new.module}.py": print_facts(new)}
-    if new.difference:
-        mark = "\n".join(
-            [f"{MARK}: the tensors beside those of {new.like.name}.", *new.difference.lines]
-        )
+    if new.own:
+        same = "none differs; where no key changes the model, `template` can be the neighbour's"
+        lines = new.difference.lines or [same]
+        mark = "\n".join([f"{MARK}: the tensors beside those of {new.like.name}.", *lines])
         for path in sorted((TEMPLATES / new.like.template).iterdir()):
             files[TEMPLATES / new.module / path.name] = f"{{#\n{mark}\n#}}\n{path.read_text()}"
     return files | {TESTS / f"test_{new.module}.py": print_test(new)}
 
 
-def print_facts(new: SimpleNamespace) -> str:
+def print_facts(new: Draft) -> str:
     """Return the module of a family: its keys, defaults and size are its own, what reads them is the neighbour's."""
     module = next(x for x in _modules() if new.like in vars(x).values())
     source = inspect.getsource(module)
@@ -68,7 +68,7 @@ def print_facts(new: SimpleNamespace) -> str:
         "title": new.model_class,
         "model_type": new.theirs.kind.model_type,
         "architecture": new.theirs.architecture,
-        "template": new.module if new.difference else new.like.template,
+        "template": new.module if new.own else new.like.template,
         "model_class": new.model_class,
     }
     call_text = [f"{name}={value!r}," for name, value in own.items()]
@@ -139,7 +139,7 @@ def _rename(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def _print_keys(new: SimpleNamespace) -> str:
+def _print_keys(new: Draft) -> str:
     lines = [f"    {field!r}: {key!r}," for field, key in new.keys.items()]
     lines += [
         f"    # {MARK}: {field}: transformers' class has no {new.like.keys[field]}"
@@ -148,13 +148,13 @@ def _print_keys(new: SimpleNamespace) -> str:
     return "\n".join([f"{KEYS} = {{", *lines, "}"])
 
 
-def _print_defaults(new: SimpleNamespace) -> str:
+def _print_defaults(new: Draft) -> str:
     lines = [f"    {key!r}: {value!r}," for key, value in new.theirs.defaults.items()]
     head = f"{DEFAULTS}: dict[str, Any] = {{  # of transformers' {new.theirs.kind.__name__}"
     return "\n".join([head, *lines, "}"])
 
 
-def _marks(new: SimpleNamespace, text: str) -> list[str]:
+def _marks(new: Draft, text: str) -> list[str]:
     """Return what a person decides of what is read."""
     gone = new.like.defaults.keys() - new.theirs.defaults.keys()
     read = [key for key in sorted(gone) if re.search(rf"\b{key}\b", text)]
@@ -165,7 +165,7 @@ def _marks(new: SimpleNamespace, text: str) -> list[str]:
     ]
 
 
-def _print_sizes(new: SimpleNamespace) -> str:
+def _print_sizes(new: Draft) -> str:
     size, name = new.theirs.size, Path(new.hf).name
     key = name.rpartition("-")[2].lower() if new.theirs.source else "base"
     mark = (
@@ -175,7 +175,7 @@ def _print_sizes(new: SimpleNamespace) -> str:
     return f"{mark}\n{SIZES} = {{{key!r}: Size({size!r}, {tokenizer!r})}}"
 
 
-def print_test(new: SimpleNamespace) -> str:
+def print_test(new: Draft) -> str:
     """Return the test of a family: a small model beside PyTorch's, and the parameters of its size."""
     like = reference(new.like.name)
     checks = [like.check, *([like.finish] if like.finish else [])]

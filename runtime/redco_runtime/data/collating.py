@@ -52,8 +52,10 @@ class _Batch:
     pairs: Sequence[tuple[int, int]]
 
     def arrays(self) -> Arrays:
+        own = self.examples
+        take = own.take if isinstance(own, Redrawn) else lambda index, _: own[index]
         try:
-            rows = [self._take(*pair) for pair in self.pairs]
+            rows = [take(*pair) for pair in self.pairs]
             arrays = {name: np.asarray(value) for name, value in self.collate(rows).items()}
         except Exception as error:
             if len(self.pairs) > 1:
@@ -66,10 +68,6 @@ class _Batch:
                 dim = f"whose first dim is not {len(self.pairs)}"
                 raise self._fault(f"gave {name} the shape {array.shape}, {dim}")
         return arrays
-
-    def _take(self, index: int, number: int) -> Example:
-        own = self.examples
-        return own.take(index, number) if isinstance(own, Redrawn) else own[index]
 
     def blame(self, usual: Layout | None = None) -> None:
         """Raise UserError for the example that fails alone, or is laid out unlike `usual`, or else unlike most."""

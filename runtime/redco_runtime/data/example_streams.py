@@ -1,7 +1,7 @@
 """Examples that come one after the other: read by position, and resumed by it, or by the state of their iterator."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -117,15 +117,6 @@ def check_share(share: float) -> None:
     """Raise UserError for what is no share of the examples that can be held out."""
     if not 0 <= share < 1:
         raise UserError(f"--held-out: {share} is no share: give one from 0 to below 1")
-
-
-def held_out_example(held_out: Sequence[Example], text: str) -> Example:
-    """Return the held-out example of a number, from 0. Raises UserError where there is none."""
-    if not (number := str(text)).isdecimal() or int(number) >= len(held_out):
-        there = f"{len(held_out)}, from 0" if len(held_out) else "0"
-        todo = f"give the number of a held-out example, of which there are {there}"
-        raise UserError(f"--prompt: {number}: {todo}")
-    return held_out[int(number)]
 
 
 def count_held_out(size: int, share: float) -> int:

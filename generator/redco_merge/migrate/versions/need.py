@@ -23,6 +23,10 @@ MIGRATION = Migration(
             f"{RUNTIME}.base.hf_files.use_cache_without_network",
         ),
         Rename(f"{RUNTIME}.step.run_ahead.Pace", f"{RUNTIME}.step.guard.Pace"),
+        Rename(
+            f"{RUNTIME}.data.example_streams.held_out_example",
+            f"{RUNTIME}.data.held_out.held_out_example",
+        ),
         Rename(f"{TEXT}.blocks.first_tokens", f"{TEXT}.framed.first_tokens"),
         Rename(f"{TEXT}.examples.packed_texts", f"{TEXT}.framed.packed_texts"),
     ),

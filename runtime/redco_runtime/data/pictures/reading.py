@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError
-from ..example_streams import held_out_example
+from ..held_out import held_out_example
 from .checking import MEND
 from .framing import Framing
 from .opening import open_picture, to_bytes

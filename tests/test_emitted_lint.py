@@ -62,8 +62,8 @@ def lint(emit, tmp_path):
             file = tmp_path / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        ruff = [str(Path(sys.executable).parent / "ruff"), "check", "--isolated", "--quiet"]
-        command = [*ruff, "--select", UNUSED, "--output-format", "concise", "."]
+        ruff = [str(Path(sys.executable).parent / "ruff"), "check", "--quiet"]
+        command = [*ruff, "--extend-select", UNUSED, "--output-format", "concise", "."]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
 
     return lint

@@ -76,8 +76,8 @@ def test_bytes_that_are_no_text(template):
 
 
 def test_file_that_nobody_owns(template):
-    samples.with_file(template, "Dockerfile", "FROM scratch\n")
-    with refused("Dockerfile: the template writes a file that nobody owns"):
+    samples.with_file(template, "Containerfile", "FROM scratch\n")
+    with refused("Containerfile: the template writes a file that nobody owns"):
         samples.render(template)
 
 

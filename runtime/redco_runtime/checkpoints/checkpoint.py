@@ -127,7 +127,8 @@ class Checkpoints(AbstractContextManager):
             theirs = {here: shapes[there] for here, there in paths.items() if there in shapes}
             self._check_fit(folder, wanted, renamed, theirs, self._shapes)
             return rebuild(abstract, read_as(folders, wanted, others))
-        absent = {path: _zeros(wanted.pop(path)) for path in later}
+        zeros = {path: wanted.pop(path) for path in later}
+        absent = {k: jnp.zeros(x.shape, x.dtype, device=x.sharding) for k, x in zeros.items()}
         same = {path: leaf for path, leaf in wanted.items() if path not in names}
         self._check_fit(folder, same, rest, shapes, self._shapes)
         named = {path: names.get(path, path) for path in wanted}
@@ -149,14 +150,14 @@ class Checkpoints(AbstractContextManager):
         folders = self._folders(folder)
         stored, shapes = heads(folders, MODEL)
         trained_last = sorted(stored, key=lambda name: name.startswith(MODEL[0]))
-        names = {name.partition("/")[2]: name for name in trained_last}
+        names = {_path(name): name for name in trained_last}
         if names.keys().isdisjoint(arrays):
-            names = {path.partition("/")[2]: name for path, name in names.items()}
+            names = {_path(path): name for path, name in names.items()}
         also = further(_bare(stored, names, shapes), arrays)
         wanted = {names[path]: leaf for path, leaf in {**arrays, **also}.items() if path in names}
         same = {name: leaf.update(shape=stored[name].shape) for name, leaf in wanted.items()}
         own = self._shapes | {path: leaf.shape for path, leaf in also.items()}
-        ours = {names[p].partition("/")[2]: x for p, x in own.items() if p in names}
+        ours = {_path(names[p]): x for p, x in own.items() if p in names}
         self._check_fit(folder, wanted, same, shapes, ours)
         leaves = read(folders, wanted)
         common = {path: leaves[name] for path, name in names.items() if name in leaves}
@@ -282,12 +283,8 @@ class Checkpoints(AbstractContextManager):
 
 def _bare(stored: Flat, names: Mapping[str, str], shapes: Flat) -> Flat:
     """Return path -> what is stored by its name, without padding where that is known."""
-    return {
-        path: jax.ShapeDtypeStruct(
-            tuple(shapes.get(name.partition("/")[2], stored[name].shape)), stored[name].dtype
-        )
-        for path, name in names.items()
-    }
+    parts = ((path, stored[name], shapes.get(_path(name))) for path, name in names.items())
+    return {p: jax.ShapeDtypeStruct(tuple(own or x.shape), x.dtype) for p, x, own in parts}
 
 
 def _path(name: str) -> str:
@@ -300,7 +297,3 @@ def _is_later(name: str) -> bool:
     The mean of gradients' norms; the adapter that stays of a reference, which was the model without one.
     """
     return name == "grad_norm" or (name.startswith(FROZEN) and name.endswith((A, B)))
-
-
-def _zeros(like: jax.ShapeDtypeStruct) -> jax.Array:
-    return jnp.zeros(like.shape, like.dtype, device=like.sharding)

@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.checkpoints.best import best_score, is_out_of_patience, keep_best
+from redco_runtime.checkpoints.best import is_out_of_patience, keep_best, read_best
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.base.errors import UserError
 from redco_runtime.loop.evaluation import Evaluation
@@ -40,7 +40,7 @@ def test_each_score_keeps_the_state_that_it_was_best_at(tmp_path):
     assert found == [["f1", "em"], ["f1"], ["em"], []]
     assert kept(tmp_path, "f1") == (20, 2.0) and kept(tmp_path, "em") == (30, 3.0)
     assert [path.name for path in (tmp_path / "f1").iterdir()] == ["20"]
-    assert (best_score(tmp_path, "f1"), best_score(tmp_path, "em")) == (0.5, 0.95)
+    assert [read_best(tmp_path, name)[1] for name in ("f1", "em")] == [0.5, 0.95]
     assert json.loads((tmp_path / "em.json").read_text()) == {"step": 30, "em": 0.95}
     assert not (tmp_path / "x").exists()
 
@@ -68,7 +68,7 @@ def test_a_score_that_there_is_not_is_named_before_anything_is_written(tmp_path)
 def test_a_damaged_record_is_named(tmp_path, text):
     (tmp_path / "f1.json").write_text(text)
     with pytest.raises(UserError, match="f1.json: no score in it"):
-        best_score(tmp_path, "f1")
+        read_best(tmp_path, "f1")
 
 
 @pytest.fixture

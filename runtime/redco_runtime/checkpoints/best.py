@@ -38,7 +38,9 @@ def keep_best(
     shapes: as `Checkpoints` has them.
     """
     check_names(names, scores)
-    better = [name for name in names if _agreed(_is_better(folder, name, scores[name]))]
+    sign = {name: -1 if name == LOSS else 1 for name in names}
+    gains = {name: sign[name] * (scores[name] - read_best(folder, name)[1]) for name in names}
+    better = [name for name in names if _agreed(gains[name] > 0)]
     for name in better:
         _clear_later(folder / name, step)
         with Checkpoints(folder / name, keep=1, shapes=shapes) as checkpoints:
@@ -60,11 +62,6 @@ def check_names(names: Iterable[str], scores: Iterable[str]) -> None:
             )
 
 
-def best_score(folder: Path, name: str) -> float:
-    """Return the best score so far, -inf before the first one. Raises UserError if it is damaged."""
-    return _read_best(folder, name)[1]
-
-
 def is_out_of_patience(run: Run, step: int) -> bool:
     """Return whether a run ends at `step`, as its last --patience evaluations had no better first score of --best.
 
@@ -75,7 +72,7 @@ def is_out_of_patience(run: Run, step: int) -> bool:
     if not patience or not names:
         return False
     name, every = names[0], settings.eval_every
-    best, score = _read_best(run.best, name)
+    best, score = read_best(run.best, name)
     if over := _agreed(step // every - best // every >= patience):
         print_once(
             f"{name} got no better than {score:.6g} of step {best} for --patience {patience}: "
@@ -84,8 +81,8 @@ def is_out_of_patience(run: Run, step: int) -> bool:
     return over
 
 
-def _read_best(folder: Path, name: str) -> tuple[int, float]:
-    """Return (the step, the score) that is the best so far."""
+def read_best(folder: Path, name: str) -> tuple[int, float]:
+    """Return (the step, the score) that is the best so far, the worst before the first one. Raises UserError if it is damaged."""
     path = folder / f"{name}.json"
     try:
         record = json.loads(path.read_text())
@@ -94,11 +91,6 @@ def _read_best(folder: Path, name: str) -> tuple[int, float]:
         return 0, math.inf if name == LOSS else -math.inf
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: no score in it: {error!r}; delete it to start anew") from None
-
-
-def _is_better(folder: Path, name: str, score: float) -> bool:
-    best = best_score(folder, name)
-    return score < best if name == LOSS else score > best
 
 
 def _agreed(value: bool) -> bool:

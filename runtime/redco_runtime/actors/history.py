@@ -1,6 +1,5 @@
 """The last rounds of rollouts in the work folder: what a run that is stopped within one goes on with."""
 
-import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from ..base.errors import writing
+from ..base.paths import remove_tree
 from .rollouts import Row
 
 
@@ -34,7 +34,7 @@ class History:
                 with temporary.open("wb") as file:
                     np.savez(file, **cast(Any, row))
                 temporary.replace(path)
-        shutil.rmtree(self.folder / str(turn - self.rounds), ignore_errors=True)
+        remove_tree(self.folder / str(turn - self.rounds), missing=True)
 
     def read(self, turn: int) -> list[Row] | None:
         """Return the rows of a round; None, in all processes, where one of them lacks some of its own."""
@@ -49,5 +49,5 @@ class History:
         return self.folder / str(turn) / f"{place}.npz"
 
     def _read(self, path: Path) -> Row:
-        with np.load(path) as arrays:
+        with path.open("rb") as file, np.load(file) as arrays:
             return {name: arrays[name] for name in arrays.files}

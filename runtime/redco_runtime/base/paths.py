@@ -6,10 +6,13 @@ buckets.py for what a bucket cannot do. No text with a scheme is ever the name o
 
 import argparse
 import os
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from .errors import UserError
@@ -99,8 +102,21 @@ def send_lines() -> None:
         buckets.send()
 
 
-def remove_tree(path: Any) -> None:
-    """Remove a folder and all in it."""
-    import shutil
+def remove_tree(path: Any, missing: bool = False) -> None:
+    """Remove a folder and all in it. missing: it may not be there, or go meanwhile."""
+    if is_bucket(path):
+        path.rmtree(missing_ok=missing)
+    else:
+        shutil.rmtree(path, ignore_errors=missing)
 
-    shutil.rmtree(path) if isinstance(path, Path) else path.rmtree()
+
+@contextmanager
+def written_here(path: Any) -> Iterator[Path]:
+    """Yield the path of a file that a library is to write, which is `path` afterwards."""
+    if not is_bucket(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield path
+        return
+    with TemporaryDirectory() as folder:
+        yield Path(folder, path.name)
+        path.parent.fill(Path(folder))

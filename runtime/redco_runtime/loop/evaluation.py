@@ -11,6 +11,7 @@ from ..base.contracts import Asking, Config, Drawn, Pipeline, Sampling, Scored, 
 from ..base.examples import Example
 from ..base.errors import UserError
 from ..base.output import print_once
+from ..base.paths import written_here
 from ..base.state import TrainState
 from ..checkpoints.best import check_names, keep_best
 from ..data.example_streams import check_held_out
@@ -86,9 +87,8 @@ class Evaluation:
             outputs = inference.outputs(state.predictor, rows)
             scores |= pipeline.evaluate(config, outputs, some)
             if isinstance(pipeline, Drawn) and jax.process_index() == 0:
-                folder = self.run.workdir / PICTURES
-                folder.mkdir(parents=True, exist_ok=True)
-                pipeline.draw_predictions(config, outputs, some, folder / f"{step}.png")
+                with written_here(self.run.workdir / PICTURES / f"{step}.png") as path:
+                    pipeline.draw_predictions(config, outputs, some, path)
         self.metrics.evaluated(step, loss, scores, list(zip(self.samples, texts, strict=True)))
         held_out = {"loss": loss, **scores}
         if names and self.examples and not step:

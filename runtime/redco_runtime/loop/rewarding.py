@@ -7,7 +7,6 @@ Shape letters: G answers to a question, S tokens of a chat, B questions.
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,6 +15,7 @@ from flax import nnx
 
 from ..base.examples import Arrays
 from ..base.errors import UserError
+from ..base.paths import path_of
 from ..data.chats.encoding import PROBE, ChatEncoder
 from ..data.chats.reading import Chat, as_messages
 from ..data.tokenizer import lacks_tokenizer, load_tokenizer
@@ -127,6 +127,6 @@ def _encoder(name: str) -> ChatEncoder:
 @functools.cache
 def _recorded(source: str) -> dict[str, Any]:
     """Return the configuration of a run, by its folder or that of its checkpoints; {} of anything else."""
-    folder = Path(source)
+    folder = path_of(source)
     folder = folder.parent if folder.name == "checkpoints" else folder
     return read(folder / FILE)["config"] if (folder / FILE).exists() else {}

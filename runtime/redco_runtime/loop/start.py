@@ -12,7 +12,7 @@ import jax
 from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, Weights
 from ..base.errors import UserError
 from ..base.output import print_once
-from ..base.paths import check_paths, path_of, work_folder
+from ..base.paths import check_paths, is_bucket, path_of, work_folder
 from ..base.progress import PROGRESS
 from ..base.state import TrainState, flatten
 from ..checkpoints.checkpoint import Checkpoints
@@ -42,6 +42,8 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
     """
     check_hooks(pipeline)
     check_settings(steps, pipeline, run.config.train)
+    if is_bucket(run.workdir):
+        _check_writers(run.config.train)
     if steps.classes:
         steps.classes.check_names(run)
     if jax.process_index() == 0:
@@ -57,6 +59,14 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
             pipeline.prompts(run.config, samples_of(pipeline, run.config))
         except UserError as error:  # which predict.py would say of its own flag
             raise UserError(str(error).replace("--prompt:", "--sample-prompts:", 1)) from None
+
+
+def _check_writers(settings: Any) -> None:
+    """Raise UserError for what is written to a folder of this machine alone."""
+    flags = {"--log tensorboard": "tensorboard" in settings.log, "--profile": settings.profile}
+    for flag in (flag for flag, used in flags.items() if used):
+        what = "writes to a folder of this machine alone, and --workdir is in a bucket"
+        raise UserError(f"{flag}: it {what}: leave it out, or choose another --workdir")
 
 
 def _leave(message: str) -> None:

@@ -5,12 +5,12 @@ It is trained by the same loop, in a folder of its own. What is wrong with the s
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ..base.contracts import Steps
 from ..base.errors import UserError
 from ..base.output import print_once
+from ..base.paths import path_of
 from ..checkpoints.checkpoint import Checkpoints
 from ..data.tokenizer import lacks_tokenizer
 from ..run.record import FILE, Run, read
@@ -77,7 +77,7 @@ def check_tokenizer(teacher: str, own: str, load: Callable[[str], Any]) -> None:
 
     teacher: a run, or weights, by path or id. own: the name of the student's tokenizer.
     """
-    folder = Path(teacher)
+    folder = path_of(teacher)
     folder = folder.parent if folder.name == "checkpoints" else folder
     recorded = (folder / FILE).exists()
     name = read(folder / FILE)["config"]["data"].get("tokenizer") if recorded else teacher

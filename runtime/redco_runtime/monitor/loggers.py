@@ -11,6 +11,7 @@ import jax
 
 from ..base.errors import UserError
 from ..base.output import print_once
+from ..base.paths import is_bucket
 from ..run.history import run_id
 from ..run.record import Run
 
@@ -104,8 +105,8 @@ class Tracker:
 
 def open_wandb(run: Run, start: int) -> Logger:
     """Return the logger of Weights & Biases; its variables, such as WANDB_MODE, hold."""
-    name, folder = run.workdir.absolute().name, str(run.workdir)
-    return Tracker("wandb", run, id=run_id(run.workdir), name=name, dir=folder)
+    own = {} if is_bucket(run.workdir) else {"dir": str(run.workdir)}
+    return Tracker("wandb", run, id=run_id(run.workdir), name=run.workdir.absolute().name, **own)
 
 
 def open_trackio(run: Run, start: int) -> Logger:

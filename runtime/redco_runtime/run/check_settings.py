@@ -8,10 +8,13 @@ import jax.numpy as jnp
 
 from ..base.errors import UserError
 from ..base.json_lines import check_characters
-from ..base.paths import check_paths
+from ..base.paths import any_path, check_paths, local_path
 
-# Settings that are paths of this machine, or names of these.
-PATHS = "text_files token_folder image_folder image_data tokenizer teacher reward_model".split()
+# Settings that are paths, or names of them: of this machine, or of a bucket too.
+PATHS = dict.fromkeys(
+    "text_files token_folder image_folder image_data tokenizer".split(), local_path
+)
+PATHS |= dict.fromkeys(("teacher", "reward_model"), any_path)
 LARGEST = 2**63 - 1  # that a whole number of JAX or of a file may be
 
 Range = tuple[Callable[[Any], bool], str]
@@ -72,7 +75,7 @@ def check_section(settings: Any) -> None:
         if isinstance(value, str | tuple):
             check_text(flag, value)
         if field in PATHS:
-            check_paths(flag, value)
+            check_paths(flag, value, PATHS[field])
 
 
 def check_number(field: str, value: Any, flag: str) -> None:

@@ -180,3 +180,11 @@ def test_the_verifier_shares_no_code_with_the_merge():
         "verify_text",
     )
     assert ours == {f"redco_merge.{name}" for name in own}
+
+
+def test_a_remark_is_of_what_a_symbol_says_and_parentheses_are_not():
+    one, other, spaced = (
+        verify_pieces.read_pieces(f"def f():\n    return {text}\n".encode(), {})
+        for text in ("1  # a", "1  # b", "(1)  # a")
+    )
+    assert one.same("f", spaced) and not one.same("f", other)

@@ -133,3 +133,15 @@ def test_a_convolution_that_xla_gets_wrong_is_named(channels, shards, warned):
     )
     assert len(plan.warnings) == warned
     assert all("grouped convolution (test_plan.py:" in text for text in plan.warnings)
+
+
+def test_a_reason_names_others_by_what_their_paths_do_not_share():
+    def forward(params, x):
+        block = params["model"]["layers"]["mlp"]
+        return jax.nn.relu(x @ block["up"]["kernel"]) @ block["down"]["kernel"]
+
+    own = {name: {"kernel": shape} for name, shape in shapes(up=(6, 8), down=(8, 6)).items()}
+    params = {"model": {"layers": {"mlp": own}}}
+    reasons = [row["reason"] for row in plan_sharding(forward, params, X_6, {"model": 2}).rows()]
+    assert reasons[0].startswith("rows: contracts mlp, which up made;")
+    assert reasons[1] == "columns: makes mlp, which down contracts"

@@ -74,3 +74,16 @@ def test_a_plan_has_them_where_fsdp_splits_a_dim_that_stays(fsdp):
     plan = plan_sharding(forward("in a loop"), PARAMS, IDS, {"fsdp": fsdp, "model": 2})
     assert row_constraints(plan) == {"down": ROWS, "t": ROWS}
     assert plan.specs["up"] == P("fsdp", "model")  # summed over: the rows stay by themselves
+
+
+@pytest.mark.parametrize(("sequence", "rest"), [(False, (FREE, FREE)), (True, (None, None))])
+def test_a_product_that_sums_over_what_fsdp_splits_has_no_constraint(sequence, rest):
+    params = shapes(up=(D, F), down=(F, D))
+    plan = plan_sharding(
+        lambda p, x: jax.nn.relu(x @ p["up"]) @ p["down"],
+        params,
+        jax.ShapeDtypeStruct((16, 8, D), jnp.float32),
+        {"model": 2},
+        sequence_parallel=sequence,
+    )
+    assert row_constraints(plan) == {"down": P(("data", "fsdp"), *rest)}

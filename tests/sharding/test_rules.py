@@ -116,3 +116,14 @@ def test_every_second_of_all_columns_lies_as_the_columns(cut, same):
     plan = plan_sharding(forward, shapes(i=(D, F), o=(rows, D)), X, {"model": 2})
     (_, columns), (rows, _) = plan.classes.parameter_dims
     assert (columns == rows) is same
+
+
+def test_rows_that_are_written_into_others_are_of_one_class():
+    def forward(params, batch):
+        rows = (batch["x"] @ params["j"])[:2]
+        return lax.dynamic_update_slice(batch["x"] @ params["i"], rows, (1, 0)) @ params["o"]
+
+    plan = plan_sharding(forward, shapes(i=(D, F), j=(D, F), o=(F, D)), X, {"model": 4})
+    i, j, o = plan.classes.parameter_dims
+    assert i[1] == j[1] == o[0]
+    assert plan.specs == {"i": P("fsdp", "model"), "j": P("fsdp", "model"), "o": P("model", "fsdp")}

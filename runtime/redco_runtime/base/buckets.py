@@ -99,9 +99,17 @@ class BucketPath(PosixGPath):
                 beside.replace(folder / path.name)
         return folder / self.name if one else folder
 
+    def bring(self, path: Path) -> None:
+        """Copy what is below it to the folder of `path`, and that last; nothing, where it has none of that name."""
+        if (self / path.name).exists():
+            for name in sorted(self.files(), key=lambda name: name == path.name):
+                beside = path.with_name(f"{name}.tmp")
+                self.store.get_file(str(self / name), str(beside))
+                beside.replace(path.with_name(name))
+
     def fill(self, folder: Path) -> None:
         """Write a copy of what is in a folder of this machine; what it has of JSON, which says what it is, last."""
-        files = [path for path in folder.rglob("*") if path.is_file()]
+        files = [path for path in folder.rglob("*") if path.is_file() and path.name != "lock"]
         for path in sorted(files, key=lambda path: (path.suffix == ".json", path)):
             self.store.put_file(str(path), str(self / str(path.relative_to(folder))))
 

@@ -44,6 +44,12 @@ def path_of(text: str | os.PathLike[str]) -> Any:
     return BucketPath(text)
 
 
+def cache_of(folder: str) -> Path:
+    """Return the folder of this machine for what is kept in one, which may be in a bucket."""
+    here = folder.replace("://", "/")
+    return Path(f"~/.cache/redco/buckets/{here}" if scheme_of(folder) else folder).expanduser()
+
+
 def is_bucket(path: object) -> "TypeGuard[BucketPath]":
     """Return whether a path is of a bucket."""
     return not isinstance(path, Path)

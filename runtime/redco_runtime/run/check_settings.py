@@ -11,10 +11,8 @@ from ..base.json_lines import check_characters
 from ..base.paths import any_path, check_paths, local_path
 
 # Settings that are paths, or names of them: of this machine, or of a bucket too.
-PATHS = dict.fromkeys(
-    "text_files token_folder image_folder image_data tokenizer".split(), local_path
-)
-PATHS |= dict.fromkeys(("teacher", "reward_model"), any_path)
+PATHS = dict.fromkeys("text_files image_folder image_data tokenizer".split(), local_path)
+PATHS |= dict.fromkeys(("teacher", "reward_model", "token_folder"), any_path)
 LARGEST = 2**63 - 1  # that a whole number of JAX or of a file may be
 
 Range = tuple[Callable[[Any], bool], str]

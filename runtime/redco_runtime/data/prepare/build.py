@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Any, TextIO
 
 from ...base.errors import UserError, writing
+from ...base.paths import is_bucket, path_of
 from ...base.progress_bar import ProgressBar
 from ..text.documents import Maker, Part, Shape
 from ..text.request import Reader
@@ -25,17 +26,24 @@ LOOK = 0.5  # seconds between two looks at what another process makes
 Answers = Iterator[dict[str, Any]]
 
 
-def build(maker: Maker, source: Source, path: Path, vocabulary: int, shape: Shape) -> Answers:
+def build(
+    maker: Maker, source: Source, path: Path, vocabulary: int, shape: Shape, folder: str
+) -> Answers:
     """Make the index of a source's rows at `path`, and its shards; yield signs of life. Raises UserError.
 
-    vocabulary: ids that a model has.
+    vocabulary: ids that a model has. folder: that has such of all sources, and may be in a bucket.
     """
+    there = path_of(folder) / path.parent.name
     with writing(path.parent.parent, option="--token-folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path.parent / "lock", "w") as lock:
             yield from _wait(lock, path.parent, source.name)
+            if not path.exists() and is_bucket(there):
+                there.bring(path)
             if not path.exists():
                 yield from _make(maker, source, path, vocabulary, shape)
+                if is_bucket(there):
+                    there.fill(path.parent)
 
 
 def shards_of(source: Source, size: int) -> list[list[Part]]:

@@ -11,6 +11,7 @@ from typing import Any
 from ...base.examples import Example
 from ...base.errors import UserError, writing
 from ...base.output import announce, announce_training, show
+from ...base.paths import cache_of
 from ...base.progress import PROGRESS
 from ..example_streams import check_share
 from .blocks import cut_texts
@@ -94,7 +95,7 @@ def read_examples(
     rows = read(sources, 0.0 if settings.held_out_data else settings.held_out)
     if settings.held_out_data:
         others = parse_sources("--held-out-data", settings.held_out_data)
-        folder = Path(settings.token_folder).expanduser() / "files"
+        folder = cache_of(settings.token_folder) / "files"
         _say_shared(
             sources, others, lambda source, file: replace(source, files=(file,)).digest(folder)
         )
@@ -122,12 +123,13 @@ def rows_of(source: Source, settings: Any, maker: Maker, vocabulary: int, share:
 
     vocabulary: ids that a model has. share: of the source that is held out.
     """
-    root = Path(settings.token_folder).expanduser()
+    root = cache_of(settings.token_folder)
     shape = shape_of(settings, share)
     with writing(root, option="--token-folder"):
         path = root / _key(source, maker, root / "files") / f"index-{shape.layout}.json"
     if not path.exists():
         facts = {"source": source, "path": path, "vocabulary": vocabulary, "shape": shape}
+        facts["folder"] = settings.token_folder
         for answer in ask("build", maker, **facts):
             PROGRESS.at(answer["at"])
             if "say" in answer:

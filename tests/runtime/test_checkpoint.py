@@ -114,6 +114,13 @@ def test_a_failed_save_is_told_and_leaves_the_others(tmp_path, mesh, monkeypatch
     assert capfd.readouterr() == ("", "")
 
 
+def test_milestones_stay_beside_the_newest(tmp_path, mesh):
+    with Checkpoints(tmp_path, keep=1, keep_every=4) as checkpoints:
+        for step in range(2, 11, 2):
+            checkpoints.save(step, make_state(mesh, step))
+    assert sorted(int(path.name) for path in tmp_path.glob("[0-9]*")) == [4, 8, 10]
+
+
 def test_a_directory_that_cannot_be_written_is_told(tmp_path, mesh):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write a checkpoint to .*file/checkpoints"):

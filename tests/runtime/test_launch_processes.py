@@ -25,7 +25,7 @@ index = int(os.environ.get("REDCO_PROCESS_INDEX", 0))
 tries = len(list(folder.glob(f"try-{index}-*")))
 (folder / f"try-{index}-{tries}").touch()
 act = plan[min(tries, len(plan) - 1)]
-if act != "die" and not act.startswith("1"):
+if act not in ("die", "69") and not act.startswith("1"):
     (folder / "checkpoints" / str(tries)).mkdir(parents=True, exist_ok=True)
 if act == "wait":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
@@ -87,7 +87,10 @@ def test_an_exit_that_another_try_would_not_change(start, tmp_path, code):
 
 def test_it_gives_up_after_so_many_restarts(start, tmp_path):
     process = start(1, "1", restarts=1)
-    assert "launch: gives up after 1 restarts\n" in process.communicate(timeout=50)[1]
+    assert (
+        "launch: gives up after 1 restarts without a new checkpoint\n"
+        in process.communicate(timeout=50)[1]
+    )
     assert process.returncode == 1 and tries(tmp_path) == 2
 
 
@@ -99,9 +102,19 @@ def test_kills_before_the_first_checkpoint_have_all_restarts(start, tmp_path, pr
     assert "launch: restart 3 of 3 in 0.1 s, anew\n" in err
 
 
+def test_a_new_checkpoint_gives_all_restarts_back(start, tmp_path):
+    process = start(1, "kill,kill,kill,kill,die,0", restarts=2, quick=True)
+    err = process.communicate(timeout=90)[1]
+    assert process.returncode == 0 and tries(tmp_path) == 6, err
+    assert "from step 3" in err and "restart 2 of 2" in err and "restart 3" not in err
+
+
 def test_so_has_the_loss_of_another_process(start, tmp_path):
     process = start(1, f"{launch.LOST}", restarts=2, quick=True)
-    assert "launch: gives up after 2 restarts\n" in process.communicate(timeout=50)[1]
+    assert (
+        "launch: gives up after 2 restarts without a new checkpoint\n"
+        in process.communicate(timeout=50)[1]
+    )
     assert process.returncode == launch.LOST and tries(tmp_path) == 3
 
 

@@ -185,3 +185,17 @@ def test_addresses():
     assert "process 1 on host1" in fault and "not to nothing" in fault
     assert find_address("localhost") == "127.0.0.1"
     assert find_address("no such host") == ""
+
+
+def test_process_0_may_have_a_file_open_for_each(port, monkeypatch):
+    limits = [(1024, 4096)]
+    monkeypatch.setattr(rendezvous.resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(rendezvous.resource, "setrlimit", lambda _, new: limits.append(new))
+    rendezvous._allow_files(400)
+    assert limits == [(1024, 4096)]
+    rendezvous._allow_files(2064)
+    assert limits[-1] == (4096, 4096)
+    with pytest.raises(
+        BootError, match=r"may have 4096 files open, and needs 6064 .*ulimit -Hn 6064"
+    ):
+        meet(Member(0, 3000, "here", {}), f"localhost:{port}", 5)

@@ -44,17 +44,19 @@ State = TypeVar("State")  # a pytree, such as a TrainState
 
 
 class Checkpoints(AbstractContextManager):
-    """The checkpoints in one directory; the newest `keep` stay.
+    """The checkpoints in one directory; the newest `keep` stay, and those at multiples of `keep_every` steps.
 
     With several processes all make each call, and all see the directory. Raises UserError for what
     cannot be written or read.
-    shapes: the parameters without their padding, which a mesh can have its own of; with it, a state
-    comes back in another.
+    shapes: the parameters without padding, which a mesh can have its own of: with it, a state comes back in another.
     position: where the examples were that have no length, of what was restored.
     """
 
-    def __init__(self, directory: Path, keep: int = 2, shapes: PyTree = None) -> None:
-        self.directory, self.keep = path_of(directory).absolute(), keep
+    def __init__(
+        self, directory: Path, keep: int = 2, shapes: PyTree = None, keep_every: int = 0
+    ) -> None:
+        self.directory = path_of(directory).absolute()
+        self._kept = {"max_to_keep": keep, "keep_period": keep_every or None}
         if is_bucket(self.directory):
             self.directory.teach_orbax()
         self._shapes = {path: leaf.shape for path, leaf in flatten(shapes).items()}
@@ -253,9 +255,8 @@ class Checkpoints(AbstractContextManager):
         asynchronous = orbax().options.AsyncOptions(
             timeout_secs=SAVE_TIMEOUT, post_finalization_callback=self._add_checksums
         )
-        options = orbax().CheckpointManagerOptions(
-            max_to_keep=self.keep, async_options=asynchronous, **self._atomicity()
-        )
+        kept = self._kept | self._atomicity()
+        options = orbax().CheckpointManagerOptions(async_options=asynchronous, **kept)
         return orbax().CheckpointManager(self.directory, options=options)
 
     def _add_checksums(self) -> None:

@@ -7,8 +7,8 @@ one launch on each host, with the same flags. Several are a run of their own, on
 Signals go on to the processes. No restart follows exit codes 0, 2 (mend the command), 3 (look at the
 numbers) and 75 (stopped by a signal), nor the same fault of the program twice in a row: one exit code,
 last line and step. What kills a process, or takes another from it (69), may come as often as there are
-restarts. The exit code is that of the process that ended first. A process that is stopped (SIGSTOP),
-which its peers on other hosts have left long since, is ended.
+restarts; a new checkpoint gives all of these back. The exit code is that of the process that ended
+first. A process that is stopped (SIGSTOP), which its peers on other hosts have left long since, is ended.
 """
 
 import argparse
@@ -75,7 +75,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     add = parser.add_argument
     add("--processes", type=int, default=1, metavar="N", help="on this host (default: 1)")
-    add("--max-restarts", type=int, default=3, metavar="N", help="of all processes (default: 3)")
+    limit = "of all processes, without a new checkpoint (default: 3)"
+    add("--max-restarts", type=int, default=3, metavar="N", help=limit)
     add("-m", metavar="MODULE FLAGS", required=True, help="the program and its own flags")
     words = sys.argv[1:]
     place = words.index("-m") if "-m" in words else len(words)
@@ -103,14 +104,17 @@ class Launch:
     def _repeat(self, max_restarts: int) -> int:
         """Try until a code is returned that is final, or a signal comes, or a limit is reached."""
         restarts, started, fault = 0, self._last_checkpoint(), None
+        furthest = started
         while True:
             ended = self._try()
             code, before, reached = ended.exit_code, fault, self._last_checkpoint()
             if code in FINAL:
                 return code
+            if reached > furthest:
+                restarts, furthest = 0, reached
             if not self._signals:
                 if restarts == max_restarts:
-                    _say(f"gives up after {max_restarts} restarts")
+                    _say(f"gives up after {max_restarts} restarts without a new checkpoint")
                     return code
                 step = max(self._last_step(), reached)
                 fault = (code, ended.line, step) if ended.own else None

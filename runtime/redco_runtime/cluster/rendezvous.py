@@ -8,6 +8,7 @@ compares what the others say of themselves, tells all the verdict, and frees the
 import asyncio
 import json
 import os
+import resource
 import socket
 import sys
 import time
@@ -21,6 +22,10 @@ from ..base.errors import UserError, few
 GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds: much less than a process takes to start
 ABSENT = 69  # exit code, EX_UNAVAILABLE of sysexits.h, of a process that lost or never met another
+FILES, SPARE = (
+    2,
+    64,
+)  # that process 0 opens for each process, for its lifeline and JAX; for all else
 NEWS = 10.0  # seconds, so that a wait of 300 is 30 lines: between two lines that say who is awaited
 
 
@@ -77,12 +82,26 @@ def meet(me: Member, coordinator: str, timeout: float) -> Door:
         if answer["fault"]:
             raise BootError(answer["fault"], answer["code"])
         return address[0], answer["door"]
+    _allow_files(FILES * me.count + SPARE)
     door = _open_door()
     verdict = asyncio.run(_receive_all(me, address[1], patience, door))
     if verdict["fault"]:
         door.close()
         raise BootError(verdict["fault"], verdict["code"])
     return door
+
+
+def _allow_files(needed: int) -> None:
+    """Let this process, which all others come to, have so many files open. Raises BootError where it may not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = hard == resource.RLIM_INFINITY
+    if not unlimited and hard < needed:
+        raise BootError(
+            f"process 0 may have {hard} files open, and needs {needed} for so many processes: "
+            f"`ulimit -Hn {needed}` where it starts, or LimitNOFILE of its service."
+        )
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed if unlimited else hard, hard))
 
 
 def find_faults(members: Sequence[Member]) -> list[str]:

@@ -34,7 +34,7 @@ WORDS: dict[str, Range] = {
     ),
     "of 0 or more": (
         lambda x: x >= 0,
-        """steps epochs warmup_steps eval_rows eval_examples patience max_skips seed step_timeout
+        """steps epochs warmup_steps keep_every eval_rows eval_examples patience max_skips seed step_timeout
         spike learning_rate weight_decay kl beta noise epsilon held_out skip_bad_rows first
         shift teacher_steps action_limit norm_epsilon layer_norm_epsilon router_loss_coef""",
     ),

@@ -81,7 +81,8 @@ def test_headers(rendered):
     for path, text in files.items():
         head = "\n".join(text.splitlines()[:2])
         named = [name for name, header in HEADERS.items() if header in head]
-        bare = path.endswith((".md", ".json", ".gitignore", ".gitattributes")) or in_runtime(path)
+        bare = path.endswith((".md", ".json", "ignore", ".gitattributes", "Dockerfile"))
+        bare |= in_runtime(path)
         assert named == ([] if bare else [owner(path, request.package)]), path
 
 

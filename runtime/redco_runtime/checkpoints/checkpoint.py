@@ -56,7 +56,7 @@ class Checkpoints(AbstractContextManager):
         self, directory: Path, keep: int = 2, shapes: PyTree = None, keep_every: int = 0
     ) -> None:
         self.directory = path_of(directory).absolute()
-        self._kept = {"max_to_keep": keep, "keep_period": keep_every or None}
+        self._retention = {"max_to_keep": keep, "keep_period": keep_every or None}
         if is_bucket(self.directory):
             self.directory.teach_orbax()
         self._shapes = {path: leaf.shape for path, leaf in flatten(shapes).items()}
@@ -255,8 +255,8 @@ class Checkpoints(AbstractContextManager):
         asynchronous = orbax().options.AsyncOptions(
             timeout_secs=SAVE_TIMEOUT, post_finalization_callback=self._add_checksums
         )
-        kept = self._kept | self._atomicity()
-        options = orbax().CheckpointManagerOptions(async_options=asynchronous, **kept)
+        others = self._retention | self._atomicity()
+        options = orbax().CheckpointManagerOptions(async_options=asynchronous, **others)
         return orbax().CheckpointManager(self.directory, options=options)
 
     def _add_checksums(self) -> None:

@@ -92,7 +92,7 @@ def meet(me: Member, coordinator: str, timeout: float) -> Door:
 
 
 def _allow_files(needed: int) -> None:
-    """Let this process, which all others come to, have so many files open. Raises BootError where it may not."""
+    """Raise the limit of open files of this process, which all others come to. Raises BootError where it may not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = hard == resource.RLIM_INFINITY
     if not unlimited and hard < needed:

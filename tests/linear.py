@@ -61,6 +61,7 @@ class Train:
     log_every: int = 1
     eval_every: int = 3
     save_every: int = 2
+    keep_every: int = 0
     keep: int = 2
     seed: int = 0
     on_nan: str = "stop"

@@ -33,7 +33,7 @@ def test_its_files_are_the_projects():
     [
         (
             {"recipe": "lm"},
-            "--recipe: lm trains a model that you name; give --model gpt2, or another: gpt-j, gpt",
+            "--recipe: lm trains a model that you name; give --model gpt2, or another: gemma2, ge",
         ),
         ({"recipe": "image", "lora": "rank=4"}, f"{NAMED.format('image')} --model vit"),
         ({"recipe": "seq2seq"}, f"{NAMED.format('seq2seq')} --model t5, or another: bart"),

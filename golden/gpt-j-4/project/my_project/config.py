@@ -16,7 +16,7 @@ from my_project.runtime.step.optimizers import clip_by_global_norm, store_moment
 class Data:
     """What is learned. See examples() in pipeline.py."""
 
-    data: tuple[str, ...] = ()  # sources, as FILES=WEIGHT: README.md; none: text_files
+    data: tuple[str, ...] = ()  # sources, as FILES=WEIGHT; none: text_files
     held_out_data: tuple[str, ...] = ()  # sources that are only evaluated; none: a share of `data`
     text_field: str = "text"  # key of a line of JSON, or column of a table, that has the text
     packing: Literal["on", "off"] = "on"  # texts of `data` share a row; off: rows are padded
@@ -109,7 +109,8 @@ class Train:
     eval_rows: int = 2_048  # held-out examples that an evaluation reads, at most; 0: all
     patience: int = 0  # evaluations without a better first of `best`, which end a run; 0: none do
     save_every: int = 500  # steps
-    keep: int = 2  # checkpoints
+    keep: int = 2  # newest checkpoints
+    keep_every: int = 0  # steps at whose multiples a checkpoint stays besides; 0: none
     seed: int = 0  # of the parameters and of the order of the examples
     on_nan: Literal["stop", "skip"] = "stop"  # what an update does whose numbers are not sound
     max_skips: int = 10  # of these updates that are left out in a row, before the run stops

@@ -10,11 +10,12 @@ from my_project import pipeline, weights
 from my_project.boot import boot
 from my_project.config import Config
 from my_project.runtime.base.output import print_once
+from my_project.runtime.base.paths import any_path
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
 from my_project.runtime.checkpoints.export import export
 from my_project.runtime.data.tokenizer import tokenizer_if_any
 from my_project.runtime.layout.mesh import make_mesh
-from my_project.runtime.loop.command import command, local_path, program_parser, recorded_run
+from my_project.runtime.loop.command import command, program_parser, recorded_run
 from my_project.runtime.run.generation import read_generation
 from my_project.sharding import AXES
 from my_project.steps import build
@@ -23,9 +24,7 @@ from my_project.steps import build
 @command
 def main() -> None:
     options = program_parser(__doc__, pipeline)
-    options.add_argument(
-        "--out", type=local_path, required=True, help="a folder that does not exist"
-    )
+    options.add_argument("--out", type=any_path, required=True, help="a folder that does not exist")
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
     boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)

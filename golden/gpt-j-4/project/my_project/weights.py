@@ -17,7 +17,6 @@ CONFIG = {
     "embd_pdrop": 0.0,
     "eos_token_id": 50256,
     "initializer_range": 0.02,
-    "n_inner": None,
     "pad_token_id": None,
     "resid_pdrop": 0.0,
     "tie_word_embeddings": False,

@@ -56,7 +56,7 @@ def train(steps: Steps, run: Run) -> None:
     check_same_examples(examples)
     steps, run = count_steps(steps, run, examples, build)
     settings = run.config.train
-    checkpoints = Checkpoints(run.checkpoints, settings.keep, steps.shapes)
+    checkpoints = Checkpoints(run.checkpoints, settings.keep, steps.shapes, settings.keep_every)
     with checkpoints, DeviceMemory(steps, run) as memory:
         state = start_or_resume(checkpoints, steps, run, weights)
         first = int(state.step)

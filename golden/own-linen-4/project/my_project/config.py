@@ -99,7 +99,8 @@ class Train:
     eval_rows: int = 2_048  # held-out examples that an evaluation reads, at most; 0: all
     patience: int = 0  # evaluations without a better first of `best`, which end a run; 0: none do
     save_every: int = 500  # steps
-    keep: int = 2  # checkpoints
+    keep: int = 2  # newest checkpoints
+    keep_every: int = 0  # steps at whose multiples a checkpoint stays besides; 0: none
     seed: int = 0  # of the parameters and of the order of the examples
     on_nan: Literal["stop", "skip"] = "stop"  # what an update does whose numbers are not sound
     max_skips: int = 10  # of these updates that are left out in a row, before the run stops

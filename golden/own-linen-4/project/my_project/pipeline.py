@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from my_project.runtime.data.example_streams import count_held_out, held_out_example
+from my_project.runtime.data.example_streams import count_held_out
+from my_project.runtime.data.held_out import held_out_example
 from my_project.runtime.nn.plain_losses import class_losses
 
 Batch = dict[str, jax.Array]

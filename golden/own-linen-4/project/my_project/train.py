@@ -16,7 +16,8 @@ from my_project.runtime.base.output import print_once
 from my_project.runtime.base.progress import PROGRESS
 from my_project.runtime.checkpoints.best import is_out_of_patience
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
-from my_project.runtime.cluster.agreement import check_same_code, check_same_examples
+from my_project.runtime.cluster.agreement import check_same_examples
+from my_project.runtime.cluster.same_code import check_same_code
 from my_project.runtime.data.batches import TrainBatches
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.loop.command import command, training_run
@@ -58,7 +59,7 @@ def train(steps: Steps, run: Run) -> None:
     check_same_examples(examples)
     steps, run = count_steps(steps, run, examples, build)
     settings = run.config.train
-    checkpoints = Checkpoints(run.checkpoints, settings.keep, steps.shapes)
+    checkpoints = Checkpoints(run.checkpoints, settings.keep, steps.shapes, settings.keep_every)
     with checkpoints, DeviceMemory(steps, run) as memory:
         state = start_or_resume(checkpoints, steps, run, weights)
         first = int(state.step)

@@ -16,7 +16,8 @@ from my_project.model import NetConfig, NetModel
 from my_project.runtime.base.contracts import Config, Steps
 from my_project.runtime.base.hf_files import Stored, find
 from my_project.runtime.base.state import TrainState, flatten
-from my_project.runtime.base.tensors import Tensor, part_tensors
+from my_project.runtime.base.tensor_parts import part_tensors
+from my_project.runtime.base.tensors import Tensor
 from my_project.runtime.checkpoints.load import spellings, start_from
 from my_project.runtime.step.variables import parts_of
 from my_project.sharding import APART

@@ -142,11 +142,11 @@ family: $(INSTALLED)  ## write a family of models from a neighbour: NAME=olmo2 L
 	@PYTHONPATH=tests/tools:tests:generator:runtime $(BIN)/python -m family.write '$(NAME)' '$(LIKE)' '$(HF)'
 
 fmt: $(INSTALLED)  ## format the code
-	$(BIN)/ruff check --fix --quiet $(SOURCES)
+	$(BIN)/ruff check --cache-dir .ruff_cache --fix --quiet $(SOURCES)
 	$(BIN)/black --quiet $(SOURCES)
 
 lint: $(INSTALLED)  ## check the code, its floors and its types; change nothing
-	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff check --cache-dir .ruff_cache $(SOURCES)
 	$(BIN)/black --check --quiet $(SOURCES)
 	PYTHONPATH=runtime $(BIN)/lint-imports
 	$(BIN)/mypy

@@ -96,7 +96,11 @@ def test_its_stories_are_those_of_the_pages():
     own = page("tutorials/own-class").replace("\ncd my-cnn\n", "\ncd my-cnn && pip install -e .\n")
     blocks = re.findall(r"```bash\n(.*?)```", stories, re.DOTALL)
     assert len(blocks) == 3 and all(len(block.splitlines()) == 3 for block in blocks)
-    assert blocks[0] in page("tutorials/lora") and blocks[1] in own and f"redco-new {' '.join(RECIPES['ppo'].create)}\n" in blocks[2]
+    assert (
+        blocks[0] in page("tutorials/lora")
+        and blocks[1] in own
+        and f"redco-new {' '.join(RECIPES['ppo'].create)}\n" in blocks[2]
+    )
     assert f"{len(RECIPES)} kinds of training" in stories
 
 

@@ -13,6 +13,7 @@ from my_project.runtime.base.output import print_once
 from my_project.runtime.base.paths import any_path
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
 from my_project.runtime.checkpoints.export import export
+from my_project.runtime.checkpoints.publish import hub_name, publish
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.loop.command import command, program_parser, recorded_run
 from my_project.sharding import AXES
@@ -23,6 +24,9 @@ from my_project.steps import build
 def main() -> None:
     options = program_parser(__doc__, pipeline)
     options.add_argument("--out", type=any_path, required=True, help="a folder that does not exist")
+    options.add_argument(
+        "--push", type=hub_name, metavar="ORG/NAME", help="send it to the hub, with a card"
+    )
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
     boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
@@ -39,6 +43,7 @@ def main() -> None:
             variables=model.variables,
         )
     print_once(f"step {step} of {args.workdir} is in {args.out}")
+    publish(args, run, step)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import jax
 
 from redco_new.generate import files, layout, read
+from redco_new.generate.first_runs import FirstRuns
 from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.design import Design
 from redco_new.generate.files import print_files
@@ -84,6 +85,13 @@ def with_file(template: Path, path: str, text: str) -> Path:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """What redco-new says of a first run."""
+
+    first: FirstRuns = field(default_factory=lambda: FirstRuns.of({"data": -1, "model": 4}))
+
+
+@dataclass(frozen=True)
 class Context:
     """What FILES print."""
 
@@ -91,6 +99,7 @@ class Context:
     request: Annotated[Request, checked("redco.toml")]
     model: ProjectModel
     greeting: str = "grüß Gott"
+    layout: Layout = field(default_factory=Layout)
     notes: tuple[str, ...] = ()
 
 

@@ -10,7 +10,6 @@ import samples
 
 from redco_new import __version__, cli
 from redco_new.cli import new
-from redco_new.cli.new import next_commands
 from redco_new.cli.progress import status
 from redco_new.request import Request
 
@@ -74,11 +73,21 @@ def test_full_path(template, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("mesh", "devices"), [("model=4", 4), ("data=2,fsdp=3,model=4", 24), ("data=-1", 1)]
-)
-def test_next_commands_name_devices_that_fit_the_mesh(mesh, devices):
-    request = Request.from_flags("a", "gpt-j", mesh=mesh)
-    assert f"--virtual-devices {devices} " in next_commands(request, Path("a"))[-1]
+    ("mesh", "trial", "two_hosts"),
+    [
+        ("model=4", "--virtual-devices 4", "--virtual-devices 4"),
+        ("data=2,fsdp=2,model=4", "--virtual-devices 16", "--mesh data=2,fsdp=2,model=2 --virtual-devices 4"),
+        ("data=64,fsdp=1,model=4", "--mesh data=2,model=4 --virtual-devices 8", "--mesh data=2,model=4 --virtual-devices 4"),
+        ("data=-1", "--virtual-devices 1", "--virtual-devices 1"),
+    ],
+)  # fmt: skip
+def test_a_first_run_is_one_that_a_laptop_can_make(mesh, trial, two_hosts, tmp_path, capsys):
+    command = ["a", "--model", "gpt2", "--mesh", mesh, "--output", str(tmp_path)]
+    assert redco_new(*command) == 0
+    first = f"python -m a.train --preset tiny --steps 200 {trial} --workdir runs/a\n"
+    readme = (tmp_path / "a/README.md").read_text()
+    assert f"  {first}" in capsys.readouterr().out and first in readme
+    assert f"--steps 20 {two_hosts} --workdir runs/two\n" in readme
 
 
 def test_inspect_asks_for_the_plan(monkeypatch, capsys):

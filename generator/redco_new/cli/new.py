@@ -3,7 +3,7 @@
 import os
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
 from redco_new.project.manifest import MANIFEST
 from redco_new.request import Request
+
+if TYPE_CHECKING:
+    from redco_new.generate.context import ProjectContext
 
 new_app = typer.Typer(rich_markup_mode=None)
 
@@ -80,15 +83,16 @@ def new(
         return change(parent / name, flags, source)
     request = Request.from_flags(name, folder=parent / name, **flags)
     notes: list[str] = []
+    seen: list[ProjectContext] = []
     with status() as progress:
         if hardware is not None:
             request, choice = choose_mesh(request, hardware, progress)
             notes.append(choice)
-        target = create_project(request, parent, source, progress, notes.append)
+        target = create_project(request, parent, source, progress, notes.append, seen.append)
     for note in notes:
         print(f"note: {note}")
     print(f"Created {target}. What to do next:\n")
-    for command in next_commands(request, target):
+    for command in next_commands(request, target, seen[0].layout.first.trial):
         print(f"  {command}")
     return None
 
@@ -111,13 +115,12 @@ def split_name(name: str, output: str) -> tuple[str, Path]:
     return path.name, path.parent
 
 
-def next_commands(request: Request, target: Path) -> list[str]:
-    """Return what to type after a project was created, first to last."""
+def next_commands(request: Request, target: Path, trial: str) -> list[str]:
+    """Return what to type after a project was created, first to last. trial: the flags of a first run."""
     commands = [
         f"cd {shlex.quote(str(target))}",
         "pip install -e .",
-        f"python -m {request.package}.train --preset tiny --steps 200"
-        f" --virtual-devices {request.devices} --workdir runs/a",
+        f"python -m {request.package}.train --preset tiny --steps 200" f" {trial} --workdir runs/a",
     ]
     from redco_new.models.find import is_checkpoint  # here: it imports jax, which takes seconds
 

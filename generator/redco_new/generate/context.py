@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
+from redco_new.generate.first_runs import FirstRuns
 from redco_new.generate.project_model import ProjectModel
 from redco_new.models.recipes import Rate, Recipe, Setting, Words
 from redco_new.render.values import Code, Name, Text, checked
@@ -92,8 +93,7 @@ class ProjectLayout:
     """Where arrays lie.
 
     mesh: axis -> devices; data may be -1, the devices that are left.
-    test_mesh, test_devices: the mesh of the project's own tests, and how many devices that is.
-    mesh_example: that mesh, as --mesh takes it.
+    first: what is run first of a project, on a laptop.
     axes_legend, dims_legend: what each axis splits; what each letter of a dim means.
     batch_axes: those that split the batch.
     rows: the same, if no row of it depends on another; otherwise ().
@@ -109,9 +109,7 @@ class ProjectLayout:
     """
 
     mesh: Mapping[Name, int]
-    test_mesh: Mapping[Name, int]
-    test_devices: int
-    mesh_example: str
+    first: FirstRuns
     axes_legend: Code
     dims_legend: Code
     batch_axes: tuple[Name, ...]

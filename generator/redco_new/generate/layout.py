@@ -23,6 +23,7 @@ from redco_plan import (
 
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectLayout, SpecTable
+from redco_new.generate.first_runs import FirstRuns
 from redco_new.generate.remat import saved_sizes
 from redco_new.generate.shards import check_shards
 from redco_new.inspect.elements import count_elements
@@ -36,8 +37,6 @@ TRACED_BATCH = 8
 NAMED = 3  # parameters that a note names
 # What a model of rewards has beside the model that it is like: path -> spec, and path -> why.
 SCORE = {"score/kernel": "P(None, None)"}, {"score/kernel": "D 1 | whole: a number for each chat"}
-# At most this many virtual devices in a project's own tests: a laptop compiles for 8 in seconds.
-TEST_DEVICES = 8
 
 
 def traced_rows(request: Request) -> int:
@@ -172,13 +171,10 @@ def layout_context(
     tiny: the preset tiny, and its own plan, if its sizes are others; None for a family, whose tiny model fits.
     """
     mesh = plan.mesh | {"data": request.mesh["data"]}
-    test_mesh = _small_mesh(mesh)
     rows = plan.rows()
     return ProjectLayout(
         mesh=mesh,
-        test_mesh=test_mesh,
-        test_devices=math.prod(test_mesh.values()),
-        mesh_example=",".join(f"{axis}={size}" for axis, size in test_mesh.items()),
+        first=FirstRuns.of(mesh),
         axes_legend=_axes_legend(mesh),
         dims_legend=_dims_legend(plan),
         batch_axes=plan.batch_axes,
@@ -195,15 +191,6 @@ def layout_context(
         trained=_in_words(count_elements([r for r in rows if r["path"] not in plan.frozen])),
         total_per_device=_in_words(sum(math.prod(row["shard_shape"]) for row in rows)),
     )
-
-
-def _small_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
-    """Return axis sizes for a project's tests: divisors of the real ones, two rows of data at least."""
-    sizes = {axis: 2 if size == REST else size for axis, size in mesh.items()}
-    while math.prod(sizes.values()) > TEST_DEVICES:
-        axis = max(sizes, key=lambda name: sizes[name])
-        sizes[axis] //= next(k for k in range(2, sizes[axis] + 1) if sizes[axis] % k == 0)
-    return sizes
 
 
 def _axes_legend(mesh: Mapping[str, int]) -> str:

@@ -5,11 +5,15 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from redco_new.errors import RedcoError
 from redco_new.project.records import new_records
 from redco_new.request import Request
 from redco_new.transaction import MANIFEST, sync_to_disk
+
+if TYPE_CHECKING:
+    from redco_new.generate.context import ProjectContext
 
 
 def create_project(
@@ -18,12 +22,14 @@ def create_project(
     source: Path | None = None,
     progress: Callable[[str], None] = lambda step: None,
     note: Callable[[str], None] = lambda text: None,
+    see: Callable[["ProjectContext"], None] = lambda context: None,
 ) -> Path:
     """Write the project that `request` asks for to `parent`/name and return that path.
 
     source: a fork of redco's template, or None for redco's own.
     progress: called with what is done next.
     note: called with what the user should know of the model.
+    see: called with what its templates printed.
     Raises RedcoError, and leaves nothing behind, if the place is taken or cannot be written to.
     """
     target = parent / request.name
@@ -45,6 +51,7 @@ def create_project(
     progress(f"writing {target}")
     for text in context.notes:
         note(text)
+    see(context)
     fork = source is not None
     write_project(target, {**files, **new_records(request, files, fork, model.record)})
     return target

@@ -36,7 +36,7 @@ class Regeneration:
         self._design = read_model(request, template)
         self._program = self._design.program()
         self._context = self._context_of(self._program)
-        self.mesh = self._context.layout.test_mesh
+        self.mesh = self._context.layout.first.mesh
         self.model_record = self._design.record
         self.notes = tuple(self._design.notes)
         progress("rendering")
@@ -58,7 +58,7 @@ class Regeneration:
             )
             context = self._context_of(program)
             notes = [*notes, *weights_notes(package, program)]
-        self.mesh = context.layout.test_mesh
+        self.mesh = context.layout.first.mesh
         return (self.files if context == self._context else self._print(context)), notes
 
     def _context_of(self, program: Program) -> ProjectContext:

@@ -287,3 +287,12 @@ def test_epsilon_is_adams():
     rule = settings(adam_epsilon=1.0, weight_decay=0.0, learning_rate=1.0).transform(10)
     updates, _ = rule.update(grads, rule.init(params), params)
     np.testing.assert_allclose(updates["w"]["kernel"], -1e-3 / (1e-3 + 1.0), rtol=1e-5)
+
+
+def test_moments_alone_are_stored_in_few_bits():
+    """Not the count of steps, of which bfloat16 knows 256, nor the factors of Adafactor."""
+    params = {"kernel": jnp.ones((128, 128))}
+    adam = store_moments(optax.scale_by_adam(), "bfloat16").init(params)
+    assert (adam.mu["kernel"].dtype, adam.count.dtype) == (jnp.bfloat16, jnp.int32)
+    factored = store_moments(optax.scale_by_factored_rms(), "bfloat16").init(params)
+    assert {x.dtype for x in jax.tree.leaves(factored.v_row)} == {jnp.dtype(jnp.float32)}

@@ -28,7 +28,7 @@ PROJECT = Path(__file__).parents[1] / "templates" / "project"
 def train_source():
     """The emitted train.py of a class of the user's own."""
     text = (PROJECT / "{{ package }}" / "train.py.jinja").read_text()
-    request, model = SimpleNamespace(devices=4, lora=None), SimpleNamespace(
+    request, model = SimpleNamespace(lora=None), SimpleNamespace(
         title="Net",
         own_class="Net",
         imported=False,
@@ -39,7 +39,9 @@ def train_source():
         checkpoint="",
     )
     recipe = SimpleNamespace(teacher=False, actors=False, tokenized=False)
+    layout = SimpleNamespace(first=SimpleNamespace(trial="--virtual-devices 4"))
     facts = {"package": "net", "request": request, "model": model, "recipe": recipe}
+    facts["layout"] = layout
     return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(facts)
 
 

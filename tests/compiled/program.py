@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from redco_fit.compiled.hlo import KINDS, Collective, collectives
@@ -37,6 +38,18 @@ def step(forward: Callable) -> Callable:
         return jnp.mean(jnp.square(forward(half(params), half(batch)).astype(jnp.float32)))
 
     return jax.value_and_grad(loss)
+
+
+@contextmanager
+def compiled_anew() -> Iterator[None]:
+    """Let XLA compile what a former run has compiled: a program that is kept warns of nothing."""
+    jax.config.update("jax_enable_compilation_cache", False)
+    reset_cache()
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", True)
+        reset_cache()
 
 
 @contextmanager
@@ -67,7 +80,7 @@ def compile_step(
     split = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs)
     whole = NamedSharding(mesh, P())
     program = jax.jit(step(forward), in_shardings=(split, whole), out_shardings=(whole, split))
-    with captured_stderr() as warnings:
+    with compiled_anew(), captured_stderr() as warnings:
         text = program.lower(params, batch).compile().as_text()
     return text, warnings[0]
 

@@ -16,7 +16,8 @@ from redco_runtime.base.errors import UserError
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 HOLD = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which what starts the tests may ignore
 from pathlib import Path
 from redco_runtime.run import lock
 from redco_runtime.base.errors import UserError

@@ -43,7 +43,8 @@ def moved(life):
 
 def test_more_devices_change_the_mesh_and_no_edit(moved):
     found = changed(moved.before, moved.after)
-    assert found == {"README.md", "launch/hosts.sh", SHARDING, "my_project/train.py", "redco.toml"}
+    written = {"README.md", "AGENTS.md", "my_project/train.py"}
+    assert found == {*written, "launch/hosts.sh", SHARDING, "redco.toml"}
     assert "      ~ model 4 -> 8\n" in moved.out and moved.out.count("note:") == 1
     assert "  launch/hosts.sh              restored\n" in moved.out
     before, after = (tree[SHARDING].decode() for tree in (moved.before, moved.after))

@@ -147,22 +147,24 @@ def show_docs(
     from redco_new.render import assets
 
     folder = assets.docs()
-    paths = (path.relative_to(folder).with_suffix("") for path in sorted(folder.rglob("*.md")))
-    pages = {path.as_posix(): (folder / path).with_suffix(".md").read_text() for path in paths}
+    paths = sorted(folder.rglob("*.md"))
+    pages = {path.relative_to(folder).with_suffix("").as_posix(): path for path in paths}
     if page is None:
         width = max(map(len, pages))
-        for name, text in pages.items():
-            print(f"{name:{width}}  {text.partition(chr(10))[0].removeprefix('# ')}")
+        for name, path in pages.items():
+            title = path.read_text().partition("\n")[0].removeprefix("# ")
+            print(f"{name:{width}}  {title}")
         return
     if page not in pages:
         raise RedcoError("PAGE", f"there is no page {page!r}", "`redco docs` lists them")
+    text = pages[page].read_text()
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown
 
-        Console().print(Markdown(pages[page]))
+        Console().print(Markdown(text))
     else:
-        print(pages[page], end="")
+        print(text, end="")
 
 
 def show_edits(

@@ -120,7 +120,7 @@ def next_commands(request: Request, target: Path, trial: str) -> list[str]:
     commands = [
         f"cd {shlex.quote(str(target))}",
         "pip install -e .",
-        f"python -m {request.package}.train --preset tiny --steps 200" f" {trial} --workdir runs/a",
+        f"python -m {request.package}.train --preset tiny --steps 200 {trial} --workdir runs/a",
     ]
     from redco_new.models.find import is_checkpoint  # here: it imports jax, which takes seconds
 

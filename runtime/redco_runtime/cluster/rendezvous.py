@@ -22,10 +22,8 @@ from ..base.errors import UserError, few
 GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds: much less than a process takes to start
 ABSENT = 69  # exit code, EX_UNAVAILABLE of sysexits.h, of a process that lost or never met another
-FILES, SPARE = (
-    2,
-    64,
-)  # that process 0 opens for each process, for its lifeline and JAX; for all else
+FILES = 2  # that process 0 has open for each process: for its lifeline, and of JAX
+SPARE = 64  # that it has open for all else, at most
 NEWS = 10.0  # seconds, so that a wait of 300 is 30 lines: between two lines that say who is awaited
 
 

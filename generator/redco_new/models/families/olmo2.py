@@ -1,19 +1,9 @@
 """OLMo 2: Llama whose norms follow attention and the MLP, and whose queries and keys are normed over all heads."""
 
 from typing import Any
-from redco_new.models.decoders import DecoderQuirks, read_decoder, shrink_decoder
-from redco_new.models.family import CAUSAL, Family, Settings, Size
 
-KEYS = {
-    "vocab_size": "vocab_size",
-    "embed_dim": "hidden_size",
-    "mlp_dim": "intermediate_size",
-    "num_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "num_kv_heads": "num_key_value_heads",
-    "max_positions": "max_position_embeddings",
-    "norm_epsilon": "rms_norm_eps",
-}
+from redco_new.models.decoders import KEYS, DecoderQuirks, read_decoder, shrink_decoder
+from redco_new.models.family import CAUSAL, Family, Settings, Size
 
 DEFAULTS: dict[str, Any] = {  # of transformers' Olmo2Config
     "attention_bias": False,

@@ -1,0 +1,1 @@
+"""A class of PyTorch, printed as a model in Flax NNX: README.md has the steps."""

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+from flax import nnx
+
+from redco_new.render.execute import load_text, use_runtime
 from redco_new.own.call import Call
 from redco_new.own.find import Reference
-from redco_new.pytorch.printed import PrintedClass
-
-
-def is_torch(value: Any) -> bool:
-    """Return whether a class that was imported is one of PyTorch: torch is not imported to tell."""
-    bases = value.__mro__ if isinstance(value, type) else ()
-    return any((b.__module__, b.__name__) == ("torch.nn.modules.module", "Module") for b in bases)
+from redco_new.own.maker import call_user_code
+from redco_new.own.signature import check_arguments, check_inputs, maker_signature
+from redco_new.own.source import FLAGS
+from redco_new.pytorch.classes import Classes, Probe
+from redco_new.pytorch.construct import construct
+from redco_new.pytorch.gate import Pair, compare
+from redco_new.pytorch.graph import trace
+from redco_new.pytorch.printed import Field, PrintedClass
+from redco_new.pytorch.probe import Search, Setting
+from redco_new.pytorch.text import model_text
+from redco_new.pytorch.weights import find_stored
 
 
 def print_class(
@@ -26,4 +35,90 @@ def print_class(
 
     Raises RedcoError, with the class's line, for what cannot be printed or differs from PyTorch.
     """
-    raise NotImplementedError
+    cls, name = reference.value, reference.name
+    signature = maker_signature(cls)
+    check_arguments(where, name, signature, arguments)
+    check_inputs(where, name, inspect.signature(cls.forward), call.arguments)
+    bound = {k: p.default for k, p in signature.parameters.items() if p.default is not p.empty}
+    arguments = {**bound, **arguments}
+    use_runtime()
+
+    def make(values: Mapping[str, Any]) -> torch.nn.Module:
+        return cls(**values)
+
+    call_user_code(name, lambda: construct(lambda: make(arguments)))
+    search = Search(make, call, Setting(arguments, call.inputs))
+    small = search.smaller()
+    settings = [search.base, search.other(small, 1), search.other(small, 2)]
+    fields = _fields(settings, small)
+    probes = [_probe(make, setting, call, fields) for setting in settings]
+    classes = Classes(probes, list(call.arguments))
+    whole = classes.of("")
+    whole.is_whole, whole.docstring = True, f"{name}, as its arguments are in {name}Config."
+    printed = list(classes.printed.values())
+    text = model_text(_head(reference), f"{name}Config", fields, printed)
+    config_class = f"{name}Config"
+    values = {f.name: f.small for f in fields}
+    model = _load(text, whole.name, config_class, values)
+    torch_model = construct(lambda: make(small.arguments), "cpu").module
+    parameters, buffers = find_stored(torch_model, _shapes(model))
+    pair = Pair(torch_model, model, parameters, buffers)
+    gate = compare("--model", pair, small, call)
+    return PrintedClass(
+        name=name,
+        source=text,
+        model_class=whole.name,
+        config_class=config_class,
+        fields=tuple(fields),
+        inputs=call.inputs,
+        modes=bool(buffers or classes.drops),
+        parameters=parameters,
+        buffers=buffers,
+        tied={},
+        texts=False,
+        requires=(f"torch {torch.__version__.partition('+')[0]}",),
+        notes=tuple(classes.notes),
+        gate=gate,
+    )
+
+
+def _load(text: str, model_class: str, config_class: str, values: Mapping[str, Any]) -> nnx.Module:
+    """Return the printed model, instance with these values of its config."""
+    loaded = load_text("printed/model.py", text)
+    config = getattr(loaded, config_class)(**values)
+    return getattr(loaded, model_class)(config, rngs=nnx.Rngs(0))
+
+
+def _shapes(model: nnx.Module) -> dict[str, tuple[int, ...]]:
+    """Return the arrays that a model holds: path -> shape; not the keys of random numbers."""
+    state = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
+    return {"/".join(map(str, path)): tuple(leaf.shape) for path, leaf in state}
+
+
+def _fields(settings: list[Setting], small: Setting) -> list[Field]:
+    """Return the numbers of the config: arguments of the class that the probes could change."""
+    fields = []
+    for name in settings[0].names():
+        values = [setting.get(name) for setting in settings]
+        if name[0] == "model" and len(name) == 2 and len(set(values)) > 1:
+            argument = str(name[1])
+            field = f"model_{argument}" if argument in FLAGS else argument
+            fields.append(
+                Field(field, argument, type(values[0]).__name__, values[0], small.get(name))
+            )
+    return fields
+
+
+def _probe(
+    make: Callable[..., torch.nn.Module], setting: Setting, call: Call, fields: list[Field]
+) -> Probe:
+    instance = construct(lambda: make(setting.arguments))
+    traced = trace(instance.module, setting.arrays(call))
+    sizes = {f"config.{f.name}": setting.arguments[f.argument] for f in fields}
+    return Probe(instance, traced, sizes, setting.batch)
+
+
+def _head(reference: Reference) -> str:
+    source = reference.file or reference.module
+    version = torch.__version__.partition("+")[0]
+    return f"{reference.name} of {source}, printed from PyTorch {version}: names of parts and variables are its own."

@@ -1,0 +1,63 @@
+"""The statements of the class's own source: the variables that its author assigns."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+from dataclasses import dataclass
+
+from redco_new.pytorch.refusal import FRAME
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a source file.
+
+    key: its file and first line; ("", 0) where it is not known
+    names: the variables that it assigns, () for none
+    """
+
+    key: tuple[str, int] = ("", 0)
+    names: tuple[str, ...] = ()
+
+
+def statement_of(stack: str | None) -> Statement:
+    """Return the statement of the innermost frame of a traceback."""
+    frames = FRAME.findall(stack or "")
+    if not frames:
+        return Statement()
+    file, line = frames[-1]
+    return _statements(file).get(int(line), Statement((file, int(line))))
+
+
+@functools.cache
+def _statements(file: str) -> dict[int, Statement]:
+    """Return the statement of each line of a file that is within one."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return {}
+    lines: dict[int, Statement] = {}
+    for node in ast.walk(tree):  # from the outside in
+        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            statement = Statement((file, node.lineno), _names(node))
+            lines |= dict.fromkeys(
+                range(node.lineno, (node.end_lineno or node.lineno) + 1), statement
+            )
+    return lines
+
+
+def _names(node: ast.stmt) -> tuple[str, ...]:
+    """Return the variables that a statement assigns, in their order."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target: ast.expr = node.targets[0]
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        target = node.target
+    else:
+        return ()
+    if isinstance(target, ast.Name):
+        return (target.id,)
+    if isinstance(target, ast.Tuple) and all(isinstance(x, ast.Name) for x in target.elts):
+        return tuple(x.id for x in target.elts if isinstance(x, ast.Name))
+    return ()

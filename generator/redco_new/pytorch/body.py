@@ -1,0 +1,367 @@
+"""The body of a __call__: statements as the class's author wrote them, of a merged program."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from redco_new.pytorch.expressions import fill, names_in, parse, sequence, show
+from redco_new.pytorch.merge import Default, Node, walk
+from redco_new.pytorch.operators import RULES, SILENT
+from redco_new.pytorch.refusal import refuse
+from redco_new.pytorch.rules import FUNCTIONS
+from redco_new.pytorch.sizes import Atom, Number, exactly, express
+
+DTYPES = {
+    torch.float32: "jnp.float32", torch.float64: "jnp.float32", torch.bfloat16: "jnp.bfloat16",
+    torch.float16: "jnp.float16", torch.int64: "jnp.int32", torch.int32: "jnp.int32",
+    torch.uint8: "jnp.uint8", torch.int8: "jnp.int8", torch.bool: "bool",
+}  # fmt: skip
+# A longer expression is a statement of its own; a line has 100 characters.
+LONGEST = 88
+DIM = re.compile(r"_dim_(\d+)_(\d+)")
+# What dims are called by their places, where none is B.
+LETTERS = {2: "BS", 3: "BSD", 4: "BCHW", 5: "BCTHW"}
+TAKEN = {"jax", "jnp", "nnx", "self", "config", "rngs", "functools", "dataclasses"}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """How a body names what its module holds.
+
+    parameter, module: target in the graph -> Python
+    order: target of a module -> in which order it takes its inputs
+    drop: rate -> Python of a Dropout, which __init__ makes
+    """
+
+    parameter: Callable[[str], ast.expr]
+    module: Callable[[str], ast.expr]
+    order: Callable[[str], Sequence[int]]
+    drop: Callable[[Number], ast.expr]
+
+
+class Body:
+    """Print a program as statements.
+
+    atoms: what numbers can be made of, besides the dims of inputs
+    inputs: the names of the program's inputs
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        atoms: Sequence[Atom],
+        inputs: Sequence[str],
+        batch: tuple[int, ...],
+        reference: Reference,
+        returned: Callable[[list[ast.expr]], ast.expr] | None = None,
+    ) -> None:
+        self.imports: set[str] = set()
+        self._nodes, self._reference, self._batch = nodes, reference, batch
+        self._inputs = [node for node in nodes if node.kind == "input"]
+        self.names = [_safe(name) for name in inputs]
+        dims = [
+            Atom(f"_dim_{i}_{d}", number.values)
+            for i, node in enumerate(self._inputs)
+            for d, number in enumerate(node.dims or ())
+        ]
+        self._atoms = [*atoms, *dims]
+        self._returned = returned or (
+            lambda items: items[0] if len(items) == 1 else sequence(items)
+        )
+        self._named: set[Node] = set()  # what needs a variable, since its shape is asked for
+        while True:
+            try:
+                self._print()
+                break
+            except _NeedsName as needed:
+                self._named.add(needed.node)
+
+    def lines(self) -> list[ast.stmt]:
+        """Return the statements, the dims of inputs that they read first."""
+        return self._unpack_dims() + self._statements
+
+    def _print(self) -> None:
+        self._env: dict[Node, ast.expr] = dict(
+            zip(self._inputs, map(_name, self.names), strict=True)
+        )
+        self._statements: list[ast.stmt] = []
+        self._last = _last_uses(self._nodes)
+        self._holders: dict[str, Node] = dict(zip(self.names, self._inputs, strict=True))
+        for place, node in enumerate(self._nodes):
+            if node.kind == "output":
+                items = [self.value(x) for x in walk(node.arguments)]
+                self._statements.append(ast.Return(self._returned(items)))
+            elif node.kind == "parameter":
+                self._env[node] = self._reference.parameter(node.target)
+            elif node.kind != "input" and node not in self._env and node.users:
+                self._step(place, node)
+
+    def _step(self, place: int, node: Node) -> None:
+        """Print one step: within the expression of its reader, or as a statement."""
+        expression = self._expression(node)
+        items = [user for user in node.users if user.kind == "item"]
+        if len(items) == len(node.users) and items:
+            self._unpack(place, node, expression, items)
+        elif self._is_inner(node, expression):
+            self._env[node] = expression
+        else:
+            name = self._variable(place, node, _hint(node))
+            self._statements.append(_assign(_name(name), expression))
+            self._env[node] = _name(name)
+
+    def _unpack(self, place: int, node: Node, expression: ast.expr, items: list[Node]) -> None:
+        """Print what gives several arrays: each that is read has a name."""
+        index = {user: int(user.arguments["1"].values[0]) for user in items}
+        if len(set(index.values())) == 1 and not isinstance(expression, ast.Tuple):
+            for user in items:
+                self._env[user] = fill("x[i]", x=expression, i=ast.Constant(index[user]))
+            if len(items) == 1:
+                return
+        count = _count(expression, max(index.values()) + 1)
+        author = node.statement.names if len(node.statement.names) == count else ()
+        names: list[str] = []
+        for i in range(count):
+            readers = [user for user in items if index[user] == i]
+            if not readers:
+                names.append("_")
+                continue
+            hint = author[i] if author else _hint(readers[0], f"{_hint(node)}_{i}")
+            name = self._variable(place, readers[0], hint, tuple(names))
+            names.append(name)
+            for user in readers:
+                self._env[user] = _name(name)
+                self._last[user] = max(self._last.get(reader, 0) for reader in readers)
+            self._holders[name] = max(readers, key=lambda user: self._last.get(user, 0))
+        self._statements.append(_assign(sequence([_name(name) for name in names]), expression))
+
+    def _is_inner(self, node: Node, expression: ast.expr) -> bool:
+        """Return whether a step is printed where it is read: by the statement that it is of."""
+        if node in self._named or len(node.users) != 1 or isinstance(expression, ast.Tuple):
+            return False
+        if len(show(expression)) > LONGEST:
+            return node.users[0].kind == "output"
+        return _may_be_inner(node)
+
+    def _expression(self, node: Node) -> ast.expr:
+        if node.kind == "item":
+            return fill(
+                "x[i]", x=self.value(node.arguments["0"]), i=self.value(node.arguments["1"])
+            )
+        if node.kind == "module":
+            arguments = [self.value(x) for x in node.arguments.values()]
+            ordered = [arguments[i] for i in self._reference.order(node.target)]
+            return ast.Call(self._reference.module(node.target), ordered, [])
+        name = node.target.partition(".")[0]
+        if name == "native_dropout":
+            drop = self._reference.drop(node.arguments["p"])
+            return ast.Call(drop, [self.value(node.arguments["input"])], [])
+        if name in FUNCTIONS:
+            try:
+                return FUNCTIONS[name](self, node.arguments, node)
+            except NotImplementedError as limit:
+                raise refuse(node.place, f"{name} with {limit} has no rule") from limit
+        if name not in RULES:
+            raise refuse(node.place, f"{node.target} has no rule", "write it by others")
+        return self._by_text(name, node)
+
+    def _by_text(self, name: str, node: Node) -> ast.expr:
+        """Return a rule of the table, filled: the first text that has all arguments that are not defaults."""
+        texts = RULES[name]
+        said = {key for key, x in node.arguments.items() if not isinstance(x, Default)} - SILENT
+        said = {key for key in said if node.arguments[key] is not None}
+        for text in (texts,) if isinstance(texts, str) else texts:
+            if said <= names_in(text):
+                arguments = {key: self.value(_single(key, x)) for key, x in node.arguments.items()}
+                return fill(text, **{k: x for k, x in arguments.items() if k in names_in(text)})
+        rest = ", ".join(sorted(said))
+        raise refuse(node.place, f"{name} with {rest} has no rule", "write it by others")
+
+    def value(self, x: Any) -> ast.expr:
+        """Return an argument as Python."""
+        if isinstance(x, Node):
+            return self._env[x]
+        if isinstance(x, Default):
+            return self.value(x.value)
+        if isinstance(x, Number):
+            return parse(self._number(x))
+        if isinstance(x, list):
+            return sequence([self.value(item) for item in x])
+        if isinstance(x, torch.dtype):
+            return parse(DTYPES[x])
+        return ast.Constant(x)
+
+    def shape(self, sizes: list[Any], base: Node | None) -> list[ast.expr]:
+        """Return sizes of a new shape; at most one is -1, where `base` is reshaped."""
+        texts = [exactly(n, self._atoms) if isinstance(n, Number) else None for n in sizes]
+        if base is not None and texts.count(None) == 1 and "-1" not in texts:
+            texts[texts.index(None)] = "-1"
+        for i, number in enumerate(sizes):
+            if texts[i] is None:
+                texts[i] = express(number, self._atoms) or self._by_shape(number, base)
+        if texts.count(None) == 1 and "-1" not in texts and base is not None:
+            texts[texts.index(None)] = "-1"
+        if None in texts:
+            raise refuse("", f"a shape {sizes} follows from no size of the class")
+        return [parse(text) for text in texts if text is not None]
+
+    def use(self, line: str) -> None:
+        """Add an import."""
+        self.imports.add(line)
+
+    def _by_shape(self, number: Number, base: Node | None) -> str | None:
+        """Return a size by the shape of the array that is reshaped, which has a name then."""
+        if base is None or base.dims is None:
+            return None
+        atoms = [Atom(f"_x.shape[{i}]", n.values) for i, n in enumerate(base.dims)]
+        text = express(number, atoms)
+        if text is None:
+            return None
+        variable = self._env[base]
+        if not isinstance(variable, ast.Name):
+            raise _NeedsName(base)
+        return text.replace("_x.", f"{variable.id}.")
+
+    def _number(self, number: Number) -> str:
+        text = express(number, self._atoms)
+        if text is None:
+            what = f"a number, {number.values[0]} and {number.values[-1]}, follows from no size of the class"
+            raise refuse("", what)
+        if text in ("inf", "-inf"):
+            return text.replace("inf", "jnp.inf")
+        return "jnp.finfo(jnp.float32).min" if number.values[0] == torch.finfo().min else text
+
+    def _variable(self, place: int, node: Node, hint: str, others: tuple[str, ...] = ()) -> str:
+        """Return a name for a value: the author's, which may be that of a value no longer read."""
+        name, number = _safe(hint), 1
+        while name in others or name in self._holders and not self._is_free(place, name):
+            number += 1
+            name = f"{_safe(hint)}_{number}"
+        self._holders[name] = node
+        return name
+
+    def _is_free(self, place: int, name: str) -> bool:
+        return self._last.get(self._holders[name], 0) <= place
+
+    def _unpack_dims(self) -> list[ast.stmt]:
+        """Name the dims of inputs that are read: `B, S, _ = x.shape`."""
+        text = "\n".join(map(ast.unparse, map(ast.fix_missing_locations, self._statements)))
+        used = sorted({(int(i), int(d)) for i, d in DIM.findall(text)})
+        names: dict[str, str] = {}
+        statements: list[ast.stmt] = []
+        for i in sorted({i for i, _ in used}):
+            dims = self._inputs[i].dims or ()
+            row = ["_"] * len(dims)
+            for d in (d for j, d in used if j == i):
+                row[d] = self._letter(d, dims, names)
+                names[f"_dim_{i}_{d}"] = row[d]
+            statements.append(_unpack_shape(self.names[i], row))
+        renamed = _Rename(names)
+        self._statements = [renamed.visit(statement) for statement in self._statements]
+        return statements
+
+    def _letter(self, d: int, dims: Sequence[Number], names: dict[str, str]) -> str:
+        letters = LETTERS.get(len(dims), "BCDEFGHI")
+        wanted = "B" if dims[d].values == self._batch else letters[d]
+        wanted = wanted if wanted != "B" or dims[d].values == self._batch else "N"
+        reserved = {*names.values(), *self._holders}
+        return next(x for x in (wanted, *"TUVWXYZKLM") if x not in reserved)
+
+
+def _single(key: str, x: Any) -> Any:
+    """Return the one dim of a list of one, which reads better."""
+    return x[0] if key == "dim" and isinstance(x, list) and len(x) == 1 else x
+
+
+class _NeedsName(Exception):
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        """Return a name, by its new one where it has one."""
+        return ast.Name(self._names.get(node.id, node.id), node.ctx)
+
+
+def _unpack_shape(name: str, row: list[str]) -> ast.stmt:
+    """Return `B, S, _ = x.shape`, or what is shorter for few of many dims."""
+    named = [i for i, x in enumerate(row) if x != "_"]
+    if len(named) == 1:
+        return _assign(_name(row[named[0]]), parse(f"{name}.shape[{named[0]}]"))
+    if named == list(range(len(named))) and len(named) < len(row) - 1:
+        target = sequence([_name(x) for x in row[: len(named)]])
+        return _assign(target, parse(f"{name}.shape[:{len(named)}]"))
+    return _assign(sequence([_name(x) for x in row]), parse(f"{name}.shape"))
+
+
+def _last_uses(nodes: Sequence[Node]) -> dict[Node, int]:
+    """Return the place of the last step that may read each value, itself or within an expression."""
+    place = {node: i for i, node in enumerate(nodes)}
+    last: dict[Node, int] = {}
+    for node in reversed(nodes):
+        reads = [last[user] if _may_be_inner(user) else place[user] for user in node.users]
+        last[node] = max(reads, default=place[node])
+    return last
+
+
+def _may_be_inner(node: Node) -> bool:
+    """Return whether a value is printed where it is read: once, and by the statement that it is of."""
+    if node.kind == "item" or len(node.users) != 1:
+        return node.kind == "item"
+    user = node.users[0]
+    return not node.statement.names or node.statement == user.statement or user.kind == "item"
+
+
+def _count(expression: ast.expr, least: int) -> int:
+    """Return how many values an expression gives, where it says so."""
+    if isinstance(expression, ast.Tuple):
+        return len(expression.elts)
+    if isinstance(expression, ast.Call) and show(expression.func) == "jnp.split":
+        parts = expression.args[1]
+        if isinstance(parts, ast.Constant) and isinstance(parts.value, int):
+            return max(least, parts.value)
+        if isinstance(parts, ast.Tuple | ast.List):
+            return len(parts.elts) + 1
+    return least
+
+
+def _hint(node: Node, otherwise: str = "") -> str:
+    """Return what a value is called: as its author does, or by what gives it."""
+    if len(node.statement.names) == 1:
+        return node.statement.names[0]
+    if otherwise:
+        return otherwise
+    if node.kind == "module":
+        return next((x for x in reversed(node.target.split(".")) if not x.isdigit()), "x")
+    return re.sub(r"\W|^_+", "", str(node.target).partition(".")[0]) or "x"
+
+
+def _safe(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) or name in TAKEN else name
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _assign(target: ast.expr, value: ast.expr) -> ast.stmt:
+    return ast.Assign([target], value, lineno=0)
+
+
+def attributes_in(statements: Sequence[ast.stmt]) -> Iterator[str]:
+    """Yield the attributes of self that statements read."""
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                if node.value.id == "self":
+                    yield node.attr

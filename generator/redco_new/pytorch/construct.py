@@ -1,0 +1,74 @@
+"""Make a class on the meta device, without memory, and note what each of its parts was made with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+Size = int | float
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A module, and the arguments of the constructors of it and of its parts.
+
+    arguments: path of a part, "" for the whole -> argument -> value
+    """
+
+    module: nn.Module
+    arguments: Mapping[str, Mapping[str, Any]]
+
+    def sizes(self, path: str) -> dict[str, Size]:
+        """Return the numbers that a part was made with: `width`, or `config.width` of an object."""
+        sizes: dict[str, Size] = {}
+        for name, value in self.arguments.get(path, {}).items():
+            if _is_size(value):
+                sizes[name] = value
+            elif isinstance(value, tuple | list):
+                sizes |= {f"{name}[{i}]": x for i, x in enumerate(value) if _is_size(x)}
+            elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
+                sizes |= {f"{name}.{k}": x for k, x in vars(value).items() if _is_size(x)}
+        return sizes
+
+
+def construct(make: Callable[[], nn.Module], device: str = "meta") -> Instance:
+    """Return the module that `make` makes on a device, in training mode."""
+    with _record_arguments() as record, torch.device(device):
+        module = make()
+    paths = {id(part): path for path, part in module.named_modules()}
+    arguments = {paths[key]: values for key, (_, values) in record.items() if key in paths}
+    return Instance(module.train(), arguments)
+
+
+@contextmanager
+def _record_arguments() -> Iterator[dict[int, tuple[nn.Module, dict[str, Any]]]]:
+    """Record what each module that is made meanwhile is made with: id -> (module, arguments)."""
+    record: dict[int, tuple[nn.Module, dict[str, Any]]] = {}
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event != "call" or code.co_name != "__init__" or not code.co_argcount:
+            return
+        module = frame.f_locals.get(code.co_varnames[0])
+        if isinstance(module, nn.Module) and getattr(type(module).__init__, "__code__", 0) is code:
+            names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+            values = {name: frame.f_locals[name] for name in names}
+            record.setdefault(id(module), (module, values))
+
+    former = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield record
+    finally:
+        sys.setprofile(former if callable(former) else None)  # cProfile gives what is none
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

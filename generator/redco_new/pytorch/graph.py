@@ -1,0 +1,151 @@
+"""The program of a class: torch.export, made functional and taken apart by module, without what does nothing."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from redco_plan import error_message
+from redco_new.errors import RedcoError
+from redco_new.pytorch.leaves import LEAVES
+from redco_new.pytorch.refusal import cut_stack, place_of, refuse
+
+# Operations that copy or check, which a functional program has no use for.
+NOTHING = {
+    "alias", "clone", "contiguous", "detach", "detach_", "lift_fresh", "lift_fresh_copy",
+}  # fmt: skip
+CHECKS = {"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size"}
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A module and its program: one graph for each of its parts that is called.
+
+    graphs: path -> graph; of a part that is called again, path@1
+    outputs: how the whole nests what it gives
+    """
+
+    module: nn.Module
+    graphs: Mapping[str, fx.Graph]
+    outputs: Any
+
+
+def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
+    """Return the program of a call by keywords. Raises RedcoError, with the class's line, where it has none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exported = torch.export.export(module, (), dict(inputs), strict=False)
+            exported = exported.run_decompositions({})
+            parts = torch.export.unflatten(exported)
+    except Exception as error:  # whatever the class's own code raises
+        raise _export_failure(module, error) from error
+    graphs = {path: part.graph for path, part in parts.named_modules() if hasattr(part, "graph")}
+    for path in reversed(graphs):
+        _place_calls(module, path, graphs)
+    for path, graph in graphs.items():
+        if not is_leaf(module, path):
+            _clean(graph)
+    _inline_functions(module, graphs)
+    return Traced(module, graphs, exported.call_spec.out_spec)
+
+
+def own_path(path: str) -> str:
+    """Return the path of a part in its class: what is called again has the same."""
+    return ".".join(part.partition("@")[0] for part in path.split("."))
+
+
+def is_leaf(module: nn.Module, path: str) -> bool:
+    """Return whether Flax has the layer that a part is."""
+    return type(module.get_submodule(own_path(path))) in LEAVES
+
+
+def operation(node: fx.Node) -> str:
+    """Return the name of an operation without its overload: "add" of aten.add.Tensor."""
+    return str(node.target).removeprefix("aten.").split(".")[0]
+
+
+def _clean(graph: fx.Graph) -> None:
+    """Take out of a graph what copies and checks."""
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        name = operation(node)
+        same = name == "_to_copy" and node.meta["val"].dtype == node.args[0].meta["val"].dtype
+        if name in CHECKS:
+            graph.erase_node(node)
+        elif name in NOTHING or same:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+        elif node.target is operator.getitem and operation(node.args[0]) == "native_dropout":
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+        elif name == "copy_":
+            what = "it changes a buffer, which only BatchNorm may"
+            raise refuse(place_of(node.meta.get("stack_trace")), what)
+    graph.eliminate_dead_code()
+
+
+def _place_calls(module: nn.Module, path: str, graphs: Mapping[str, fx.Graph]) -> None:
+    """Record with each call of a part where it is in the class: torch.export notes it with what the part does."""
+    cls = type(module.get_submodule(own_path(path)))
+    lines, first = inspect.getsourcelines(cls)
+    own = (inspect.getsourcefile(cls), range(first, first + len(lines)))
+    is_own = not cls.__module__.startswith("torch.nn.")
+    for node in graphs[path].nodes:
+        below = graphs.get(f"{path}.{node.target}".removeprefix("."))
+        if node.op == "call_module" and below is not None:
+            stacks = [n.meta["stack_trace"] for n in below.nodes if n.meta.get("stack_trace")]
+            if stacks:
+                node.meta["stack_trace"] = cut_stack(stacks[-1], *own) if is_own else stacks[-1]
+
+
+def _inline_functions(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
+    """Put the graphs of parts without parameters, as activations, in the place of their calls.
+
+    Not within a Sequential, which has one entry for each.
+    """
+    for path in sorted(graphs, key=lambda path: -path.count(".")):
+        if isinstance(module.get_submodule(own_path(path)), nn.Sequential):
+            continue
+        graph = graphs[path]
+        for node in [n for n in graph.nodes if n.op == "call_module"]:
+            part = f"{path}.{node.target}".removeprefix(".")
+            if is_function(module, part):
+                with graph.inserting_before(node):
+                    names = [n for n in graphs[part].nodes if n.op == "placeholder"]
+                    result = graph.graph_copy(
+                        graphs[part], dict(zip(names, node.args, strict=True))
+                    )
+                node.replace_all_uses_with(result)
+                graph.erase_node(node)
+
+
+def is_function(module: nn.Module, path: str) -> bool:
+    """Return whether a part holds nothing, and is a layer of torch or has no parts: it is written out."""
+    part = module.get_submodule(own_path(path))
+    if type(part) in LEAVES or any(True for _ in part.children()):
+        return isinstance(part, nn.Sequential) and not len(part)
+    return not any(True for _ in part.parameters()) and not any(True for _ in part.buffers())
+
+
+def _export_failure(module: nn.Module, error: Exception) -> RedcoError:
+    """Return the refusal of a class that torch.export does not take, with the class's line."""
+    import traceback
+
+    stack = "".join(traceback.format_tb(error.__traceback__))
+    own = [line for line in stack.splitlines() if "/torch/" not in line and "redco_new" not in line]
+    where = place_of("\n".join(own)) or type(module).__name__
+    text = error_message(error)
+    if "data-dependent" in str(error).lower() or "DataDependent" in type(error).__name__:
+        return refuse(where, "it branches on a value of a tensor", "use torch.where")
+    return refuse(
+        where, f"PyTorch cannot export it: {text}", "mend that line, or write it by others"
+    )

@@ -1,0 +1,132 @@
+"""Layers of torch.nn that Flax, or our runtime, has: one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+NN = "from redco_runtime.nn"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """How a layer of torch.nn is made in Flax.
+
+    maker: Python that names it there
+    arguments: of that, each the attribute of the torch layer that it is, or a function of that layer
+    stored: parameter of the torch layer -> (its name in Flax, the stored dim that each dim is)
+    flags: argument -> whether it is given, and what, of a torch layer; constants
+    imports: the line that `maker` needs
+    positional: how many of the arguments stand without their names
+    fits: what of such a layer is not served, in words, or ""
+    """
+
+    maker: str
+    arguments: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
+    stored: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    flags: Callable[[Any], dict[str, Any]] = lambda layer: {}
+    imports: str = ""
+    positional: int = 2
+    fits: Callable[[Any], str] = lambda layer: ""
+
+
+def _bias(layer: Any) -> dict[str, Any]:
+    return {} if layer.bias is not None else {"use_bias": False}
+
+
+def _affine(layer: Any) -> dict[str, Any]:
+    """Return what a norm has of scale and bias, where it is not both."""
+    flags = {"use_scale": layer.weight is not None, "use_bias": layer.bias is not None}
+    return {name: value for name, value in flags.items() if not value}
+
+
+def _convolution(dims: int) -> Leaf:
+    order = (*range(2, 2 + dims), 1, 0)
+
+    def fits(layer: Any) -> str:
+        if layer.padding_mode != "zeros":
+            return f"padding_mode={layer.padding_mode!r}"
+        return ""
+
+    def flags(layer: Any) -> dict[str, Any]:
+        options = _bias(layer)
+        if isinstance(layer.padding, str):
+            options["padding"] = layer.padding.upper()
+        return options
+
+    sizes = {
+        "in_features": "in_channels",
+        "out_features": "out_channels",
+        "kernel_size": "kernel_size",
+        "strides": "stride",
+        "padding": "padding",
+        "kernel_dilation": "dilation",
+        "feature_group_count": "groups",
+    }
+    return Leaf(
+        "Conv", sizes, {"weight": ("kernel", order), "bias": ("bias", ())}, flags,
+        f"{NN}.channels_first import Conv", 3, fits,
+    )  # fmt: skip
+
+
+def _share(layer: Any) -> float:
+    """Return the share of a running mean that stays, as Flax has it; PyTorch has the share that is new."""
+    return 1 - layer.momentum
+
+
+def _batch_norm() -> Leaf:
+    def fits(layer: Any) -> str:
+        return "" if layer.track_running_stats and layer.momentum is not None else "momentum=None"
+
+    stored = {"weight": ("scale", ()), "bias": ("bias", ())}
+    stored |= {"running_mean": ("mean", ()), "running_var": ("var", ())}
+    arguments: dict[str, str | Callable[[Any], Any]]
+    arguments = {"num_features": "num_features", "momentum": _share, "epsilon": "eps"}
+    return Leaf(
+        "BatchNorm", arguments, stored, _affine, f"{NN}.channels_first import BatchNorm", 1, fits
+    )
+
+
+def _one_dim(layer: Any) -> str:
+    return "" if len(layer.normalized_shape) == 1 else f"normalized_shape={layer.normalized_shape}"
+
+
+def _rms_flags(layer: Any) -> dict[str, Any]:
+    return {} if layer.weight is not None else {"use_scale": False}
+
+
+LINEAR = {"in_features": "in_features", "out_features": "out_features"}
+DROPOUT = Leaf("Dropout", {"rate": "p"}, imports=f"{NN}.dropout import Dropout")
+SCALE = {"weight": ("scale", ()), "bias": ("bias", ())}
+
+LEAVES: dict[type[nn.Module], Leaf] = {
+    nn.Linear: Leaf(
+        "nnx.Linear", LINEAR, {"weight": ("kernel", (1, 0)), "bias": ("bias", ())}, _bias
+    ),
+    nn.Embedding: Leaf(
+        "nnx.Embed",
+        {"num_embeddings": "num_embeddings", "features": "embedding_dim"},
+        {"weight": ("embedding", ())},
+        fits=lambda layer: "max_norm" if layer.max_norm is not None else "",
+    ),
+    nn.LayerNorm: Leaf(
+        "nnx.LayerNorm",
+        {"num_features": "normalized_shape", "epsilon": "eps"},
+        SCALE, _affine, positional=1, fits=_one_dim,
+    ),
+    nn.GroupNorm: Leaf(
+        "GroupNorm",
+        {"num_features": "num_channels", "num_groups": "num_groups", "epsilon": "eps"},
+        SCALE, _affine, f"{NN}.channels_first import GroupNorm",
+    ),
+    nn.Conv1d: _convolution(1),
+    nn.Conv2d: _convolution(2),
+    nn.Conv3d: _convolution(3),
+    nn.BatchNorm1d: _batch_norm(),
+    nn.BatchNorm2d: _batch_norm(),
+    nn.BatchNorm3d: _batch_norm(),
+    nn.Dropout: DROPOUT,
+}  # fmt: skip

@@ -1,0 +1,249 @@
+"""The statements of an __init__: how each part and parameter of a class is made, and how it is read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from torch import fx, nn
+
+from redco_new.pytorch.body import Body, Reference
+from redco_new.pytorch.expressions import parse, show
+from redco_new.pytorch.graph import is_function, own_path
+from redco_new.pytorch.leaves import LEAVES, Leaf
+from redco_new.pytorch.merge import merge
+from redco_new.pytorch.refusal import refuse
+from redco_new.pytorch.sizes import Atom, Number, express
+
+# What layers of Flax do unless told otherwise: not said again.
+DEFAULTS = {"strides": 1, "kernel_dilation": 1, "feature_group_count": 1}
+
+
+class Parts(Protocol):
+    """What is asked of all classes of the program."""
+
+    module: nn.Module
+    graphs: Mapping[str, fx.Graph]
+
+    def of(self, path: str) -> Any:
+        """Return the class of a part, printed."""
+
+
+class Own(Protocol):
+    """What is asked of the class that is printed.
+
+    rows: (probe, path) of each instance in each probe
+    """
+
+    path: str
+    part: nn.Module
+    rows: list[tuple[Any, str]]
+    init_atoms: list[Atom]
+
+    def drop(self, rate: Number) -> ast.expr:
+        """Return Python of a Dropout of F.dropout."""
+
+
+class Makers:
+    """Print the parts of one class."""
+
+    def __init__(self, classes: Parts, own: Own) -> None:
+        self._classes, self._own = classes, own
+        self.imports: set[str] = set()
+        self._read: set[str] = set()  # names of parts and parameters that the body reads
+
+    def parameter(self, target: str) -> ast.expr:
+        """Return Python that reads a parameter or buffer."""
+        path, _, name = target.rpartition(".")
+        part = self._part(path)
+        self._read.add(target.split(".")[0])
+        leaf = LEAVES.get(type(part))
+        if leaf is None:
+            return parse(f"self{self._access(path)}.{name}[...]")
+        own, order = leaf.stored[name]
+        text = f"self{self._access(path)}.{own}[...]"
+        if not order:
+            return parse(text)
+        back = tuple(order.index(i) for i in range(len(order)))
+        return parse(f"{text}.T" if order == (1, 0) else f"{text}.transpose({back})")
+
+    def module(self, target: str) -> ast.expr:
+        """Return Python for a part that is called."""
+        self._read.add(target.split(".")[0])
+        return parse(f"self{self._access(target)}")
+
+    def lines(self) -> list[str]:
+        """Return the statements that make what the body reads, in the class's order."""
+        part = self._own.part
+        lines = [
+            f"self.{name} = {self._parameter(name)}" for name in self._names() if name in self._read
+        ]
+        lines += [
+            f"self.{name} = {self._maker(name)}" for name in part._modules if name in self._read
+        ]
+        return lines
+
+    def _names(self) -> list[str]:
+        return [*self._own.part._parameters, *self._own.part._buffers]
+
+    def _part(self, path: str) -> nn.Module:
+        return self._own.part.get_submodule(path)
+
+    def _parts(self, path: str) -> list[nn.Module]:
+        """Return a part in each probe and instance."""
+        below = lambda own: f"{own_path(own)}.{path}".strip(".")  # noqa: E731
+        return [p.traced.module.get_submodule(below(own)) for p, own in self._own.rows]
+
+    def _access(self, path: str) -> str:
+        """Return how a part is read: .blocks[0].mlp"""
+        text, part = "", self._own.part
+        for name in path.split(".") if path else ():
+            if isinstance(part, nn.Sequential) and part is not self._own.part:
+                text += f".layers[{name}]"
+            elif isinstance(part, nn.ModuleList):
+                text += f"[{name}]"
+            elif isinstance(part, nn.ModuleDict):
+                text += f"[{name!r}]"
+            else:
+                text += f".{name}" if not name.isdigit() else f".layers[{name}]"
+            part = part.get_submodule(name)
+        return text
+
+    def _maker(self, path: str) -> str:
+        """Return Python that makes a part."""
+        part = self._part(path)
+        whole = f"{self._own.path}.{path}".removeprefix(".")
+        if leaf := LEAVES.get(type(part)):
+            return self._leaf(path, leaf)
+        if isinstance(part, nn.ModuleList | nn.ModuleDict):
+            items = [(name, self._maker(f"{path}.{name}")) for name in part._modules]
+            return self._list(path, items) if isinstance(part, nn.ModuleList) else _dict(items)
+        if isinstance(part, nn.Sequential):
+            return (
+                f"nnx.Sequential({', '.join(self._element(f'{path}.{n}') for n in part._modules)})"
+            )
+        if whole not in self._classes.graphs:
+            return "None"  # it is never called
+        printed = self._classes.of(whole)
+        arguments = [f"{name}" for name in self._arguments(path, printed.arguments)]
+        if printed.random:
+            arguments.append("rngs=rngs")
+        return f"{printed.name}({', '.join(arguments)})"
+
+    def _list(self, path: str, items: list[tuple[str, str]]) -> str:
+        texts = [text for _, text in items]
+        if len(texts) > 1 and len(set(texts)) == 1:
+            return f"nnx.List([{texts[0]} for _ in range({len(texts)})])"
+        return f"nnx.List([{', '.join(texts)}])"
+
+    def _element(self, path: str) -> str:
+        """Return Python of an entry of a Sequential: a part, or the function that it is."""
+        whole = f"{self._own.path}.{path}".removeprefix(".")
+        if not is_function(self._classes.module, whole):
+            return self._maker(path)
+        return self._function(path, whole)
+
+    def _function(self, path: str, whole: str) -> str:
+        graphs = [p.traced.graphs[f"{own}.{path}".removeprefix(".")] for p, own in self._own.rows]
+        batch = tuple(probe.batch for probe, _ in self._own.rows)
+        reference = Reference(self.parameter, self.module, lambda t: (0,), self._own.drop)
+        body = Body(merge(graphs), self._own.init_atoms, ["x"], batch, reference)
+        self.imports |= body.imports
+        lines = body.lines()
+        last = lines[-1]
+        if len(lines) > 1 or not isinstance(last, ast.Return) or last.value is None:
+            raise refuse("", f"{whole} is more than one expression")
+        value = last.value
+        if isinstance(value, ast.Call) and not value.keywords and len(value.args) == 1:
+            function = show(value.func)
+            if show(value.args[0]) == "x" and "x" not in function.split("."):
+                return function
+        return f"lambda x: {show(value)}"
+
+    def _leaf(self, path: str, leaf: Leaf) -> str:
+        """Return Python that makes a layer of Flax."""
+        layers: list[Any] = self._parts(path)
+        if unserved := leaf.fits(layers[0]):
+            what = f"{type(layers[0]).__name__} with {unserved} has no rule"
+            raise refuse(f"{self._own.path}.{path}".strip("."), what)
+        if leaf.imports:
+            self.imports.add(leaf.imports)
+        flags = leaf.flags(layers[0])
+        arguments = []
+        for position, (name, attribute) in enumerate(leaf.arguments.items()):
+            values = [
+                attribute(x) if callable(attribute) else getattr(x, attribute) for x in layers
+            ]
+            if name in flags or _is_default(name, values):
+                continue
+            text = self.expression(path, name, values)
+            arguments.append(text if position < leaf.positional else f"{name}={text}")
+        arguments += [f"{name}={value!r}" for name, value in flags.items()]
+        return f"{leaf.maker}({', '.join([*arguments, 'rngs=rngs'])})"
+
+    def expression(self, path: str, name: str, values: list[Any]) -> str:
+        """Return Python for a number, or a tuple of such, by what __init__ has."""
+        if isinstance(values[0], tuple | list):
+            columns = zip(*values, strict=True)
+            items = [self.expression(path, name, list(column)) for column in columns]
+            if name == "num_features" and len(items) == 1:
+                return items[0]
+            if name == "padding" and len(set(items)) == 1:
+                return items[0]
+            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+        if not isinstance(values[0], int | float) or isinstance(values[0], bool):
+            return repr(values[0])
+        text = express(Number(tuple(values)), self._own.init_atoms)
+        if text is None:
+            where = f"{self._own.path}.{path}".strip(".")
+            raise refuse(
+                where, f"its {name}, {values[0]} and {values[-1]}, follows from no argument"
+            )
+        return text
+
+    def _arguments(self, path: str, names: tuple[str, ...]) -> list[str]:
+        """Return the arguments that make a part of a class of model.py, as Python."""
+        texts = []
+        for name in names:
+            values = [
+                p.instance.arguments[f"{own_path(own)}.{path}".strip(".")][name]
+                for p, own in self._own.rows
+            ]
+            texts.append(self._object(name, values) or self.expression(path, name, values))
+        return texts
+
+    def _object(self, name: str, values: list[Any]) -> str:
+        """Return Python for an object, as a config: an argument of the class itself, or an attribute of one."""
+        if isinstance(values[0], int | float | str | tuple | list) or values[0] is None:
+            return ""
+        if not self._own.path:
+            return "config"
+        arguments = self._own.rows[0][0].made.arguments[own_path(self._own.path)]
+        for key, value in arguments.items():
+            if value is values[0]:
+                return key
+        for key, value in arguments.items():
+            for attribute, x in getattr(value, "__dict__", {}).items():
+                if x is values[0]:
+                    return f"{key}.{attribute}"
+        raise refuse(self._own.path, f"its {name} is none of its arguments")
+
+    def _parameter(self, name: str) -> str:
+        """Return Python that makes a parameter, or a buffer."""
+        arrays = [getattr(part, name) for part in self._parts("")]
+        shape = self.expression(name, "shape", [tuple(x.shape) for x in arrays])
+        if name in self._own.part._parameters:
+            return f"nnx.Param(nnx.initializers.normal(0.02)(rngs.params(), {shape}))"
+        raise refuse(self._own.path or name, f"the buffer {name} has no rule")
+
+
+def _is_default(name: str, values: list[Any]) -> bool:
+    wanted = DEFAULTS.get(name)
+    return wanted is not None and all(
+        x == wanted or isinstance(x, tuple) and set(x) == {wanted} for x in values
+    )
+
+
+def _dict(items: list[tuple[str, str]]) -> str:
+    return f"nnx.Dict({{{', '.join(f'{name!r}: {text}' for name, text in items)}}})"

@@ -1,0 +1,201 @@
+"""Sizes to make a class with: the user's, and others that it takes too and that are pairwise different."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from redco_new.own.call import Call
+from redco_new.request.own_class import Input
+from redco_new.pytorch.construct import Instance, construct
+
+Name = tuple[
+    str | int, ...
+]  # of a size: ("model", argument, part), ("input", name, dim), ("batch",)
+TORCH = {"int32": "int64"}  # what PyTorch's classes have for ids
+# A size is instance smaller for the gate and for tests, if it is at least so large, to no less than LEAST.
+LARGE, LEAST = 64, 16
+BATCHES = (2, 3, 5)  # of the user's sizes, and of the others
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a class is instance and called with.
+
+    arguments: of the constructor
+    inputs: of the call, by name
+    """
+
+    arguments: Mapping[str, Any]
+    inputs: Mapping[str, Input]
+    batch: int = BATCHES[0]
+
+    def get(self, name: Name) -> Any:
+        """Return a size."""
+        if name[0] == "batch":
+            return self.batch
+        if name[0] == "input":
+            return self.inputs[str(name[1])].shape[int(name[2])]
+        value = self.arguments[str(name[1])]
+        for key in name[2:]:
+            value = value[key] if isinstance(key, int) else getattr(value, key)
+        return value
+
+    def names(self) -> list[Name]:
+        """Return all numbers that the class is instance and called with."""
+        names: list[Name] = []
+        for argument, value in self.arguments.items():
+            names += [("model", argument, *keys) for keys in _numbers(value)]
+        for name, x in self.inputs.items():
+            names += [("input", name, i) for i in range(len(x.shape))]
+        return names
+
+    def set(self, names: tuple[Name, ...], value: Any) -> Setting:
+        """Return the setting with another value of some sizes."""
+        arguments, inputs = dict(self.arguments), dict(self.inputs)
+        for name in names:
+            if name[0] == "input":
+                x = inputs[str(name[1])]
+                shape = tuple(value if i == name[2] else n for i, n in enumerate(x.shape))
+                inputs[str(name[1])] = Input(shape, x.dtype, x.below)
+            else:
+                key = str(name[1])
+                arguments[key] = _replace(arguments[key], name[2:], value)
+        return Setting(arguments, inputs, self.batch)
+
+    def arrays(self, call: Call, device: str = "meta") -> dict[str, Any]:
+        """Return the arguments of a call of the class: tensors of zeros, and constants."""
+
+        def zeros(x: Input) -> torch.Tensor:
+            dtype = getattr(torch, TORCH.get(x.dtype, x.dtype))
+            return torch.zeros((self.batch, *x.shape), dtype=dtype, device=device)
+
+        return call.fill({name: zeros(x) for name, x in self.inputs.items()})
+
+
+def _replace(value: Any, keys: Name, new: Any) -> Any:
+    if not keys:
+        return new
+    if isinstance(keys[0], int):
+        return tuple(_replace(x, keys[1:], new) if i == keys[0] else x for i, x in enumerate(value))
+    other = copy.copy(value)
+    setattr(other, keys[0], _replace(getattr(value, keys[0]), keys[1:], new))
+    return other
+
+
+@dataclass
+class Search:
+    """Look for settings that a class takes, one change after the other.
+
+    make: the module of arguments
+    free: sizes that can be changed; structural: those by which the class has other parts
+    """
+
+    make: Callable[[Mapping[str, Any]], nn.Module]
+    call: Call
+    base: Setting
+    structural: set[Name] = field(default_factory=set)
+
+    def smaller(self) -> Setting:
+        """Return a setting of smaller sizes."""
+        setting = self.base
+        for names in self._groups(setting):
+            value = setting.get(names[0])
+            if isinstance(value, int) and value >= LARGE:
+                halves = [value // 2**k for k in range(10, 0, -1)]
+                setting = self._first(setting, names, [n for n in halves if n >= LEAST])
+        return setting
+
+    def other(self, setting: Setting, number: int) -> Setting:
+        """Return a setting in which all sizes that can be are others, and pairwise different."""
+        setting = Setting(setting.arguments, setting.inputs, BATCHES[number])
+        left = list(self._groups(setting))
+        for _ in range(2):  # a size may wait for another that it goes with
+            failed = []
+            for names in left:
+                changed = self._first(setting, names, self._values(setting, names, number))
+                if changed is setting:
+                    failed.append(names)
+                setting = changed
+            left = [(name,) for names in failed for name in names] if failed != left else failed
+        return setting
+
+    def _values(self, setting: Setting, names: tuple[Name, ...], number: int) -> list[Any]:
+        """Return other values of a size, but those that another size has."""
+        value = setting.get(names[0])
+        if isinstance(value, float):
+            return [value * (1 + number / 4) if value else number / 8, value * (1 - number / 16)]
+        others = {setting.get(name) for name in setting.names() if name not in names}
+        values = [value + number, value + 2 * number]
+        values += [value * n for n in range(number + 1, number + 5)]
+        values += [value + 8 * n for n in range(number, number + 4)]
+        return [n for n in values if n not in others and n != setting.batch]
+
+    def _first(self, setting: Setting, names: tuple[Name, ...], values: list[Any]) -> Setting:
+        """Return the setting with the first of other values that the class takes."""
+        for value in values:
+            changed = setting.set(names, value)
+            if self._works(changed, names):
+                return changed
+        return setting
+
+    def _works(self, setting: Setting, names: tuple[Name, ...]) -> bool:
+        """Return whether the class can be instance and called, and has the same parts."""
+        try:
+            with warnings.catch_warnings(), torch.no_grad():
+                warnings.simplefilter("ignore")
+                instance = construct(lambda: self.make(setting.arguments))
+                if _parts(instance) != self._shape:
+                    self.structural |= set(names)
+                    return False
+                instance.module(**setting.arrays(self.call))
+        except Exception:  # whatever the user's own code raises
+            return False
+        return True
+
+    @property
+    def _shape(self) -> list[Any]:
+        if not hasattr(self, "_base_parts"):
+            self._base_parts = _parts(construct(lambda: self.make(self.base.arguments)))
+        return self._base_parts
+
+    def _groups(self, setting: Setting) -> Iterator[tuple[Name, ...]]:
+        """Yield the sizes that change together: arguments that are dims of inputs with these."""
+        names = setting.names()
+        inputs = [name for name in names if name[0] == "input"]
+        grouped: set[Name] = set()
+        for name in names:
+            if name in grouped:
+                continue
+            equal = [x for x in inputs if setting.get(x) == setting.get(name) and x != name]
+            for group in (
+                ((name,), (name, *equal)) if name[0] == "model" else ((name, *equal), (name,))
+            ):
+                if self._first(setting, group, self._values(setting, group, 1)) is not setting:
+                    grouped |= set(group)
+                    yield group
+                    break
+
+
+def _numbers(value: Any, depth: int = 0) -> Iterator[Name]:
+    """Yield where numbers are in an argument: (), a place in a tuple, an attribute of an object."""
+    if isinstance(value, bool) or depth > 1:
+        return
+    if isinstance(value, int | float):
+        yield ()
+    elif isinstance(value, tuple | list):
+        for i, item in enumerate(value):
+            yield from ((i, *keys) for keys in _numbers(item, depth + 1))
+    elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
+        for key, item in vars(value).items():
+            yield from ((key, *keys) for keys in _numbers(item, depth + 1))
+
+
+def _parts(instance: Instance) -> list[Any]:
+    return [(path, type(part)) for path, part in instance.module.named_modules()]

@@ -1,0 +1,31 @@
+"""Refusals: what cannot be printed, by name and with the line of the class."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from redco_new.errors import RedcoError
+
+# A frame of a traceback, as torch.export notes them with each operation.
+FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+def place_of(stack: str | None) -> str:
+    """Return FILE:LINE of the innermost frame of a traceback, or ""."""
+    frames = FRAME.findall(stack or "")
+    return f"{Path(frames[-1][0]).name}:{frames[-1][1]}" if frames else ""
+
+
+def cut_stack(stack: str, file: str | None, lines: range) -> str:
+    """Return a traceback up to its last frame within some lines of a file; "" where none is."""
+    end = 0
+    for frame in FRAME.finditer(stack):
+        if frame["file"] == file and int(frame["line"]) in lines:
+            end = frame.end()
+    return stack[:end]
+
+
+def refuse(where: str, what: str, todo: str = "write it otherwise, or by others") -> RedcoError:
+    """Return the error for what cannot be printed. where: FILE:LINE, or what stands for it."""
+    return RedcoError(where or "--model", what, todo)

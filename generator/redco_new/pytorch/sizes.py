@@ -1,0 +1,123 @@
+"""Numbers of a program as expressions of the sizes that a class is made with.
+
+A number is observed several times: in each probe, and for each instance of its class. It is the
+simplest expression of names in scope that has its value each time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+Values = tuple[int | float, ...]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of a program, as it was each time."""
+
+    values: Values
+
+
+@dataclass(frozen=True)
+class Atom:
+    """What a number can be made of: an expression, as Python, and its value each time."""
+
+    text: str
+    values: Values
+
+
+def express(number: Number, scope: Sequence[Atom]) -> str | None:
+    """Return the simplest expression of `scope` that is `number` each time; None where there is none."""
+    values = number.values
+    if len(set(values)) == 1:
+        return repr(values[0])
+    for text, candidate in _expressions(number, scope):
+        if _equal(candidate, values):
+            return text
+    return None
+
+
+def exactly(number: Number, scope: Sequence[Atom]) -> str | None:
+    """Return the literal or the name that is `number` each time; None where there is none."""
+    if len(set(number.values)) == 1:
+        return repr(number.values[0])
+    return next((atom.text for atom in scope if _equal(atom.values, number.values)), None)
+
+
+def _equal(one: Sequence[float], other: Sequence[float]) -> bool:
+    return all(math.isclose(x, y, rel_tol=1e-12) for x, y in zip(one, other, strict=True))
+
+
+def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, list[float]]]:
+    """Yield candidates (text, values), the simplest first."""
+    scope = _distinct(scope)
+    yield from ((atom.text, list(atom.values)) for atom in scope)
+    yield from (pair for atom in scope for pair in _with_constant(number, atom))
+    pairs = [pair for a, b in combinations(scope, 2) for pair in _commutative(a, b)]
+    pairs += [pair for a, b in permutations(scope, 2) for pair in _ordered(a, b)]
+    yield from pairs
+    for text, values in pairs:
+        yield from _with_constant(number, Atom(f"({text})", tuple(values)))
+    for atom in scope:
+        yield from _roots(atom)
+    for text, values in pairs:
+        yield from _roots(Atom(f"({text})", tuple(values)))
+    for text, values in pairs:
+        for atom in scope:
+            yield f"{text} + {atom.text}", _zip(lambda x, y: x + y, values, atom.values)
+            yield f"{text} * {atom.text}", _zip(lambda x, y: x * y, values, atom.values)
+
+
+def _distinct(scope: Sequence[Atom]) -> list[Atom]:
+    """Return the atoms that vary, the first of equal ones."""
+    first: dict[Values, Atom] = {}
+    for atom in scope:
+        if len(set(atom.values)) > 1:
+            first.setdefault(atom.values, atom)
+    return list(first.values())
+
+
+def _with_constant(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
+    """Yield the atom and one constant, which the first value decides."""
+    wanted, base = number.values[0], atom.values[0]
+    if not all(isinstance(x, int) for x in (*number.values, *atom.values)):
+        if base:
+            factor = round(wanted / base, 9)
+            yield f"{factor!r} * {atom.text}", [factor * x for x in atom.values]
+        yield f"1 - {atom.text}", [1 - x for x in atom.values]
+        return
+    if base and wanted % base == 0:
+        factor = wanted // base
+        yield f"{factor} * {atom.text}", [factor * x for x in atom.values]
+    if wanted and base // wanted > 1:
+        divisor = base // wanted
+        yield f"{atom.text} // {divisor}", [x // divisor for x in atom.values]
+    shift = int(wanted - base)
+    sign = "+" if shift > 0 else "-"
+    yield f"{atom.text} {sign} {abs(shift)}", [x + shift for x in atom.values]
+
+
+def _commutative(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
+    yield f"{a.text} * {b.text}", _zip(lambda x, y: x * y, a.values, b.values)
+    yield f"{a.text} + {b.text}", _zip(lambda x, y: x + y, a.values, b.values)
+
+
+def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
+    if all(isinstance(y, int) and y for y in b.values):
+        yield f"{a.text} // {b.text}", _zip(lambda x, y: x // y, a.values, b.values)
+    yield f"{a.text} - {b.text}", _zip(lambda x, y: x - y, a.values, b.values)
+
+
+def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:
+    if all(x > 0 for x in atom.values):
+        yield f"{atom.text} ** -0.5", [x**-0.5 for x in atom.values]
+        yield f"{atom.text} ** 0.5", [x**0.5 for x in atom.values]
+        yield f"{atom.text} ** -0.25", [x**-0.25 for x in atom.values]
+        yield f"1 / {atom.text}", [1 / x for x in atom.values]
+
+
+def _zip(function, one: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [function(x, y) for x, y in zip(one, other, strict=True)]

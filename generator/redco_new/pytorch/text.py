@@ -1,0 +1,74 @@
+"""The text of model.py: its head, its config, and its classes, laid out by black."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+import black
+
+from redco_new.pytorch.classes import Printed
+from redco_new.pytorch.printed import Field
+
+MODE = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
+
+
+def model_text(
+    head: str, config_class: str, fields: Sequence[Field], classes: Sequence[Printed]
+) -> str:
+    """Return model.py of the classes, the innermost first; it shows the outermost first."""
+    bodies = "\n\n".join(_class_text(one, config_class) for one in reversed(classes))
+    imports = {line for one in classes for line in one.imports}
+    config = "\n".join(f"    {f.name}: {f.annotation} = {f.value!r}" for f in fields)
+    first = [line for name in ("jax.numpy as jnp", "jax") for line in [f"import {name}"]]
+    names = {"jnp": first[0], "jax": first[1]}
+    used = [line for name, line in names.items() if f"{name}." in bodies or name == "jax"]
+    text = f'''"""{head}"""
+
+import dataclasses
+
+{chr(10).join(sorted(used))}
+from flax import nnx
+
+{_imports(imports)}
+
+
+@dataclasses.dataclass(frozen=True)
+class {config_class}:
+    """Sizes of the model; the defaults are those that it was asked for with."""
+
+{config or "    pass"}
+
+
+{bodies}
+'''
+    return black.format_str(text, mode=MODE)
+
+
+def _imports(lines: set[str]) -> str:
+    """Return import lines, one for each module."""
+    names: dict[str, set[str]] = {}
+    for line in lines:
+        module, _, name = line.removeprefix("from ").partition(" import ")
+        names.setdefault(module, set()).add(name)
+    return "\n".join(
+        f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)
+    )
+
+
+def _class_text(one: Printed, config_class: str) -> str:
+    """Return a class of model.py."""
+    types = {"config": f"config: {config_class}"}
+    arguments = [types.get(name, name) for name in one.arguments]
+    if one.docstring.startswith("The whole") or one.is_whole:
+        arguments = [types["config"]]
+    rngs = ["*", "rngs: nnx.Rngs"] if one.random or one.is_whole else []
+    lines = [f"class {one.name}(nnx.Module):", f'    """{one.docstring}"""', ""]
+    if one.init or one.is_whole:
+        lines.append(f"    def __init__({', '.join(['self', *arguments, *rngs])}):")
+        lines += [f"        {line}" for line in one.init or ["pass"]] + [""]
+    types_ = ": jax.Array" if one.is_whole else ""
+    lines.append(f"    def __call__({', '.join(['self', *(x + types_ for x in one.inputs)])}):")
+    module = ast.fix_missing_locations(ast.Module(one.call, []))
+    lines += [f"        {line}" for line in ast.unparse(module).splitlines()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,59 @@
+"""A class of PyTorch becomes a model in Flax NNX that computes the same, or is refused by name."""
+
+from pathlib import Path
+
+import pytest
+
+from redco_new.errors import RedcoError
+from redco_new.own.call import Call
+from redco_new.own.find import find_reference
+from redco_new.request.own_class import Input
+
+HERE = Path(__file__).parent
+
+
+def printed(name, **inputs):
+    from redco_new.pytorch.make import print_class
+
+    reference = find_reference("--model", f"nets.py:{name}", HERE)
+    return print_class(reference, "--config", {}, Call(inputs))
+
+
+def test_a_perceptron_is_printed_as_its_author_wrote_it():
+    made = printed("MLP", x=Input((784,)))
+    assert "self.fc1 = nnx.Linear(config.features, config.width, rngs=rngs)" in made.source
+    assert "h = jax.nn.relu(self.fc1(x))\n        return self.fc2(h)" in made.source
+    assert [field.name for field in made.fields] == ["features", "width", "classes"]
+    assert made.parameters["fc1/kernel"].name == "fc1.weight"
+    assert not made.modes and max(made.gate.outputs, made.gate.gradients) < 1e-5
+
+
+def test_images_with_batch_norm_and_dropout():
+    made = printed("CNN", x=Input((3, 16, 16)))
+    assert made.source.count("class Block(") == 1  # of two instances of other sizes
+    assert "Block(config.width, 2 * config.width, 0.1, rngs=rngs)" in made.source
+    assert "h = self.dropout(h)" in made.source and made.modes
+    assert made.buffers["stem/layers/1/var"].name == "stem.1.running_var"
+    assert 0 < made.gate.buffers < 1e-4 and made.gate.gradients < 1e-4
+
+
+def test_the_length_of_a_text_is_never_baked_in():
+    made = printed("Bag", ids=Input((12,), "int32"))
+    assert "S = ids.shape[1]" in made.source and "jnp.arange(S)[None, :, None] / S" in made.source
+    assert "12" not in made.source
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Distances", r"nets.py:\d+: .*cdist.* has no rule"),
+        ("Branches", r"nets.py:\d+: it branches on a value of a tensor; use torch.where"),
+        (
+            "OwnBackward",
+            r"the gradient of fc.weight differs from PyTorch's by 3.3e-01 of the largest",
+        ),
+    ],
+)
+def test_what_cannot_be_printed_is_refused_by_name(name, message):
+    with pytest.raises(RedcoError, match=message):
+        printed(name, x=Input((8,)))

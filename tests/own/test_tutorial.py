@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow  # two projects, trained
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 PAGE = (ROOT / "docs/tutorials/own-class.md").read_text()
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
 NAMES = {"CNN": "cnn.py", "Words": "words.py"}  # as the text between the blocks has them
 
 

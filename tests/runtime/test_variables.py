@@ -115,3 +115,21 @@ def test_a_model_without_more_has_no_variables_and_no_streams():
     model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
     assert variables_of(model) == {}
     assert streams(nnx.state(model, nnx.RngState), jax.random.key(0)) == {}
+
+
+def test_a_draw_does_not_ask_a_tracer_for_what_it_lacks(monkeypatch):
+    """To refuse its sharding, JAX walks all that was traced before: a class of 1,000 arrays took 29 s, not 4."""
+    monkeypatch.setattr(jax.core.Tracer, "sharding", property(lambda self: pytest.fail("asked")))
+
+    def draw(key):
+        model = Model(nnx.Rngs(key))
+        return model(jnp.ones((2, 3))), nnx.to_pure_dict(nnx.state(model))
+
+    key = jax.random.key(5)
+    traced, apart = jax.jit(draw)(key), draw(key)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(_bits(a), _bits(b), 1e-6), traced, apart)
+
+
+def _bits(x):
+    is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(x) if is_key else x

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -11,11 +13,11 @@ import numpy as np
 
 
 class Table(NamedTuple):
-    """What an input indexes: an array of `rows`, of `width` numbers each, of the parameters `origin`."""
+    """What an input indexes: an array of `rows`, of `width` numbers each, of the parameters `origin`, a bit each."""
 
     rows: int
     width: int
-    origin: frozenset[int] = frozenset()
+    origin: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,14 @@ class Value:
     flows: of inputs, whose numbers it has
     number: that it is full of, or None
     counts: the size of the range 0, 1, 2, ... that it is; 0 for none
-    origin: parameters that it depends on
+    origin: parameters that it depends on, a bit each, since late arrays depend on most of thousands
     data: whether it depends on inputs
     """
 
     flows: frozenset[Flow] = frozenset()
     number: float | None = None
     counts: int = 0
-    origin: frozenset[int] = frozenset()
+    origin: int = 0
     data: bool = False
 
     @property
@@ -93,7 +95,7 @@ def union(values: Sequence[Value]) -> Value:
         flows=all_flows(values),
         number=first.number if len(values) == 1 else None,
         counts=first.counts if len(values) == 1 else 0,
-        origin=frozenset().union(*(value.origin for value in values)),
+        origin=reduce(or_, (value.origin for value in values), 0),
         data=any(value.data for value in values),
     )
 

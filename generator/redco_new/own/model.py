@@ -19,6 +19,7 @@ from redco_new.own.find import Reference, check_callable, find_reference
 from redco_new.own.contents import Content, find_contents
 from redco_new.own.examples import setup_statements
 from redco_new.own.outputs import Output, find_output
+from redco_new.own.repeats import count_repeats
 from redco_new.own.pipeline import Examples, PipelineSource, pipeline_source
 from redco_new.own.recipes import OwnRecipe, find_recipe, name_target
 from redco_new.own.maker import call_user_code
@@ -79,12 +80,17 @@ class OwnModel:
     @property
     def notes(self) -> list[str]:
         """What its user should know."""
-        shardings = self.abstract.shardings
-        if not shardings:
-            return []
-        return [
-            f"ignored: the sharding annotations of {self.name} ({shardings}); the layout is redco's"
-        ]
+        abstract, notes = self.abstract, list[str]()
+        if abstract.shardings:
+            what = f"ignored: the sharding annotations of {self.name} ({abstract.shardings})"
+            notes.append(f"{what}; the layout is redco's")
+        path, blocks = count_repeats(zip(abstract.paths, abstract.shapes, strict=True))
+        if blocks:
+            what = (
+                f"{blocks} blocks of {self.name} are alike, {path}, and each is compiled by itself"
+            )
+            notes.append(f"{what}: `redco docs own-class` shows how to stack them")
+        return notes
 
     @cached_property
     def source(self) -> ModelSource:

@@ -28,7 +28,7 @@ def find_uses(program: ClosedJaxpr, inputs: Sequence[str], parameters: Sequence[
         (
             Value(flows=frozenset({Flow(name)}), data=True)
             if name
-            else Value(origin=frozenset({index} if parameter else ()))
+            else Value(origin=1 << index if parameter else 0)
         )
         for index, (name, parameter) in enumerate(zip(inputs, parameters, strict=True))
     ]

@@ -25,6 +25,23 @@ def _count_as_array(tracer: type) -> None:
 _count_as_array(jax.core.Tracer)
 
 
+_set_value = nnx.Variable.set_value
+
+
+def _put_whole(variable: nnx.Variable[Any], value: Any, **at: Any) -> None:
+    """Put `value` for a variable, x[...] = value, as Flax does; of a tracer, without a look at its sharding.
+
+    JAX walks all that was traced before to say that a tracer has none: at each draw of nnx.Rngs, and of each BatchNorm.
+    """
+    whole = isinstance(value, jax.core.Tracer) and at.get("index") is Ellipsis
+    if whole and (value.shape, value.dtype) == (variable.shape, variable.dtype):
+        at = {}
+    _set_value(variable, value, **at)
+
+
+nnx.Variable.set_value = _put_whole  # type: ignore[assignment, method-assign]
+
+
 def parts_of(make: Callable[[], nnx.Module]) -> tuple[Any, ...]:
     """Return (graph, parameters, random streams, variables) of make(), of ShapeDtypeStructs.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from redco_merge.import_block import is_import
 from redco_merge.line_merge import Overlap, merge_like_git
 from redco_merge.matching import partners
-from redco_merge.memory import remember
+from redco_merge.limit import remember
 from redco_merge.places import Clash, Merged, merge_place
 from redco_merge.statements import Statement, cut_statements
 from redco_merge.wrapped import merge_wrapped

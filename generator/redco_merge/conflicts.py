@@ -20,8 +20,8 @@ from redco_merge.pairs import (
     unset_attributes,
     uses,
 )
-from redco_merge.result import Conflict
-from redco_merge.source import Source, Unmergeable, plain_text
+from redco_merge.result import Conflict, Unmergeable
+from redco_merge.source import Source, plain_text
 from redco_merge.spots import Spot, both_have_members, find_spots, pair_spots
 from redco_merge.style import in_order_of, in_users_terms, without_gap
 from redco_merge.symbols import Symbol, text_for_reader

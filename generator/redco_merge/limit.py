@@ -1,13 +1,33 @@
-"""A limit of time for a merge: what takes longer is a conflict. And no collection of garbage meanwhile."""
+"""What a merge may take: 30 s, after which it is a conflict, and what it remembers of its texts until it is done."""
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
+from typing import ParamSpec, TypeVar
 
-from redco_merge.memory import forget
-from redco_merge.source import Unmergeable
+from redco_merge.result import Unmergeable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_MOST = 4096  # of each kind: a file of 8,000 lines has a thousand chunks, its three sides many in common
+_forgets: list[Callable[[], None]] = []
+
+
+def remember(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function work out once, in a merge, what it makes of equal arguments; nobody is to change that."""
+    cached = lru_cache(maxsize=_MOST)(function)
+    _forgets.append(cached.cache_clear)
+    return cached  # type: ignore[return-value]
+
+
+def forget() -> None:
+    """Drop all that is remembered: trees of some megabytes, which would slow down the collector."""
+    for drop in _forgets:
+        drop()
+
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 

@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from redco_merge.limit import check_time
-from redco_merge.memory import remember
+from redco_merge.limit import check_time, remember
 
 Block = tuple[int, int, int]  # start in the first sequence, start in the second, size
 # Beginnings of one side times those of the other, of which the lengths are kept: 25 MB, and a tenth of a second.

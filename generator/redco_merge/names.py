@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from redco_merge.memory import remember
+from redco_merge.limit import remember
 from redco_merge.trees import (
     children_of,
     chunks_of,

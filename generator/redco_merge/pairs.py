@@ -73,14 +73,17 @@ def unset_attributes(text: str) -> set[str]:
 
 
 def count_definitions(lines: list[str]) -> Counter[str]:
-    """Return how often each path is a definition without decorators, or an import's name."""
+    """Return how often each path is a definition without decorators, or a name that is imported from another place."""
     paths: Counter[str] = Counter()
     imported = set()
     for spot, _ in pair_spots(lines, lines):
         if spot.symbol and is_definition(spot.symbol):
             paths[spot.path] += not getattr(spot.symbol.nodes[0], "decorator_list", [])
-        imported |= {spot.scope + x.top for x in bindings_at(spot)}
-    return paths + Counter(imported)
+        imported |= {
+            (spot.scope + x.top, x.module, x.top if x.alias == x.name else x.name)
+            for x in bindings_at(spot)
+        }
+    return paths + Counter(name for name, _, _ in imported)
 
 
 def parameters_of(symbol: Symbol | None) -> str | None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from redco_merge.conflicts import Merge
 from redco_merge.describe import symbol_text
 from redco_merge.limit import limit_time, pause_collector
-from redco_merge.result import WHOLE, MergeResult, keep_whole, still_in_conflict
-from redco_merge.source import Unmergeable, decode_source
+from redco_merge.result import WHOLE, MergeResult, Unmergeable, keep_whole, still_in_conflict
+from redco_merge.source import decode_source
 from redco_merge.take import CannotTake, check_names, with_symbol_of
-from redco_merge.verify import line_merge_faults, merge_faults
+from redco_merge.verify import Terms, merge_faults, told_faults
 
 # The functions of a pipeline that say what is learnt. Merged line by line they may run and train
 # wrongly, so once the user has edited one, the template's version lies beside it.
@@ -75,10 +75,9 @@ def _merge_checked(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ..
     mine = decode_source(ours)
     merge = Merge(decode_source(base), mine, decode_source(theirs), owned, _MOST_LINES)
     merged = MergeResult(mine.encode(merge.lines()), list(merge.conflicts.values()), merge.warnings)
-    before, own, left = (mine.encode(x) for x in (merge.before, merge.ours, merge.left))
-    wrong = line_merge_faults(before, own, left, merged.content, (), merge.as_git)
-    if not wrong and (merge.left is not merge.after or merge.renames):
-        wrong = merge_faults(base, ours, theirs, merged, owned, merge.renames)
+    terms = Terms(*(mine.encode(x) for x in (merge.before, merge.ours, merge.left)))
+    wrong = merge_faults(*terms, merged.content, merge.owned, merge.as_git)
+    wrong += [*told_faults(base, ours, theirs, terms, merged.conflicts, merge.owned, merge.renames)]
     if wrong:
         return keep_whole(ours, theirs, f"the merge failed its check: {wrong[0]}")
     return merged

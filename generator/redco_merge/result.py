@@ -5,6 +5,10 @@ from dataclasses import dataclass, field, replace
 WHOLE = "<file>"  # the symbol of a conflict about a whole file
 
 
+class Unmergeable(Exception):
+    """The reason why a file can only be kept whole."""
+
+
 @dataclass(frozen=True)
 class Conflict:
     """A change of the template that the merged file does not hold.

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from tokenize import TokenInfo
 from typing import NamedTuple
 
-from redco_merge.memory import remember
+from redco_merge.limit import remember
+from redco_merge.result import Unmergeable
 
 # The tokens that no formatter adds or removes: they tell where a comment stands.
 _WORDS = {tokenize.NAME, tokenize.NUMBER, tokenize.STRING}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # str.splitlines also cuts at form feeds and Unicode separators, where Python sees no new line.
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-
-
-class Unmergeable(Exception):
-    """The reason why a file can only be kept whole."""
 
 
 @dataclass(frozen=True)

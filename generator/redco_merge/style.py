@@ -4,7 +4,7 @@ import ast
 from collections import Counter
 from typing import Any
 
-from redco_merge.memory import remember
+from redco_merge.limit import remember
 from redco_merge.renames import find_renames, with_new_names
 from redco_merge.source import (
     DOCUMENTED,

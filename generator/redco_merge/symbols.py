@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from redco_merge.memory import remember
+from redco_merge.limit import remember
 from redco_merge.names import (
     DEFINITIONS,
     Binding,

@@ -55,8 +55,9 @@ def with_symbol_of(theirs: bytes, ours: bytes, symbol: str, removes: bool, added
         raise CannotTake("it would be used before it is defined")
     content = mine.encode(without_gap(taken, mine.lines))
     old, other_text = (text_for_reader([x.symbol] if x.symbol else []) for x in (spot, new))
-    if wrong := edit_faults(ours, theirs, content, Edit(symbol, whole, old, other_text, renames)):
-        raise CannotTake(wrong[0])
+    edit = Edit(symbol, whole, old, other_text, renames)
+    if wrong := next(edit_faults(ours, theirs, content, edit), None):
+        raise CannotTake(wrong)
     return content
 
 

@@ -9,8 +9,7 @@ import symtable
 from collections.abc import Iterator
 from typing import Any
 
-from redco_merge.limit import check_time
-from redco_merge.memory import remember
+from redco_merge.limit import check_time, remember
 
 # Lines at the top that go on with a statement above, and those that belong to what is below.
 _GOES_ON = re.compile(r"(?:else|elif|except|finally)\b|[)\]}\s]")

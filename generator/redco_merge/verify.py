@@ -1,31 +1,31 @@
 """Independent checks of a merge of Python files, and of an edit of one symbol.
 
-They read the files themselves, trust nothing that the merge says, and share no code with it.
+They read the files themselves, trust nothing that the merge says, and share no code with it. They count what statements say and which
+names are defined, at any depth and in any layout: to wrap, to move or to rename what the other side deleted brings it back, and is a fault.
 """
 
 import codecs
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
-from redco_merge.result import MergeResult
-from redco_merge.verify_balance import balance_faults, line_faults, name_faults
+from redco_merge.result import Conflict, MergeResult
 from redco_merge.verify_blocks import block_faults
-from redco_merge.verify_text import text_faults
-from redco_merge.verify_pieces import (
-    Pieces,
-    Words,
-    compiles,
+from redco_merge.verify_ledger import (
+    Ledger,
     count_words,
     decode_code,
-    defined_names,
     encoding_of,
-    path_with_old_name,
-    read_pieces,
-    undefined_names,
-    used_names,
+    read_ledger,
+    read_renamed,
     with_old_names,
+)
+from redco_merge.verify_text import text_faults
+
+# What says nothing of its own: to have it in two places is no sign that one was moved.
+_EMPTY = frozenset(
+    {"", "pass", "...", "else:", "return", "return None", "continue", "break", "raise"}
 )
 
 
@@ -33,60 +33,25 @@ def merge_faults(
     base: bytes,
     ours: bytes,
     theirs: bytes,
-    merged: MergeResult,
-    owned: tuple[str, ...] = (),
-    renames: Mapping[str, str] | None = None,
-) -> list[str]:
-    """Return what is wrong with `merged`; nothing if it is right.
-
-    Something of the user's is lost, or of the template's neither in it nor in a conflict; it holds
-    something that neither wrote; the file is broken.
-    renames: old -> new, as the user renamed.
-    Raises where a side cannot be read.
-    """
-    faults = list(_bytes_faults(ours, merged.content))
-    if faults:
-        return faults
-    names = dict(renames or {})
-    if not compiles(decode_code(merged.content)) and compiles(decode_code(ours)):
-        return ["the result is not Python"]
-    if back := names.keys() & defined_names(decode_code(merged.content)):
-        return [f"the old name is back: {', '.join(sorted(back))}"]
-    old_owned = tuple(path_with_old_name(x, names) for x in owned)
-    conflicts: dict[str, Words] = defaultdict(Counter)
-    for x in merged.conflicts:
-        symbol = path_with_old_name(x.symbol, names)
-        conflicts[symbol] += count_words(with_old_names(x.theirs, names))
-        if x.pending != (symbol in old_owned):
-            return [f"{symbol}: told as if it were owned, or were not"]
-    b, o, t, r = (read_pieces(x, names) for x in (base, ours, theirs, merged.content))
-    sides = base, ours, theirs, merged.content
-    returned = () if names else (*balance_faults(*sides), *name_faults(*sides))
-    return [*_Check(b, o, t, r, conflicts, old_owned).faults(), *returned]
-
-
-def line_merge_faults(
-    base: bytes,
-    ours: bytes,
-    theirs: bytes,
     result: bytes,
-    owned: tuple[str, ...],
+    owned: Collection[str] = (),
     apart: bool = False,
 ) -> list[str]:
-    """Return what is wrong with a merge of all lines that both sides changed, without a conflict.
+    """Return what is wrong with a merge of all that both sides changed, without a conflict.
 
+    owned: symbols that only the user may change once edited.
     apart: whether the sides changed different lines, with others between them.
     Raises where a side cannot be read.
     """
     if faults := list(_bytes_faults(ours, result)):
         return faults
-    if not compiles(decode_code(result)):
+    if not _compiles(decode_code(result)):
         return ["the result is not Python"]
+    b, o, t, r = (read_ledger(x) for x in (base, ours, theirs, result))
+    faults = [*_name_faults(b, o, t, r), *_owned_faults(b, o, t, owned)]
     if apart:
-        counts = text_faults(base, ours, theirs, MergeResult(result))
-        return [*counts, *name_faults(base, ours, theirs, result)]
-    blocks = block_faults(base, ours, theirs, result)
-    return [*line_faults(base, ours, theirs, result, owned), *blocks]
+        return [*text_faults(base, ours, theirs, MergeResult(result)), *faults]
+    return [*faults, *_line_faults(b, o, t, r), *block_faults(base, ours, theirs, result)]
 
 
 def _bytes_faults(ours: bytes, result: bytes) -> Iterator[str]:
@@ -102,139 +67,194 @@ def _bytes_faults(ours: bytes, result: bytes) -> Iterator[str]:
         yield "a line ending that the file had not"
 
 
-@dataclass(frozen=True)
-class _Check:
-    """The check of a merge, piece by piece.
+def _compiles(text: str) -> bool:
+    try:
+        compile(text, "<merge>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
-    b: base.
-    o: ours.
-    t: theirs.
-    r: the result.
-    conflicts: the words of each conflict; the template's changes there may be missing.
-    owned: symbols that only the user may change once edited.
+
+def _name_faults(b: Ledger, o: Ledger, t: Ledger, r: Ledger) -> Iterator[str]:
+    """Yield the names that a merge lacks, has twice, or has again where the user deleted them."""
+    for name in r.defines:
+        most = max(o.defines[name], o.defines[name] + t.defines[name] - b.defines[name])
+        if o.defines[name] < b.defines[name] and r.defines[name] > most:
+            yield f"the user deleted {name}, and it is back"
+    yield from _twice(r, o, t)
+    if lacking := r.unbound - o.unbound - t.unbound:
+        yield f"not defined: {', '.join(sorted(lacking))}"
+    if lacking := r.dangling - o.dangling - t.dangling:
+        yield f"not defined: {', '.join('.' + x for x in sorted(lacking))}"
+
+
+def _twice(r: Ledger, *sides: Ledger) -> Iterator[str]:
+    """Yield the names that are defined or imported more often than on one of the sides."""
+    for path, times in r.paths.items():
+        if times > max(1, *(side.paths[path] for side in sides)):
+            yield f"{path}: defined {times} times"
+    for name, origins in r.imported_from.items():
+        if len(origins) > max(1, *(len(side.imported_from.get(name, ())) for side in sides)):
+            yield f"{name}: imported from {len(origins)} places"
+    for name in r.imported & r.paths.keys():
+        if not any(name in side.imported and name in side.sources for side in sides):
+            yield f"{name}: one side imports it, the other defines it"
+
+
+def _owned_faults(b: Ledger, o: Ledger, t: Ledger, owned: Collection[str]) -> Iterator[str]:
+    for path in owned:
+        before, mine, others = (side.sources.get(path) for side in (b, o, t))
+        if mine != before and others not in (before, mine):
+            yield f"{path}: it is the user's"
+
+
+def _line_faults(b: Ledger, o: Ledger, t: Ledger, r: Ledger) -> Iterator[str]:
+    """Yield what a merge says too often or too rarely: statements, definitions, imports and comments."""
+    for said, times in r.says.items():
+        if o.says[said] < b.says[said] and said not in _EMPTY:
+            if times > max(o.says[said], o.says[said] + t.says[said] - b.says[said]):
+                yield f"the user deleted this, and it is back: {said[:60]}"
+    for said, times in r.outside.items():
+        if times > max(o.outside[said], t.outside[said]) > b.outside[said]:
+            both = min(o.outside[said], t.outside[said]) > b.outside[said]
+            if both and not said.endswith("TYPE_CHECKING :"):
+                yield f"both added it, and it is there {times} times: {said[:60]}"
+    for path, sources in r.sources.items():
+        if len(sources) > max(1, *(len(side.sources.get(path, ())) for side in (o, t))):
+            yield f"{path}: defined {len(sources)} times"
+    yield from _residue_faults(b.says, o.says, t.says, r.says)
+    for binding in b.imports | o.imports | t.imports | r.imports:
+        bounds = _bounds(b.imports[binding], o.imports[binding], t.imports[binding])
+        most = o.imports[binding] + t.imports[binding]  # to import twice does no harm
+        if not min(bounds) <= r.imports[binding] <= most:
+            yield f"an import that is not the sides': {binding}"
+    for said in b.comments | o.comments | t.comments | r.comments:
+        counts = o.comments[said], t.comments[said], o.comments[said] + t.comments[said]
+        bounds = [counts[0], counts[1], counts[2] - b.comments[said]]
+        if not min(bounds) <= r.comments[said] <= max(bounds):
+            yield f"a comment is lost, or there too often: {said[:60]}"
+    for lost in (
+        (o.comments - b.comments - t.comments) | (t.comments - b.comments - o.comments)
+    ) - r.comments:
+        yield f"a comment is lost: {lost[:60]}"
+
+
+def _bounds(base: int, ours: int, theirs: int) -> list[int]:
+    """Return the least and the most that a merge may have of what the sides have so often.
+
+    What one side left alone is as often as the other has it.
+    """
+    if base in (ours, theirs):
+        return [ours + theirs - base]
+    return [ours, theirs, ours + theirs - base]
+
+
+def _residue_faults(
+    b: Counter[str], o: Counter[str], t: Counter[str], r: Counter[str]
+) -> Iterator[str]:
+    """Yield what a merge says too often, or too rarely.
+
+    A statement that both sides edited may be there once, in place of what each made of it: then
+    each word of the file is there as often as both edits together make it.
+    """
+    lost: Counter[str] = Counter()
+    extra: Counter[str] = Counter()
+    for said in b.keys() | o.keys() | t.keys() | r.keys():
+        bounds = _bounds(b[said], o[said], t[said])
+        lost[said] = max(0, min(bounds) - r[said])
+        extra[said] = max(0, r[said] - max(bounds)) if said not in _EMPTY else 0
+    if not +lost and not +extra:
+        return
+    if extra.total() > lost.total():
+        yield f"too often: {next(iter(+extra))[:60]}"
+    new = [Counter(said.split()) for said in r if r[said] > b[said]]
+    gone = [x for x in (lost - (b + t)).elements() if not any(Counter(x.split()) <= y for y in new)]
+    if len(gone) > extra.total():  # those are in the place of what both edited
+        yield f"the user's is lost: {gone[0][:60]}"
+    words = [Counter(w for x in side.elements() for w in x.split()) for side in (b, o, t, r)]
+    for word in words[3].keys() | words[1].keys() | words[2].keys():
+        before, mine, other, now = (side[word] for side in words)
+        bounds = _bounds(before, mine, other)
+        if not min(bounds) <= now <= max(bounds):
+            yield f"lost or too often: {word}"
+
+
+class Terms(NamedTuple):
+    """The files that a merge without conflict is made of.
+
+    base: the template's former text, in the user's layout and names.
+    ours: the user's file, and imports that the template's new code uses.
+    theirs: the template's text in the user's layout and names, without what is in conflict.
     """
 
-    b: Pieces
-    o: Pieces
-    t: Pieces
-    r: Pieces
-    conflicts: Mapping[str, Words]
-    owned: Collection[str]
-
-    def faults(self) -> Iterator[str]:
-        """Yield all that is wrong."""
-        files = self.b, self.o, self.t, self.r
-        for path in sorted({path for x in files for path in x.words}):
-            if wrong := self.user_side(path) or self.template_side(path) or self.both_sides(path):
-                yield f"{path}: {wrong}"
-        for scope in sorted({scope for x in files for scope in x.rest}):
-            yield from self.between(scope)
-        yield from self.imports()
-        yield from self.names()
-
-    def is_in_conflict(self, path: str) -> bool:
-        """Return whether a conflict holds the template's side of a symbol."""
-        wanted = self.t.words.get(path, Counter())
-        return any(
-            not wanted - words
-            for name, words in self.conflicts.items()
-            if path == name or path.startswith(name + ".")
-        )
-
-    def user_side(self, path: str) -> str | None:
-        """Find lost text of the user's, or a deletion of the user's undone."""
-        b, o, t, r = (path in x.words for x in (self.b, self.o, self.t, self.r))
-        edited = not self.o.same(path, self.b)
-        if not o:
-            return "the user deleted it, and it is back" if b and r else None
-        if not r:
-            name = path.rpartition(".")[2]
-            used = "." in path and self.r.attributes[name] > self.t.attributes[name]
-            return "the user's symbol is gone" if edited or t or used else None
-        final = not t or self.t.same(path, self.b) or (edited and path in self.owned)
-        if final and not self.r.same(path, self.o):
-            return "only the user may change it, and it is changed"
-        return None
-
-    def template_side(self, path: str) -> str | None:
-        """Find a change of the template that is neither in the result nor in a conflict."""
-        changed = not self.t.same(path, self.b)
-        if not changed or self.is_in_conflict(path) or self.r.same(path, self.t):
-            return None
-        if path not in self.t.words:
-            return "the template removes it, and nobody is told why it stays"
-        if path not in self.b.words or path not in self.o.words or self.o.same(path, self.b):
-            return "the template's change is dropped"
-        return None
-
-    def both_sides(self, path: str) -> str | None:
-        """Compare what a symbol says, word by word."""
-        if path not in self.r.words:
-            return None
-        b, o, t, r = (x.words.get(path, Counter()) for x in (self.b, self.o, self.t, self.r))
-        return _miscounted(b, o, t, r, conflict=self.is_in_conflict(path))
-
-    def between(self, scope: str) -> Iterator[str]:
-        """Compare comments and statements without a name."""
-        b, o, t, r = (x.rest[scope] for x in (self.b, self.o, self.t, self.r))
-        if wrong := _miscounted(b, o, t, r, conflict=bool(self.conflicts)):
-            yield f"{scope or 'between the symbols'}: {wrong}"
-
-    def imports(self) -> Iterator[str]:
-        """Compare what the files import."""
-        b, o, t, r = (x.imports for x in (self.b, self.o, self.t, self.r))
-        star = any(name == "*" for _, name, _ in r)
-        used = set() if star else used_names(self.r.text)
-        moved = {alias for _, _, alias in r & t}  # the template takes the name from elsewhere
-        for binding in sorted(o - r):
-            if binding not in b - t or binding[2].partition(".")[0] in used - moved:
-                yield f"the user's import is lost: {binding}"
-        for binding in sorted(r - o - t):
-            yield f"nobody imports: {binding}"
-        for binding in sorted((b & o & r) - t):
-            if not star and binding[2].partition(".")[0] not in used and not self.conflicts:
-                yield f"the template's removal is dropped: {binding}"
-        own_names = {name for _, _, name in b | o} | set(self.o.definitions)
-        for binding in sorted((t - b) - r):
-            told = any(binding[2] == name.rpartition(".")[2] for name in self.conflicts)
-            if not told and (binding[2] not in own_names or not self.conflicts):
-                yield f"the template's import is dropped: {binding}"
-
-    def names(self) -> Iterator[str]:
-        """Yield a name that is defined twice, or not at all."""
-        o, t, r = self.o.definitions, self.t.definitions, self.r.definitions
-        for name in sorted(name for name in r if r[name] > max(1, o[name], t[name])):
-            yield f"{name}: defined {r[name]} times"
-        o_lacks, t_lacks, r_lacks = (undefined_names(x.text) for x in (self.o, self.t, self.r))
-        lacking = r_lacks - o_lacks - t_lacks
-        if unexplained := sorted(x for x in lacking if x not in self.conflicts or x in o):
-            yield f"not defined: {', '.join(unexplained)}"
+    base: bytes
+    ours: bytes
+    theirs: bytes
 
 
-def _miscounted(b: Words, o: Words, t: Words, r: Words, conflict: bool) -> str | None:
-    """Return the first word that the result has too often or too rarely; None if there is none.
+def told_faults(
+    base: bytes,
+    ours: bytes,
+    theirs: bytes,
+    terms: Terms,
+    conflicts: Sequence[Conflict],
+    owned: Collection[str] = (),
+    renames: dict[str, str] | None = None,
+) -> Iterator[str]:
+    """Yield what the files that were merged have or lack, beside the three that there are, of which nobody is told.
 
-    A word whose count one side left alone has the other side's count; one that both changed lies
-    between what they agree on and the sum of the changes.
-    conflict: the template's side may be missing.
+    owned: symbols, by the user's names, whose conflicts are pending.
+    renames: old -> new, as the user renamed.
+    Raises where a side cannot be read.
     """
-    for word in b | o | t | r:
-        if t[word] == b[word]:
-            bounds = [o[word]]
-        elif o[word] == b[word]:
-            bounds = [t[word], o[word]] if conflict else [t[word]]
-        else:
-            both = o[word] + t[word] - b[word]
-            bounds = [o[word], both] if conflict else [o[word], t[word], both]
-        if r[word] < min(bounds):
-            return f"lost: {word}"
-        if r[word] > max(bounds):
-            return f"too often: {word}"
-    return None
+    names = renames or {}
+    for x in conflicts:
+        if x.pending != (x.symbol in owned):
+            yield f"{x.symbol}: told as if it were owned, or were not"
+    b, t, before, left = (read_renamed(x, names) for x in (base, theirs, terms.base, terms.theirs))
+    o, own = read_ledger(ours), read_ledger(terms.ours)
+    if back := names.keys() & (own.defines | read_ledger(terms.theirs).defines).keys():
+        yield f"the old name is back: {', '.join(sorted(back))}"
+    for old, new in ((b, before), (o, own)):
+        if (old.symbols, old.comments) != (new.symbols, new.comments) or old.imports - new.imports:
+            yield "merged from another text"
+        if [x for x in new.imports - old.imports if x not in b.imports or x not in t.imports]:
+            yield "an import that nobody wrote"
+    yield from _twice(left, b, t)
+    told = {with_old_names(x.symbol, names): with_old_names(x.theirs, names) for x in conflicts}
+    for path in t.symbols.keys() | left.symbols.keys():
+        was, has, now = (x.symbols.get(path, Counter()) for x in (b, t, left))
+        texts = [text for name, text in told.items() if _holds(name, path)]
+        if now - has - was or (now - has and not texts):
+            yield f"nobody wrote it, or the template removes it: {path}"
+        if _not_in((has - now).elements(), texts):
+            yield f"the template's change is dropped: {path}"
+    lost = {alias for _, _, alias in t.imports - left.imports}
+    if lost := {x for x in lost if not any(_has_word(y, x) for y in [*told, *told.values()])}:
+        yield f"the template's import is dropped: {', '.join(lost)}"
+    if _not_in((t.comments - left.comments).elements(), list(told.values())):
+        yield "a comment of the template's is dropped"
+    if left.comments - t.comments - b.comments or [*(left.imports - t.imports - b.imports)]:
+        yield "a comment or an import that nobody wrote"
 
 
-@dataclass(frozen=True)
-class Edit:
+def _has_word(text: str, word: str) -> bool:
+    return bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text))
+
+
+def _holds(symbol: str, path: str) -> bool:
+    """Return whether a conflict of a symbol may tell what a path lost; what has no name is told by any."""
+    nameless = not path or path.endswith(".")
+    return nameless or path in symbol.split("; ") or path.startswith(f"{symbol}.")
+
+
+def _not_in(said: Iterator[str], texts: Sequence[str]) -> bool:
+    """Return whether the texts lack a word of what is said."""
+    words = [word for x in said for word in x.split()]
+    return bool(count_words(" ".join(words)) - count_words("\n".join(texts)))
+
+
+class Edit(NamedTuple):
     """An edit of one symbol of the user's file, to be as in another file.
 
     symbol: its path in the user's file, or in the template.
@@ -251,46 +271,29 @@ class Edit:
     names: dict[str, str]
 
 
-def edit_faults(ours: bytes, other: bytes, result: bytes, edit: Edit) -> list[str]:
-    """Return what is wrong with `result`: ours, with a symbol or a part of it as in `other`.
+def edit_faults(ours: bytes, other: bytes, result: bytes, edit: Edit) -> Iterator[str]:
+    """Yield what is wrong with `result`: ours, with a symbol or a part of it as in `other`.
 
     Raises where a side cannot be read.
     """
-    if faults := list(_bytes_faults(ours, result)):
-        return faults
-    o, x, r = (read_pieces(side, edit.names) for side in (ours, other, result))
-    mine, new = (count_words(with_old_names(x, edit.names)) for x in (edit.mine, edit.new))
-    return [*_changed_elsewhere(edit, o, x, r), *_invented(o, r, mine, new), *_doubled(o, x, r)]
-
-
-def _changed_elsewhere(edit: Edit, o: Pieces, x: Pieces, r: Pieces) -> Iterator[str]:
-    """Yield what is changed beside the symbol, or to something that is not the other's."""
-    symbol = path_with_old_name(edit.symbol, edit.names)
-    inside = symbol + "."
-    for name in sorted({*o.words, *r.words}):
-        if r.same(name, o):
+    yield from _bytes_faults(ours, result)
+    o, x, r = (read_renamed(side, edit.names) for side in (ours, other, result))
+    symbol, mine, new = (with_old_names(y, edit.names) for y in (edit.symbol, edit.mine, edit.new))
+    for path in o.symbols.keys() | r.symbols.keys():
+        before, after = (side.symbols.get(path, Counter()) for side in (o, r))
+        if before == after:
             continue
-        if name != symbol and not (edit.whole and name.startswith(inside)):
-            yield f"{name}: changed with {symbol}"
-        elif name in r.words and not r.same(name, x):
-            yield f"{name}: neither yours nor the template's"
-    for scope in sorted({*o.rest, *r.rest}):
-        around = inside.startswith(scope) or (edit.whole and scope.startswith(inside))
-        if o.rest[scope] != r.rest[scope] and not around:
-            yield f"{scope}: changed with {symbol}"
-
-
-def _invented(o: Pieces, r: Pieces, mine: Words, new: Words) -> Iterator[str]:
-    """Yield the words that the result lost or gained beside those of the symbol."""
-    before, after = count_words(o.text), count_words(r.text)
-    if lost := before - after - mine:
-        yield f"lost: {', '.join(lost)}"
-    if more := after - before - new:
-        yield f"nobody wrote: {', '.join(more)}"
-
-
-def _doubled(o: Pieces, x: Pieces, r: Pieces) -> Iterator[str]:
-    """Yield the names that the result defines more often than either file."""
-    for name, times in sorted(r.definitions.items()):
-        if times > max(1, o.definitions[name], x.definitions[name]):
-            yield f"your file has its own {name}"
+        scope = path.removesuffix(".")
+        if scope and scope != symbol and not (edit.whole and path.startswith(f"{symbol}.")):
+            yield f"{path}: changed with {symbol}"
+        elif path in r.symbols and scope and after != x.symbols.get(path):
+            yield f"{path}: neither yours nor the template's"
+    for old, now in ((o.says, r.says), (o.comments, r.comments)):
+        if _not_in((old - now).elements(), [mine]) or _not_in((now - old).elements(), [new]):
+            yield f"lost, or nobody wrote it, beside {symbol}"
+    if (o.imports - r.imports) + (r.imports - o.imports):
+        yield "an import is changed"
+    yield from _twice(r, o, x)
+    for path, sources in r.sources.items():
+        if len(sources) > max(1, *(len(side.sources.get(path, ())) for side in (o, x))):
+            yield f"your file has its own {path}"

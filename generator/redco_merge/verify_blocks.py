@@ -1,16 +1,15 @@
 """The check that each statement of a merge is in a block that it is in on a side, each decorator on its definition.
 
-What is put beside a block that the other side deletes may end in the block above, and be right Python;
-a comment may be lost or doubled. It shares no code with the merge.
+What is put beside a block that the other side deletes may end in the block above, and be right Python. It shares no code with the merge.
 """
 
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from redco_merge.memory import remember
+from redco_merge.limit import remember
 from redco_merge.trees import chunks_of, tree_of
-from redco_merge.verify_pieces import decode_code
+from redco_merge.verify_ledger import decode_code
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PARTS = ("body", "orelse", "finalbody", "handlers", "cases")
@@ -22,13 +21,8 @@ Blocks = dict[str, set[str]]  # what statements and headers say -> the headers o
 def block_faults(base: bytes, ours: bytes, theirs: bytes, result: bytes) -> Iterator[str]:
     """Yield what is in a block that it is in on no side, where each side that has it has that block too.
 
-    And each comment that is there more rarely, or more often, than both sides make it. Raises where a side is not Python.
+    Raises where a side is not Python.
     """
-    b, o, t, r = (_comments(x) for x in (base, ours, theirs, result))
-    for comment in b | o | t | r:
-        bounds = o[comment], t[comment], o[comment] + t[comment] - b[comment]
-        if not min(bounds) <= r[comment] <= max(bounds):
-            yield f"lost or too often: {comment[:60]}"
     sides, merged = [_read(x) for x in (base, ours, theirs)], _read(result)
     for said, headers in merged.items():
         if said.startswith(_TWICE) and not any(said in side for side in sides):
@@ -58,11 +52,6 @@ def _around(header: str, blocks: Blocks) -> set[str]:
         around |= new
         left += new
     return around
-
-
-def _comments(data: bytes) -> Counter[str]:
-    lines = (line.strip() for line in decode_code(data).splitlines())
-    return Counter(" ".join(line.split()) for line in lines if line.startswith("#"))
 
 
 @remember

@@ -1,69 +1,81 @@
-"""What a file says and defines, in counts: the verifier's reading, which shares no code with the merge."""
+"""What a Python file says and defines, in counts: the verifier's reading, which shares no code with the merge."""
 
 import ast
+import builtins
+import codecs
+import io
 import re
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
-from redco_merge.memory import remember
+from redco_merge.limit import remember
 from redco_merge.trees import chunks_of, names_of_file, nodes_of, postpones_annotations
-from redco_merge.verify_pieces import (
-    bindings_in,
-    decode_code,
-    exported_names,
-    predefined_names,
-)
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-_LAYOUT = re.compile(r"\w+|[^\w\s,;()\"'\\]")
+_WORDS = re.compile(r"\w+|[^\w\s,;()\"'\\]")  # without what a formatter may add, remove or replace
+_PREDEFINED = {*dir(builtins), "__file__", "__path__", "__annotations__"}
 
 
 @dataclass
 class Ledger:
     """What a file says and defines.
 
-    says: each statement without those inside it, imports aside, and how often it is there.
-    outside: those outside of functions, with the path of their class.
+    symbols: by its dotted path, what each statement of a symbol says, without those inside it and imports; of what has no
+        name the path is that of its class.
+    outside: statements outside of functions, with the path of their class.
     defines: the names of functions, classes, variables and members outside of functions.
     paths: how often each dotted path is defined, conditions and overloads aside.
     sources: what each definition says, by its dotted path.
     imports: (module, name, alias), anywhere.
     imported: the names that imports outside of functions and classes bind.
+    imported_from: what those of no block bind each name to.
     uses: the names of the file that it uses or exports.
     bound: those that it binds; "*" where it imports all of a module.
     reads: the attributes that it reads.
     own: the attributes that it gives to its classes and objects.
+    comments: without their marks and blanks.
     """
 
-    says: Counter[str] = field(default_factory=Counter)
+    symbols: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     outside: Counter[str] = field(default_factory=Counter)
     defines: Counter[str] = field(default_factory=Counter)
     paths: Counter[str] = field(default_factory=Counter)
     sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     imports: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     imported: set[str] = field(default_factory=set)
+    imported_from: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     uses: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
     reads: set[str] = field(default_factory=set)
     own: set[str] = field(default_factory=set)
+    comments: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Ledger") -> None:
         """Enter all of another ledger."""
         for part in fields(self):
             mine, more = getattr(self, part.name), getattr(other, part.name)
             if isinstance(mine, defaultdict):
-                for name, texts in more.items():
-                    mine[name] += texts
+                for path, said in more.items():
+                    mine[path] = mine[path] | said if isinstance(said, set) else mine[path] + said
             else:
                 mine.update(more)
 
     @cached_property
+    def says(self) -> Counter[str]:
+        """How often each statement is there, without those inside it, imports aside."""
+        says: Counter[str] = Counter()
+        for counts in self.symbols.values():
+            says.update(counts)
+        return says
+
+    @cached_property
     def unbound(self) -> set[str]:
         """The names that the file uses or exports and nothing in it binds."""
-        return set() if "*" in self.bound else self.uses - self.bound - predefined_names()
+        return set() if "*" in self.bound else self.uses - self.bound - _PREDEFINED
 
     @cached_property
     def dangling(self) -> set[str]:
@@ -75,12 +87,44 @@ class Ledger:
 @remember
 def read_ledger(data: bytes) -> Ledger:
     """Return the ledger of a file. Raises if it is not Python."""
-    text = decode_code(data)
+    return _read_text(decode_code(data))
+
+
+def read_renamed(data: bytes, names: dict[str, str]) -> Ledger:
+    """Return the ledger of a file as if all had the old names. names: old -> new. Raises if it is not Python."""
+    return _read_text(with_old_names(decode_code(data), names)) if names else read_ledger(data)
+
+
+def _read_text(text: str) -> Ledger:
     ledger = Ledger()
     postponed = postpones_annotations(text)
     for chunk in chunks_of(text):
         ledger.add(_read_chunk(chunk, postponed))
     return ledger
+
+
+def with_old_names(text: str, names: dict[str, str]) -> str:
+    """Return `text` with the old names. names: old -> new."""
+    old_names = {new: old for old, new in names.items()}
+    any_new = "|".join(map(re.escape, old_names))
+    return re.sub(rf"\b(?:{any_new})\b", lambda x: old_names[x[0]], text) if names else text
+
+
+def count_words(text: str) -> Counter[str]:
+    """Return the words and signs of a text; those that belong to layout are left out."""
+    return Counter(_WORDS.findall(text))
+
+
+def decode_code(data: bytes) -> str:
+    """Return the text of a file, with "\\n" line endings. Raises if it cannot be decoded."""
+    text = data.removeprefix(codecs.BOM_UTF8).decode(encoding_of(data))
+    return text.replace("\r\n", "\n")
+
+
+def encoding_of(data: bytes) -> str:
+    """Return the encoding that a file declares. Raises SyntaxError if Python does not know it."""
+    bare = data.removeprefix(codecs.BOM_UTF8)
+    return tokenize.detect_encoding(io.BytesIO(bare).readline)[0]
 
 
 @remember
@@ -89,7 +133,7 @@ def _read_chunk(chunk: str, postponed: bool) -> Ledger:
     nodes = nodes_of(chunk)
     ledger = Ledger()
     lines = chunk.encode().split(b"\n")
-    _enter(ledger, nodes[0].body, "", lines, inside_function=False)
+    _enter(ledger, nodes[0].body, lines)
     for node in nodes:
         match node:
             case ast.Attribute(attr=name, ctx=ast.Load()):
@@ -97,43 +141,77 @@ def _read_chunk(chunk: str, postponed: bool) -> Ledger:
             case ast.Attribute(attr=name):
                 ledger.own.add(name)
             case ast.Import() | ast.ImportFrom():
-                ledger.imports.update(bindings_in(node))
+                ledger.imports.update(_bindings_in(node))
+            case ast.Assign(
+                targets=[ast.Name(id="__all__")],
+                value=ast.List(elts=elements) | ast.Tuple(elts=elements),
+            ):
+                strings = (x.value for x in elements if isinstance(x, ast.Constant))
+                ledger.uses |= {x for x in strings if isinstance(x, str)}
     ledger.own |= {path.rpartition(".")[2] for path in ledger.sources if "." in path}
-    _enter_names(ledger, chunk, postponed)
+    used, bound = names_of_file(chunk, postponed)
+    ledger.uses |= used
+    ledger.bound |= bound | {"*" for _, name, _ in ledger.imports if name == "*"}
+    if "#" in chunk:
+        tokens = tokenize.generate_tokens(io.StringIO(chunk).readline)
+        ledger.comments.update(
+            " ".join(x.string.strip("# \t").split()) for x in tokens if x.type == tokenize.COMMENT
+        )
     return ledger
 
 
+def _bindings_in(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
+    """Yield (module, name, alias) of an import."""
+    module = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+    for x in node.names:
+        yield module, x.name, x.asname or x.name
+
+
 def _enter(
-    ledger: Ledger, body: list[ast.stmt], scope: str, lines: list[bytes], inside_function: bool
+    ledger: Ledger,
+    body: list[ast.stmt],
+    lines: list[bytes],
+    scope: str = "",
+    holder: str | None = None,
+    inside_function: bool = False,
 ) -> None:
-    """Enter the statements of a block. scope: the path of its class, with a dot."""
+    """Enter the statements of a block.
+
+    scope: the path of its class, with a dot. holder: the path of the function or of the scope whose statement holds it.
+    """
     for node in body:
         blocks = _blocks(node)
+        says = _own_text(node, blocks, lines)
+        names = [] if inside_function or isinstance(node, _IMPORTS) else list(_names(node))
+        path = f"{scope}{names[0]}" if len(names) == 1 else scope
+        if scope and node is body[0] and ast.get_docstring(ast.Module(body, [])) is not None:
+            path = f"{scope}__doc__"
+        own = path if holder is None else holder
         if not isinstance(node, _IMPORTS):
-            ledger.says[_own_text(node, blocks, lines)] += 1
-        path, inner, function = "", scope, inside_function
-        if isinstance(node, _IMPORTS):
-            if not inside_function and not scope:
-                ledger.imported |= {alias.partition(".")[0] for _, _, alias in bindings_in(node)}
-        elif not inside_function:
-            ledger.outside[scope + _own_text(node, blocks, lines)] += 1
-            for name in _names(node):
-                ledger.defines[name] += 1
-                path = scope + name
-                ledger.sources[path].append(_text_of(node, lines))
+            ledger.symbols[own][says] += 1
+            if not inside_function:
+                ledger.outside[scope + says] += 1
+        elif not inside_function and not scope:
+            for module, name, alias in _bindings_in(node):
+                top = alias.partition(".")[0]
+                ledger.imported.add(top)
+                if holder is None:
+                    ledger.imported_from[top].add(f"{module} {name if name != alias else top}")
+        for name in names:
+            ledger.defines[name] += 1
+            ledger.sources[scope + name].append(_text_of(node, lines))
+        inner, inside = scope, inside_function
+        holds: str | None = own
         if isinstance(node, _DEFINITIONS):
-            function = inside_function or not isinstance(node, ast.ClassDef)
-            inner = f"{path}."
+            inner = f"{path}." if names else ""
+            inside = inside_function or not isinstance(node, ast.ClassDef)
+            holds = holder if isinstance(node, ast.ClassDef) else own
         for block in blocks:
-            _enter(ledger, block, inner, lines, function)
+            _enter(ledger, block, lines, inner, holds, inside)
     if not inside_function:
         simple = [node for node in body if isinstance(node, _DEFINITIONS)]
-        ledger.paths.update(scope + node.name for node in simple if not _may_repeat(node))
-
-
-def _may_repeat(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-    """Return whether a name is right to be defined again: an overload, a property's setter."""
-    return bool(node.decorator_list)
+        # An overload and a property's setter are right to be defined again.
+        ledger.paths.update(scope + node.name for node in simple if not node.decorator_list)
 
 
 def _names(node: ast.stmt) -> Iterator[str]:
@@ -178,11 +256,4 @@ def _words(lines: list[bytes], start: tuple[int, int], stop: tuple[int, int]) ->
     rows[-1] = rows[-1][: stop[1]]
     rows[0] = rows[0][start[1] :]
     code = [row for row in rows if not row.lstrip().startswith(b"#")]
-    return " ".join(_LAYOUT.findall(b"\n".join(code).decode()))
-
-
-def _enter_names(ledger: Ledger, chunk: str, postponed: bool) -> None:
-    """Enter the names of the file that a chunk uses, exports or binds."""
-    used, bound = names_of_file(chunk, postponed)
-    ledger.uses |= used | exported_names(chunk)
-    ledger.bound |= bound | {"*" for _, name, _ in ledger.imports if name == "*"}
+    return " ".join(_WORDS.findall(b"\n".join(code).decode()))

@@ -3,7 +3,7 @@
 import pytest
 
 from redco_merge import MergeResult, merge
-from redco_merge.verify import line_merge_faults, merge_faults
+from redco_merge.verify import merge_faults
 
 BASE = """\
 import typing as t
@@ -64,8 +64,7 @@ def test_it_is_not_back(name):
 def test_the_check_refuses_it_whatever_the_merge_did(name):
     sides = BASE.encode(), users(name).encode(), moved(name).encode()
     for wrong in (moved(name), users(name) + "\n\n" + moved(name)):
-        assert line_merge_faults(*sides, wrong.encode(), ())
-        assert merge_faults(*sides, MergeResult(wrong.encode()))
+        assert merge_faults(*sides, wrong.encode())
 
 
 def test_what_the_template_adds_is_no_return():

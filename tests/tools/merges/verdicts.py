@@ -19,7 +19,7 @@ from collections import Counter
 from functools import lru_cache
 
 from redco_merge import MergeResult
-from redco_merge.verify_pieces import undefined_names
+from redco_merge.verify_ledger import read_ledger
 
 IMPORTS = (ast.Import, ast.ImportFrom)
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
@@ -120,7 +120,7 @@ def laid_out(dump: str) -> str:
 
 
 def undefined(content: bytes) -> set[str]:
-    return undefined_names(content.decode("utf-8", "replace"))
+    return read_ledger(content).unbound
 
 
 def statements(content: bytes) -> list[str]:

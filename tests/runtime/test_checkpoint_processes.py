@@ -12,6 +12,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 from safetensors.numpy import load_file
 
+from redco_runtime.checkpoints import checksums
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.base.errors import UserError
 from redco_runtime.checkpoints.export import export
@@ -72,7 +73,17 @@ def worker(port: str, process: str, folder: str) -> None:
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
     directory, devices = Path(folder) / "checkpoints", np.array(jax.devices())
     mesh, other = (Mesh(devices.reshape(s), ("data", "model")) for s in [(2, 2), (1, 4)])
+    read, digests = [], checksums._digests
+    checksums._digests = lambda folder, names: (
+        read.extend(folder / name for name in names) or digests(folder, names)
+    )
     save_steps(directory, mesh, 1, 2)
+    checksums._digests = digests
+    of_process = {path: [x for x in path.parts if x.startswith("ocdbt.process_")] for path in read}
+    assert [f"ocdbt.process_{process}"] in of_process.values()
+    assert [f"ocdbt.process_{1 - int(process)}"] not in [
+        of for path, of in of_process.items() if path.name != checksums.CHECKSUMS
+    ]
     if process == "0":
         flip_byte(directory, 2)
     multihost_utils.sync_global_devices("damaged")

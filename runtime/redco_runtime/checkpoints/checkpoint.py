@@ -20,7 +20,7 @@ from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, flatten, rebuild
 from ..nn.adapters.settings import A, B
 from ..run.record import BEST, LAST
-from .checksums import damage_of, least, write_checksums
+from .checksums import damage_of, handlers, least, write_checksums
 from .fit_report import describe, differences
 from .tensors import (
     FROZEN,
@@ -257,7 +257,9 @@ class Checkpoints(AbstractContextManager):
         )
         others = self._retention | self._atomicity()
         options = orbax().CheckpointManagerOptions(async_options=asynchronous, **others)
-        return orbax().CheckpointManager(self.directory, options=options)
+        return orbax().CheckpointManager(
+            self.directory, options=options, handler_registry=handlers()
+        )
 
     def _add_checksums(self) -> None:
         """Write checksums.json: Orbax calls it on process 0 just before the rename."""

@@ -1,6 +1,6 @@
 """Whether a checkpoint is as it was written: checksums.json in its folder, the sha256 of its files.
 
-Of objects of a bucket it is their sizes: a store compares what it is sent, and has all of an object or nothing.
+Each process reads what it wrote, and has a checksums.json of that in its own folder there. Of objects of a bucket it is their sizes: a store compares what it is sent, and has all of an object or nothing.
 """
 
 import hashlib
@@ -14,15 +14,50 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from ..base.paths import is_bucket
+from .tensors import ITEM, orbax
 
 CHECKSUMS = "checksums.json"
+OWN = "ocdbt.process_"  # how the folder begins that a process has for what it writes
 REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums
 
 
+def handlers() -> Any:
+    """Return Orbax's handler of a state, as it takes them, whose saves end with the checksums of what this process wrote."""
+
+    class Handler(orbax().PyTreeCheckpointHandler):  # type: ignore[misc]  # of a module that is Any
+        async def async_save(self, directory: Any, *args: Any, **options: Any) -> Any:
+            return [*await super().async_save(directory, *args, **options), _Own(directory)]
+
+    registry = orbax().DefaultCheckpointHandlerRegistry()
+    registry.add(ITEM, orbax().args.PyTreeSave, Handler())
+    return registry
+
+
+class _Own:
+    """What Orbax waits for after the writes of a process, before process 0 makes the checkpoint whole."""
+
+    def __init__(self, item: Any) -> None:
+        self._item = item  # the folder of the tensors, or what awaits it
+
+    def result(self, timeout: float | None = None) -> None:
+        """Write the checksums of the files that this process wrote. Raises OSError."""
+        folder = Path(getattr(self._item, "path", self._item)) / f"{OWN}{jax.process_index()}"
+        if folder.is_dir():  # there is none in a bucket, nor where nothing was to write
+            sums = _digests(folder, sorted(_sizes(folder)))
+            (folder / CHECKSUMS).write_text(json.dumps(sums, indent=1))
+
+
 def write_checksums(folder: Path) -> None:
-    """Write checksums.json of all files that are in a folder."""
-    sizes = {name: size for name, size in _sizes(folder).items() if name != REWRITTEN}
-    sums = sizes if is_bucket(folder) else _digests(folder, sorted(sizes))
+    """Write checksums.json of all files that are in a folder: read are those that no process wrote as its own."""
+    sums: dict[str, Any] = _sizes(folder)
+    sums.pop(REWRITTEN, None)
+    if not is_bucket(folder):
+        known = {
+            f"{path.parent.relative_to(folder)}/{name}": digest
+            for path in folder.glob(f"{ITEM}/{OWN}*/{CHECKSUMS}")
+            for name, digest in json.loads(path.read_text()).items()
+        }
+        sums = {**known, **_digests(folder, sorted(sums.keys() - known))}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=1))
 
 

@@ -123,6 +123,7 @@ RUN_recipes := -m recipes.measure
 RUN_kills := -m survival.kills
 RUN_kills-bucket := -m survival.kills --bucket
 RUN_faults := -m survival.faults
+RUN_elastic := -m survival.elastic
 RUN_merges := tests/tools/merges/replay.py table
 RUN_bonsai := -m classes.bonsai_table
 NEEDS_collectives := $(COMPILERS)

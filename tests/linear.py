@@ -131,6 +131,7 @@ def make_steps(spike=0.0):
             generation=None,
             classes=None,
             saved=None,
+            rows=("data", "fsdp"),
             state=abstract,
             shapes=abstract.params,
             batch=rows,

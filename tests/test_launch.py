@@ -65,6 +65,12 @@ def test_hosts_sh_stops_all_when_one_fails(project):
     assert not Path("/proc", pid).exists()
 
 
+def test_hosts_sh_leaves_elastic_launchers_without_the_one_that_is_lost(project):
+    command = ["sh", "-c", 'test "$REDCO_PROCESS_INDEX" = 0 || exit 255', "--elastic"]
+    code, out = hosts_sh(project, "--", *command)
+    assert code == 0 and "process 1 on localhost ended with 255; the others go on\n" in out
+
+
 def test_hosts_sh_over_ssh(project, fake):
     path = fake("ssh", SSH)
     code, out = hosts_sh(project, "me@a", "b", "--", *COMMAND, PATH=path)

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import jax
 import pytest
+from jax._src import distributed
 
-from redco_runtime.cluster import launchers
 from redco_runtime.cluster.launchers import Process, initialized, who_am_i
 from redco_runtime.cluster.rendezvous import BootError
 
@@ -197,7 +197,7 @@ def test_what_jax_is_already_is_taken(monkeypatch):
     assert initialized() is None
     state = SimpleNamespace(coordinator_address="10.0.0.1:5", num_processes=4, process_id=2)
     monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(launchers.jax_distributed, "global_state", state)
+    monkeypatch.setattr(distributed, "global_state", state)
     process = initialized()
     assert (process.index, process.count) == (2, 4)
     host, _, port = process.coordinator.partition(":")

@@ -9,6 +9,9 @@ numbers) and 75 (stopped by a signal), nor the same fault of the program twice i
 last line and step. What kills a process, or takes another from it (69), may come as often as there are
 restarts; a new checkpoint gives all of these back. The exit code is that of the process that ended
 first. A process that is stopped (SIGSTOP), which its peers on other hosts have left long since, is ended.
+
+--elastic, on each host, goes on from the last checkpoint with fewer, on a smaller mesh, with the same batches, and with
+more again when they are back.
 """
 
 import argparse
@@ -28,16 +31,18 @@ from pathlib import Path
 from ..base.interrupts import Ears
 from ..base.json_lines import files_of_lines
 from ..base.paths import whole_checkpoints, work_folder
+from .elastic import FINAL, STOPPED, Hosts
 from .relay import Stderr
+from .rendezvous import BootError
 
-STOPPED = 75  # exit code: a signal ended the run, the same command goes on
-FINAL = (0, 2, 3, STOPPED)  # exit codes that another try would not change
 LOST = 69  # exit code: another process was gone, or never came
 SIGNALLED = 128  # exit codes above it are a shell's, of what a signal ended
 GRACE = 30.0  # seconds for the others to end by themselves, with what they have to say
 # Seconds before a restart: a network or a disk may need some to come back.
 PAUSES = (1.0, 5.0, 15.0, 60.0)
 POLL = 0.1
+LEAST = 10.0  # seconds of --elastic: five notes
+NOWHERE = Path("no work folder")  # of a command that names none
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MEMORY_EVENTS = Path("/sys/fs/cgroup/memory.events")  # of cgroup v2; counts what the kernel killed
@@ -77,14 +82,26 @@ def main() -> None:
     add("--processes", type=int, default=1, metavar="N", help="on this host (default: 1)")
     limit = "of all processes, without a new checkpoint (default: 3)"
     add("--max-restarts", type=int, default=3, metavar="N", help=limit)
+    fewer = "go on with fewer hosts, once one is silent for so long (default: 20)"
+    add("--elastic", nargs="?", type=float, const=20.0, metavar="SECONDS", help=fewer)
     add("-m", metavar="MODULE FLAGS", required=True, help="the program and its own flags")
     words = sys.argv[1:]
     place = words.index("-m") if "-m" in words else len(words)
     options = parser.parse_args(words[: place + 2])
     if options.processes < 1 or options.max_restarts < 0:
         parser.error("--processes is 1 at least, --max-restarts 0")
+    if options.elastic is not None and (options.processes > 1 or options.elastic < LEAST):
+        parser.error(f"--elastic is of one process a host, and {LEAST:g} seconds at least")
     command = [sys.executable, "-u", "-m", options.m, *words[place + 2 :]]
-    sys.exit(Launch(command, options.processes).run(options.max_restarts))
+    one, hosts = Launch(command, options.processes), None
+    if options.elastic is not None:
+        if one.workdir() == NOWHERE:
+            parser.error("--elastic: say --workdir: hosts meet there")
+        try:
+            hosts = Hosts(os.environ, one.workdir(), options.elastic, words[place:])
+        except BootError as error:
+            parser.exit(error.code, f"error: {error}\n")
+    sys.exit(one.run(options.max_restarts, hosts))
 
 
 class Launch:
@@ -95,19 +112,31 @@ class Launch:
         self._running: list[subprocess.Popen[bytes]] = []
         self._stderrs: list[Stderr] = []  # of those
         self._signals: list[int] = []  # that came to this process
+        self._hosts: Hosts | None = None
 
-    def run(self, max_restarts: int) -> int:
-        """Return the exit code of the last try, once one has ended well or no further one would."""
+    def run(self, max_restarts: int, hosts: Hosts | None = None) -> int:
+        """Return the exit code of the last try, once one has ended well or no further one would.
+
+        hosts: those that may be fewer; None where all are needed.
+        """
+        self._hosts = hosts
         with Ears(SIGNALS, self._pass_on):
-            return self._repeat(max_restarts)
+            code = self._repeat(max_restarts)
+            if hosts:
+                hosts.leave(code)
+            return code
 
     def _repeat(self, max_restarts: int) -> int:
         """Try until a code is returned that is final, or a signal comes, or a limit is reached."""
         restarts, started, fault = 0, self._last_checkpoint(), None
         furthest = started
         while True:
+            if self._hosts and (over := self._hosts.join(self._signals)) is not None:
+                return over
             ended = self._try()
             code, before, reached = ended.exit_code, fault, self._last_checkpoint()
+            if code == STOPPED and self._hosts and not self._signals:
+                continue  # for more hosts; where another launcher had a signal, it says so
             if code in FINAL:
                 return code
             if reached > furthest:
@@ -133,7 +162,7 @@ class Launch:
 
     def _try(self) -> Ended:
         """Start all, and return the first that ended badly, or the last, once none is left."""
-        kills = _memory_kills()
+        kills, command = _memory_kills(), list(self._command)
         port = random.randrange(61440, 65536)  # above those that Linux gives to connections
         for index in range(self._count):
             mine = {
@@ -141,11 +170,13 @@ class Launch:
                 "REDCO_PROCESS_COUNT": str(self._count),
                 "REDCO_PROCESS_INDEX": str(index),
             }
-            env, stderr = os.environ | (mine if self._count > 1 else {}), Stderr()
+            if self._hosts:
+                mine = self._hosts.variables
+                command += self._hosts.plan.flags
+            env = os.environ | (mine if self._hosts or self._count > 1 else {})
+            stderr = Stderr()
             end = stderr.end if stderr.end >= 0 else None
-            process = subprocess.Popen(
-                self._command, env=env, stderr=end, preexec_fn=_outlive_no_parent
-            )
+            process = subprocess.Popen(command, env=env, stderr=end, preexec_fn=_outlive_no_parent)
             self._running.append(process)
             self._stderrs.append(stderr)
             stderr.close_end()
@@ -188,6 +219,8 @@ class Launch:
                 return bad[0]
             if len(ended) == len(self._running):
                 return ended[-1]
+            if self._hosts and (number := self._hosts.signal()):
+                self._send(number)
             self._sleep()
 
     def _sleep(self) -> None:
@@ -215,20 +248,21 @@ class Launch:
     def _last_checkpoint(self) -> int:
         """Return the step of the newest checkpoint in the work folder of the command, -1 for none."""
         with suppress(OSError):  # of a bucket out of reach
-            return max(whole_checkpoints(self._workdir() / "checkpoints"), default=-1)
+            return max(whole_checkpoints(self.workdir() / "checkpoints"), default=-1)
         return -1
 
     def _last_step(self) -> int:
         """Return the step at which the last event of the run began, -1 for none."""
         try:
-            last = files_of_lines(self._workdir() / "events.jsonl")[-1]
+            last = files_of_lines(self.workdir() / "events.jsonl")[-1]
             return int(json.loads(last.read_bytes().splitlines()[-1])["step"])
         except (OSError, ValueError, LookupError, TypeError):
             return -1
 
-    def _workdir(self) -> Path:
+    def workdir(self) -> Path:
+        """Return the work folder of the command."""
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("--workdir", type=work_folder, default=Path("no work folder"))
+        parser.add_argument("--workdir", type=work_folder, default=NOWHERE)
         return parser.parse_known_args(self._command)[0].workdir
 
 

@@ -15,9 +15,6 @@ from functools import partial
 from pathlib import Path
 from zlib import crc32
 
-import jax
-from jax._src import distributed as jax_distributed
-
 from .rendezvous import BootError
 
 Environment = Mapping[str, str]
@@ -107,9 +104,12 @@ def who_am_i(env: Environment) -> Process:
 
 def initialized() -> Process | None:
     """Return the process that JAX is already, as where Ray's JaxTrainer has connected it; None where it is not."""
+    import jax  # late: a launcher reads the table alone
+    from jax._src import distributed
+
     if not jax.distributed.is_initialized():
         return None
-    state = jax_distributed.global_state
+    state = distributed.global_state
     host = str(state.coordinator_address).rpartition(":")[0]
     address = f"{host}:{_port(str(state.coordinator_address))}"
     return Process(state.process_id, state.num_processes, address, "jax.distributed")

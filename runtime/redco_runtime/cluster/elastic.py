@@ -146,8 +146,8 @@ class Hosts:
         """Return what the process is sent: SIGTERM for more hosts, SIGKILL for a newer plan, 0 for nothing."""
         if self._note.plan != self.plan:
             return signal.SIGKILL
-        indices, settled = self.plan.indices, time.monotonic() > self._began + SETTLE
-        if settled and indices[0] == self._me:
+        indices = self.plan.indices
+        if indices[0] == self._me and time.monotonic() > self._began + SETTLE:
             here = filter(self._is_here, {*range(self._count)}.difference(indices))
             more = [index for index in here if self._sights[index].waits]
             layout = self._choose(len(indices) + len(more)) if more else None

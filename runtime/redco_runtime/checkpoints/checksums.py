@@ -52,12 +52,12 @@ def write_checksums(folder: Path) -> None:
     sums: dict[str, Any] = _sizes(folder)
     sums.pop(REWRITTEN, None)
     if not is_bucket(folder):
-        known = {
+        of_processes = {
             f"{path.parent.relative_to(folder)}/{name}": digest
             for path in folder.glob(f"{ITEM}/{OWN}*/{CHECKSUMS}")
             for name, digest in json.loads(path.read_text()).items()
         }
-        sums = {**known, **_digests(folder, sorted(sums.keys() - known))}
+        sums = {**of_processes, **_digests(folder, sorted(sums.keys() - of_processes))}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=1))
 
 

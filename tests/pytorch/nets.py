@@ -1,5 +1,7 @@
 """Classes of PyTorch, as users write them."""
 
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -102,3 +104,81 @@ class OwnBackward(nn.Module):
 
     def forward(self, x):
         return Unfaithful.apply(self.fc(x))
+
+
+class Attn(nn.Module):
+    def __init__(self, dim, heads, drop):
+        super().__init__()
+        self.heads = heads
+        self.head_dim = dim // heads
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.proj = nn.Linear(dim, dim)
+        self.drop = drop
+
+    def forward(self, x):
+        B, S, D = x.shape
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        q = q.view(B, S, self.heads, self.head_dim).transpose(1, 2)
+        k = k.view(B, S, self.heads, self.head_dim).transpose(1, 2)
+        v = v.view(B, S, self.heads, self.head_dim).transpose(1, 2)
+        y = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=self.drop if self.training else 0.0
+        )
+        y = y.transpose(1, 2).contiguous().view(B, S, D)
+        return self.proj(y)
+
+
+class Hand(Attn):
+    def __init__(self, dim, heads, drop):
+        super().__init__(dim, heads, drop)
+        self.register_buffer(
+            "mask", torch.tril(torch.ones(64, 64)).view(1, 1, 64, 64), persistent=False
+        )
+
+    def forward(self, x):
+        B, S, D = x.shape
+        q, k, v = self.qkv(x).split(D, dim=2)
+        q = q.view(B, S, self.heads, D // self.heads).transpose(1, 2)
+        k = k.view(B, S, self.heads, D // self.heads).transpose(1, 2)
+        v = v.view(B, S, self.heads, D // self.heads).transpose(1, 2)
+        att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+        att = att.masked_fill(self.mask[:, :, :S, :S] == 0, float("-inf"))
+        att = F.softmax(att, dim=-1)
+        att = F.dropout(att, self.drop, self.training)
+        y = (att @ v).transpose(1, 2).contiguous().view(B, S, D)
+        return self.proj(y)
+
+
+class Layer(nn.Module):
+    def __init__(self, dim, heads, drop, kind):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(dim)
+        self.attn = {"sdpa": Attn, "hand": Hand}[kind](dim, heads, drop)
+        self.ln_2 = nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(
+            nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim), nn.Dropout(drop)
+        )
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        x = x + self.mlp(self.ln_2(x))
+        return x
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab=1000, dim=64, heads=4, layers=3, length=64, drop=0.1, kind="sdpa"):
+        super().__init__()
+        self.wte = nn.Embedding(vocab, dim)
+        self.wpe = nn.Embedding(length, dim)
+        self.blocks = nn.ModuleList([Layer(dim, heads, drop, kind) for _ in range(layers)])
+        self.ln_f = nn.LayerNorm(dim)
+        self.lm_head = nn.Linear(dim, vocab, bias=False)
+        self.lm_head.weight = self.wte.weight
+
+    def forward(self, ids):
+        B, S = ids.shape
+        pos = torch.arange(S, device=ids.device)
+        x = self.wte(ids) + self.wpe(pos)
+        for block in self.blocks:
+            x = block(x)
+        return self.lm_head(self.ln_f(x))

@@ -12,11 +12,11 @@ from redco_new.request.own_class import Input
 HERE = Path(__file__).parent
 
 
-def printed(name, **inputs):
+def printed(name, arguments=None, **inputs):
     from redco_new.pytorch.make import print_class
 
     reference = find_reference("--model", f"nets.py:{name}", HERE)
-    return print_class(reference, "--config", {}, Call(inputs))
+    return print_class(reference, "--config", arguments or {}, Call(inputs))
 
 
 def test_a_perceptron_is_printed_as_its_author_wrote_it():
@@ -41,6 +41,23 @@ def test_the_length_of_a_text_is_never_baked_in():
     made = printed("Bag", ids=Input((12,), "int32"))
     assert "S = ids.shape[1]" in made.source and "jnp.arange(S)[None, :, None] / S" in made.source
     assert "12" not in made.source
+
+
+def test_a_gpt_has_its_layers_in_a_loop_and_attention_by_the_runtime():
+    made = printed("GPT", {"layers": 3}, ids=Input((12,), "int32"))
+    assert "y = attention(q, k, v, causal=True, drop=self.dropout)" in made.source
+    assert "q = q.reshape(B, S, self.heads, self.head_dim)" in made.source
+    assert "x = run(self.blocks, x)" in made.source and "splits=config.layers" in made.source
+    assert "return self.ln_f(x) @ self.wte.embedding[...].T" in made.source
+    assert made.tied == {"lm_head.weight": "wte.weight"}
+    assert made.parameters["blocks/attn/qkv/kernel"].name == "blocks.{}.attn.qkv.weight"
+
+
+@pytest.mark.slow
+def test_attention_by_hand_is_printed_as_it_is():
+    made = printed("GPT", {"kind": "hand"}, ids=Input((12,), "int32"))
+    assert "att = jax.nn.softmax(att, axis=-1)" in made.source
+    assert "nnx.Variable(jnp.tril(jnp.ones((64, 64)" in made.source
 
 
 @pytest.mark.parametrize(

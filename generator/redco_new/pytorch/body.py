@@ -38,12 +38,14 @@ class Reference:
     parameter, module: target in the graph -> Python
     order: target of a module -> in which order it takes its inputs
     drop: rate -> Python of a Dropout, which __init__ makes
+    layers: target of a list -> Python of what is saved of its layers, which are stacked; None where they are apart
     """
 
     parameter: Callable[[str], ast.expr]
     module: Callable[[str], ast.expr]
     order: Callable[[str], Sequence[int]]
     drop: Callable[[Number], ast.expr]
+    layers: Callable[[str], str | None] = lambda target: None
 
 
 class Body:
@@ -71,7 +73,8 @@ class Body:
             for i, node in enumerate(self._inputs)
             for d, number in enumerate(node.dims or ())
         ]
-        self._atoms = [*atoms, *dims]
+        own = [atom for atom in atoms if atom.is_attribute]  # the author's names come first
+        self._atoms = [*own, *dims, *(atom for atom in atoms if not atom.is_attribute)]
         self._returned = returned or (
             lambda items: items[0] if len(items) == 1 else sequence(items)
         )
@@ -100,6 +103,8 @@ class Body:
                 self._statements.append(ast.Return(self._returned(items)))
             elif node.kind == "parameter":
                 self._env[node] = self._reference.parameter(node.target)
+            elif node.kind == "layers":
+                self._layers(place, node)
             elif node.kind != "input" and node not in self._env and node.users:
                 self._step(place, node)
 
@@ -115,6 +120,32 @@ class Body:
             name = self._variable(place, node, _hint(node))
             self._statements.append(_assign(_name(name), expression))
             self._env[node] = _name(name)
+
+    def _layers(self, place: int, node: Node) -> None:
+        """Print the calls of all layers of a list: a loop, or over_layers where they are stacked."""
+        carry = self.value(node.arguments["carry"])
+        name = self._variable(place, node, _hint(node))
+        one = node.target.rpartition(".")[2].removesuffix("s")
+        one = _safe(one if one not in self._holders and one.isidentifier() else "layer")
+        order = self._reference.order(f"{node.target}.0")
+        arguments = {key: self.value(x) for key, x in node.arguments["others"].items()}
+        arguments[node.arguments["place"]] = _name(name)
+        values = [arguments[key] for key in sorted(arguments, key=int)]
+        call = ast.Call(_name(one), [values[i] for i in order], [])
+        layers = self._reference.module(node.target)
+        remat = self._reference.layers(node.target)
+        if remat is None:
+            if show(carry) != name:
+                self._statements.append(_assign(_name(name), carry))
+            body: list[ast.stmt] = [_assign(_name(name), call)]
+            self._statements.append(ast.For(_name(one), layers, body, [], lineno=0))
+        else:
+            self.use("from redco_runtime.nn.layers import over_layers")
+            run = f"@over_layers({remat})\ndef run({one}, {name}):\n    return {show(call)}"
+            self._statements += ast.parse(run).body
+            result = ast.Call(_name("run"), [layers, carry], [])
+            self._statements.append(_assign(_name(name), result))
+        self._env[node] = _name(name)
 
     def _unpack(self, place: int, node: Node, expression: ast.expr, items: list[Node]) -> None:
         """Print what gives several arrays: each that is read has a name."""
@@ -160,8 +191,9 @@ class Body:
             return ast.Call(self._reference.module(node.target), ordered, [])
         name = node.target.partition(".")[0]
         if name == "native_dropout":
-            drop = self._reference.drop(node.arguments["p"])
-            return ast.Call(drop, [self.value(node.arguments["input"])], [])
+            return ast.Call(
+                self.drop(node.arguments["p"]), [self.value(node.arguments["input"])], []
+            )
         if name in FUNCTIONS:
             try:
                 return FUNCTIONS[name](self, node.arguments, node)
@@ -210,6 +242,10 @@ class Body:
         if None in texts:
             raise refuse("", f"a shape {sizes} follows from no size of the class")
         return [parse(text) for text in texts if text is not None]
+
+    def drop(self, rate: Number) -> ast.expr:
+        """Return Python of a Dropout, which __init__ makes."""
+        return self._reference.drop(rate)
 
     def use(self, line: str) -> None:
         """Add an import."""
@@ -341,7 +377,7 @@ def _hint(node: Node, otherwise: str = "") -> str:
         return node.statement.names[0]
     if otherwise:
         return otherwise
-    if node.kind == "module":
+    if node.kind in ("module", "layers"):
         return next((x for x in reversed(node.target.split(".")) if not x.isdigit()), "x")
     return re.sub(r"\W|^_+", "", str(node.target).partition(".")[0]) or "x"
 

@@ -15,8 +15,8 @@ from torch import fx, nn
 from redco_new.pytorch.body import Body, Reference, attributes_in
 from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.expressions import parse
-from redco_new.pytorch.graph import Traced, is_function, own_path
-from redco_new.pytorch.leaves import LEAVES
+from redco_new.pytorch.graph import Traced, is_function, is_leaf, own_path
+from redco_new.pytorch.layers import can_stack, roll_layers
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import merge, structure
 from redco_new.pytorch.outputs import nest
@@ -27,6 +27,7 @@ from redco_new.pytorch.sizes import Atom, Number, express
 class Probe:
     """A class, made and traced with some sizes.
 
+    buffers: by their names, how the constructor computes them
     sizes: of the config, as the printed __init__ of the whole has them: "config.width" -> 64
     """
 
@@ -34,6 +35,7 @@ class Probe:
     traced: Traced
     sizes: Mapping[str, int | float]
     batch: int
+    buffers: Mapping[str, fx.Graph]
 
 
 @dataclass
@@ -69,6 +71,9 @@ class Classes:
         self.printed: dict[Hashable, Printed] = {}
         self.imports: set[str] = set()
         self.notes: list[str] = []
+        self.stacked: set[str] = set()  # lists whose parts are one, with stacked parameters
+        self.lengths: Mapping[str, str] = {}  # path of a list -> the field that is its length
+        self.remat = False  # whether layers are in a loop that the config says what to save of
         self.drops = any(isinstance(part, nn.Dropout) for part in self.module.modules())
         self._structures: dict[str, Hashable] = {}
 
@@ -88,7 +93,7 @@ class Classes:
     def is_class(self, path: str) -> bool:
         """Return whether a part has a class in model.py."""
         part = self.part(path)
-        if type(part) in LEAVES or isinstance(part, nn.Sequential) and path:
+        if is_leaf(self.module, path) or isinstance(part, nn.Sequential) and path:
             return False
         return not path or not is_function(self.module, path)
 
@@ -99,7 +104,7 @@ class Classes:
     def structure(self, path: str) -> Hashable:
         """Return the structure of a part's program, and of those that it calls."""
         if path not in self._structures:
-            if type(self.part(path)) in LEAVES:
+            if is_leaf(self.module, path):
                 self._structures[path] = (type(self.part(path)),)
             else:
                 below = f"{path}.".removeprefix(".")
@@ -144,7 +149,7 @@ class _Class:
         call = body.lines()
         init = self._init(call)
         text = "\n".join(init)
-        arguments = tuple(a for a in self._arguments() if _reads(text, a))
+        arguments = tuple(a for a in self.names if _reads(text, a))
         order = tuple(range(len(body.names)))
         name = type(self.part).__name__
         imports = body.imports | self.makers.imports
@@ -158,7 +163,9 @@ class _Class:
         lines, first = inspect.getsourcelines(type(self.part))
         return f"{Path(inspect.getsourcefile(type(self.part)) or '').name}:{first}."
 
-    def _arguments(self) -> list[str]:
+    @property
+    def names(self) -> list[str]:
+        """The arguments of __init__ of the PyTorch class."""
         if not self.path:
             return ["config"]
         return list(self.classes.probes[0].instance.arguments.get(own_path(self.path), {}))
@@ -182,12 +189,15 @@ class _Class:
                     for p, path in self.rows
                 )
                 if len(set(values)) > 1 and express(Number(values), self.init_atoms):
-                    atoms.append(Atom(f"self.{name}", values))
+                    atoms.append(Atom(f"self.{name}", values, True))
         return atoms + [Atom(f"self.{atom.text}", atom.values) for atom in self.init_atoms]
 
     def _body(self) -> Body:
         nodes = merge([self.graph(probe, path) for probe, path in self.rows])
-        reference = Reference(self.makers.parameter, self.makers.module, self._order, self.drop)
+        nodes = roll_layers(nodes, self.part)
+        reference = Reference(
+            self.makers.parameter, self.makers.module, self._order, self.drop, self._layers
+        )
         batch = tuple(probe.batch for probe, _ in self.rows)
         returned = None if self.path else self._returned
         self.call_atoms = self._call_atoms()
@@ -215,6 +225,21 @@ class _Class:
             return self.classes.of(path).order
         return (0,)
 
+    def _layers(self, target: str) -> str | None:
+        """Stack the layers of a list where that is possible; return Python of what is saved of them."""
+        names = self.part.get_submodule(target)._modules
+        paths = [f"{self.path}.{target}.{name}".removeprefix(".") for name in names]
+        if not can_stack(self.classes.module, paths, self.classes.key):
+            return None
+        self.makers.stacked.add(target)
+        self.classes.stacked |= {
+            f"{own_path(path)}.{target}".removeprefix(".") for path in self.paths
+        }
+        if "config" not in self.names:
+            return '"everything_saveable"'
+        self.classes.remat = True
+        return "self.config.remat"
+
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout of F.dropout, which __init__ makes."""
         text = express(rate, self.init_atoms)
@@ -238,6 +263,9 @@ class _Class:
         """Return the statements of __init__: numbers that __call__ reads, then parts, in the class's order."""
         read = set(attributes_in(call))
         lines = []
+        if "config" in read:
+            lines.append("self.config = config")
+            read.discard("config")
         for atom in self.call_atoms:
             name = atom.text.removeprefix("self.").split(".")[0].split("[")[0]
             if name in read and name not in self.part._modules:
@@ -247,7 +275,7 @@ class _Class:
                     if f"self.{name}" != atom.text
                     else express(Number(atom.values), self.init_atoms)
                 )
-                is_argument = name in self._arguments()
+                is_argument = name in self.names
                 lines.append(f"self.{name} = {name if is_argument else text}")
         return lines + self.makers.lines() + [f"self.{k} = {v}" for k, v in self.drops.items()]
 

@@ -19,6 +19,7 @@ from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.pytorch.printed import Gate, Stored
 from redco_new.pytorch.probe import TORCH, Setting
+from redco_new.pytorch.weights import stack
 
 # Of the largest value of a tensor: what float32 leaves of a difference in the order of sums.
 MOST = 1e-4
@@ -45,13 +46,8 @@ class Pair:
         for path, leaf in nnx.to_flat_state(state):
             key = "/".join(map(str, path))
             if key in stored:
-                leaf[...] = jnp.asarray(_ordered(weights[stored[key].name], stored[key].order))
+                leaf[...] = jnp.asarray(stack(weights, stored[key], leaf.shape))
         nnx.update(self.printed, state)
-
-
-def _ordered(tensor: torch.Tensor, order: tuple[int, ...]) -> np.ndarray:
-    array = tensor.detach().float().numpy() if tensor.is_floating_point() else tensor.numpy()
-    return array.transpose(order) if order else array
 
 
 def compare(where: str, pair: Pair, setting: Setting, call: Call) -> Gate:
@@ -141,11 +137,10 @@ def _measure(pair: Pair, arrays: Mapping[str, np.ndarray], call: Call, training:
     scale = max(
         float(x.abs().max()) for x in (p.grad for p in parameters.values()) if x is not None
     )
-    worst = (0.0, "")
+    worst, of_theirs = (0.0, ""), {name: p.grad for name, p in parameters.items()}
     for path, grad in grads.items():
         stored = pair.parameters[path]
-        tensor = parameters[stored.name].grad
-        wanted = np.zeros_like(grad) if tensor is None else _ordered(tensor, stored.order)
+        wanted = stack(of_theirs, stored, grad.shape)
         worst = max(worst, (_error(grad, wanted, NOISE * scale), stored.name))
     return of_outputs, *worst
 
@@ -180,9 +175,8 @@ def _buffers_error(pair: Pair) -> float:
     weights, errors = pair.torch.state_dict(), [0.0]
     for path, leaf in nnx.to_flat_state(nnx.state(pair.printed)):
         if stored := pair.buffers.get("/".join(map(str, path))):
-            errors.append(
-                _error(np.asarray(leaf[...]), _ordered(weights[stored.name], stored.order))
-            )
+            wanted = stack(weights, stored, leaf.shape)
+            errors.append(_error(np.asarray(leaf[...]), wanted))
     return max(errors)
 
 

@@ -14,8 +14,10 @@ from torch import fx, nn
 
 from redco_plan import error_message
 from redco_new.errors import RedcoError
+from redco_new.pytorch.attention import join_attention
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
+from redco_new.pytorch.ties import is_tied
 
 # Operations that copy or check, which a functional program has no use for.
 NOTHING = {
@@ -52,7 +54,8 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
         _place_calls(module, path, graphs)
     for path, graph in graphs.items():
         if not is_leaf(module, path):
-            _clean(graph)
+            clean(graph)
+            join_attention(graph)
     _inline_functions(module, graphs)
     return Traced(module, graphs, exported.call_spec.out_spec)
 
@@ -64,7 +67,8 @@ def own_path(path: str) -> str:
 
 def is_leaf(module: nn.Module, path: str) -> bool:
     """Return whether Flax has the layer that a part is."""
-    return type(module.get_submodule(own_path(path))) in LEAVES
+    path = own_path(path)
+    return type(module.get_submodule(path)) in LEAVES and not is_tied(module, path)
 
 
 def operation(node: fx.Node) -> str:
@@ -72,7 +76,7 @@ def operation(node: fx.Node) -> str:
     return str(node.target).removeprefix("aten.").split(".")[0]
 
 
-def _clean(graph: fx.Graph) -> None:
+def clean(graph: fx.Graph) -> None:
     """Take out of a graph what copies and checks."""
     for node in list(graph.nodes):
         if node.op != "call_function":
@@ -119,11 +123,13 @@ def _inline_functions(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
         for node in [n for n in graph.nodes if n.op == "call_module"]:
             part = f"{path}.{node.target}".removeprefix(".")
             if is_function(module, part):
+                inputs = [n for n in graphs[part].nodes if n.op == "placeholder"]
+                copies = dict(zip(inputs, node.args, strict=True))
                 with graph.inserting_before(node):
-                    names = [n for n in graphs[part].nodes if n.op == "placeholder"]
-                    result = graph.graph_copy(
-                        graphs[part], dict(zip(names, node.args, strict=True))
-                    )
+                    result = graph.graph_copy(graphs[part], copies)
+                for inner in graphs[part].nodes:
+                    if inner.op == "get_attr":
+                        copies[inner].target = f"{node.target}.{inner.target}"
                 node.replace_all_uses_with(result)
                 graph.erase_node(node)
 
@@ -131,6 +137,8 @@ def _inline_functions(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
 def is_function(module: nn.Module, path: str) -> bool:
     """Return whether a part holds nothing, and is a layer of torch or has no parts: it is written out."""
     part = module.get_submodule(own_path(path))
+    if type(part) in LEAVES and is_tied(module, own_path(path)):
+        return True
     if type(part) in LEAVES or any(True for _ in part.children()):
         return isinstance(part, nn.Sequential) and not len(part)
     return not any(True for _ in part.parameters()) and not any(True for _ in part.buffers())

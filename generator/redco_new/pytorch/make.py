@@ -15,6 +15,7 @@ from redco_new.own.find import Reference
 from redco_new.own.maker import call_user_code
 from redco_new.own.signature import check_arguments, check_inputs, maker_signature
 from redco_new.own.source import FLAGS
+from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes, Probe
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.gate import Pair, compare
@@ -22,7 +23,12 @@ from redco_new.pytorch.graph import trace
 from redco_new.pytorch.printed import Field, PrintedClass
 from redco_new.pytorch.probe import Search, Setting
 from redco_new.pytorch.text import model_text
+from redco_new.pytorch.ties import tied_names
 from redco_new.pytorch.weights import find_stored
+
+FEW = 2  # layers of the model that the gate compares, where they are stacked
+# Of layers in a loop, what is saved for the backward pass: everything, as where they are written out.
+REMAT = Field("remat", "", "str", "everything_saveable", "everything_saveable")
 
 
 def print_class(
@@ -53,7 +59,16 @@ def print_class(
     fields = _fields(settings, small)
     probes = [_probe(make, setting, call, fields) for setting in settings]
     classes = Classes(probes, list(call.arguments))
+    lengths = search.lengths()
+    texts = {size: f"config.{size[-1]}" for size in lengths}
+    classes.lengths = {path: texts[size] for size, paths in lengths.items() for path in paths}
     whole = classes.of("")
+    for size, paths in lengths.items():
+        if paths <= classes.stacked:  # else it has no field: its parts are written out
+            small = small.set((size,), FEW)
+            fields.append(Field(str(size[-1]), str(size[1]), "int", search.base.get(size), FEW))
+    if classes.remat:
+        fields.append(REMAT)
     whole.is_whole, whole.docstring = True, f"{name}, as its arguments are in {name}Config."
     printed = list(classes.printed.values())
     text = model_text(_head(reference), f"{name}Config", fields, printed)
@@ -61,7 +76,7 @@ def print_class(
     values = {f.name: f.small for f in fields}
     model = _load(text, whole.name, config_class, values)
     torch_model = construct(lambda: make(small.arguments), "cpu").module
-    parameters, buffers = find_stored(torch_model, _shapes(model))
+    parameters, buffers = find_stored(torch_model, _shapes(model), classes.stacked)
     pair = Pair(torch_model, model, parameters, buffers)
     gate = compare("--model", pair, small, call)
     return PrintedClass(
@@ -74,7 +89,7 @@ def print_class(
         modes=bool(buffers or classes.drops),
         parameters=parameters,
         buffers=buffers,
-        tied={},
+        tied=dict(tied_names(torch_model)),
         texts=False,
         requires=(f"torch {torch.__version__.partition('+')[0]}",),
         notes=tuple(classes.notes),
@@ -115,7 +130,8 @@ def _probe(
     instance = construct(lambda: make(setting.arguments))
     traced = trace(instance.module, setting.arrays(call))
     sizes = {f"config.{f.name}": setting.arguments[f.argument] for f in fields}
-    return Probe(instance, traced, sizes, setting.batch)
+    buffers = trace_buffers(lambda: make(setting.arguments)) if has_buffers(instance.module) else {}
+    return Probe(instance, traced, sizes, setting.batch, buffers)
 
 
 def _head(reference: Reference) -> str:

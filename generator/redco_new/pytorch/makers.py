@@ -15,6 +15,7 @@ from redco_new.pytorch.leaves import LEAVES, Leaf
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.sizes import Atom, Number, express
+from redco_new.pytorch.ties import tied_names
 
 # What layers of Flax do unless told otherwise: not said again.
 DEFAULTS = {"strides": 1, "kernel_dilation": 1, "feature_group_count": 1}
@@ -26,6 +27,8 @@ class Parts(Protocol):
     module: nn.Module
     graphs: Mapping[str, fx.Graph]
 
+    lengths: Mapping[str, str]
+
     def of(self, path: str) -> Any:
         """Return the class of a part, printed."""
 
@@ -34,12 +37,16 @@ class Own(Protocol):
     """What is asked of the class that is printed.
 
     rows: (probe, path) of each instance in each probe
+    names: the arguments of its __init__
     """
 
     path: str
     part: nn.Module
     rows: list[tuple[Any, str]]
     init_atoms: list[Atom]
+
+    @property
+    def names(self) -> list[str]: ...
 
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout of F.dropout."""
@@ -51,18 +58,27 @@ class Makers:
     def __init__(self, classes: Parts, own: Own) -> None:
         self._classes, self._own = classes, own
         self.imports: set[str] = set()
+        self.stacked: set[str] = set()  # lists of which all parts are one, with stacked parameters
         self._read: set[str] = set()  # names of parts and parameters that the body reads
 
     def parameter(self, target: str) -> ast.expr:
         """Return Python that reads a parameter or buffer."""
+        own = self._own.path
+        whole = f"{own_path(own)}.{target}".removeprefix(".")
+        first = tied_names(self._classes.module).get(whole, whole)
+        if own and not first.startswith(f"{own_path(own)}."):
+            raise refuse(
+                own, f"{whole} is {first}, which it does not hold", "hand that on as an argument"
+            )
+        target = first.removeprefix(f"{own_path(own)}.") if own else first
         path, _, name = target.rpartition(".")
         part = self._part(path)
         self._read.add(target.split(".")[0])
         leaf = LEAVES.get(type(part))
         if leaf is None:
             return parse(f"self{self._access(path)}.{name}[...]")
-        own, order = leaf.stored[name]
-        text = f"self{self._access(path)}.{own}[...]"
+        stored, order = leaf.stored[name]
+        text = f"self{self._access(path)}.{stored}[...]"
         if not order:
             return parse(text)
         back = tuple(order.index(i) for i in range(len(order)))
@@ -76,13 +92,32 @@ class Makers:
     def lines(self) -> list[str]:
         """Return the statements that make what the body reads, in the class's order."""
         part = self._own.part
-        lines = [
-            f"self.{name} = {self._parameter(name)}" for name in self._names() if name in self._read
-        ]
-        lines += [
-            f"self.{name} = {self._maker(name)}" for name in part._modules if name in self._read
-        ]
+        lines: list[str] = []
+        for name in self._names():
+            if name in self._read:
+                self._before: list[str] = []
+                text = self._parameter(name)
+                lines += [*self._before, f"self.{name} = {text}"]
+        for name in part._modules:
+            if name in self._read:
+                lines += (
+                    self._stack(name)
+                    if name in self.stacked
+                    else [f"self.{name} = {self._maker(name)}"]
+                )
         return lines
+
+    def _stack(self, name: str) -> list[str]:
+        """Return the statements that make layers, stacked."""
+        count = len(self._own.part.get_submodule(name)._modules)
+        lists = {f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows}
+        texts = {self._classes.lengths.get(path) for path in lists}
+        text = texts.pop() if len(texts) == 1 and "config" in self._own.names else None
+        one = self._maker(f"{name}.0")
+        return [
+            f"create = nnx.vmap(lambda rngs: {one})",
+            f"self.{name} = nnx.split_rngs(splits={text or count})(create)(rngs)",
+        ]
 
     def _names(self) -> list[str]:
         return [*self._own.part._parameters, *self._own.part._buffers]
@@ -235,7 +270,19 @@ class Makers:
         shape = self.expression(name, "shape", [tuple(x.shape) for x in arrays])
         if name in self._own.part._parameters:
             return f"nnx.Param(nnx.initializers.normal(0.02)(rngs.params(), {shape}))"
-        raise refuse(self._own.path or name, f"the buffer {name} has no rule")
+        return f"nnx.Variable({self._buffer(name)})"
+
+    def _buffer(self, name: str) -> str:
+        """Return Python that computes a buffer; statements that it needs stand before."""
+        names = [f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows]
+        graphs = [p.buffers[key] for (p, _), key in zip(self._own.rows, names, strict=True)]
+        reference = Reference(self.parameter, self.module, lambda t: (0,), self._own.drop)
+        body = Body(merge(graphs), self._own.init_atoms, [], (), reference)
+        self.imports |= body.imports
+        *before, last = body.lines()
+        self._before += [ast.unparse(ast.fix_missing_locations(x)) for x in before]
+        assert isinstance(last, ast.Return) and last.value is not None
+        return show(last.value)
 
 
 def _is_default(name: str, values: list[Any]) -> bool:

@@ -121,7 +121,7 @@ def _kind(node: fx.Node) -> str:
 def _target(node: fx.Node) -> Any:
     """Return what a node calls, without the mark of a second call."""
     if node.op == "call_function":
-        return str(node.target).removeprefix("aten.")
+        return str(node.target).removeprefix("aten.").removeprefix("redco.")
     return ".".join(part.partition("@")[0] for part in str(node.target).split("."))
 
 
@@ -162,7 +162,7 @@ def _merge(values: list[Any], merged: dict[fx.Node, Node]) -> Any:
 
 
 def _dims(row: Sequence[fx.Node]) -> tuple[Number, ...] | None:
-    arrays = [node.meta.get("val") for node in row]
+    arrays: list[Any] = [node.meta.get("val") for node in row]
     if not all(isinstance(x, torch.Tensor) for x in arrays):
         return None
     shapes = [x.shape for x in arrays]

@@ -120,8 +120,8 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "stack": "jnp.stack(tensors, axis=dim)",
     "t": "self.T",
     "transpose": "self.swapaxes(dim0, dim1)",
-    "tril": "jnp.tril(self, diagonal)",
-    "triu": "jnp.triu(self, diagonal)",
+    "tril": ("jnp.tril(self)", "jnp.tril(self, diagonal)"),
+    "triu": ("jnp.triu(self)", "jnp.triu(self, diagonal)"),
     # new arrays
     "new_ones": ("jnp.ones(size, self.dtype)", "jnp.ones(size, dtype)"),
     "new_zeros": ("jnp.zeros(size, self.dtype)", "jnp.zeros(size, dtype)"),

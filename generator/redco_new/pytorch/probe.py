@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -126,6 +127,23 @@ class Search:
             left = [(name,) for names in failed for name in names] if failed != left else failed
         return setting
 
+    def lengths(self) -> dict[Name, set[str]]:
+        """Return the arguments that say how many parts lists have: name -> paths of those lists."""
+        names = {name for name in self.structural if type(self.base.get(name)) is int}
+        lists: dict[Name, set[str]] = {}
+        before = _lists(construct(lambda: self.make(self.base.arguments)))
+        for name in sorted(names, key=str):
+            value = self.base.get(name)
+            longer = self.base.set((name,), value + 1)
+            try:
+                after = _lists(construct(partial(self.make, longer.arguments)))
+            except Exception:  # whatever the user's own code raises
+                continue
+            changed = {path for path in before if after.get(path) != before[path]}
+            if changed and all((before[p], after.get(p)) == (value, value + 1) for p in changed):
+                lists[name] = changed
+        return lists
+
     def _values(self, setting: Setting, names: tuple[Name, ...], number: int) -> list[Any]:
         """Return other values of a size, but those that another size has."""
         value = setting.get(names[0])
@@ -181,6 +199,12 @@ class Search:
                     grouped |= set(group)
                     yield group
                     break
+
+
+def _lists(instance: Instance) -> dict[str, int]:
+    """Return how many parts each list has."""
+    parts = instance.module.named_modules()
+    return {path: len(part) for path, part in parts if isinstance(part, nn.ModuleList)}
 
 
 def _numbers(value: Any, depth: int = 0) -> Iterator[Name]:

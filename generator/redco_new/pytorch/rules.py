@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
+
 from redco_new.pytorch.expressions import fill, parse, sequence
 from redco_new.pytorch.merge import Default, Node
 from redco_new.pytorch.sizes import Number
@@ -26,6 +27,9 @@ class Printer(Protocol):
 
     def use(self, line: str) -> None:
         """Add an import."""
+
+    def drop(self, rate: Number) -> ast.expr:
+        """Return Python of a Dropout, which __init__ makes."""
 
 
 Rule = Callable[[Printer, dict[str, Any], Node], ast.expr]
@@ -366,3 +370,73 @@ def _adaptive(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 @rule("glu")
 def _gated(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("jax.nn.glu(x, axis=dim)", x=body.value(a["self"]), dim=body.value(a["dim"]))
+
+
+@rule("attention")
+def _attention(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return attention of the runtime: a mask of keys is said as one, another one is a bias."""
+    parts = {name: body.value(a[name]) for name in ("q", "k", "v")}
+    text = "attention(q, k, v"
+    if a["causal"]:
+        text += ", causal=True"
+    if isinstance(a["mask"], Node):
+        argument, parts["mask"] = _masked(body, a["mask"])
+        text += f", {argument}=mask"
+    if any(a["window"].values):
+        text, parts["window"] = f"{text}, window=window", body.value(a["window"])
+    if plain(a["cap"]) != 0:
+        text, parts["cap"] = f"{text}, cap=cap", body.value(a["cap"])
+    heads = a["q"].dims[-1].values
+    if any(abs(x - h**-0.5) > 1e-9 for x, h in zip(a["scale"].values, heads, strict=True)):
+        text, parts["scale"] = f"{text}, scale=scale", body.value(a["scale"])
+    if plain(a["dropout"]) == 0:
+        body.use("from redco_runtime.nn.attention import attention")
+        return fill(f"{text})", **parts)
+    body.use("from redco_runtime.nn.dropout import attention")
+    parts["dropped"] = body.drop(a["dropout"])
+    return fill(f"{text}, drop=dropped)", **parts)
+
+
+def _masked(body: Printer, mask: Node) -> tuple[str, ast.expr]:
+    """Return (argument of attention, Python) of a mask."""
+    assert mask.dims is not None and mask.dtype is not None
+    x = body.value(mask)
+    if mask.dtype != torch.bool:
+        return "bias_1NST", _of_four_dims(x, len(mask.dims))
+    alike = [set(dim.values) == {1} for dim in mask.dims]
+    if len(alike) == 4 and alike[1] and alike[2]:
+        return "mask_BT", fill("x[:, 0, 0]", x=x)
+    bias = fill("jnp.where(x, 0.0, jnp.finfo(jnp.float32).min)", x=x)
+    return "bias_1NST", _of_four_dims(bias, len(mask.dims))
+
+
+def _of_four_dims(x: ast.expr, rank: int) -> ast.expr:
+    return x if rank == 4 else fill(f"x[{'None, ' * (4 - rank)}...]", x=x)
+
+
+@rule("slice_scatter")
+def _put_slice(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    place = _slice(body, {**a, "self": a["self"]}, node)
+    if not isinstance(place, ast.Subscript):
+        return body.value(a["src"])
+    parts = {"x": body.value(a["self"]), "y": body.value(a["src"])}
+    at = fill("x.at", x=parts["x"])
+    return fill("place.set(y)", place=ast.Subscript(at, place.slice, ast.Load()), y=parts["y"])
+
+
+@rule("select_scatter")
+def _put_one(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    place = _select(body, a, node)
+    assert isinstance(place, ast.Subscript)
+    at = fill("x.at", x=body.value(a["self"]))
+    whole = ast.Subscript(at, place.slice, ast.Load())
+    return fill("place.set(y)", place=whole, y=body.value(a["src"]))
+
+
+@rule("copy")
+def _copy(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    if a["src"].dims == a["self"].dims and a["src"].dtype == a["self"].dtype:
+        return body.value(a["src"])
+    shape = sequence(body.shape(list(node.dims or ()), None))
+    parts = {"x": body.value(a["src"]), "shape": shape, "dtype": body.value(node.dtype)}
+    return fill("jnp.broadcast_to(x, shape).astype(dtype)", **parts)

@@ -23,10 +23,14 @@ class Number:
 
 @dataclass(frozen=True)
 class Atom:
-    """What a number can be made of: an expression, as Python, and its value each time."""
+    """What a number can be made of: an expression, as Python, and its value each time.
+
+    is_attribute: whether the class's author has it as one of self
+    """
 
     text: str
     values: Values
+    is_attribute: bool = False
 
 
 def express(number: Number, scope: Sequence[Atom]) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
+import numpy as np
+import torch
 from torch import nn
 
 from redco_new.pytorch.leaves import LEAVES
@@ -11,44 +13,76 @@ from redco_new.pytorch.printed import Stored
 
 
 def find_stored(
-    module: nn.Module, paths: Mapping[str, tuple[int, ...]]
+    module: nn.Module, paths: Iterable[str], stacked: Collection[str]
 ) -> tuple[dict[str, Stored], dict[str, Stored]]:
     """Return (parameters, buffers): path in the printed model -> how PyTorch stores it.
 
-    paths: of the arrays of the printed model, and their shapes
+    paths: of the arrays of the printed model
+    stacked: lists of the class whose parts are one in it
     """
-    names = {path: (name, order) for name, path, order in _table(module)}
-    saved = set(module.state_dict(keep_vars=True))
-    parameters = dict(module.named_parameters(remove_duplicate=False))
+    table = {path: (name, order) for name, path, order in _table(module, stacked)}
+    saved, parameters = set(module.state_dict()), dict(
+        module.named_parameters(remove_duplicate=False)
+    )
     of_parameters: dict[str, Stored] = {}
     of_buffers: dict[str, Stored] = {}
     for path in paths:
-        name, order = names[path]
-        table = of_parameters if name in parameters else of_buffers
-        if name in saved:
-            table[path] = Stored(name, order)
+        name, order = table[path]
+        if name.format(0) in saved:
+            to = of_parameters if name.format(0) in parameters else of_buffers
+            to[path] = Stored(name, order)
     return of_parameters, of_buffers
 
 
-def _table(module: nn.Module):
+def _table(
+    module: nn.Module, stacked: Collection[str]
+) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """Yield (name in PyTorch, path in the printed model, order) of all that a class holds."""
     for prefix, part in module.named_modules():
         leaf = LEAVES.get(type(part))
-        place = model_path(module, prefix)
+        place = model_path(module, prefix, stacked)
+        stored_prefix = _with_place(prefix, stacked)
         for name in [*part._parameters, *part._buffers]:
             own, order = leaf.stored.get(name, (name, ())) if leaf else (name, ())
-            yield f"{prefix}.{name}".lstrip("."), "/".join([*place, own]), order
+            yield f"{stored_prefix}.{name}".lstrip("."), "/".join([*place, own]), order
 
 
-def model_path(module: nn.Module, path: str) -> list[str]:
+def _with_place(path: str, stacked: Collection[str]) -> str:
+    """Return the name of a part with {} for its place in lists that are stacked."""
+    names = path.split(".")
+    for i in range(1, len(names)):
+        if ".".join(path.split(".")[:i]) in stacked:
+            names[i] = "{}"
+    return ".".join(names)
+
+
+def model_path(module: nn.Module, path: str, stacked: Collection[str]) -> list[str]:
     """Return the path in the printed model of a part: a Sequential holds its entries in `layers`."""
-    names, part = [], module
+    names: list[str] = []
+    part, so_far = module, ""
     for name in path.split(".") if path else ():
-        inside = (
-            isinstance(part, nn.Sequential)
-            or name.isdigit()
-            and not isinstance(part, nn.ModuleList)
-        )
-        names += ["layers", name] if inside else [name]
-        part = part.get_submodule(name)
+        if isinstance(part, nn.Sequential):
+            names += ["layers", name]
+        elif so_far not in stacked:
+            names.append(name)
+        part, so_far = part.get_submodule(name), f"{so_far}.{name}".removeprefix(".")
     return names
+
+
+def stack(
+    weights: Mapping[str, torch.Tensor | None], stored: Stored, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Return a parameter of the printed model, of a shape; None of PyTorch is zeros."""
+    if "{}" in stored.name:
+        names = [stored.name.format(stored.first + stored.step * i) for i in range(shape[0])]
+        return np.stack([_ordered(weights[name], stored.order, shape[1:]) for name in names])
+    return _ordered(weights[stored.name], stored.order, shape)
+
+
+def _ordered(
+    tensor: torch.Tensor | None, order: tuple[int, ...], shape: tuple[int, ...]
+) -> np.ndarray:
+    if tensor is None:
+        return np.zeros(shape, np.float32)
+    array = tensor.detach().float().numpy() if tensor.is_floating_point() else tensor.numpy()
+    return array.transpose(order) if order else array

@@ -1,0 +1,77 @@
+"""Attention as one operation of a program, in the order of dims that our runtime has: q (B, S, N, H)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from redco_new.pytorch.refusal import place_of, refuse
+
+aten = torch.ops.aten
+
+
+@torch.library.custom_op("redco::attention", mutates_args=())
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+    causal: bool,
+    window: int,
+    cap: float,
+    dropout: float,
+) -> torch.Tensor:
+    """Give the shape of attention of (B, S, N, H) in a program, which is traced and never run."""
+    return q.new_empty(*q.shape[:3], v.shape[3])
+
+
+@attention.register_fake
+def _shape(q, k, v, mask, scale, causal, window, cap, dropout):
+    return q.new_empty(*q.shape[:3], v.shape[3])
+
+
+def join_attention(graph: fx.Graph) -> None:
+    """Put that operation where a program has F.scaled_dot_product_attention, and transposes that undo each other away."""
+    for node in [n for n in graph.nodes if n.target == aten.scaled_dot_product_attention.default]:
+        _join(graph, node)
+    for node in list(graph.nodes):
+        if (
+            _is_transpose(node)
+            and _is_transpose(node.args[0])
+            and node.args[1:] == node.args[0].args[1:]
+        ):
+            node.replace_all_uses_with(node.args[0].args[0])
+    graph.eliminate_dead_code()
+
+
+def _join(graph: fx.Graph, node: fx.Node) -> None:
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    named: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    query = named["query"]
+    if query.meta["val"].ndim != 4:
+        what = f"attention of {query.meta['val'].ndim} dims has no rule"
+        raise refuse(place_of(node.meta.get("stack_trace")), what, "give it (B, heads, S, size)")
+    scale = named.get("scale") or query.meta["val"].shape[-1] ** -0.5
+    rest = (named.get("attn_mask"), scale, named.get("is_causal", False), 0, 0.0)
+    with graph.inserting_before(node):
+        arrays = [_transpose(graph, named[name], node) for name in ("query", "key", "value")]
+        arguments = (*arrays, *rest, named.get("dropout_p", 0.0))
+        joined = graph.call_function(torch.ops.redco.attention.default, arguments)
+        joined.meta = {**node.meta, "val": node.meta["val"].transpose(1, 2)}
+        back = _transpose(graph, joined, node)
+    node.replace_all_uses_with(back)
+    graph.erase_node(node)
+
+
+def _transpose(graph: fx.Graph, array: fx.Node, of: fx.Node) -> fx.Node:
+    """Return (B, S, N, H) of (B, N, S, H), or the other way round."""
+    node = graph.call_function(aten.transpose.int, (array, 1, 2))
+    node.meta = {**of.meta, "val": array.meta["val"].transpose(1, 2)}
+    return node
+
+
+def _is_transpose(node: fx.Node) -> bool:
+    return isinstance(node, fx.Node) and node.target == aten.transpose.int

@@ -1,0 +1,84 @@
+"""Buffers: how the constructor of a class computes them, as a program of its own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import fx, nn
+from torch.nn import init
+
+from redco_new.pytorch.graph import clean
+from redco_new.pytorch.leaves import LEAVES
+
+# What all functions of torch.nn.init end in: parameters are no matter here, and some of these look at values.
+FILLS = (
+    "_no_grad_uniform_",
+    "_no_grad_normal_",
+    "_no_grad_trunc_normal_",
+    "_no_grad_fill_",
+    "_no_grad_zero_",
+)
+
+
+def has_buffers(module: nn.Module) -> bool:
+    """Return whether a class has buffers that no layer of Flax has."""
+    parts = (part for part in module.modules() if type(part) not in LEAVES)
+    return any(True for part in parts for _ in part.buffers(recurse=False))
+
+
+def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
+    """Return the program of each buffer that a module is made with, by its name; {} where it has none."""
+    names: list[str] = []
+
+    class Constructor(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            buffers = dict(make().named_buffers())
+            names.extend(buffers)
+            return tuple(x.clone() for x in buffers.values())
+
+    with warnings.catch_warnings(), without_fills():
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(Constructor(), (torch.zeros(1),), strict=False)
+        graph = exported.run_decompositions({}).graph
+    output = next(node for node in graph.nodes if node.op == "output")
+    constants = {**exported.constants, **exported.state_dict}
+    inputs = exported.graph_signature.inputs_to_lifted_tensor_constants
+    for node in graph.nodes:
+        node.meta.pop("stack_trace", None)  # it ends here
+        if node.op == "placeholder" and node.name in inputs:
+            node.meta["constant"] = constants[inputs[node.name]]
+    return {name: _slice(node) for name, node in zip(names, output.args[0], strict=True)}
+
+
+@contextmanager
+def without_fills() -> Iterator[None]:
+    """Leave parameters as they are while a module is made."""
+    former = {name: getattr(init, name) for name in FILLS}
+    for name in FILLS:
+        setattr(init, name, lambda tensor, *_, **__: tensor)
+    try:
+        yield
+    finally:
+        for name, function in former.items():
+            setattr(init, name, function)
+
+
+def _slice(result: fx.Node) -> fx.Graph:
+    """Return a graph of what one value is computed from."""
+    needed: set[fx.Node] = set()
+    stack = [result]
+    while stack:
+        node = stack.pop()
+        if node not in needed:
+            needed.add(node)
+            stack += node.all_input_nodes
+    graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
+    for node in result.graph.nodes:
+        if node in needed:
+            copies[node] = graph.node_copy(node, lambda x: copies[x])
+    graph.output((copies[result],))
+    clean(graph)
+    return graph

@@ -1,0 +1,74 @@
+"""Layers that follow each other: calls of all parts of one list, each on what the one before gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from torch import nn
+
+from redco_new.pytorch.merge import Node, walk
+
+
+def roll_layers(nodes: Sequence[Node], part: nn.Module) -> list[Node]:
+    """Return a program in which one node stands for the calls of all parts of a ModuleList.
+
+    It is of kind "layers": `carry` is what goes from one to the next, `place` which argument that is,
+    and `others` are the rest, the same for all.
+    """
+    rolled = list(nodes)
+    for name, child in part.named_modules():
+        if name and isinstance(child, nn.ModuleList) and len(child) > 1:
+            wanted = [f"{name}.{i}" for i in range(len(child))]
+            calls = [n for n in rolled if n.kind == "module" and n.target.startswith(f"{name}.")]
+            if [call.target for call in calls] == wanted and (place := _carry(calls)) is not None:
+                rolled = _replace(rolled, calls, name, place)
+    return rolled
+
+
+def _carry(calls: Sequence[Node]) -> str | None:
+    """Return which argument of each call is what the call before gives, if the others are all the same."""
+    places = {key for key, x in calls[1].arguments.items() if x is calls[0]}
+    if len(places) != 1:
+        return None
+    place = places.pop()
+    for before, call in pairwise(calls):
+        alike = call.arguments.keys() == before.arguments.keys() and all(
+            x is before.arguments[key] for key, x in call.arguments.items() if key != place
+        )
+        if not alike or call.arguments[place] is not before or before.users != [call]:
+            return None
+    return place
+
+
+def _replace(nodes: list[Node], calls: Sequence[Node], name: str, place: str) -> list[Node]:
+    first, last = calls[0], calls[-1]
+    others = {key: x for key, x in first.arguments.items() if key != place}
+    arguments = {"carry": first.arguments[place], "place": place, "others": others}
+    layers = Node(
+        "layers", name, arguments, last.dims, last.dtype, last.statement, last.place, last.users
+    )
+    for node in walk(arguments):
+        node.users = [user for user in node.users if user not in calls] + [layers]
+    for user in last.users:
+        user.arguments = _swap(user.arguments, last, layers)
+    return [
+        layers if node is first else node for node in nodes if node is first or node not in calls
+    ]
+
+
+def _swap(x, old: Node, new: Node):
+    """Return an argument with another node in the place of one."""
+    if x is old:
+        return new
+    if isinstance(x, dict):
+        return {key: _swap(value, old, new) for key, value in x.items()}
+    return [_swap(value, old, new) for value in x] if isinstance(x, list) else x
+
+
+def can_stack(module: nn.Module, paths: Sequence[str], key: Callable[[str], object]) -> bool:
+    """Return whether parts can be one, with stacked parameters: of one program, which changes no buffer."""
+    if len({key(path) for path in paths}) > 1:
+        return False
+    norms = nn.modules.batchnorm._NormBase
+    return not any(isinstance(part, norms) for part in module.get_submodule(paths[0]).modules())

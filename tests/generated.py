@@ -10,6 +10,8 @@ from pathlib import Path
 from redco_new.generate.files import print_files, project_context
 from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
+from redco_new.own.find import find_reference
+from redco_new.own.model import find_own as find_made, read_usage
 from redco_new.project.create import create_project
 from redco_new.render.template import open_template
 from redco_new.request import Request
@@ -55,6 +57,13 @@ def texts(request):
         plan = plan_program(request, program)
         context = project_context(model, program, plan)
         return print_files(template, model, context), model, plan
+
+
+def find_own(model, recipe, own, project, folder, shards=1):
+    """The class of Flax that `model` names, as `own` says and `recipe` trains it."""
+    reference = find_reference("--model", model, folder)
+    usage = read_usage(reference, own, folder, "__call__")
+    return find_made(reference, usage, recipe, own, project, shards)
 
 
 def make(folder, **flags):

@@ -10,10 +10,11 @@ from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 from redco_runtime.layout.unsharded import unsharded
 
+from generated import find_own
+
 from redco_new.cli.look import inspect_model
 from redco_new.own.annotations import MESH, names_in_variables, places_arrays
 from redco_new.own.find import find_reference
-from redco_new.own.model import find_own
 from redco_new.request.own_class import Input, OwnClass
 
 HERE = Path(__file__).parent

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from generated import texts
+from generated import find_own, texts
 from redco_new.errors import RedcoError
 from redco_new.request.own_class import Input, OwnClass, from_toml
 from redco_new.request import Request
 from redco_new.own.find import find_reference
-from redco_new.own.model import find_own
 from redco_new.own.source import FLAGS
 
 HERE = Path(__file__).parent

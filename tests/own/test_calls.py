@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from generated import find_own
+
 from redco_new.errors import RedcoError
-from redco_new.own.model import find_own
 from redco_new.request import Request
 from redco_new.request.own_class import Constant, Input, OwnClass
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from generated import find_own
+
 from redco_new.errors import RedcoError
 from redco_new.own.contents import Content, print_array
-from redco_new.own.model import find_own
 from redco_new.request.own_class import Input, OwnClass
 
 HERE = Path(__file__).parent

@@ -26,6 +26,7 @@ def adopt(
     lora: options.Lora = None,
     dropout: options.Dropout = None,
     launch: options.Launch = None,
+    via: options.Via = None,
     template: options.Template = None,
 ) -> None:
     """Look after a project again that lost its .redco/, or whose package was renamed.

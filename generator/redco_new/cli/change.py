@@ -38,6 +38,13 @@ Restore = Annotated[
         " aside first.",
     ),
 ]
+PrintModel = Annotated[
+    bool,
+    typer.Option(
+        "--print-model",
+        help="Print model.py and weights.py from the PyTorch class again, and merge them into yours.",
+    ),
+]
 
 
 def update(
@@ -57,6 +64,7 @@ def update(
     lora: options.Lora = None,
     dropout: options.Dropout = None,
     launch: options.Launch = None,
+    via: options.Via = None,
     template: options.Template = None,
     dry_run: DryRun = False,
     diff: Diff = None,
@@ -64,6 +72,7 @@ def update(
     as_json: options.AsJson = False,
     partial: Partial = False,
     restore: Restore = None,
+    print_model: PrintModel = False,
 ) -> int:
     """Bring a project up to date with its redco.toml, its model.py and redco, and lose nothing in it.
 
@@ -105,15 +114,15 @@ def update(
         raise RedcoError(folder, "no such folder", "give that of a project that redco-new made")
     root, source = find_root(Path(folder)), Path(template) if template else None
     if restore is not None:
-        if present := _spell({**flags, "template": template}):
+        if present := _spell({**flags, "template": template, "print_model": print_model or None}):
             what = f"brings back what redco last wrote, and {present[0]} asks for something else"
             raise RedcoError("--restore", what, "give one of them")
         return _restore(root, restore)
     if not (dry_run or check or diff is not None):
-        return change(root, flags, source, partial=partial)
+        return change(root, flags, source, partial=partial, print_model=print_model)
 
     with status() as progress:
-        plan = preview_update(root, flags, source, progress)
+        plan = preview_update(root, flags, source, progress, print_model=print_model)
     if check:
         return report.print_check(plan, as_json=as_json)
     if diff is not None:
@@ -122,7 +131,12 @@ def update(
 
 
 def change(
-    root: Path, flags: Mapping[str, Any], template: Path | None, *, partial: bool = False
+    root: Path,
+    flags: Mapping[str, Any],
+    template: Path | None,
+    *,
+    partial: bool = False,
+    print_model: bool = False,
 ) -> int:
     """Update the project `root`, and print what was done, or what is to be decided first.
 
@@ -131,9 +145,12 @@ def change(
     from redco_new.update import report, run
 
     with status() as progress:
-        plan, notes = run.update_project(root, flags, template, progress, partial=partial)
+        modes = {"partial": partial, "print_model": print_model}
+        plan, notes = run.update_project(root, flags, template, progress, **modes)
     where = [] if root == Path() else [shlex.quote(str(root))]
-    command = " ".join(["redco update", *where, *_spell({**flags, "template": template})])
+    again = ["--print-model"] if print_model else []
+    words = ["redco update", *where, *_spell({**flags, "template": template}), *again]
+    command = " ".join(words)
     return report.print_update(plan, notes, partial=partial, command=command)
 
 

@@ -40,6 +40,7 @@ def new(
     lora: options.Lora = None,
     dropout: options.Dropout = None,
     launch: options.Launch = None,
+    via: options.Via = None,
     hardware: Annotated[
         str | None,
         typer.Option(

@@ -83,6 +83,13 @@ Dropout = Annotated[
         help="Drop this share in training, where the family has dropout; config: as a checkpoint's config.json says, the default.",
     ),
 ]
+Via = Annotated[
+    str | None,
+    typer.Option(
+        metavar="torch",
+        help="Print model.py from the model's PyTorch class, also where redco knows the family: torch.",
+    ),
+]
 Launch = Annotated[
     str | None,
     typer.Option(
@@ -129,7 +136,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 # What a project is asked to be, by the names that Request.from_flags and with_flags have for it.
 REQUEST = (
     *("model", "shards", "mesh", "size", "recipe", "loss", "config", "example"),
-    *("dtype", "zero", "sequence_parallel", "muon", "lora", "dropout", "launch"),
+    *("dtype", "zero", "sequence_parallel", "muon", "lora", "dropout", "launch", "via"),
 )
 
 

@@ -27,6 +27,7 @@ class ProjectModel:
     classes: whether it has classes of its own, which have names.
     own_class: the name of the user's class, or of the recipe's; "" for a family.
     imported: whether model.py imports that class, from where the user has it.
+    printed: whether model.py was printed from that class, which is PyTorch's.
     adapter: what is trained beside its frozen layers; None where it is trained itself.
     whole: the layers that are trained in full beside an adapter.
     task: what PEFT calls that of an adapter; "" where it has no name for it.
@@ -47,6 +48,7 @@ class ProjectModel:
     classes: bool = False
     own_class: str = ""
     imported: bool = False
+    printed: bool = False
     adapter: Annotated[Adapter | None, checked("--lora")] = None
     whole: tuple[Name, ...] = ()
     task: str = ""

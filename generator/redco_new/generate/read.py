@@ -15,7 +15,9 @@ from redco_new.render.template import Template
 from redco_new.request import CONFIG_RATES, Request
 
 
-def read_model(request: Request, template: Template) -> Design:
+def read_model(
+    request: Request, template: Template, progress: Callable[[str], None] = lambda step: None
+) -> Design:
     """Return the model that `request` names. Raises RedcoError where there is no such thing."""
     if not request.model:
         from redco_new.generate.brought import check_brings_model, read_recipe_model
@@ -37,7 +39,7 @@ def read_model(request: Request, template: Template) -> Design:
     if request.own:
         from redco_new.generate.own import read_own_class  # late: no family needs its 20 modules
 
-        return read_own_class(request, template)
+        return read_own_class(request, template, progress)
     if not request.model:
         return read_recipe_model(request, template)
     return read_family(request, template)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -111,6 +111,7 @@ def read_arguments(
 
     Raises RedcoError for what is neither an array nor plain data.
     """
+    values = {name: _map(lambda _, x: _as_numpy(x), x, (name,)) for name, x in values.items()}
     shapes = [tuple(getattr(x, "shape", ())) for _, x in leaves(values)]
     firsts = [shape[0] for shape in shapes if shape]
     rows = max(sorted(set(firsts)), key=firsts.count, default=0)
@@ -121,6 +122,34 @@ def read_arguments(
     arguments = {name: _map(read, x, (name,)) for name, x in values.items()}
     check_names(where, arguments)
     return arguments
+
+
+def read_plain(where: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of a call as [inputs] has them: shapes, and arrays of one number.
+
+    where: what gave them. Raises RedcoError for another array that is the same for all examples.
+    """
+
+    def read(path: Path, leaf: Leaf) -> Leaf:
+        if isinstance(leaf, Input):
+            return replace(leaf, value=None)
+        if not isinstance(leaf.value, np.ndarray):
+            return leaf
+        numbers = np.unique(leaf.value)
+        if numbers.size != 1:
+            what = f"{join_path(path)} is the same array for all examples, of several numbers"
+            raise RedcoError(where, what, f"make it in the class, or give it a first dim {BATCH}")
+        return Constant(numbers[0].item(), leaf.value.shape, str(leaf.value.dtype))
+
+    return {name: _map(read, x, (name,)) for name, x in arguments.items()}
+
+
+def _as_numpy(x: Any) -> Any:
+    """Return a tensor of PyTorch as NumPy has it, in what JAX computes in; anything else as it is."""
+    if type(x).__module__.partition(".")[0] != "torch":
+        return x
+    array = x.detach().cpu().numpy()
+    return array.astype(NARROWER.get(str(array.dtype), array.dtype))
 
 
 def check_names(where: str, arguments: Mapping[str, Any]) -> None:

@@ -17,6 +17,8 @@ from redco_new.errors import RedcoError
 from redco_new.render.execute import use_runtime
 from redco_new.request.own_class import is_file
 
+# The version of PyTorch whose exported programs redco reads; pyproject.toml asks for it too.
+TORCH, EXTRA = "2.13", "redco-new[torch]"
 # How similar a name must be to be suggested, of 1: looser than difflib's 0.6, since only a few
 # names of one module compete, so that a far guess helps more than a list of all.
 NAME_CUTOFF = 0.4
@@ -107,6 +109,8 @@ def _import_module(where: str, name: str) -> ModuleType:
 
 def _import_failure(name: str, error: BaseException) -> RedcoError:
     """Return the error for the user's code that fails while it is imported, with its line."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        return without_torch()
     if isinstance(error, SyntaxError):
         text = (error.text or "").strip()
         return RedcoError(
@@ -117,6 +121,12 @@ def _import_failure(name: str, error: BaseException) -> RedcoError:
         f"it cannot be imported: {error_message(error)}",
         install_advice(error) if isinstance(error, ModuleNotFoundError) else "mend that line",
     )
+
+
+def without_torch(there: str = "") -> RedcoError:
+    """Return the error where the PyTorch that a class needs is not installed. there: what is instead."""
+    what = f"a PyTorch class needs {EXTRA} (torch {TORCH}){there and f', and {there} is here'}"
+    return RedcoError("--model", what, f"pip install '{EXTRA}'")
 
 
 def check_callable(where: str, reference: Reference) -> None:

@@ -47,6 +47,7 @@ class OwnModel:
     example: the function that gives its arguments, if there is one
     package: the import name of the project
     tiny: its preset of that name
+    printed: whether model.py has the class itself, and not one around it
     """
 
     abstract: AbstractModel
@@ -56,6 +57,7 @@ class OwnModel:
     example: Reference | None
     package: str
     tiny: Tiny
+    printed: bool = False
 
     @property
     def name(self) -> str:
@@ -102,7 +104,8 @@ class OwnModel:
         """What pipeline.py of the project prints."""
         target, shape = name_target(self.recipe, self.inputs), self.output.shape[1:]
         setup = setup_statements(self.contents, self.abstract, self.package, self.example)
-        examples = Examples(self.inputs, self.contents, target, shape, setup)
+        selector = self.output.source if self.printed else ""
+        examples = Examples(self.inputs, self.contents, target, shape, setup, selector)
         return pipeline_source(self.recipe, examples)
 
     def batch(self, rows: int) -> dict[str, jax.ShapeDtypeStruct]:
@@ -116,29 +119,61 @@ class OwnModel:
         return batch
 
 
+@dataclass(frozen=True)
+class Usage:
+    """How a class is made and called.
+
+    arguments: of its constructor
+    call: what its call gets
+    where: what said so, for messages
+    example: the function that gave both, if there is one
+    """
+
+    arguments: Mapping[str, Any]
+    call: Call
+    where: str
+    example: Reference | None = None
+
+
+def read_usage(reference: Reference, own: OwnClass, folder: Path, method: str) -> Usage:
+    """Return how the user says that a class is made and called. Raises RedcoError.
+
+    folder: of the project, which paths are relative to
+    method: that is called, where the user names none
+    """
+    method = own.method or method
+    if not own.example:
+        check_names(own.source, own.inputs)
+        return Usage(own.arguments, Call(own.inputs, method), own.source)
+    where = f"--example {own.example}"
+    example = find_reference("--example", own.example, folder)
+    arguments, inputs = _call_example(where, reference, method, example)
+    check_names(where, inputs)
+    return Usage(arguments, Call(inputs, method), where, example)
+
+
 def find_own(
-    model: str, recipe: str, own: OwnClass, project: str, folder: Path, shards: int = 1
+    reference: Reference,
+    usage: Usage,
+    recipe: str,
+    own: OwnClass,
+    project: str,
+    shards: int = 1,
+    *,
+    printed: bool = False,
 ) -> OwnModel:
-    """Return the class that `model` names, as `own` says and `recipe` trains it.
+    """Return a class as `own` says and `recipe` trains it.
 
     project: the project's name
-    folder: of the project, which paths are relative to
     shards: the most parts that a dim is split into
+    printed: whether model.py has the class itself
 
-    Raises RedcoError where there is no such class or recipe, or they do not fit each other.
+    Raises RedcoError where there is no such recipe, or they do not fit each other.
     """
-    own_recipe = find_recipe(recipe)
-    reference = find_reference("--model", model, folder)
-    method = own.method or "__call__"
-    arguments, inputs, where, example = own.arguments, own.inputs, own.source, None
-    if own.example:
-        where = f"--example {own.example}"
-        example = find_reference("--example", own.example, folder)
-        arguments, inputs = _call_example(where, reference, method, example)
-    check_names(where, inputs)
+    own_recipe, arguments, example = find_recipe(recipe), usage.arguments, usage.example
 
-    def make(arguments: Mapping[str, Any], where: str = where) -> Candidate:
-        abstract = build_abstract(reference, where, arguments, Call(inputs, method))
+    def make(arguments: Mapping[str, Any], where: str = usage.where) -> Candidate:
+        abstract = build_abstract(reference, where, arguments, usage.call)
         output = find_output(own_recipe, abstract, own.output)
         contents = find_contents(own_recipe, abstract, output, where)
         return Candidate(abstract, output, contents)
@@ -149,7 +184,7 @@ def find_own(
     if not example:  # sizes that are the defaults become settings where the preset has others
         arguments = add_defaults(reference.value, arguments, tiny.changes)
         abstract = replace(abstract, arguments=arguments)
-    return OwnModel(abstract, own_recipe, full.output, contents, example, package, tiny)
+    return OwnModel(abstract, own_recipe, full.output, contents, example, package, tiny, printed)
 
 
 def _find_tiny(

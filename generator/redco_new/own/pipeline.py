@@ -122,6 +122,7 @@ class Examples:
     target: the key of the target in a batch; "" if there is none
     shape: of the output of one example
     setup: the statements that bring the arrays of the user's function, if some are not printed
+    selector: Python that takes the output that is trained out of what a call gives, or ""
     """
 
     inputs: Mapping[str, Input]
@@ -129,6 +130,7 @@ class Examples:
     target: str
     shape: tuple[int, ...]
     setup: tuple[str, ...]
+    selector: str = ""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -144,7 +146,8 @@ class Examples:
     def call(self, model: str = "model", replaced: Mapping[str, str] | None = None) -> str:
         """Return a call of `model` with the inputs of `batch`, some `replaced`: input -> Python."""
         values = {name: f'batch["{name}"]' for name in self.inputs} | dict(replaced or {})
-        return f"{model}({', '.join(f'{name}={value}' for name, value in values.items())})"
+        arguments = ", ".join(f"{name}={value}" for name, value in values.items())
+        return f"{model}({arguments}){self.selector}"
 
 
 def pipeline_source(recipe: OwnRecipe, examples: Examples) -> PipelineSource:

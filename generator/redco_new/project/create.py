@@ -42,7 +42,7 @@ def create_project(
 
     with open_template(source) as template:
         progress(f"reading the model {request.model or request.recipe}")
-        model = read_model(request, template)
+        model = read_model(request, template, progress)
         program = model.program()
         plan = plan_program(request, program)
         progress("rendering")
@@ -53,7 +53,7 @@ def create_project(
         note(text)
     see(context)
     fork = source is not None
-    write_project(target, {**files, **new_records(request, files, fork, model.record)})
+    write_project(target, {**files, **new_records(model.request, files, fork, model.record)})
     return target
 
 

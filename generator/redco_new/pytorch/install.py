@@ -6,9 +6,9 @@ from importlib import metadata
 from typing import Any
 
 from redco_new.errors import RedcoError
+from redco_new.own.find import EXTRA, TORCH, Reference, without_torch
 
-VERSION = "2.13"  # what torch.export gives follows from the minor version
-EXTRA = "redco-new[torch]"
+TRANSFORMERS = "5.24"  # whose classes are printed; pyproject.toml asks for it too
 
 
 def is_torch(value: Any) -> bool:
@@ -17,13 +17,14 @@ def is_torch(value: Any) -> bool:
     return any((b.__module__, b.__name__) == ("torch.nn.modules.module", "Module") for b in bases)
 
 
-def check_torch(where: str = "--model") -> None:
-    """Raise RedcoError where PyTorch is not installed, or another version of it."""
-    try:
-        version = metadata.version("torch")
-    except metadata.PackageNotFoundError as error:
-        what = f"a PyTorch class needs {EXTRA} (torch {VERSION})"
-        raise RedcoError(where, what, f"pip install '{EXTRA}'") from error
-    if not version.startswith(f"{VERSION}."):
-        what = f"a PyTorch class needs torch {VERSION}, and {version} is installed"
-        raise RedcoError(where, what, f"pip install '{EXTRA}'")
+def check_versions(reference: Reference) -> None:
+    """Raise RedcoError where a class was imported with another PyTorch, or is of another transformers."""
+    torch = metadata.version("torch")
+    if not torch.startswith(f"{TORCH}."):  # what torch.export gives follows from the minor version
+        raise without_torch(f"torch {torch}")
+    if reference.module.partition(".")[0] != "transformers":
+        return
+    there = metadata.version("transformers")
+    if not there.startswith(f"{TRANSFORMERS}."):
+        what = f"a class of transformers is printed from {TRANSFORMERS}, and {there} is here"
+        raise RedcoError("--model", what, f"pip install '{EXTRA}'")

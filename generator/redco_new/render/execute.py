@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 
 from redco_new.errors import RedcoError
@@ -48,6 +50,35 @@ class RuntimeOf(MetaPathFinder, Loader):
 
     def _own(self, name: str) -> str:
         return name.replace(AT_HOME, self._runtime, 1)
+
+
+@contextmanager
+def importable(project: Path, package: str, *, its_runtime: bool = False) -> Iterator[None]:
+    """Make the package of the folder `project` importable, within this context alone; nothing is written there.
+
+    its_runtime: whether redco_runtime is the project's own, too.
+    """
+    hidden = (package, AT_HOME) if its_runtime else (package,)
+    finders = [RuntimeOf(package)] if its_runtime else []
+    modules_before = _remove_modules(hidden)
+    sys.path.insert(0, str(project))
+    sys.meta_path[:0] = finders
+    flag_before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = flag_before
+        sys.path.remove(str(project))
+        for finder in finders:
+            sys.meta_path.remove(finder)
+        _remove_modules(hidden)
+        sys.modules.update(modules_before)
+
+
+def _remove_modules(packages: Collection[str]) -> dict[str, ModuleType]:
+    """Remove the modules of these packages from those that are imported, and return them."""
+    names = [x for x in sys.modules if x.partition(".")[0] in packages]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def load_weights(package: str, texts: Mapping[str, str]) -> tuple[ModuleType, ModuleType]:

@@ -28,6 +28,11 @@ def with_own_runtime(path: str, text: str, package: str) -> str:
     return sort_imports(text, package) if path.endswith(".py") else text
 
 
+def at_home(text: str, package: str) -> str:
+    """Return the text of a project's file as `with_own_runtime` gets it."""
+    return re.sub(rf"\b{package}\.runtime\b", AT_HOME, text)
+
+
 def sort_imports(text: str, package: str) -> str:
     """Return Python with its blocks of imports from the project's package in isort's order, in black's layout."""
     module = rf"{package}(?:\.\w+)*"

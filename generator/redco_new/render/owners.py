@@ -80,6 +80,11 @@ def with_header(path: str, text: str, owned_by: str) -> str:
     return f"{shebang}{HEADERS[owned_by]}\n{rest}"
 
 
+def without_header(text: str) -> str:
+    """Return a text of the user's without its owner's line."""
+    return text.removeprefix(f"{HEADERS[YOURS]}\n")
+
+
 def eject_header(content: bytes) -> bytes:
     """Return the content of a generated file with the header of one that is ejected."""
     return content.replace(HEADERS[GENERATED].encode(), EJECTED.encode(), 1)

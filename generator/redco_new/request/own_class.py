@@ -168,7 +168,8 @@ def parse(where: str, table: Mapping[str, Any], example: str) -> OwnClass:
     for key, value in (("model", arguments), ("inputs", inputs)):
         if not isinstance(value, dict):
             raise RedcoError(f"{where}: {key}", f"{value!r} is not a table", f"write [{key}]")
-        if example and value.keys() - {CLASS, TINY}:
+        printed = key == "inputs" and table.get("via")  # which are recorded beside the function
+        if example and value.keys() - {CLASS, TINY} and not printed:
             what = f"[{key}] and a function {example} both say what it is"
             raise RedcoError(f"{where}: {key}", what, "leave one of them out")
     output = table.get("output", "")

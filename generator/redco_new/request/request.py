@@ -19,6 +19,7 @@ from redco_new.request.own_class import CLASS, TABLES, OwnClass
 from redco_new.request.toml import read_toml, value_text
 
 DTYPES = ("bfloat16", "float32")
+TORCH = "torch"  # by which a model.py is printed
 STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
 
 
@@ -38,9 +39,11 @@ class Request:
     lora: the adapter that is trained in the place of the model; None where the model is.
     dropout: the rate by which a model of a family drops in training, or CONFIG_RATES.
     launch: the launchers that it has files for, of LAUNCH_FILES.
+    via: "torch" where model.py is printed from a class of PyTorch; "" otherwise.
     own: what the user says of their class, if the model is one.
     folder: that of the project, which paths are relative to.
     recorded: the model, as a manifest has it.
+    printed: name -> text of the files of the package that were printed once, in a project that has them.
     """
 
     name: str
@@ -56,9 +59,11 @@ class Request:
     lora: Lora | None = None
     dropout: float | str = CONFIG_RATES
     launch: tuple[str, ...] = DEFAULT_LAUNCH
+    via: str = ""
     own: OwnClass | None = None
     folder: Path = field(default=Path(), compare=False)
     recorded: Mapping[str, Any] | None = field(default=None, compare=False)
+    printed: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def is_family(self) -> bool:
@@ -147,7 +152,8 @@ class Request:
         else:
             model, new_own = read_model(model, config, example, self.folder)
             if model != self.model:
-                changes = {"size": "", "recipe": "", "loss": "", "recorded": None, **changes}
+                others = {"recorded": None, "printed": {}}
+                changes = {"size": "", "recipe": "", "loss": "", "via": "", **others, **changes}
             if model != self.model or config or example:
                 own = new_own
         check_dtype_of(model, own, settings.get("dtype"))
@@ -162,7 +168,7 @@ class Request:
         folder: that of the project, which the paths in it are relative to.
         """
         table = read_toml(source, text)
-        keys = {f.name for f in fields(cls)} - {"own", "folder", "recorded"}
+        keys = {f.name for f in fields(cls)} - {"own", "folder", "recorded", "printed"}
         if isinstance(table.get("model"), dict):
             keys |= {*TABLES, "example"}
         if unknown := sorted(set(table) - keys):
@@ -292,6 +298,12 @@ def _check_zero(where: str, value: Any) -> int:
     return value
 
 
+def _check_via(where: str, value: Any) -> str:
+    if value not in ("", TORCH):
+        raise RedcoError(where, f"{value!r} is no way to a model", f"give {TORCH}, or leave it out")
+    return str(value)
+
+
 def _check_truth(where: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise RedcoError(where, f"{value!r} is neither true nor false", "give one of them")
@@ -309,4 +321,5 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "lora": check_lora,
     "dropout": check_dropout,
     "launch": check_launch,
+    "via": _check_via,
 }

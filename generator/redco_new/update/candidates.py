@@ -15,6 +15,7 @@ from redco_new.request.mesh import AXES, check_mesh
 from redco_new.request.names import check_name, package_name
 from redco_new.request.toml import value_text
 from redco_new.project.state import read_file
+from redco_new.update.printed import with_printed
 from redco_new.update.redco_toml import REDCO_TOML, keys_of
 
 # Modules that every project has in its package; a user may have deleted one or the other.
@@ -61,6 +62,8 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
         request = Request.from_toml(content.decode("utf-8-sig", "replace"), REDCO_TOML, root)
         if "launch" not in keys_of(content):
             request = replace(request, launch=launch)
+        if request.via:
+            request = with_printed(request, lambda path: read_file(root, path))
         name = project_name(root, package, request.name)
         return [replace(request, name=name).with_flags(**flags)]
     name = project_name(root, package, "")

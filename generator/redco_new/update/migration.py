@@ -30,11 +30,11 @@ def migrate_sides(
         return base, None
     if ours == base or state.manifest.interface == LATEST:
         return base, Migrated(ours)
-    migrated_base = base and _migrated(state, base, path, package).content
-    return migrated_base, _migrated(state, ours, path, package)
+    migrated_base = base and migrate_file(state, base, path, package).content
+    return migrated_base, migrate_file(state, ours, path, package)
 
 
-def _migrated(state: ProjectState, content: bytes, path: str, package: str) -> Migrated:
+def migrate_file(state: ProjectState, content: bytes, path: str, package: str) -> Migrated:
     """Return a file after its migrations, its imports of the runtime in the order that redco's own have."""
     migrated = migrate(content, path, package, state.manifest.interface)
     if not migrated.steps or not path.endswith(".py"):
@@ -63,7 +63,7 @@ def migrate_own_files(
     if state.manifest.interface == LATEST:
         return
     for path, content in own_files(state, others).items():
-        migrated = _migrated(state, content, path, package)
+        migrated = migrate_file(state, content, path, package)
         merge = FileMerge(path, content, migrated.content, steps=migrated.steps)
         merge = with_stale_names(state, merge)
         if merge.changed or merge.warnings:

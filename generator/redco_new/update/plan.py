@@ -23,6 +23,7 @@ from redco_new.update.migration import (
     own_files,
     with_stale_names,
 )
+from redco_new.update.printed import printed_once
 from redco_new.update.pending import (
     pending_changes,
     symbols_back_at_base,
@@ -142,7 +143,7 @@ def plan_update(
         plan = UpdatePlan(
             state,
             toml_request,
-            request,
+            regeneration.request,
             source is not None,
             mesh=regeneration.mesh,
             model_record=regeneration.model_record,
@@ -189,6 +190,7 @@ def _with_renderings(plan: UpdatePlan, texts: Mapping[str, str]) -> UpdatePlan:
     texts, defaults = _with_kept_defaults(plan, texts)
     ejected_paths = {*plan.ejected_paths}
     renderings = {path: text.encode() for path, text in texts.items() if path not in ejected_paths}
+    renderings |= printed_once(plan.state, plan.request)
     paths = {*renderings, *manifest.files} - ejected_paths | {*plan.moved, *plan.moved.values()}
     merges = {path: _merge_one(plan, path, renderings.get(path)) for path in sorted(paths)}
     own = migrate_own_files(plan.state, plan.request.package, paths)

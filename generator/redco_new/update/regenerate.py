@@ -20,6 +20,7 @@ class Regeneration:
     files: path -> text, for the model of the template.
     mesh: of the project's tests, axis -> size.
     model_record: the model, for the manifest.
+    request: what it is written for, with what the model says of itself.
     notes: what its user should know.
     """
 
@@ -33,12 +34,13 @@ class Regeneration:
 
         self._template = template
         progress(f"reading the model {request.model or request.recipe}")
-        self._design = read_model(request, template)
+        self._design = read_model(request, template, progress)
         self._program = self._design.program()
         self._context = self._context_of(self._program)
         self.mesh = self._context.layout.first.mesh
         self.model_record = self._design.record
         self.notes = tuple(self._design.notes)
+        self.request = self._design.request
         progress("rendering")
         self.files = self._print(self._context)
 

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from redco_new.errors import Refusal
+from redco_new.errors import RedcoError, Refusal
 from redco_new.transaction import apply, locked, recover, unfinished
 from redco_new.update.changes import refusal_changes, update_changes
 from redco_new.update.former import with_former
 from redco_new.update.plan import Progress, UpdatePlan, plan_update
 from redco_new.project.state import read_project_state
+from redco_new.update.printed import printed_before
 from redco_new.update.redco_toml import read_request
 from redco_new.project.sandbox import mirror_project
 from redco_new.update.trial_run import try_one_step
@@ -28,10 +29,12 @@ def preview_update(
     flags: Mapping[str, Any],
     template: Path | None = None,
     progress: Progress = lambda step: None,
+    *,
+    print_model: bool = False,
 ) -> UpdatePlan:
     """Return what an update would do. Writes nothing. Raises RedcoError."""
     check_finished(root)
-    return _plan(root, flags, template, progress)
+    return _plan(root, flags, template, progress, print_model)
 
 
 def check_finished(root: Path) -> None:
@@ -47,18 +50,20 @@ def update_project(
     progress: Progress = lambda step: None,
     *,
     partial: bool = False,
+    print_model: bool = False,
 ) -> tuple[UpdatePlan, list[str]]:
     """Update the project `root` to what its redco.toml and `flags` ask for.
 
     flags: as Request.with_flags takes them.
     partial: apply what is not in conflict.
+    print_model: print a PyTorch class again, and merge that into model.py.
 
     Returns (the plan, notes of its trial); where the user is to decide on a conflict first, and not
     `partial`, nothing of the project was written.  Raises RedcoError, with nothing written.
     """
     notes: list[str] = []
     with open_project(root, progress):
-        plan = _plan(root, flags, template, progress)
+        plan = _plan(root, flags, template, progress, print_model)
         if plan.blocking_conflicts and not partial:
             apply(root, refusal_changes(plan))
             return plan, notes
@@ -74,11 +79,22 @@ def update_project(
 
 
 def _plan(
-    root: Path, flags: Mapping[str, Any], template: Path | None, progress: Progress
+    root: Path,
+    flags: Mapping[str, Any],
+    template: Path | None,
+    progress: Progress,
+    print_model: bool,
 ) -> UpdatePlan:
     state = read_project_state(root)
     toml_request = read_request(state)
     request = toml_request.with_flags(**flags)
+    if print_model and not request.via:
+        what = (
+            f"model.py was not printed from a PyTorch class, but written for {request.model_name}"
+        )
+        raise RedcoError("--print-model", what, "leave it out")
+    if request.via and not print_model and request.model == toml_request.model:
+        request = printed_before(request, state)
     return plan_update(state, toml_request, request, template, progress)
 
 

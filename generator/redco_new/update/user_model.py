@@ -20,8 +20,7 @@ from redco_plan import error_location, error_message
 
 from redco_new.errors import RedcoError
 from redco_new.models.program import Program
-from redco_new.render.execute import RuntimeOf
-from redco_new.render.own_runtime import AT_HOME
+from redco_new.render.execute import importable
 from redco_new.update.trial_run import EXAMPLES_SECONDS
 
 PRESET = "full"
@@ -84,12 +83,8 @@ def import_package(project: Path, name: str) -> Iterator[ProjectPackage]:
 
     Raises RedcoError where it cannot be imported.
     """
-    modules_before = _remove_modules(name)
-    sys.path.insert(0, str(project))
-    sys.meta_path.insert(0, finder := RuntimeOf(name))
-    flag_before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     folder = project / name
-    try:
+    with importable(project, name, its_runtime=True):
         model, config, pipeline = (
             _import(f"{name}.{module}") for module in ("model", "config", "pipeline")
         )
@@ -98,18 +93,6 @@ def import_package(project: Path, name: str) -> Iterator[ProjectPackage]:
         steps = folder / "steps.py"
         text = steps.read_text(encoding="utf-8") if steps.exists() else ""
         yield ProjectPackage(name, model, config, pipeline, weights, text)
-    finally:
-        sys.dont_write_bytecode = flag_before
-        sys.path.remove(str(project))
-        sys.meta_path.remove(finder)
-        _remove_modules(name)
-        sys.modules.update(modules_before)
-
-
-def _remove_modules(package: str) -> dict[str, ModuleType]:
-    """Remove the modules of a project from those that are imported, and return them."""
-    names = [x for x in sys.modules if x.partition(".")[0] in (package, AT_HOME)]
-    return {name: sys.modules.pop(name) for name in names}
 
 
 def _import(name: str) -> ModuleType:

@@ -27,6 +27,7 @@ UNCOMPARED = """_name_or_path architectures dtype transformers_version init* *_t
 IDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}  # that any vocabulary has
 LAYERS = 10_000  # at most: transformers makes a list of them, of whatever length
 SECONDS = 5.0  # that an answer of the hub may take: its libraries try six times, in half a minute
+PICKLES = (".bin", ".ckpt", ".pt", ".pth")  # as PyTorch writes them, which are not read
 DERIVED = ("n_inner", "head_dim")  # null: from other sizes, as the shapes of tensors show
 
 
@@ -150,6 +151,9 @@ def find(source: str) -> Path:
 def tensor_files(folder: Path) -> list[Path]:
     """Return the safetensors files of a checkpoint. Raises UserError where there are none."""
     if folder.is_file():
+        if folder.suffix in PICKLES:
+            todo = 'write model.safetensors, by safetensors.torch.save_model(model, "model.safetensors")'
+            raise UserError(f"--init: {folder} is a pickle, which can run any code; {todo}")
         return [folder]
     if (folder / INDEX).exists():
         where = read_json(folder / INDEX).get("weight_map")

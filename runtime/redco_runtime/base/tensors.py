@@ -18,6 +18,7 @@ class Tensor:
         initial value.
     otherwise: the tensor that it is read from where a checkpoint lacks it; "" for none.
     classes: whether the parameter's last dim is of classes, which have names.
+    first, step: what the first {} is for the first of a stack, and by how much more it is for the next.
     """
 
     name: str
@@ -26,11 +27,18 @@ class Tensor:
     optional: bool = False
     otherwise: str = ""
     classes: bool = False
+    first: int = 0
+    step: int = 1
 
     @property
     def depth(self) -> int:
         """The number of leading dims of the parameter that are stacked."""
         return self.name.count("{}")
+
+    def name_at(self, index: Sequence[int]) -> str:
+        """Return the name of the tensor at an index of the leading dims that are stacked."""
+        outer = [self.first + self.step * i for i in index[:1]]
+        return self.name.format(*outer, *index[1:])
 
     def axes(self, ndim: int) -> list[int]:
         """Return for each stored dim which of the `ndim` others of the parameter it is."""
@@ -94,6 +102,6 @@ def wholes(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> dict[str
         if tensor.part:
             shape[tensor.part[0]] = ends[tensor.name]
         for index in np.ndindex(*stack):
-            whole = tensors.setdefault(tensor.name.format(*index), Whole(tuple(shape), []))
+            whole = tensors.setdefault(tensor.name_at(index), Whole(tuple(shape), []))
             whole.pieces.append((path, index))
     return tensors

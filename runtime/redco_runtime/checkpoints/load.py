@@ -230,6 +230,6 @@ def fill(
         stack, rest = ranges[: tensor.depth], ranges[tensor.depth :]
         inner = tuple(slice(len(indices)) for indices in rest)
         for index in product(*stack):
-            piece = fetch(tensor.name.format(*index), tensor.index(rest))
+            piece = fetch(tensor.name_at(index), tensor.index(rest))
             outer = tuple(i - indices.start for i, indices in zip(index, stack, strict=True))
             shard[outer + inner] = piece.transpose(tensor.order or range(piece.ndim))

@@ -119,7 +119,7 @@ class InBlocks(Stored):
         block = codes.shape[-2] * form.packed
         rows = range(index[0].start * block, index[0].stop * block)
         there = kernel.index([rows, range(index[2].start, index[2].stop)])
-        piece = self._stored.read(self._names[kernel.name.format(*stack)], there)
+        piece = self._stored.read(self._names[kernel.name_at([*map(int, stack)])], there)
         matrix = piece.transpose(kernel.order or (0, 1))
         dtype = self._like[layer + SCALES].dtype
         parts = _quantize(form, block, jnp.asarray(matrix, dtype))

@@ -1,0 +1,106 @@
+"""A project of a PyTorch class: its model.py is printed once, and its user's from then on."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from flax import nnx
+
+from redco_new.errors import RedcoError
+from redco_new.generate.design import Design
+from redco_new.generate.layout import most_parts
+from redco_new.generate.own_design import ClassNames, own_design
+from redco_new.own.call import Call, read_plain
+from redco_new.own.find import Reference
+from redco_new.own.model import Usage, OwnModel, find_own, read_usage
+from redco_new.pytorch.install import check_versions
+from redco_new.pytorch.table import table_source
+from redco_new.render.execute import importable, load_text
+from redco_new.render.template import Template
+from redco_new.request import TORCH, Request
+
+MODEL, WEIGHTS = "model.py", "weights.py"
+PRINTED = (MODEL, WEIGHTS)  # the files of a package that are printed once
+
+
+def print_torch(
+    request: Request, reference: Reference, template: Template, progress: Callable[[str], None]
+) -> Design:
+    """Return a class of PyTorch, printed. Raises RedcoError where that cannot be, or is not the same."""
+    assert request.own
+    check_versions(reference)
+    from redco_new.pytorch.make import print_class  # late: it imports torch, which takes seconds
+
+    usage = read_usage(reference, request.own, request.folder, "forward")
+    progress(f"printing {reference.name}, and comparing it with PyTorch")
+    printed = print_class(reference, usage.where, usage.arguments, usage.call)
+    own = replace(request.own, inputs=read_plain(usage.where, usage.call.arguments))
+    request = replace(request, via=TORCH, own=own)
+    names = ClassNames(printed.model_class, printed.config_class)
+    model = _find_model(request, names, printed.source, usage.where)
+    tiny = model.tiny.changes
+    source = table_source(request.package, printed, bool(tiny))
+    texts = {MODEL: printed.source, **template.print_folder("own/printed", source)}
+    return own_design(request, template, model, names, texts, tiny, printed.notes)
+
+
+def read_printed(request: Request, template: Template) -> Design:
+    """Return the class that was printed as its user has it by now. Raises RedcoError, with the line."""
+    name = request.model.rpartition(":")[2]
+    module = _load(request, request.printed[MODEL])
+    names = _find_names(request, module, name)
+    model = _find_model(request, names, request.printed[MODEL], request.own.source)
+    return own_design(request, template, model, names, request.printed, model.tiny.changes)
+
+
+def _load(request: Request, text: str) -> ModuleType:
+    with importable(request.folder, request.package):
+        return load_text(f"{request.package}/{MODEL}", text)
+
+
+def _find_names(request: Request, module: ModuleType, name: str) -> ClassNames:
+    """Return the classes of model.py. Raises RedcoError where the model has another name."""
+    model_class = getattr(module, name, None)
+    where = f"{request.package}/{MODEL}"
+    if not (isinstance(model_class, type) and issubclass(model_class, nnx.Module)):
+        what = f"it defines no class {name} of nnx.Module, which steps.py builds"
+        raise RedcoError(where, what, f"name the class so, or add {name} = ...")
+    config = get_type_hints(model_class.__init__).get("config")
+    if not dataclasses.is_dataclass(config):
+        what = f"{name} takes no `config` of a dataclass, whose fields are its settings"
+        raise RedcoError(where, what, f"write def __init__(self, config: {name}Config, *, rngs)")
+    return ClassNames(name, config.__name__)
+
+
+def _find_model(request: Request, names: ClassNames, text: str, where: str) -> OwnModel:
+    """Return the class of model.py, made and called: its arguments are the fields of its config."""
+    assert request.own
+    module = _load(request, text)
+    maker = _maker(getattr(module, names.model), getattr(module, names.config))
+    reference = Reference(maker, names.model, request.package, f"{request.package}/{MODEL}")
+    usage = Usage({}, Call(Call(request.own.inputs).inputs), where)
+    parts = most_parts(request)
+    return find_own(
+        reference, usage, request.recipe, request.own, request.name, parts, printed=True
+    )
+
+
+def _maker(model_class: type[nnx.Module], config_class: type[Any]) -> Callable[..., nnx.Module]:
+    """Return what makes the model of the fields of its config, by name."""
+
+    def make(*, rngs: nnx.Rngs, **fields: Any) -> nnx.Module:
+        return model_class(config_class(**fields), rngs=rngs)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter(field.name, kind, default=field.default)
+        for field in dataclasses.fields(config_class)
+    ]
+    rngs = inspect.Parameter("rngs", kind)
+    make.__signature__ = inspect.Signature([*parameters, rngs])  # type: ignore[attr-defined]
+    return make

@@ -1,0 +1,67 @@
+"""What weights.py of a project of a printed class prints: what PyTorch calls each array of model.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from redco_new.pytorch.printed import PrintedClass, Stored
+from redco_new.render.python import print_data
+from redco_new.render.values import Code, Name, Text
+
+# Names in a file of what is no weight: how many steps of PyTorch's BatchNorm there were.
+COUNTS = "*.num_batches_tracked"
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """What templates/own/printed prints.
+
+    package: of the project, that Python imports
+    name: of the class of PyTorch
+    config_class: of model.py
+    example: a name in its state_dict
+    ignored: names in files of what is no array of the model
+    tensors: path in model.py -> Tensor, as Python
+    apart: Python for what is stored as several, by `config` of the class
+    imports: what that needs of sharding.py and config.py
+    """
+
+    package: Name
+    name: Name
+    config_class: Name
+    example: str
+    ignored: tuple[Text, ...]
+    tensors: Mapping[Text, Code]
+    apart: Code
+    imports: tuple[Code, ...]
+
+
+def table_source(package: str, printed: PrintedClass, tiny: bool) -> TableSource:
+    """Return what weights.py prints of a class.
+
+    package: the project's, that Python imports
+    tiny: whether the preset tiny has other sizes, and arrays that are stored as other parts
+    """
+    table = {**printed.parameters, **printed.buffers}
+    choice = "TINY_APART if config == TINY.model else APART"
+    config = (f"from {package}.config import TINY",) if tiny else ()
+    sharding = "APART, TINY_APART" if tiny else "APART"
+    return TableSource(
+        package=package,
+        name=printed.name,
+        config_class=printed.config_class,
+        example=next(iter(table.values())).name.replace("{}", "0"),
+        ignored=(*printed.tied, COUNTS) if printed.buffers else tuple(printed.tied),
+        tensors={path: _tensor(stored) for path, stored in table.items()},
+        apart=choice if tiny else "APART",
+        imports=(*config, f"from {package}.sharding import {sharding}"),
+    )
+
+
+def _tensor(stored: Stored) -> str:
+    """Return what stores an array as the Python of a Tensor."""
+    order = [print_data(stored.order)] if stored.order else []
+    first = [f"first={stored.first}"] if stored.first else []
+    step = [f"step={stored.step}"] if stored.step != 1 else []
+    return f"Tensor({', '.join([print_data(stored.name), *order, *first, *step])})"

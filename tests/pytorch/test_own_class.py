@@ -1,0 +1,175 @@
+"""A project of the user's own torch.nn.Module: printed once, without PyTorch from then on; and bad input."""
+
+import shutil
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from redco_new.errors import RedcoError
+from redco_new.project.create import create_project
+from redco_new.project.state import read_project_state
+from redco_new.request import Request
+from redco_new.request.own_class import Input
+from redco_new.update.run import preview_update, update_project
+
+HERE = Path(__file__).parent
+TOML = """\
+[model]
+features = 24
+width = 16
+
+[inputs]
+x = {shape = ["B", 24]}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The folder of nets_projects.py, and of a project of TorchNet, net, that no test changes."""
+    folder = tmp_path_factory.mktemp("torch")
+    shutil.copy(HERE / "nets_projects.py", folder)
+    (folder / "net.toml").write_text(TOML)
+    create_project(request(folder, "net"), folder)
+    return folder
+
+
+@pytest.fixture
+def project(place, tmp_path):
+    """A copy of the project, beside its class, in a session where PyTorch cannot be imported."""
+    shutil.copy(place / "nets_projects.py", tmp_path)
+    return Path(shutil.copytree(place / "net", tmp_path / "net"))
+
+
+@pytest.fixture
+def no_torch(monkeypatch):
+    """PyTorch is not installed."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
+def request(folder, name, model="TorchNet", **flags):
+    asked = {"mesh": "data=2,model=2", "recipe": "classify", "config": str(folder / "net.toml")}
+    model = str(folder / f"nets_projects.py:{model}")
+    return Request.from_flags(name, model, folder=folder / name, **asked | flags)
+
+
+def said(error):
+    return str(error.value)
+
+
+def test_the_project_has_the_class_and_no_pytorch(place):
+    files = {path: (place / "net" / path).read_text() for path in ("redco.toml", "pyproject.toml")}
+    model = (place / "net/net/model.py").read_text()
+    assert "class TorchNet(nnx.Module):" in model and "torch." not in model.partition('"""\n')[2]
+    assert "torch" not in files["pyproject.toml"] and "transformers" not in files["pyproject.toml"]
+    asked = Request.from_toml(files["redco.toml"], folder=place / "net")
+    assert asked.via == "torch" and asked.own.inputs == {"x": Input((24,))}
+    assert '["logits"]' in (place / "net/net/pipeline.py").read_text()
+    weights = (place / "net/net/weights.py").read_text()
+    assert 'Tensor("start.weight", (1, 0))' in weights
+
+
+def test_an_update_needs_no_pytorch_and_changes_nothing(project, no_torch):
+    assert preview_update(project, {}).changed_files == {}
+
+
+def test_an_edited_model_is_planned_anew_and_never_printed_again(project, no_torch):
+    path = project / "net/model.py"
+    edited = path.read_text().replace("class TorchNet(", "WIDE = 3\n\n\nclass TorchNet(")
+    edited = edited.replace("width: int = 16", "width: int = 48")
+    assert edited.count("48") == 1
+    path.write_text(edited)
+    update_project(project, {"shards": "4"})
+    assert path.read_text() == edited
+    assert "redco.toml" not in preview_update(project, {}).changed_files
+    state = read_project_state(project)
+    assert b"WIDE" not in state.base("net/model.py")  # what redco printed stays its side of a merge
+    assert preview_update(project, {}).changed_files == {}
+
+
+def test_the_model_is_printed_again_where_it_is_asked_for(project):
+    path = project / "net/model.py"
+    printed = path.read_text()
+    path.write_text(printed.replace('"""', '"""Mine. ', 1))
+    toml = project / "redco.toml"
+    toml.write_text(toml.read_text().replace("width = 16", "width = 24"))
+    with pytest.raises(RedcoError) as error:
+        preview_update(project, {})
+    assert said(error) == (
+        "redco.toml: [model]: model.py was printed with other values of width; change config.py, or "
+        "print it again: redco update --print-model"
+    )
+    update_project(project, {}, print_model=True)
+    assert path.read_text() == printed.replace('"""', '"""Mine. ', 1).replace("= 16", "= 24")
+
+
+def test_without_its_model_a_project_is_not_updated(project):
+    (project / "net/model.py").unlink()
+    with pytest.raises(RedcoError) as error:
+        preview_update(project, {})
+    path = "net/model.py"
+    assert said(error) == f"{path}: is missing; bring it back: redco update --restore {path}"
+
+
+def test_print_model_is_for_a_printed_one(tmp_path):
+    place = create_project(Request.from_flags("gpt", "gpt-j", folder=tmp_path / "gpt"), tmp_path)
+    with pytest.raises(RedcoError, match="^--print-model: model.py was not printed from a PyTorch"):
+        preview_update(place, {}, print_model=True)
+
+
+def test_the_class_under_another_name_is_told(project, no_torch):
+    path = project / "net/model.py"
+    path.write_text(path.read_text().replace("class TorchNet(", "class Other("))
+    with pytest.raises(
+        RedcoError, match="^net/model.py: it defines no class TorchNet of nnx.Module"
+    ):
+        preview_update(project, {})
+
+
+def test_without_pytorch_a_class_of_it_is_refused(place, no_torch, tmp_path):
+    with pytest.raises(RedcoError) as error:
+        create_project(request(place, "other"), tmp_path)
+    assert said(error) == (
+        "--model: a PyTorch class needs redco-new[torch] (torch 2.13); pip install 'redco-new[torch]'"
+    )
+    assert not [*tmp_path.iterdir()]
+
+
+def test_another_pytorch_is_refused(place, monkeypatch, tmp_path):
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda x: "2.9.1" if x == "torch" else version(x))
+    with pytest.raises(RedcoError, match=r"\(torch 2.13\), and torch 2.9.1 is here; pip install"):
+        create_project(request(place, "other"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "where"),
+    [
+        ({"size": "7b"}, "--size: TorchNet has the size that its arguments say"),
+        (
+            {"sequence_parallel": True},
+            "--sequence-parallel: TorchNet does not name its activations",
+        ),
+        ({"lora": "rank=4"}, "--lora: "),
+        ({"recipe": "sft"}, "--recipe: there is no recipe 'sft' of a class of your own"),
+        ({"recipe": ""}, "--recipe: "),
+        ({"via": "tensorflow"}, "--via: 'tensorflow' is no way to a model; give torch"),
+        ({"dtype": "bfloat16"}, "--dtype: "),
+    ],
+)
+def test_what_a_class_cannot_have_is_named(place, tmp_path, flags, where):
+    with pytest.raises(RedcoError) as error:
+        create_project(request(place, "other", **flags), tmp_path)
+    assert said(error).startswith(where) and not [*tmp_path.iterdir()]
+
+
+def test_a_class_of_flax_goes_not_via_pytorch(tmp_path):
+    (tmp_path / "net.py").write_text("from flax import nnx\n\n\nclass Net(nnx.Module):\n    pass\n")
+    asked = Request.from_flags(
+        "net", str(tmp_path / "net.py:Net"), recipe="classify", folder=tmp_path / "net", via="torch"
+    )
+    with pytest.raises(RedcoError, match="^--via: Net is no torch.nn.Module"):
+        create_project(asked, tmp_path)

@@ -122,7 +122,9 @@ def render(template: Path) -> dict[str, str]:
 
 def install_design(monkeypatch, plan=None) -> None:
     """Put these, and `plan`, in the place of what redco works out from a model."""
-    monkeypatch.setattr(read, "read_model", lambda request, template: design(request))
+    monkeypatch.setattr(
+        read, "read_model", lambda request, template, progress=None: design(request)
+    )
     monkeypatch.setattr(read, "plan_request", lambda request, template, note: plan)
     monkeypatch.setattr(layout, "plan_program", lambda request, program: plan)
     monkeypatch.setattr(

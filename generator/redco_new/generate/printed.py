@@ -24,8 +24,7 @@ from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
 from redco_new.request import TORCH, Request
 
-MODEL, WEIGHTS = "model.py", "weights.py"
-PRINTED = (MODEL, WEIGHTS)  # the files of a package that are printed once
+MODEL = "model.py"
 
 
 def print_torch(
@@ -42,7 +41,7 @@ def print_torch(
     own = replace(request.own, inputs=read_plain(usage.where, usage.call.arguments))
     request = replace(request, via=TORCH, own=own)
     names = ClassNames(printed.model_class, printed.config_class)
-    model = _find_model(request, names, printed.source, usage.where)
+    model = _find_model(request, names, _load(request, printed.source), usage.where)
     tiny = model.tiny.changes
     source = table_source(request.package, printed, bool(tiny))
     texts = {MODEL: printed.source, **template.print_folder("own/printed", source)}
@@ -54,7 +53,7 @@ def read_printed(request: Request, template: Template) -> Design:
     name = request.model.rpartition(":")[2]
     module = _load(request, request.printed[MODEL])
     names = _find_names(request, module, name)
-    model = _find_model(request, names, request.printed[MODEL], request.own.source)
+    model = _find_model(request, names, module, request.own.source)
     return own_design(request, template, model, names, request.printed, model.tiny.changes)
 
 
@@ -77,17 +76,18 @@ def _find_names(request: Request, module: ModuleType, name: str) -> ClassNames:
     return ClassNames(name, config.__name__)
 
 
-def _find_model(request: Request, names: ClassNames, text: str, where: str) -> OwnModel:
+def _find_model(request: Request, names: ClassNames, module: ModuleType, where: str) -> OwnModel:
     """Return the class of model.py, made and called: its arguments are the fields of its config."""
     assert request.own
-    module = _load(request, text)
-    maker = _maker(getattr(module, names.model), getattr(module, names.config))
+    config_class = getattr(module, names.config)
+    maker = _maker(getattr(module, names.model), config_class)
     reference = Reference(maker, names.model, request.package, f"{request.package}/{MODEL}")
     usage = Usage({}, Call(Call(request.own.inputs).inputs), where)
-    parts = most_parts(request)
-    return find_own(
-        reference, usage, request.recipe, request.own, request.name, parts, printed=True
-    )
+    fields = {field.name for field in dataclasses.fields(config_class)}
+    # A flag of train.py is no name of a field: an argument `seed` is model_seed there.
+    tiny = {k if k in fields else f"model_{k}": value for k, value in request.own.tiny.items()}
+    own, parts = replace(request.own, tiny=tiny), most_parts(request)
+    return find_own(reference, usage, request.recipe, own, request.name, parts, printed=True)
 
 
 def _maker(model_class: type[nnx.Module], config_class: type[Any]) -> Callable[..., nnx.Module]:

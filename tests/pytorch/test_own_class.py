@@ -9,10 +9,9 @@ import pytest
 
 from redco_new.errors import RedcoError
 from redco_new.project.create import create_project
-from redco_new.project.state import read_project_state
 from redco_new.request import Request
 from redco_new.request.own_class import Input
-from redco_new.update.run import preview_update, update_project
+from redco_new.update.run import preview_update
 
 HERE = Path(__file__).parent
 TOML = """\
@@ -56,6 +55,13 @@ def request(folder, name, model="TorchNet", **flags):
     return Request.from_flags(name, model, folder=folder / name, **asked | flags)
 
 
+def edit(path, old, new):
+    """Change the first `old` of a file."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
 def said(error):
     return str(error.value)
 
@@ -77,33 +83,25 @@ def test_an_update_needs_no_pytorch_and_changes_nothing(project, no_torch):
 
 
 def test_an_edited_model_is_planned_anew_and_never_printed_again(project, no_torch):
-    path = project / "net/model.py"
-    edited = path.read_text().replace("class TorchNet(", "WIDE = 3\n\n\nclass TorchNet(")
-    edited = edited.replace("width: int = 16", "width: int = 48")
-    assert edited.count("48") == 1
-    path.write_text(edited)
-    update_project(project, {"shards": "4"})
-    assert path.read_text() == edited
-    assert "redco.toml" not in preview_update(project, {}).changed_files
-    state = read_project_state(project)
-    assert b"WIDE" not in state.base("net/model.py")  # what redco printed stays its side of a merge
-    assert preview_update(project, {}).changed_files == {}
+    edit(project / "net/model.py", "width: int = 16", "width: int = 48")
+    plan = preview_update(project, {"shards": "4"})
+    assert "net/sharding.py" in plan.changed_files and "net/model.py" not in plan.changed_files
+    assert b"= 16" in plan.renderings["net/model.py"]  # what was printed stays its side of a merge
 
 
 def test_the_model_is_printed_again_where_it_is_asked_for(project):
-    path = project / "net/model.py"
-    printed = path.read_text()
-    path.write_text(printed.replace('"""', '"""Mine. ', 1))
-    toml = project / "redco.toml"
-    toml.write_text(toml.read_text().replace("width = 16", "width = 24"))
+    model = project / "net/model.py"
+    edit(model, '"""', '"""Mine. ')
+    edit(project / "redco.toml", "width = 16", "width = 24")
     with pytest.raises(RedcoError) as error:
         preview_update(project, {})
     assert said(error) == (
         "redco.toml: [model]: model.py was printed with other values of width; change config.py, or "
         "print it again: redco update --print-model"
     )
-    update_project(project, {}, print_model=True)
-    assert path.read_text() == printed.replace('"""', '"""Mine. ', 1).replace("= 16", "= 24")
+    plan = preview_update(project, {}, print_model=True)
+    assert plan.changed_files["net/model.py"].decode() == model.read_text().replace("= 16", "= 24")
+    assert not plan.conflicts
 
 
 def test_without_its_model_a_project_is_not_updated(project):
@@ -121,8 +119,7 @@ def test_print_model_is_for_a_printed_one(tmp_path):
 
 
 def test_the_class_under_another_name_is_told(project, no_torch):
-    path = project / "net/model.py"
-    path.write_text(path.read_text().replace("class TorchNet(", "class Other("))
+    edit(project / "net/model.py", "class TorchNet(", "class Other(")
     with pytest.raises(
         RedcoError, match="^net/model.py: it defines no class TorchNet of nnx.Module"
     ):

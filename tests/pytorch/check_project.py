@@ -102,8 +102,8 @@ with jax.set_mesh(make_mesh(axes)):
         ours.append(float(values["loss"]))
     print("losses", max(abs(a - b) for a, b in zip(ours, theirs, strict=True)))
     write(state, "exported")
-    batch = jax.device_put(batches[0], steps.batch)
-    sums, count = steps.evaluate(state.model, batch, jax.numpy.ones(ROWS, bool))
+    batch, valid_B = jax.device_put((batches[0], np.ones(ROWS, bool)), steps.batch)
+    sums, count = steps.evaluate(state.model, batch, valid_B)
 net = cls(**json.loads(arguments))
 missing, _ = load_model(net, "exported/model.safetensors", strict=False)
 assert all(name.endswith("num_batches_tracked") for name in missing), missing

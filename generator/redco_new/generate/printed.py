@@ -19,6 +19,7 @@ from redco_new.own.call import Call, read_plain
 from redco_new.own.find import Reference
 from redco_new.own.model import Usage, OwnModel, find_own, read_usage
 from redco_new.pytorch.install import check_versions
+from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.table import table_source
 from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
@@ -45,16 +46,27 @@ def print_torch(
     tiny = model.tiny.changes
     source = table_source(request.package, printed, bool(tiny))
     texts = {MODEL: printed.source, **template.print_folder("own/printed", source)}
-    return own_design(request, template, model, names, texts, tiny, printed.notes)
+    notes = [_describe_gate(printed), *printed.notes]
+    return own_design(request, template, model, names, texts, tiny, notes)
 
 
 def read_printed(request: Request, template: Template) -> Design:
     """Return the class that was printed as its user has it by now. Raises RedcoError, with the line."""
+    assert request.own
     name = request.model.rpartition(":")[2]
     module = _load(request, request.printed[MODEL])
     names = _find_names(request, module, name)
     model = _find_model(request, names, module, request.own.source)
     return own_design(request, template, model, names, request.printed, model.tiny.changes)
+
+
+def _describe_gate(printed: PrintedClass) -> str:
+    """Return how near the printed class is to that of PyTorch, for people."""
+    gate, source = printed.gate, ", ".join(printed.requires)
+    return (
+        f"{printed.name} is printed from {source}, and computes as there: outputs within"
+        f" {gate.outputs:.0e} of the largest, gradients within {gate.gradients:.0e}"
+    )
 
 
 def _load(request: Request, text: str) -> ModuleType:
@@ -70,7 +82,7 @@ def _find_names(request: Request, module: ModuleType, name: str) -> ClassNames:
         what = f"it defines no class {name} of nnx.Module, which steps.py builds"
         raise RedcoError(where, what, f"name the class so, or add {name} = ...")
     config = get_type_hints(model_class.__init__).get("config")
-    if not dataclasses.is_dataclass(config):
+    if not (isinstance(config, type) and dataclasses.is_dataclass(config)):
         what = f"{name} takes no `config` of a dataclass, whose fields are its settings"
         raise RedcoError(where, what, f"write def __init__(self, config: {name}Config, *, rngs)")
     return ClassNames(name, config.__name__)
@@ -90,7 +102,9 @@ def _find_model(request: Request, names: ClassNames, module: ModuleType, where: 
     return find_own(reference, usage, request.recipe, own, request.name, parts, printed=True)
 
 
-def _maker(model_class: type[nnx.Module], config_class: type[Any]) -> Callable[..., nnx.Module]:
+def _maker(
+    model_class: Callable[..., nnx.Module], config_class: type[Any]
+) -> Callable[..., nnx.Module]:
     """Return what makes the model of the fields of its config, by name."""
 
     def make(*, rngs: nnx.Rngs, **fields: Any) -> nnx.Module:

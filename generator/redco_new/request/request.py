@@ -152,8 +152,8 @@ class Request:
         else:
             model, new_own = read_model(model, config, example, self.folder)
             if model != self.model:
-                others = {"recorded": None, "printed": {}}
-                changes = {"size": "", "recipe": "", "loss": "", "via": "", **others, **changes}
+                changes = {"size": "", "recipe": "", "loss": "", "via": "", **changes}
+                changes |= {"recorded": None, "printed": {}}
             if model != self.model or config or example:
                 own = new_own
         check_dtype_of(model, own, settings.get("dtype"))

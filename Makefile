@@ -12,6 +12,7 @@ CLASSES := .classes/.installed
 HARNESS := .harness/.installed
 RAY := .ray/.installed
 PARITY := .parity/.installed
+SERVE := .serve/.installed
 BUCKET := .bucket/.installed
 DOCS := .docs/.installed
 REFERENCE = PYTHONPATH=tests/tools:generator:runtime $(BIN)/python -m docs.reference
@@ -98,14 +99,22 @@ $(RAY): $(INSTALLED)
 	rm -rf $(@D)/numpy* $(@D)/bin
 	touch $@
 
+# Apart from the environment: llama.cpp is compiled, which takes two cores six minutes.
+$(SERVE): tests/tools/serve/requirements.txt
+	$(PYTHON) -m venv --clear $(@D)
+	CMAKE_BUILD_PARALLEL_LEVEL=2 nice $(@D)/bin/pip install --quiet --no-binary llama-cpp-python -r $<
+	touch $@
+
 # What needs more than this environment has: NAME is a folder of tests/tools.
 NEEDS_classes := $(CLASSES) $(COMPILERS)
 NEEDS_harness := $(HARNESS)
 NEEDS_ray := $(RAY)
 NEEDS_buckets := $(BUCKET)
+NEEDS_serve := $(SERVE)
 
-test-apart: $(INSTALLED) $$(NEEDS_$$(NAME))  ## run tests that CI does not: NAME=buckets, classes, cluster, harness or ray
-	HARNESS=$(abspath $(dir $(HARNESS)))/bin RAY=$(abspath $(dir $(RAY))) $(BIN)/python -m pytest tests/tools/$(NAME)
+test-apart: $(INSTALLED) $$(NEEDS_$$(NAME))  ## run tests that CI does not: NAME=buckets, classes, cluster, harness, ray or serve
+	HARNESS=$(abspath $(dir $(HARNESS)))/bin RAY=$(abspath $(dir $(RAY))) SERVE=$(abspath $(dir $(SERVE)))/bin \
+	    $(BIN)/python -m pytest tests/tools/$(NAME)
 
 # Apart from the environment: TRL and PEFT's own versions are theirs to choose.
 $(PARITY): tests/tools/parity/requirements.txt

@@ -27,6 +27,7 @@ from redco_new.models.branches import (
 from redco_new.models.family import CAUSAL
 from redco_new.models.find import Model, find_model, is_checkpoint
 from redco_new.models.dropout import dropout_notes, with_dropout
+from redco_new.models.gguf import format_of
 from redco_new.models.hf_config import TRANSFORMERS
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe, pipeline_and_batch
@@ -126,6 +127,7 @@ def _project_model(
         bias_tables=() if adapter else family.bias_tables,
         drops=adapter is not None or bool(model.context(request.package).rates),
         checkpoint=request.model if is_checkpoint(request.model) else "",
+        format=format_of(family, model.full, recipe),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from redco_new.models.adapter import Adapter, adapter_filter
 from redco_new.models.branches import MAIN, Branch, trained_filter, update_rule
+from redco_new.models.gguf import Format, safetensors_alone
 from redco_new.render.python import print_call, print_data, print_sections
 from redco_new.render.values import Name, Plain, Text, checked
 from redco_new.request import is_folder
@@ -35,6 +36,7 @@ class ProjectModel:
     bias_tables: layers that have one of these names, and hold biases.
     drops: whether it drops in training.
     checkpoint: what it was made of, which the preset `full` starts from, as --model has it; "" for none.
+    format: what it is exported as.
     """
 
     title: str
@@ -56,6 +58,9 @@ class ProjectModel:
     bias_tables: tuple[Name, ...] = ()
     drops: bool = False
     checkpoint: Annotated[str, checked("--model")] = ""
+    format: Annotated[Format, checked("the family")] = safetensors_alone(
+        "llama.cpp opens no class of your own"
+    )
 
     @property
     def make(self) -> str:

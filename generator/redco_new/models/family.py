@@ -109,6 +109,20 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Gguf:
+    """How llama.cpp has a family.
+
+    arch: its name there.
+    change: the function of runtime/redco_runtime/checkpoints/gguf/changes.py by which its tensors are other ones.
+    quirks: those that its models need there.
+    """
+
+    arch: str
+    change: str = "unchanged"
+    quirks: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Family:
     """A folder of templates/models, and what a project of it needs to know.
 
@@ -132,6 +146,7 @@ class Family:
     modules: parts of the names in checkpoints -> what transformers 5 calls these modules, and PEFT with
         it, where it renames what it loads; of several, the first first.
     dropout: where it drops, of DROPS -> the key of config.json that has the rate; {} for a family without dropout.
+    gguf: how llama.cpp has it; None where it does not open it.
     """
 
     name: str
@@ -151,6 +166,7 @@ class Family:
     bias_tables: tuple[str, ...] = ()
     modules: Mapping[str, str] = field(default_factory=dict)
     dropout: Mapping[str, str] = field(default_factory=dict)
+    gguf: Gguf | None = None
 
     @property
     def routed(self) -> bool:

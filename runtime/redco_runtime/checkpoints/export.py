@@ -1,9 +1,10 @@
 """Parameters as safetensors, which load without this project and without JAX."""
 
+import argparse
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -36,28 +37,27 @@ def export(
     shapes: PyTree = None,
     variables: PyTree = None,
     tokenizer: Any = None,  # of transformers, which is not typed
+    write: "Write | None" = None,
     beside: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     generation: Mapping[str, Any] | None = None,
 ) -> None:
     """Write `directory`: tensors, config.json, what `tokenizer` saves. All of it, or nothing.
 
     All processes call this and process 0 writes: a host brings one layer of one parameter together,
-    then one tensor of it. Dtypes stay as they are. Raises UserError.
+    then one tensor of it. Raises UserError.
     params, variables: arrays, sharded or not, all of which are written.
     shapes: those of the parameters without padding.
     table: path of each of them -> the tensor that it becomes.
+    write: the format, safetensors by default, whose dtypes stay as they are.
     beside: name of a further file -> what it holds, as JSON.
     generation: the generation_config.json that the weights came with, which stays as it is; None: writes no texts.
     """
     sizes = flatten(params if shapes is None else shapes) | flatten(variables)
     tensors = Tensors(flatten(params) | flatten(variables), sizes, table)
     with new_folder(directory) as folder:
-        files = split(tensors.heads)
-        for file, names in files.items():  # all processes take part in gathering
-            write(folder / file if folder else Path(os.devnull), names, tensors)
-        if folder:
-            write_documents(folder, config, files, tensors, tokenizer, generation)
-            for name, document in beside.items():
+        (write or write_safetensors)(folder, config, tensors, tokenizer, generation)
+        for name, document in beside.items():
+            if folder:
                 (folder / name).write_text(json.dumps(document, indent=2) + "\n")
 
 
@@ -102,6 +102,35 @@ class Tensors:
             self._last.clear()
             self._last[path, index] = gather(self._leaves[path], index)
         return self._last[path, index]
+
+
+# (folder, None in all processes but one, config.json, tensors, tokenizer, generation_config.json or None): a format.
+Write = Callable[[Path | None, Mapping[str, Any], Tensors, Any, Mapping[str, Any] | None], None]
+
+
+def safetensors_alone(why: str) -> Callable[[str], None]:
+    """Return a parser of --format for a model that has no other one. why: for people."""
+
+    def parse(text: str) -> None:
+        if text != "safetensors":
+            raise argparse.ArgumentTypeError(f"{text}: {why}; leave it out for safetensors")
+
+    return parse
+
+
+def write_safetensors(
+    folder: Path | None,
+    config: Mapping[str, Any],
+    tensors: Tensors,
+    tokenizer: Any,
+    generation: Mapping[str, Any] | None,
+) -> None:
+    """Write a folder that from_pretrained of transformers reads; all processes take part in gathering."""
+    files = split(tensors.heads)
+    for file, names in files.items():
+        write(folder / file if folder else Path(os.devnull), names, tensors)
+    if folder:
+        write_documents(folder, config, files, tensors, tokenizer, generation)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from ..run.record import Run
 KINDS = {
     "adapter_config.json": "peft",
     "config.json": "transformers",
+    "*.gguf": "gguf",
 }  # a file -> what reads its folder
 
 
@@ -78,7 +79,7 @@ def card(name: str, run: Run, step: int, out: Path) -> ModelCard:
     about = {
         "base_model": run.init if run.init and not Path(run.init).exists() else None,
         "license": _license(run.init),
-        "library_name": next((kind for file, kind in KINDS.items() if (out / file).exists()), None),
+        "library_name": next((kind for file, kind in KINDS.items() if any(out.glob(file))), None),
     }
     rows = "".join(f"| {fact} | {value} |\n" for fact, value in facts.items())
     settings = json.dumps(run.record()["config"], indent=1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redco_new.models.decoders import KEYS_AND_HEAD, LONGEST
-from redco_new.models.family import CAUSAL, Family, GroupedQuirks, Settings, Size
+from redco_new.models.family import CAUSAL, Family, Gguf, GroupedQuirks, Settings, Size
 from redco_new.models.hf_config import check_equal, read_keys, refuse
 from redco_new.models.tiny import tiny_heads, tiny_mlp, tiny_vocab
 
@@ -196,6 +196,7 @@ GEMMA_2 = Family(
     read=_read_2,
     shrink=_shrink,
     quirks=GemmaQuirks,
+    gguf=Gguf("gemma2", "plus_one"),
 )
 GEMMA_3 = Family(
     name="gemma3",
@@ -212,4 +213,5 @@ GEMMA_3 = Family(
     read=_read_3,
     shrink=_shrink,
     quirks=GemmaQuirks,
+    gguf=Gguf("gemma3", "plus_one"),
 )

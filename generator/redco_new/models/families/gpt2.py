@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from redco_new.models.family import ActivationQuirks, CAUSAL, Family, Settings, Size
+from redco_new.models.family import CAUSAL, ActivationQuirks, Family, Gguf, Settings, Size
 from redco_new.models.hf_config import check_equal, read_activation, read_keys
 from redco_new.models.tiny import tiny_heads, tiny_vocab
 
@@ -79,4 +79,5 @@ FAMILY = Family(
     shrink=_shrink,
     quirks=ActivationQuirks,
     dropout={"embed": "embd_pdrop", "residual": "resid_pdrop", "weights": "attn_pdrop"},
+    gguf=Gguf("gpt2", "transposed"),
 )

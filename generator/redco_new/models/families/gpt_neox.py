@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from redco_new.models.family import ActivationQuirks, CAUSAL, Family, Settings, Size
+from redco_new.models.family import CAUSAL, ActivationQuirks, Family, Gguf, Settings, Size
 from redco_new.models.hf_config import check_equal, read_activation, read_keys, refuse
 from redco_new.models.tiny import tiny_heads, tiny_mlp, tiny_vocab
 
@@ -113,4 +113,5 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=NeoXQuirks,
+    gguf=Gguf("gptneox", "parts_apart"),
 )

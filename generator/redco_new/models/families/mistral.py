@@ -9,7 +9,7 @@ from redco_new.models.decoders import (
     read_decoder,
     shrink_decoder,
 )
-from redco_new.models.family import CAUSAL, Family, Settings, Size
+from redco_new.models.family import CAUSAL, Family, Gguf, Settings, Size
 
 MISTRAL: dict[str, Any] = {  # of transformers' MistralConfig
     **DEFAULTS,
@@ -65,4 +65,5 @@ FAMILY = Family(
     read=_read,
     shrink=shrink_decoder,
     quirks=DecoderQuirks,
+    gguf=Gguf("llama", "interleaved"),
 )

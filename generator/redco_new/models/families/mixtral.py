@@ -9,7 +9,7 @@ from redco_new.models.decoders import (
     shrink_decoder,
 )
 from redco_new.models.experts import ExpertsQuirks
-from redco_new.models.family import CAUSAL, ROUTED, Family, Settings, Size
+from redco_new.models.family import CAUSAL, ROUTED, Family, Gguf, Settings, Size
 
 KEYS = {
     **KEYS_AND_HEAD,
@@ -77,4 +77,5 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=ExpertsQuirks,
+    gguf=Gguf("llama", "interleaved"),
 )

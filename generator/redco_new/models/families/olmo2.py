@@ -3,7 +3,7 @@
 from typing import Any
 
 from redco_new.models.decoders import KEYS, DecoderQuirks, read_decoder, shrink_decoder
-from redco_new.models.family import CAUSAL, Family, Settings, Size
+from redco_new.models.family import CAUSAL, Family, Gguf, Settings, Size
 
 DEFAULTS: dict[str, Any] = {  # of transformers' Olmo2Config
     "attention_bias": False,
@@ -73,4 +73,5 @@ FAMILY = Family(
     read=_read,
     shrink=shrink_decoder,
     quirks=DecoderQuirks,
+    gguf=Gguf("olmo2", quirks={"qkv_bias": False, "own_head": True}),
 )

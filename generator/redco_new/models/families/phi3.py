@@ -9,7 +9,7 @@ from redco_new.models.decoders import (
     read_decoder,
     shrink_decoder,
 )
-from redco_new.models.family import CAUSAL, Family, Settings, Size
+from redco_new.models.family import CAUSAL, Family, Gguf, Settings, Size
 
 PHI: dict[str, Any] = {  # of transformers' Phi3Config
     **DEFAULTS,
@@ -70,4 +70,5 @@ FAMILY = Family(
     read=_read,
     shrink=shrink_decoder,
     quirks=DecoderQuirks,
+    gguf=Gguf("phi3"),
 )

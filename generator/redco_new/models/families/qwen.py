@@ -10,7 +10,7 @@ from redco_new.models.decoders import (
     read_decoder,
     shrink_decoder,
 )
-from redco_new.models.family import CAUSAL, Family, Settings, Size
+from redco_new.models.family import CAUSAL, Family, Gguf, Settings, Size
 
 QWEN2_DEFAULTS: dict[str, Any] = {  # of transformers' Qwen2Config
     **DEFAULTS,
@@ -96,6 +96,7 @@ QWEN2 = Family(
     read=_read_qwen2,
     shrink=shrink_decoder,
     quirks=DecoderQuirks,
+    gguf=Gguf("qwen2"),
 )
 QWEN3 = Family(
     name="qwen3",
@@ -112,4 +113,5 @@ QWEN3 = Family(
     read=_read_qwen3,
     shrink=shrink_decoder,
     quirks=DecoderQuirks,
+    gguf=Gguf("qwen3", quirks={"qkv_bias": False}),
 )

@@ -9,7 +9,7 @@ from redco_new.models.decoders import (
     shrink_decoder,
 )
 from redco_new.models.experts import ExpertsQuirks
-from redco_new.models.family import CAUSAL, ROUTED, Family, Settings, Size
+from redco_new.models.family import CAUSAL, ROUTED, Family, Gguf, Settings, Size
 from redco_new.models.hf_config import check_equal
 from redco_new.models.tiny import tiny_mlp
 
@@ -97,4 +97,5 @@ FAMILY = Family(
     read=_read,
     shrink=_shrink,
     quirks=ExpertsQuirks,
+    gguf=Gguf("qwen3moe", quirks={"qkv_bias": False, "normalize_shares": True}),
 )

@@ -7,29 +7,26 @@ import numpy as np
 
 from ...base.errors import UserError
 
-NUMBERS = (
-    {  # key, behind the architecture's name -> its type, the keys of config.json that may have it
-        "context_length": (int, "max_position_embeddings", "n_positions"),
-        "embedding_length": (int, "hidden_size", "n_embd"),
-        "block_count": (int, "num_hidden_layers", "n_layer"),
-        "feed_forward_length": (int, "intermediate_size", "n_inner"),
-        "attention.head_count": (int, "num_attention_heads", "n_head"),
-        "attention.head_count_kv": (int, "num_key_value_heads"),
-        "vocab_size": (int, "vocab_size"),
-        "expert_count": (int, "num_local_experts", "num_experts"),
-        "expert_used_count": (int, "num_experts_per_tok"),
-        "expert_feed_forward_length": (int, "moe_intermediate_size"),
-        "attention.layer_norm_epsilon": (float, "layer_norm_eps", "layer_norm_epsilon"),
-        "attention.layer_norm_rms_epsilon": (float, "rms_norm_eps"),
-        "attn_logit_softcapping": (float, "attn_logit_softcapping"),
-        "final_logit_softcapping": (float, "final_logit_softcapping"),
-        "use_parallel_residual": (bool, "use_parallel_residual"),
-    }
-)
-LARGEST = {
-    "gemma2": 46,
-    "gemma3": 62,
-}  # layers of the size whose queries llama.cpp scales otherwise
+# Key, behind the architecture's name -> its type, the keys of config.json that may have it.
+NUMBERS: dict[str, Any] = {
+    "context_length": (int, "max_position_embeddings", "n_positions"),
+    "embedding_length": (int, "hidden_size", "n_embd"),
+    "block_count": (int, "num_hidden_layers", "n_layer"),
+    "feed_forward_length": (int, "intermediate_size", "n_inner"),
+    "attention.head_count": (int, "num_attention_heads", "n_head"),
+    "attention.head_count_kv": (int, "num_key_value_heads"),
+    "vocab_size": (int, "vocab_size"),
+    "expert_count": (int, "num_local_experts", "num_experts"),
+    "expert_used_count": (int, "num_experts_per_tok"),
+    "expert_feed_forward_length": (int, "moe_intermediate_size"),
+    "attention.layer_norm_epsilon": (float, "layer_norm_eps", "layer_norm_epsilon"),
+    "attention.layer_norm_rms_epsilon": (float, "rms_norm_eps"),
+    "attn_logit_softcapping": (float, "attn_logit_softcapping"),
+    "final_logit_softcapping": (float, "final_logit_softcapping"),
+    "use_parallel_residual": (bool, "use_parallel_residual"),
+}
+# Layers of the size whose queries llama.cpp scales otherwise.
+LARGEST = {"gemma2": 46, "gemma3": 62}
 
 
 def metadata(config: Mapping[str, Any], arch: str) -> dict[str, Any]:

@@ -21,7 +21,8 @@ def printed(name, arguments=None, **inputs):
 
 def test_a_perceptron_is_printed_as_its_author_wrote_it():
     made = printed("MLP", x=Input((784,)))
-    assert "self.fc1 = nnx.Linear(config.features, config.width, rngs=rngs)" in made.source
+    assert "self.fc1 = Linear(config.features, config.width, rngs=rngs)" in made.source
+    assert "from redco_runtime.nn.uniform import Linear" in made.source
     assert "h = jax.nn.relu(self.fc1(x))\n        return self.fc2(h)" in made.source
     assert [field.name for field in made.fields] == ["features", "width", "classes"]
     assert made.parameters["fc1/kernel"].name == "fc1.weight"
@@ -49,6 +50,7 @@ def test_a_gpt_has_its_layers_in_a_loop_and_attention_by_the_runtime():
     assert "q = q.reshape(B, S, self.heads, self.head_dim)" in made.source
     assert "x = run(self.blocks, x)" in made.source and "splits=config.layers" in made.source
     assert "return self.ln_f(x) @ self.wte.embedding[...].T" in made.source
+    assert "embedding_init=nnx.initializers.normal(1.0)" in made.source
     assert made.tied == {"lm_head.weight": "wte.weight"}
     assert made.parameters["blocks/attn/qkv/kernel"].name == "blocks.{}.attn.qkv.weight"
 

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from redco_new.pytorch.draws import Draw, draws_of, record_draws
+
 Size = int | float
 
 
@@ -20,10 +22,12 @@ class Instance:
     """A module, and the arguments of the constructors of it and of its parts.
 
     arguments: path of a part, "" for the whole -> argument -> value
+    draws: name of a parameter -> what the constructor fills it with, where that is clear
     """
 
     module: nn.Module
     arguments: Mapping[str, Mapping[str, Any]]
+    draws: Mapping[str, Draw]
 
     def sizes(self, path: str) -> dict[str, Size]:
         """Return the numbers that a part was made with: `width`, or `config.width` of an object."""
@@ -40,11 +44,11 @@ class Instance:
 
 def construct(make: Callable[[], nn.Module], device: str = "meta") -> Instance:
     """Return the module that `make` makes on a device, in training mode."""
-    with _record_arguments() as record, torch.device(device):
+    with torch.device(device), record_draws() as draw_of, _record_arguments() as record:
         module = make()
     paths = {id(part): path for path, part in module.named_modules()}
     arguments = {paths[key]: values for key, (_, values) in record.items() if key in paths}
-    return Instance(module.train(), arguments)
+    return Instance(module.train(), arguments, draws_of(module, draw_of))
 
 
 @contextmanager

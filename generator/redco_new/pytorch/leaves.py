@@ -21,6 +21,7 @@ class Leaf:
     flags: argument -> whether it is given, and what, of a torch layer; constants
     imports: the line that `maker` needs
     positional: how many of the arguments stand without their names
+    drawn: (maker, import) of the same layer that draws its parameters as PyTorch does by itself, uniformly
     fits: what of such a layer is not served, in words, or ""
     """
 
@@ -31,6 +32,7 @@ class Leaf:
     imports: str = ""
     positional: int = 2
     fits: Callable[[Any], str] = lambda layer: ""
+    drawn: tuple[str, str] | None = None
 
 
 def _bias(layer: Any) -> dict[str, Any]:
@@ -69,6 +71,7 @@ def _convolution(dims: int) -> Leaf:
     return Leaf(
         "Conv", sizes, {"weight": ("kernel", order), "bias": ("bias", ())}, flags,
         f"{NN}.channels_first import Conv", 3, fits,
+        ("Conv", f"{NN}.channels_first import Conv"),
     )  # fmt: skip
 
 
@@ -104,7 +107,8 @@ SCALE = {"weight": ("scale", ()), "bias": ("bias", ())}
 
 LEAVES: dict[type[nn.Module], Leaf] = {
     nn.Linear: Leaf(
-        "nnx.Linear", LINEAR, {"weight": ("kernel", (1, 0)), "bias": ("bias", ())}, _bias
+        "nnx.Linear", LINEAR, {"weight": ("kernel", (1, 0)), "bias": ("bias", ())}, _bias,
+        drawn=("Linear", f"{NN}.uniform import Linear"),
     ),
     nn.Embedding: Leaf(
         "nnx.Embed",

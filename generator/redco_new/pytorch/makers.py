@@ -9,8 +9,10 @@ from typing import Any, Protocol
 from torch import fx, nn
 
 from redco_new.pytorch.body import Body, Reference
+from redco_new.pytorch.draws import Draw
 from redco_new.pytorch.expressions import parse, show
 from redco_new.pytorch.graph import is_function, own_path
+from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import LEAVES, Leaf
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse
@@ -18,6 +20,7 @@ from redco_new.pytorch.sizes import Atom, Number, express
 from redco_new.pytorch.ties import tied_names
 
 # What layers of Flax do unless told otherwise: not said again.
+NORMAL = "nnx.initializers.normal(0.02)"  # of a parameter that a class draws in another way
 DEFAULTS = {"strides": 1, "kernel_dilation": 1, "feature_group_count": 1}
 
 
@@ -202,8 +205,9 @@ class Makers:
         if unserved := leaf.fits(layers[0]):
             what = f"{type(layers[0]).__name__} with {unserved} has no rule"
             raise refuse(f"{self._own.path}.{path}".strip("."), what)
-        if leaf.imports:
-            self.imports.add(leaf.imports)
+        maker, line, starts = self._start(path, leaf, layers)
+        if line:
+            self.imports.add(line)
         flags = leaf.flags(layers[0])
         arguments = []
         for position, (name, attribute) in enumerate(leaf.arguments.items()):
@@ -215,7 +219,33 @@ class Makers:
             text = self.expression(path, name, values)
             arguments.append(text if position < leaf.positional else f"{name}={text}")
         arguments += [f"{name}={value!r}" for name, value in flags.items()]
-        return f"{leaf.maker}({', '.join([*arguments, 'rngs=rngs'])})"
+        return f"{maker}({', '.join([*arguments, *starts, 'rngs=rngs'])})"
+
+    def _start(self, path: str, leaf: Leaf, layers: list[Any]) -> tuple[str, str, list[str]]:
+        """Return (maker, its import, arguments) of a layer that draws its parameters as the class does."""
+        draws = {
+            name: self._draws(f"{path}.{name}")
+            for name in leaf.stored
+            if name in layers[0]._parameters
+        }
+        draws = {name: rows for name, rows in draws.items() if getattr(layers[0], name) is not None}
+        fans = [fan_in(tuple(layer.weight.shape)) for layer in layers] if "weight" in draws else []
+        if leaf.drawn and draws and all(is_default(rows, fans) for rows in draws.values()):
+            return *leaf.drawn, []
+        starts = []
+        for name, rows in draws.items():
+            own = leaf.stored[name][0]
+            shapes = [tuple(getattr(layer, name).shape) for layer in layers]
+            text = initializer(rows, shapes, lambda x: self.expression(path, "deviation", x))
+            usual = {"bias": ".zeros", "scale": ".ones"}.get(own, "-")
+            if text and not text.endswith(usual):
+                starts.append(f"{own}_init={text}")
+        return leaf.maker, leaf.imports, starts
+
+    def _draws(self, name: str) -> list[Draw | None]:
+        """Return what fills a parameter, in each probe and instance."""
+        rows = self._own.rows
+        return [p.instance.draws.get(f"{own_path(own)}.{name}".strip(".")) for p, own in rows]
 
     def expression(self, path: str, name: str, values: list[Any]) -> str:
         """Return Python for a number, or a tuple of such, by what __init__ has."""
@@ -269,7 +299,11 @@ class Makers:
         arrays = [getattr(part, name) for part in self._parts("")]
         shape = self.expression(name, "shape", [tuple(x.shape) for x in arrays])
         if name in self._own.part._parameters:
-            return f"nnx.Param(nnx.initializers.normal(0.02)(rngs.params(), {shape}))"
+            shapes = [tuple(x.shape) for x in arrays]
+            start = initializer(self._draws(name), shapes, lambda x: self.expression("", name, x))
+            if start.endswith((".zeros", ".ones")):
+                return f"nnx.Param(jnp.{start.rpartition('.')[2]}({shape}))"
+            return f"nnx.Param({start or NORMAL}(rngs.params(), {shape}))"
         return f"nnx.Variable({self._buffer(name)})"
 
     def _buffer(self, name: str) -> str:

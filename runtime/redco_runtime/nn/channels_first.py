@@ -3,15 +3,26 @@
 What they hold is as in flax.nnx. XLA lays arrays out as its kernels want them, whatever the order of dims.
 """
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from .uniform import KERNEL, between
+
 
 class Conv(nnx.Conv):
-    """nnx.Conv of (B, C, *space)."""
+    """nnx.Conv of (B, C, *space), with the parameters that PyTorch's begin with."""
+
+    def __init__(
+        self, in_features: int, out_features: int, kernel_size: tuple[int, ...], **options: Any
+    ):
+        summed = math.prod(kernel_size) * in_features // options.get("feature_group_count", 1)
+        options = {"kernel_init": KERNEL, "bias_init": between(summed**-0.5)} | options
+        super().__init__(in_features, out_features, kernel_size, **options)
 
     def __call__(self, x: jax.Array) -> jax.Array:  # type: ignore[override]
         """Return the convolution, (B, features, *space)."""

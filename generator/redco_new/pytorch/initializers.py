@@ -1,0 +1,68 @@
+"""Initializers of Flax that draw what a class of PyTorch draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from redco_new.pytorch.draws import Draw
+
+Express = Callable[[list[float]], str]
+I = "nnx.initializers"  # noqa: E741
+
+
+def initializer(
+    draws: Sequence[Draw | None], shapes: Sequence[tuple[int, ...]], express: Express
+) -> str:
+    """Return Python of an initializer; "" where the class does not say, or draws as PyTorch's layers do.
+
+    draws, shapes: of a parameter, each time that it is made; shapes as PyTorch has them
+    express: a number, as it is each time, as Python
+    """
+    first = draws[0]
+    if first is None or any(d is None or d.kind != first.kind for d in draws):
+        return ""
+    rows = [draw.numbers for draw in draws if draw]
+    numbers = [[row[i] for row in rows] for i in range(len(rows[0]))]
+    if first.kind == "constant":
+        names = {0.0: f"{I}.zeros", 1.0: f"{I}.ones"}
+        return names.get(first.numbers[0], f"{I}.constant({express(numbers[0])})")
+    if first.kind == "normal":
+        return _scaled("normal", numbers[1], shapes) or f"{I}.normal({express(numbers[1])})"
+    if any(low != -high for low, high in rows):
+        return ""
+    deviations = [high / math.sqrt(3) for high in numbers[1]]
+    return _scaled("uniform", deviations, shapes)
+
+
+def is_default(draws: Sequence[Draw | None], fans: Sequence[int]) -> bool:
+    """Return whether a parameter of a Linear or Conv is drawn as PyTorch does by itself."""
+    bounds = [draw.numbers[1] for draw in draws if draw and draw.kind == "uniform"]
+    return len(bounds) == len(fans) and all(
+        math.isclose(bound, fan**-0.5, rel_tol=1e-6)
+        for bound, fan in zip(bounds, fans, strict=True)
+    )
+
+
+def fan_in(shape: tuple[int, ...]) -> int:
+    """Return how many numbers each output of a kernel sums: shape as PyTorch has it, outputs first."""
+    return math.prod(shape[1:])
+
+
+def _scaled(kind: str, deviations: Sequence[float], shapes: Sequence[tuple[int, ...]]) -> str:
+    """Return a variance that goes with the sizes of a kernel, where it does."""
+    if len(shapes[0]) < 2 or len(set(deviations)) == 1:
+        return ""
+    pairs = [(fan_in(s), s[0] * math.prod(s[2:])) for s in shapes]
+    modes: dict[str, list[float]] = {
+        "fan_in": [float(a) for a, _ in pairs],
+        "fan_out": [float(b) for _, b in pairs],
+        "fan_avg": [(a + b) / 2 for a, b in pairs],
+    }
+    for mode, fans in modes.items():
+        scales = [d * d * fan for d, fan in zip(deviations, fans, strict=True)]
+        if max(scales) - min(scales) < 1e-6 * max(scales):
+            scale = round(scales[0], 6)
+            number = "1 / 3" if math.isclose(scale, 1 / 3, rel_tol=1e-5) else repr(scale)
+            return f'{I}.variance_scaling({number}, "{mode}", "{kind}")'
+    return ""

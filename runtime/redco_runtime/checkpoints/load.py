@@ -20,6 +20,7 @@ from ..base.state import TrainState, flatten
 from ..base.tensors import Shape, Tensor, stored_there, wholes
 from .checkpoint import Checkpoints
 from .lora_into_matrices import merge_parts, parts_of_matrices
+from .shared_reads import move, to_read
 
 Shapes = Mapping[str, jax.ShapeDtypeStruct]  # by path
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor
@@ -61,7 +62,7 @@ def start_from(
     table: path of a parameter or a variable -> where it is.
     prefix, ignored: PREFIX and IGNORED of weights.py.
     heads: what goes by the names of classes, beside `table`: the Heads of data.classes.
-    Each process reads what its devices hold, shard by shard. Beside what is on devices, its memory
+    Each process reads its share of what its devices hold, shard by shard. Beside what is on devices, its memory
     has room for the largest shard, and the part of one stored tensor that goes into a shard.
     Raises UserError that names what does not fit.
     """
@@ -70,7 +71,8 @@ def start_from(
     names = match(stored, table, shapes, prefix, ignored)
     random = [path for path in like if path not in table]
     arrays = initial(steps, random, config.train.seed)
-    buffer = make_buffer(max(map(shard_bytes, like.values())))
+    places = {path: to_read(leaf, (1,) * len(leaf.shape)) for path, leaf in like.items()}
+    buffer = make_buffer(max(map(shard_bytes, places.values())))
 
     def fetch(name: str, index: tuple[slice, ...]) -> np.ndarray:
         return stored.read(names[name], index)
@@ -78,7 +80,8 @@ def start_from(
     count = sum(math.prod(shapes[path]) for path in table)
     with ProgressBar("reading weights", count, "parameters", shown=jax.process_index() == 0) as bar:
         for path, tensor in table.items():
-            arrays[path] = read(tensor, shapes[path], like[path], fetch, buffer)
+            array = read(tensor, shapes[path], places[path], fetch, buffer)
+            arrays[path] = move(array, like[path].sharding)
             bar.update(math.prod(shapes[path]))
     named = heads.fill(arrays, config, stored.path) if heads else []
     random = [path for path in random if path not in named]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.state import owner
+from .shared_reads import move, to_read
 
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
 FROZEN = "frozen/"  # how the names of frozen parameters begin, and the folder that has them
@@ -87,13 +88,19 @@ def read_as(folders: Sequence[Path], wanted: Flat, names: Mapping[str, str]) -> 
 
 
 def _read_one(folder: Path, wanted: Flat) -> Flat:
-    arguments = orbax().args.PyTreeRestore(
-        item=wanted,
-        restore_args=orbax().checkpoint_utils.construct_restore_args(wanted, strict=False),
-        partial_restore=True,
-    )
     with orbax().PyTreeCheckpointer() as reader:
-        return reader.restore(folder / ITEM, args=arguments)
+        stored = reader.metadata(folder / ITEM).item_metadata.tree
+        item = {name: to_read(leaf, _part(leaf, stored[name])) for name, leaf in wanted.items()}
+        restore = orbax().checkpoint_utils.construct_restore_args(item, strict=False)
+        arguments = orbax().args.PyTreeRestore(item, restore_args=restore, partial_restore=True)
+        leaves = reader.restore(folder / ITEM, args=arguments)
+    return {name: move(leaves.pop(name), wanted[name].sharding) for name in sorted(wanted)}
+
+
+def _part(leaf: Any, stored: Any) -> tuple[int, ...] | None:
+    """Return the shape of what was written as one; None where what differs of the shapes is padding."""
+    same = leaf.shape == stored.shape and stored.storage
+    return stored.storage.write_shape if same else None
 
 
 @cache

@@ -44,6 +44,7 @@ def table_source(package: str, printed: PrintedClass, tiny: bool) -> TableSource
     tiny: whether the preset tiny has other sizes, and arrays that are stored as other parts
     """
     table = {**printed.parameters, **printed.buffers}
+    others = {name: other for other, name in printed.tied.items()}
     choice = "TINY_APART if config == TINY.model else APART"
     config = (f"from {package}.config import TINY",) if tiny else ()
     sharding = "APART, TINY_APART" if tiny else "APART"
@@ -53,15 +54,17 @@ def table_source(package: str, printed: PrintedClass, tiny: bool) -> TableSource
         config_class=printed.config_class,
         example=next(iter(table.values())).name.replace("{}", "0"),
         ignored=(*printed.tied, COUNTS) if printed.buffers else tuple(printed.tied),
-        tensors={path: _tensor(stored) for path, stored in table.items()},
+        tensors={path: _tensor(stored, others) for path, stored in table.items()},
         apart=choice if tiny else "APART",
         imports=(*config, f"from {package}.sharding import {sharding}"),
     )
 
 
-def _tensor(stored: Stored) -> str:
-    """Return what stores an array as the Python of a Tensor."""
+def _tensor(stored: Stored, others: Mapping[str, str]) -> str:
+    """Return what stores an array as the Python of a Tensor. others: name -> another of the same array."""
     order = [print_data(stored.order)] if stored.order else []
     first = [f"first={stored.first}"] if stored.first else []
     step = [f"step={stored.step}"] if stored.step != 1 else []
-    return f"Tensor({', '.join([print_data(stored.name), *order, *first, *step])})"
+    other = others.get(stored.name)
+    otherwise = [f"otherwise={print_data(other)}"] if other else []
+    return f"Tensor({', '.join([print_data(stored.name), *order, *first, *step, *otherwise])})"

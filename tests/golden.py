@@ -67,7 +67,7 @@ def generate(case: Path) -> tuple[Texts, Texts]:
     """(the project, the texts that a case commits): path in the project or in the case -> text."""
     request = request_of(case)
     files, model, plan = texts(request)
-    records = new_records(request, files, model_record=model.record)
+    records = new_records(model.request, files, model_record=model.record)
     base = records.pop(
         BASE
     )  # not committed: it is what is committed, in bytes that tell nobody anything

@@ -110,7 +110,10 @@ class Search:
             value = setting.get(names[0])
             if isinstance(value, int) and value >= LARGE:
                 halves = [value // 2**k for k in range(10, 0, -1)]
-                setting = self._first(setting, names, [n for n in halves if n >= LEAST])
+                # A table of positions stays as long as a text: the meta device looks nothing up.
+                lengths = [n for x in setting.inputs.values() if x.dtype in TORCH for n in x.shape]
+                least = max([LEAST, *(n for n in lengths if n <= value)])
+                setting = self._first(setting, names, [n for n in halves if n >= least])
         return setting
 
     def other(self, setting: Setting, number: int) -> Setting:

@@ -69,6 +69,7 @@ class Train:
     on_nan: str = "stop"
     max_skips: int = 1
     step_timeout: float = 0.0
+    silence: float = 120.0
     spike: float = 0.0
     log: tuple[str, ...] = ()
     profile: str = ""

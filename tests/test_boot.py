@@ -60,7 +60,7 @@ def test_initialize_bypasses_the_proxy(boot, environ, monkeypatch):
         "local_device_ids": None,
         "cluster_detection_method": "deactivate",
         "initialization_timeout": 60,
-        "heartbeat_timeout_seconds": 120,
+        "heartbeat_timeout_seconds": 180,
         "shutdown_timeout_seconds": 60,
     }
 

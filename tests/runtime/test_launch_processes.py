@@ -183,9 +183,10 @@ def test_a_signal_between_two_tries_leaves_what_was_done_saved(start):
 
 @pytest.mark.filterwarnings("ignore:os.fork")  # JAX is here, and never in a launcher
 def test_a_process_that_is_stopped_is_ended(monkeypatch, capsys):
-    monkeypatch.setattr(launch, "GRACE", 0.2)
+    monkeypatch.setattr(launch, "GRACE", 0.1)
     stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
-    assert launch.Launch([sys.executable, "-c", stop], 1).run(0) == 137
+    command = [sys.executable, "-c", stop, "--silence", "0.1"]
+    assert launch.Launch(command, 1).run(0) == 137
     assert "process 0 has been stopped (SIGSTOP) for 0.2 s: ending it" in capsys.readouterr().err
 
 

@@ -1,6 +1,7 @@
 """Processes that watch each other: each says which one went, and how, and none stays."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,13 +19,13 @@ from redco_runtime.cluster import lifeline
 from redco_runtime.base import progress
 from redco_runtime.cluster import rendezvous
 from redco_runtime.base.progress import PROGRESS
-lifeline.BEAT, lifeline.SILENCE, lifeline.SETTLE = 0.2, 2.0, 0.5
+lifeline.BEAT, lifeline.LATE, lifeline.SETTLE = 0.2, 1.0, 0.5
 port, index, fault = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 lifeline.WINDOW = 0.8 if fault == "slow" else 60
 me = rendezvous.Member(index, 3, f"host{index}", {})
 lifeline.connect(me, rendezvous.meet(me, f"localhost:{port}", 20))
 progress.LONG = 2.0
-deadlines = PROGRESS.deadlines(2.0)
+deadlines = PROGRESS.deadlines(2.0, 3.0)
 deadlines.__enter__()
 if fault == "start":
     PROGRESS.at("its data" if index == 1 else "its weights")
@@ -39,7 +40,7 @@ if index == 1:
         raise SystemExit(0)
 if fault in ("hang", "start"):
     time.sleep(30)
-for step in range({"leave": 20, "slow": 60}.get(fault, 600)):
+for step in range({"leave": 20, "slow": 60, "late": 80}.get(fault, 600)):
     PROGRESS.at("the examples" if fault == "slow" and index == 1 else "the devices", 8 + step)
     time.sleep(0.05)
 """
@@ -95,8 +96,24 @@ def test_process_0_is_killed(run):
 
 def test_a_process_that_is_stopped(run):
     ends = run("stop", lambda processes: processes[1].send_signal(signal.SIGSTOP))
-    line = "boot: process 1 on host1 is silent for 2 s: stopped, or its network is cut"
+    line = "boot: process 1 on host1 is silent for 3 s: stopped, or its network is cut"
     assert ends[0] == ends[2] == (69, line)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_process_that_is_stopped_for_a_while_is_late_and_forgiven(run, index):
+    def act(processes):
+        processes[index].send_signal(signal.SIGSTOP)
+        time.sleep(1.8)
+        processes[index].send_signal(signal.SIGCONT)
+
+    ends = run("late", act)
+    said = [line for _, line in ends]
+    teller = 1 - index
+    assert [code for code, _ in ends] == [0, 0, 0] and [bool(x) for x in said] == [
+        i == teller for i in range(3)
+    ]
+    assert re.search(r"process \d on \w+ is back after 1\.?\d* s|back after 2 s", said[teller])
 
 
 def test_a_process_that_fails(run):

@@ -16,7 +16,7 @@ from redco_new.report.curve import Points, draw_svg, draw_text
 if TYPE_CHECKING:
     from redco_runtime.monitor.goodput import Sums
 
-NOTABLE = ("start", "restart", "signal", "fault")  # events
+NOTABLE = ("start", "restart", "signal", "fault", "late")  # events
 
 PAGE = """<!doctype html>
 <html lang="en">

@@ -12,6 +12,7 @@ from pathlib import Path
 
 LEAST = 300.0  # seconds: the least deadline of a step, unless one is set
 SLOWEST = 20  # medians of a step: what a slow disk or a retry of the network adds stays well below
+SILENCE = 120.0  # seconds: swap, a live migration, a file system that hangs for a while take less
 LONG = 3600.0  # seconds, for what has no measure of its own: a compilation, a save, a prediction
 MOST_AGE = 600.0  # seconds of a process before this is imported: it is a program, and no notebook
 STARTING = (  # in this order
@@ -63,6 +64,7 @@ class Progress:
         self.doing = Doing(since=time.monotonic() - age())
         self._spent = dict.fromkeys(STEPPING, 0.0)  # seconds, of what has ended
         self.ended: Callable[[Doing, float], None] = lambda doing, seconds: None  # called with each
+        self.silence = SILENCE  # seconds after which a process of which nothing is heard is lost
         self._limit = math.inf  # seconds of a step; 0 for what follows from those so far
         self._steps = deque[float](maxlen=100)  # seconds of the last ones
 
@@ -85,17 +87,18 @@ class Progress:
         return sum(spent.values()) - devices, devices
 
     @contextmanager
-    def deadlines(self, step_timeout: float) -> Iterator[None]:
+    def deadlines(self, step_timeout: float, silence: float = SILENCE) -> Iterator[None]:
         """Give deadlines to what is done within; outside there are none, as in an idle notebook.
 
         step_timeout: seconds of a step; 0: SLOWEST medians of those so far, LEAST seconds at least.
         What is no step may take as long, and LONG at least.
         """
-        before, self._limit = self._limit, step_timeout
+        before = self._limit, self.silence
+        self._limit, self.silence = step_timeout, silence
         try:
             yield
         finally:
-            self._limit = before
+            self._limit, self.silence = before
 
     def deadline(self) -> float:
         """Return how many seconds what the process does now may take."""

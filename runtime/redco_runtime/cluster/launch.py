@@ -8,10 +8,8 @@ Signals go on to the processes. No restart follows exit codes 0, 2 (mend the com
 numbers) and 75 (stopped by a signal), nor the same fault of the program twice in a row: one exit code,
 last line and step. What kills a process, or takes another from it (69), may come as often as there are
 restarts; a new checkpoint gives all of these back. The exit code is that of the process that ended
-first. A process that is stopped (SIGSTOP), which its peers on other hosts have left long since, is ended.
-
---elastic, on each host, goes on from the last checkpoint with fewer, on a smaller mesh, with the same batches, and with
-more again when they are back.
+first. A process that is stopped (SIGSTOP) for longer than --silence, when its peers on other hosts have left, is ended.
+--elastic, on each host, goes on from the last checkpoint with fewer, the same batches, and with more again when they are back.
 """
 
 import argparse
@@ -27,10 +25,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..base.interrupts import Ears
 from ..base.json_lines import files_of_lines
 from ..base.paths import whole_checkpoints, work_folder
+from ..base.progress import SILENCE
 from .elastic import FINAL, STOPPED, Hosts
 from .relay import Stderr
 from .rendezvous import BootError
@@ -90,15 +90,14 @@ def main() -> None:
     options = parser.parse_args(words[: place + 2])
     if options.processes < 1 or options.max_restarts < 0:
         parser.error("--processes is 1 at least, --max-restarts 0")
-    if options.elastic is not None and (options.processes > 1 or options.elastic < LEAST):
-        parser.error(f"--elastic is of one process a host, and {LEAST:g} seconds at least")
     command = [sys.executable, "-u", "-m", options.m, *words[place + 2 :]]
     one, hosts = Launch(command, options.processes), None
     if options.elastic is not None:
-        if one.workdir() == NOWHERE:
-            parser.error("--elastic: say --workdir: hosts meet there")
+        workdir = one.flag("workdir")
+        if options.processes > 1 or options.elastic < LEAST or workdir == NOWHERE:
+            parser.error(f"--elastic takes {LEAST:g} seconds or more, one process, and --workdir")
         try:
-            hosts = Hosts(os.environ, one.workdir(), options.elastic, words[place:])
+            hosts = Hosts(os.environ, workdir, options.elastic, words[place:])
         except BootError as error:
             parser.exit(error.code, f"error: {error}\n")
     sys.exit(one.run(options.max_restarts, hosts))
@@ -115,10 +114,7 @@ class Launch:
         self._hosts: Hosts | None = None
 
     def run(self, max_restarts: int, hosts: Hosts | None = None) -> int:
-        """Return the exit code of the last try, once one has ended well or no further one would.
-
-        hosts: those that may be fewer; None where all are needed.
-        """
+        """Return the exit code of the last try, once one has ended well or no further one would; fewer `hosts` may try."""
         self._hosts = hosts
         with Ears(SIGNALS, self._pass_on):
             code = self._repeat(max_restarts)
@@ -202,13 +198,18 @@ class Launch:
 
     def _first_bad(self) -> Ended:
         """Wait until a process has ended badly, or all have ended; end one that is stopped for long."""
-        awake = dict.fromkeys(self._running, time.monotonic())
+        awake, patience = (
+            dict.fromkeys(self._running, time.monotonic()),
+            self.flag("silence") + GRACE,
+        )
         while True:
             for index, process in enumerate(self._running):
                 if process.poll() is not None or _is_alive(process):
                     awake[process] = time.monotonic()
-                elif time.monotonic() > awake[process] + GRACE:
-                    _say(f"process {index} has been stopped (SIGSTOP) for {GRACE:g} s: ending it")
+                elif time.monotonic() > awake[process] + patience:
+                    _say(
+                        f"process {index} has been stopped (SIGSTOP) for {patience:g} s: ending it"
+                    )
                     process.kill()
                     process.wait()
             codes = enumerate(process.poll() for process in self._running)
@@ -248,22 +249,23 @@ class Launch:
     def _last_checkpoint(self) -> int:
         """Return the step of the newest checkpoint in the work folder of the command, -1 for none."""
         with suppress(OSError):  # of a bucket out of reach
-            return max(whole_checkpoints(self.workdir() / "checkpoints"), default=-1)
+            return max(whole_checkpoints(self.flag("workdir") / "checkpoints"), default=-1)
         return -1
 
     def _last_step(self) -> int:
         """Return the step at which the last event of the run began, -1 for none."""
         try:
-            last = files_of_lines(self.workdir() / "events.jsonl")[-1]
+            last = files_of_lines(self.flag("workdir") / "events.jsonl")[-1]
             return int(json.loads(last.read_bytes().splitlines()[-1])["step"])
         except (OSError, ValueError, LookupError, TypeError):
             return -1
 
-    def workdir(self) -> Path:
-        """Return the work folder of the command."""
+    def flag(self, name: str) -> Any:
+        """Return the work folder of the command, or its silence."""
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--workdir", type=work_folder, default=NOWHERE)
-        return parser.parse_known_args(self._command)[0].workdir
+        parser.add_argument("--silence", type=float, default=SILENCE)
+        return getattr(parser.parse_known_args(self._command)[0], name)
 
 
 def _outlive_no_parent() -> None:

@@ -25,9 +25,9 @@ from .rendezvous import ABSENT, Door, Member
 from .slowest import WINDOW, Share, Slowest
 
 BEAT = 1.0  # seconds between two lines
-# Seconds without a line after which a process is taken to be stopped or cut off: more than whatever holds
-# the lock of Python for long, such as a large array that is parsed.
-SILENCE = 20.0
+# Seconds without a line after which a process is said to be late: more than whatever holds the lock of
+# Python for long, such as a large array that is parsed.
+LATE = 20.0
 SETTLE = 2.0  # seconds in which a cause arrives whose consequence in another process was faster
 # Of faults; of several, the first of these is the cause.
 KINDS = ("gone", "silent", "failed", "late")
@@ -88,7 +88,10 @@ class Lifeline:
         elif self._door:
             await asyncio.start_server(self._welcome, sock=self._door)
         while not self._left:
+            before = time.monotonic()
             await asyncio.sleep(BEAT)
+            if (gap := time.monotonic() - before) > LATE and not self._me.index:
+                EVENTS.add("late", f"{self._me} was stopped for {gap:.0f} s")
             doing = PROGRESS.doing
             self._doing[self._me.index] = doing
             self._shares[self._me.index] = shares = PROGRESS.shares()
@@ -128,14 +131,25 @@ class Lifeline:
 
     async def _hear(self, index: int, words: asyncio.StreamReader) -> None:
         """Take what a process says, until it leaves, or is lost."""
+        missed = 0  # beats, of which one that was stopped itself has seen one
         while True:
             try:
-                text = await asyncio.wait_for(words.readline(), SILENCE)
+                text = await asyncio.wait_for(words.readline(), BEAT)
             except TimeoutError:
-                self._note(Fault("silent", index, SILENT.format(SILENCE), ABSENT))
-                break
+                missed += 1
+                if missed * BEAT >= PROGRESS.silence:
+                    self._note(Fault("silent", index, SILENT.format(missed * BEAT), ABSENT))
+                    break
+                if missed == round(LATE / BEAT):
+                    most = f"{PROGRESS.silence:.0f} s (--silence)"
+                    self._tell(index, f"is late: {LATE:.0f} s without a word; at {most} it is lost")
+                continue
             except OSError:
                 text = b""
+            if missed * BEAT >= LATE and text:
+                self._tell(index, f"is back after {missed * BEAT:.0f} s")
+                EVENTS.add("late", f"{self._names[index]} was late by {missed * BEAT:.0f} s")
+            missed = 0
             if not text.endswith(b"\n"):
                 self._note(Fault("gone", index, GONE, ABSENT))
                 break
@@ -150,6 +164,11 @@ class Lifeline:
                 case {"bye": True}:
                     break
         self._lines.pop(index).close()
+
+    def _tell(self, index: int, what: str) -> None:
+        """Print something of another process, once: by process 0, and of that by the next."""
+        if index or self._me.index == 1:
+            print(f"note: {self._names[index]} {what}", file=sys.stderr, flush=True)
 
     def _compare(self) -> None:
         """Name, as process 0, the slowest process of the last window, once it has become that."""

@@ -109,6 +109,12 @@ class Events:
         thread.start()
         thread.join(LAST_WORDS)
 
+    def add(self, kind: str, text: str) -> None:
+        """Write what befell the run, and took no time of its own."""
+        with self._lock:
+            if self._path:
+                self._write(kind, 0.0, text=text)
+
     def close(self) -> None:
         """Write what the time since went into, as the process ends, and print what all of it did.
 

@@ -22,7 +22,7 @@ WORDS: dict[str, Range] = {
     "above 0": (
         lambda x: x > 0,
         """batch_size micro_batches log_every eval_every save_every keep clip_norm adam_epsilon
-        clip delta temperature clients drawn shots tasks expected_rows new_tokens round_length
+        clip delta silence temperature clients drawn shots tasks expected_rows new_tokens round_length
         minibatch_length round_steps replay_rounds numbers vocab_size embed_dim token_dim
         mlp_dim head_dim rotary_dim num_layers encoder_layers decoder_layers num_heads
         num_kv_heads num_experts experts_per_token num_types num_classes num_channels inputs

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from redco_merge.import_block import is_import
-from redco_merge.line_merge import Overlap, merge_like_git
+from redco_merge.matching import Overlap, merge_like_git
 from redco_merge.matching import partners
 from redco_merge.limit import remember
 from redco_merge.places import Clash, Merged, merge_place

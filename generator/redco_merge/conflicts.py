@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from redco_merge.by_statements import merge_lines
 from redco_merge.limit import check_time
-from redco_merge.line_merge import Overlap
+from redco_merge.matching import Overlap
 from redco_merge.names import unbound_names, used_before_defined
 from redco_merge.pairs import (
     Pair,

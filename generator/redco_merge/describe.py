@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from itertools import takewhile
 
-from redco_merge.lines import matching_blocks
+from redco_merge.matching import shared_stretches
 from redco_merge.result import WHOLE, readable_text
 from redco_merge.source import decode_source
 from redco_merge.spots import find_spots, match_symbols
@@ -32,7 +32,7 @@ def changed_symbols(before: bytes, after: bytes) -> list[Change]:
 def changed_lines(before: bytes, after: bytes) -> tuple[int, int]:
     """Return how many lines of a text file are (new, gone); line endings are no change."""
     old, new = ([x.rstrip(b"\r\n") for x in side.splitlines(True)] for side in (before, after))
-    same = sum(size for _, _, size in matching_blocks(old, new, key=lambda line: line))
+    same = sum(size for _, _, size in shared_stretches(old, new))
     return len(new) - same, len(old) - same
 
 

@@ -16,7 +16,7 @@ from redco_merge.brackets import (
     read_brackets,
     words_of,
 )
-from redco_merge.line_merge import Overlap, merge_like_git
+from redco_merge.matching import Overlap, merge_like_git
 from redco_merge.statements import Word, remarks_of
 
 Name = tuple[str, ...]

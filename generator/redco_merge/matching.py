@@ -1,18 +1,18 @@
-"""The longest common subsequence of two sequences, its gaps laid as git lays them.
+"""What two sequences share, and the merge of three, both with the results of git.
 
-Its lengths for all beginnings of both, a row at a time in the bits of a number (Hyyrö, 2004), on what both sides
-have; where that would take long, between the elements that each side has once.
+The longest common subsequence, its gaps laid as git lays them: its lengths for all beginnings of both, a row at a time in
+the bits of a number (Hyyrö, 2004), on what both sides have.
 """
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from redco_merge.limit import check_time, remember
 
+T = TypeVar("T")
 Block = tuple[int, int, int]  # start in the first sequence, start in the second, size
-# Beginnings of one side times those of the other, of which the lengths are kept: 25 MB, and a tenth of a second.
+# Beginnings of one side times those of the other, of which the lengths are kept: 25 MB, and a tenth of a second. Beyond
+# it, what is between the ends that both have is one change: 14,000 lines of both, none of them at its beginning or end.
 _MOST_BITS = 200_000_000
 
 
@@ -95,7 +95,7 @@ def _common(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
     Of several that one which the algorithm of Myers (1986), and so git, comes to.
     """
     if len(a) * len(b) > _MOST_BITS:
-        return _common_in_parts(a, b)
+        return []
     places: dict[Hashable, int] = {}
     for j, x in enumerate(b):
         places[x] = places.get(x, 0) | 1 << j
@@ -118,39 +118,6 @@ def _common(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
             i, j = i - 1, j - 1
             pairs.append((i, j))
     return pairs[::-1]
-
-
-def _common_in_parts(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
-    """Return pairs of what each side has once, and of what is between two of them, if it is not too much."""
-    pairs: list[tuple[int, int]] = []
-    i = j = 0
-    for x, y in [*_common_once(a, b), (len(a), len(b))]:
-        if (x - i) * (y - j) <= _MOST_BITS:
-            pairs += [(i + p, j + q) for p, q in _common(a[i:x], b[j:y])]
-        pairs.append((x, y))
-        i, j = x + 1, y + 1
-    return pairs[:-1]
-
-
-def _common_once(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
-    """Return pairs in rising order of the elements that each side has once, as many as can be."""
-    once_a, once_b = ({x for x, n in Counter(side).items() if n == 1} for side in (a, b))
-    at = {x: j for j, x in enumerate(b) if x in once_b}
-    ends: list[int] = []
-    chains: list[list[int]] = []  # of the shortest end: [i, j, index of the pair before]
-    pairs: list[tuple[int, int, int]] = []
-    for i, x in enumerate(a):
-        if x in once_a and x in at:
-            place = bisect_left(ends, at[x])
-            pairs.append((i, at[x], chains[place - 1][0] if place else -1))
-            ends[place : place + 1] = [at[x]]
-            chains[place : place + 1] = [[len(pairs) - 1]]
-    chain: list[tuple[int, int]] = []
-    index = chains[-1][0] if chains else -1
-    while index >= 0:
-        i, j, index = pairs[index]
-        chain.append((i, j))
-    return chain[::-1]
 
 
 class _Group:
@@ -225,3 +192,67 @@ def _slide_one(values: Sequence[Hashable], group: _Group, other: _Group) -> None
             meets = meets or other.end > other.start
     while meets and group.end != highest and other.end == other.start and group.up(values):
         other.previous()
+
+
+class Overlap(NamedTuple):
+    """The lines of a place that both sides changed, each in its way.
+
+    base, ours, theirs: start and end on each side.
+    """
+
+    base: tuple[int, int]
+    ours: tuple[int, int]
+    theirs: tuple[int, int]
+
+
+def merge_like_git(
+    base: Sequence[T],
+    ours: Sequence[T],
+    theirs: Sequence[T],
+    key: Callable[[T], Hashable],
+    resolve: Callable[[Overlap], list[Any] | None] = lambda overlap: None,
+) -> list[Any] | None:
+    """Return `base` with the changes of both sides, or None where they overlap or touch.
+
+    key: what makes two elements equal; of equal ones, ours is used.
+    resolve: merges what overlaps, or returns None.
+    """
+    b, o, t = ([key(x) for x in side] for side in (base, ours, theirs))
+    mine, others = changes(b, o), changes(b, t)
+    merged: list[Any] = []
+    at = 0  # in ours
+    for overlap, ours_changed, theirs_changed in _places(mine, others):
+        merged += ours[at : overlap.ours[0]]
+        at = overlap.ours[1]
+        new_ours, new_theirs = o[slice(*overlap.ours)], t[slice(*overlap.theirs)]
+        if not theirs_changed or new_ours == new_theirs:
+            merged += ours[slice(*overlap.ours)]
+        elif not ours_changed:
+            merged += theirs[slice(*overlap.theirs)]
+        elif (resolved := resolve(overlap)) is not None:
+            merged += resolved
+        else:
+            return None
+    return merged + list(ours[at:])
+
+
+def _places(mine: list[Change], others: list[Change]) -> Iterator[tuple[Overlap, bool, bool]]:
+    """Yield (a place, whether ours changed it, whether theirs did); places do not touch."""
+    a = b = 0
+    shift_a = shift_b = 0  # of ours, and of theirs, against base
+    while a < len(mine) or b < len(others):
+        start = min(x[i].start for x, i in ((mine, a), (others, b)) if i < len(x))
+        end, first_a, first_b = start, a, b
+        grew = True
+        while grew:
+            grew = False
+            while a < len(mine) and mine[a].start <= end:
+                end, a, grew = max(end, mine[a].end), a + 1, True
+            while b < len(others) and others[b].start <= end:
+                end, b, grew = max(end, others[b].end), b + 1, True
+        before = start + shift_a, start + shift_b
+        shift_a = mine[a - 1].new_end - mine[a - 1].end if a > first_a else shift_a
+        shift_b = others[b - 1].new_end - others[b - 1].end if b > first_b else shift_b
+        after = end + shift_a, end + shift_b
+        place = Overlap((start, end), (before[0], after[0]), (before[1], after[1]))
+        yield place, a > first_a, b > first_b

@@ -4,7 +4,7 @@ import ast
 import re
 from collections import Counter
 
-from redco_merge.line_merge import Overlap
+from redco_merge.matching import Overlap
 from redco_merge.names import FUNCTIONS, Binding, attribute_uses, defined_attributes
 from redco_merge.spots import Spot, both_have_members, pair_spots
 from redco_merge.symbols import Symbol, is_definition

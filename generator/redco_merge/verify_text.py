@@ -4,18 +4,21 @@ What one side deleted is not back, nothing of either side is lost, and what may 
 """
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from redco_merge.result import MergeResult
 
-_FENCE = re.compile(r" {0,3}(```+|~~~+)")
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
+_HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
 _LINK = re.compile(r"\]\(#([^)\s]+)\)")
-_DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|\$)\s+(-[\w-]+(?:\s+\w+(?==))?)")
-_ASSIGNMENT = re.compile(r"(?:export\s+|readonly\s+)?(\w+)=")
-_FUNCTION = re.compile(r"(?:function\s+)?([\w-]+)\s*\(\)")
+_SET = re.compile(
+    r"(#(?:SBATCH|PBS|BSUB|\$)\s+-[\w-]+(?:\s+\w+(?==))?)"
+    r"|(?:export\s+|readonly\s+)?(\w+)=|(?:function\s+)?([\w-]+)\s*\(\)"
+)
 _VARIABLE = re.compile(r"\$\{?[#!]?([A-Za-z_]\w*)")
+_ABSENT = object()
 
 
 def text_faults(base: bytes, ours: bytes, theirs: bytes, merged: MergeResult) -> list[str]:
@@ -40,113 +43,138 @@ def _count_lines(data: bytes) -> Counter[bytes]:
     return Counter(line.strip() for line in data.splitlines() if line.strip())
 
 
-def markdown_faults(base: str, ours: str, theirs: str, result: str) -> Iterator[str]:
-    """Yield what is wrong with a merge of Markdown that has no conflict.
+def kind_faults(kind: str, base: bytes, ours: bytes, theirs: bytes, result: bytes) -> Iterator[str]:
+    """Yield what a merge without conflict has twice, or uses and lacks; nothing for a kind that has no names.
 
-    A section is there twice, holds what was another's, lacks its end of code, or a link lacks its
-    section.
+    kind: the suffix of the file's name.
     """
-    b, o, t, r = (_sections(x) for x in (base, ours, theirs, result))
-    for path, sections in r.items():
-        if len(sections) > max(1, len(o.get(path, ())), len(t.get(path, ()))):
-            yield f"twice: {' > '.join(path)}"
-    titles = {path[-1:] for path in r}
-    for path in (o.keys() | t.keys()) - r.keys():
-        if path[-1:] not in titles and ((path in o and path in t) or path not in b):
-            yield f"lost: {' > '.join(path)}"
-    for path in b.keys() & o.keys() & t.keys() & r.keys():
-        yield from _miscounted(*(Counter(x for own in y[path] for x in own) for y in (b, o, t, r)))
-    if _is_open(result) and not _is_open(ours):
-        yield "the end of a block of code is lost"
-    o_lacks, t_lacks, r_lacks = (_links_to_nothing(x) for x in (ours, theirs, result))
-    for name in r_lacks - o_lacks - t_lacks:
-        yield f"a link to a section that is not there: {name}"
+    read = _READERS.get(kind)
+    if read is None:
+        return
+    try:
+        texts = [x.decode("utf-8-sig") for x in (base, ours, theirs, result)]
+        sides = [read(text) for text in texts[:3]]
+    except ValueError:
+        return  # lines are all that there is
+    try:
+        defined, used = read(texts[3])
+    except ValueError:
+        yield "merged, it could not be read"
+        return
+    for name, times in defined.items():
+        if times > max(1, sides[1][0][name], sides[2][0][name]):
+            yield f"{times} times: {name}"
+    known = {name for names, _ in sides for name in names}
+    lacking = [(uses & known) - names.keys() for names, uses in [*sides[1:], (defined, used)]]
+    for name in lacking[2] - lacking[0] - lacking[1]:
+        yield f"it uses what is not there: {name}"
 
 
-def _miscounted(
-    b: Counter[str], o: Counter[str], t: Counter[str], r: Counter[str]
-) -> Iterator[str]:
-    for line in b | o | t | r:
-        both = o[line] + t[line] - b[line]
-        bounds = [both] if b[line] in (o[line], t[line]) else [o[line], t[line], both]
-        if not min(bounds) <= r[line] <= max(bounds):
-            yield f"lost, or too often: {line}"
+Names = tuple[Counter[str], set[str]]  # how often each is defined, and those that are used
 
 
-def _sections(text: str) -> dict[tuple[str, ...], list[list[str]]]:
-    """Return the lines of each section, by the titles that it is under; blank lines are none."""
-    sections: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
-    above: list[tuple[int, str]] = []
-    fence = ""
-    sections[()].append([])
-    for line in text.splitlines():
-        mark = _FENCE.match(line)
-        if mark and not fence:
-            fence = mark[1]
-        elif mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
-            fence = ""
-        elif not fence and (heading := _HEADING.match(line)):
-            level = len(heading[1])
-            above = [*(x for x in above if x[0] < level), (level, heading[2])]
-            sections[tuple(title for _, title in above)].append([])
-        if line.strip():
-            sections[tuple(title for _, title in above)][-1].append(line.strip())
-    return sections
+def _markdown_names(text: str) -> Names:
+    titles = [x[1] for x in map(_HEADING.match, text.splitlines()) if x]
+    anchors = (re.sub(r"[^\w\- ]", "", x.lower()).replace(" ", "-") for x in titles)
+    return Counter(anchors), set(_LINK.findall(text))
 
 
-def _is_open(text: str) -> bool:
-    return sum(bool(_FENCE.match(line)) for line in text.splitlines()) % 2 == 1
+def _shell_names(text: str) -> Names:
+    """Return the options, variables and functions that a script sets, and the variables and words that it uses."""
+    lines = [x.strip() for x in re.sub(r"\\\r?\n", " ", text).splitlines()]
+    names = Counter(next(filter(None, x.groups())) for x in map(_SET.match, lines) if x)
+    code = [x for x in lines if x and not x.startswith("#")]
+    calls = {word for x in code for word in re.findall(r"[\w-]+", _SET.sub("", x, count=1))}
+    functions = {x[3] for x in map(_SET.match, lines) if x and x[3]}
+    return names, {y for x in code for y in _VARIABLE.findall(x)} | (calls - functions)
 
 
-def _links_to_nothing(text: str) -> set[str]:
-    titles = (path[-1] for path in _sections(text) if path)
-    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-    return set(_LINK.findall(text)) - anchors
+def _yaml_names(text: str) -> Names:
+    """Return the paths of keys; the items of a list are known by their `name`, as Kubernetes merges them."""
+    import yaml  # slow to import, and few files need it
+
+    names: Counter[str] = Counter()
+
+    def enter(node: yaml.Node, path: str) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                names[f"{path}.{key.value}"] += 1
+                enter(value, f"{path}.{key.value}")
+        elif isinstance(node, yaml.SequenceNode):
+            for i, item in enumerate(node.value):
+                pairs = item.value if isinstance(item, yaml.MappingNode) else []
+                own = [str(value.value) for key, value in pairs if key.value == "name"]
+                names.update([f"{path}[{own[0]}]"] if own else [])
+                enter(item, f"{path}[{i}]")
+
+    try:
+        for i, document in enumerate(yaml.compose_all(text)):
+            enter(document, str(i))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+    return names, set()
 
 
-def shell_faults(base: str, ours: str, theirs: str, result: str) -> Iterator[str]:
-    """Yield what is wrong with a merge of a script that has no conflict.
-
-    A command is lost or back, a directive or a variable is set twice, or one is used that nothing
-    sets any more.
-    """
-    sides = [_commands(x) for x in (base, ours, theirs, result)]
-    for read in (_directive, _assigned, _function):
-        b, o, t, r = (Counter(name for line in x if (name := read(line))) for x in sides)
-        for name in r:
-            if r[name] > max(1, o[name], t[name]):
-                yield f"set {r[name]} times: {name}"
-    o_lacks, t_lacks, r_lacks = (_lacking(x, sides) for x in sides[1:])
-    for name in r_lacks - o_lacks - t_lacks:
-        yield f"not set: {name}"
+def _toml_names(text: str) -> Names:
+    tomllib.loads(text)  # which raises where a key is there twice
+    return Counter(), set()
 
 
-def _commands(text: str) -> list[str]:
-    """Return the lines of a script, those that go on in the next as one."""
-    return [x.strip() for x in re.sub(r"\\\n", " ", text).splitlines() if x.strip()]
+_READERS: dict[str, Callable[[str], Names]] = {
+    ".md": _markdown_names,
+    ".toml": _toml_names,
+    **dict.fromkeys((".yaml", ".yml"), _yaml_names),
+    **dict.fromkeys((".sh", ".sbatch", ".pbs"), _shell_names),
+}
 
 
-def _directive(line: str) -> str:
-    directive = _DIRECTIVE.match(line)
-    return directive[1] if directive else ""
+class _BothChanged(Exception):
+    """Both sides changed one key, each in its way."""
 
 
-def _assigned(line: str) -> str:
-    assignment = _ASSIGNMENT.match(line)
-    return assignment[1] if assignment else ""
+def toml_faults(base: str, ours: str, theirs: str, result: str) -> Iterator[str]:
+    """Yield what is wrong with a merge of TOML by keys: its values are worked out of those of the three sides alone."""
+    try:
+        sides = [_typed(tomllib.loads(side)) for side in (base, ours, theirs)]
+        if _typed(tomllib.loads(result)) != _merged(*sides):
+            yield "merged, it would not say what you and the template changed"
+    except (ValueError, _BothChanged):
+        yield "you both changed one key"
+    if _comments(ours) - _comments(base) - _comments(result):
+        yield "merged, it would lack a comment of yours"
 
 
-def _function(line: str) -> str:
-    function = _FUNCTION.match(line)
-    return function[1] if function else ""
+def _typed(value: Any) -> Any:
+    """Return a value of which True is not 1, and 1 is not 1.0."""
+    if isinstance(value, dict):
+        return {key: _typed(x) for key, x in value.items()}
+    if isinstance(value, list):
+        return [_typed(x) for x in value]
+    return value if isinstance(value, str) else (type(value).__name__, repr(value))
 
 
-def _lacking(lines: list[str], sides: list[list[str]]) -> set[str]:
-    """Return what a script uses and does not set, of what any side sets."""
-    variables = {name for side in sides for x in side if (name := _assigned(x))}
-    functions = {name for side in sides for x in side if (name := _function(x))}
-    code = [x for x in lines if not x.startswith("#")]
-    words = {word for x in code for word in re.findall(r"[\w-]+", x)}
-    uses = {name for x in code for name in _VARIABLE.findall(x)} & variables
-    own = {_assigned(x) for x in lines} | {_function(x) for x in lines}
-    return (uses | (words & functions)) - own
+def _merged(base: Any, ours: Any, theirs: Any) -> Any:
+    """Return the value of a key, or of a file. Raises _BothChanged."""
+    if theirs == base or theirs == ours:
+        return ours
+    if ours == base:
+        return theirs
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        old = base if isinstance(base, dict) else {}
+        values = {}
+        for key in ours | theirs:
+            sides = (side.get(key, _ABSENT) for side in (old, ours, theirs))
+            values[key] = _merged(*sides)
+        return {key: value for key, value in values.items() if value is not _ABSENT}
+    for side in (base, ours, theirs):  # a list of different texts, such as requirements
+        if not isinstance(side, list) or not all(isinstance(x, str) for x in side):
+            raise _BothChanged
+        if len(set(side)) < len(side):
+            raise _BothChanged
+    kept = [x for x in ours if x in theirs or x not in base]
+    return kept + [x for x in theirs if x not in base and x not in ours]
+
+
+def _comments(text: str) -> Counter[str]:
+    """Return what follows a # in each line: comments, and at most too much, where a text has one."""
+    return Counter(line.partition("#")[2].strip() for line in text.splitlines() if "#" in line)

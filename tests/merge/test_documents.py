@@ -1,4 +1,4 @@
-"""Markdown by section, YAML by key, shell by line: what both sides changed is there, or it is a conflict."""
+"""Documents as lines, and what both add under other keys: what both sides changed is there, or it is a conflict."""
 
 import pytest
 
@@ -253,10 +253,7 @@ def test_a_wrong_result_is_refused(name, wrong, monkeypatch):
     ours, theirs = edit(base, *mine), edit(base, *other)
     content = {"ours": ours, "theirs": theirs, "base": base, "twice": ours + ours, "none": ""}
     result = documents.MergeResult(content[wrong].encode())
-    monkeypatch.setattr(documents, "merge_text", lambda *_: result)
-    kind = documents._KINDS[path[path.rfind(".") :]]
-    broken = documents._Kind(lambda *_: content[wrong], kind.faults)
-    monkeypatch.setitem(documents._KINDS, path[path.rfind(".") :], broken)
+    monkeypatch.setattr(documents, "merge_lines", lambda *_: (ours.encode(), result))
     merged = merge_document(path, base.encode(), ours.encode(), theirs.encode())
     assert merged.content == ours.encode()
     assert [conflict.symbol for conflict in merged.conflicts] == [WHOLE]

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from redco_merge import WHOLE, Conflict, MergeResult, lines, merge_text
+from redco_merge import WHOLE, Conflict, MergeResult, documents, merge_text
 
 BASE = b"[model]\nname = 'gpt-j'\nshards = 4\n\n[train]\nsteps = 10\n"
 OURS = BASE.replace(b"steps = 10", b"steps = 99")
@@ -27,9 +27,13 @@ def test_both_changed(layout):
     assert merge_text(BASE, layout(OURS), THEIRS) == MergeResult(layout(BOTH))
 
 
-def test_neighbouring_lines():
+def test_neighbouring_lines_are_a_conflict_as_they_are_to_git():
     ours = BASE.replace(b"shards = 4", b"shards = 8  # mine")
-    assert merge_text(BASE, ours, THEIRS).content == ours.replace(b"gpt-j", b"llama")
+    merged = merge_text(BASE, ours, THEIRS)
+    assert merged.content == ours
+    assert [(x.symbol, x.theirs) for x in merged.conflicts] == [
+        ("line 2", "name = 'llama'\nshards = 4\n")
+    ]
 
 
 def test_overlap_keeps_ours_and_merges_the_rest():
@@ -59,7 +63,7 @@ def test_binary_is_kept():
     [OURS, THEIRS, BASE, BOTH + b"more\n", BOTH.replace(b"[train]\n", b""), BOTH * 2, b""],
 )
 def test_wrong_results_are_refused(wrong, monkeypatch):
-    monkeypatch.setattr(lines, "merge_lines", lambda *_: (OURS, MergeResult(wrong)))
+    monkeypatch.setattr(documents, "merge_lines", lambda *_: (OURS, MergeResult(wrong)))
     merged = merge_text(BASE, OURS, THEIRS)
     assert merged.content == OURS
     assert [conflict.symbol for conflict in merged.conflicts] == [WHOLE]

@@ -57,7 +57,7 @@ def test_neighbouring_keys_keep_comments_and_layout():
     base, ours = "a = 1\nb = 2\n", "# mine\na   =   5  # of mine\nb = 2\nc = [3]\n"
     merged = merge_toml(base.encode(), ours.encode(), b"a = 1\nb = 3\nd = 4\n")
     assert merged.conflicts == []
-    assert merged.content == b"# mine\na   =   5  # of mine\nb = 3\nd = 4\nc = [3]\n"
+    assert merged.content == b"# mine\na   =   5  # of mine\nb = 3\nc = [3]\nd = 4\n"
 
 
 def test_a_key_that_both_add_is_no_two_keys():

@@ -9,12 +9,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from redco_merge.import_block import is_import
-from redco_merge.matching import Overlap, merge_like_git
-from redco_merge.matching import partners
 from redco_merge.limit import remember
+from redco_merge.matching import Overlap, merge_like_git, partners
 from redco_merge.places import Clash, Merged, merge_place
 from redco_merge.statements import Statement, cut_statements
-from redco_merge.wrapped import merge_wrapped
 
 Lines = list[str]
 
@@ -39,17 +37,10 @@ def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Outcome:
     """
     plain = merge_like_git(base, ours, theirs, key=_without_ending)
     if plain is None:
-        outcome = _merge_statements(base, ours, theirs)
-        wrapped = outcome.lines or merge_wrapped(base, ours, theirs, _lines_of_merge)
-        return outcome if wrapped is None else Outcome(wrapped, [])
+        return _merge_statements(base, ours, theirs)
     if _code(plain) == _code(ours) and _code(base) != _code(theirs):
         plain = ours  # the template's changes are there already, and blank lines are none
     return Outcome(plain, [], as_git=True)
-
-
-def _lines_of_merge(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    plain = merge_like_git(base, ours, theirs, key=_without_ending)
-    return _merge_statements(base, ours, theirs).lines if plain is None else plain
 
 
 def _merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Outcome:

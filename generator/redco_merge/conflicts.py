@@ -6,23 +6,26 @@ from redco_merge.by_statements import merge_lines
 from redco_merge.limit import check_time
 from redco_merge.matching import Overlap
 from redco_merge.names import unbound_names, used_before_defined
-from redco_merge.pairs import (
+from redco_merge.result import Conflict, Unmergeable
+from redco_merge.source import Source, plain_text
+from redco_merge.spots import (
     Pair,
+    Spot,
     bindings_at,
     binds,
+    both_have_members,
     count_definitions,
     differ,
+    find_spots,
     is_changed,
     key_of,
+    pair_spots,
     parameters_of,
     paths_of,
     touches,
     unset_attributes,
     uses,
 )
-from redco_merge.result import Conflict, Unmergeable
-from redco_merge.source import Source, plain_text
-from redco_merge.spots import Spot, both_have_members, find_spots, pair_spots
 from redco_merge.style import in_order_of, in_users_terms, without_gap
 from redco_merge.symbols import Symbol, text_for_reader
 

@@ -5,10 +5,14 @@ The kinds of files differ in what an entry is; TOML is merged by its keys too, w
 
 import codecs
 import re
+import tomllib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
 
 from redco_merge.matching import Overlap, merge_like_git
 from redco_merge.result import (
@@ -19,7 +23,6 @@ from redco_merge.result import (
     readable_text,
     still_in_conflict,
 )
-from redco_merge.toml import merge_tables
 from redco_merge.verify_text import kind_faults, text_faults, toml_faults
 
 Lines = list[bytes]
@@ -167,11 +170,11 @@ def _keys_of(entry: _Entry, lines: Lines) -> tuple[int, set[bytes]] | None:
 def _merge_toml(base: bytes, ours: bytes, theirs: bytes) -> MergeResult | None:
     """Return the merge by keys; None where both changed one, or its comments or values are not those of both sides."""
     try:
-        texts = [x.decode("utf-8-sig").replace("\r\n", "\n") for x in (base, ours, theirs)]
+        b, o, t = (x.decode("utf-8-sig").replace("\r\n", "\n") for x in (base, ours, theirs))
     except UnicodeDecodeError:
         return None
-    text = merge_tables(*texts)
-    if text is None or any(toml_faults(*texts, text)):
+    text = merge_tables(b, o, t)
+    if text is None or any(toml_faults(b, o, t, text)):
         return None
     bom = codecs.BOM_UTF8 if ours.startswith(codecs.BOM_UTF8) else b""
     return MergeResult(bom + _with_endings(text.encode().splitlines(True), ours))
@@ -191,3 +194,37 @@ def _with_endings(lines: Iterable[bytes], ours: bytes) -> bytes:
 
 def _without_ending(line: bytes) -> bytes:
     return line.rstrip(b"\r\n")
+
+
+_ABSENT = object()
+
+
+def merge_tables(base: str, ours: str, theirs: str) -> str | None:
+    """Return the text of ours with the changes of theirs, which win; None where it cannot be written.
+
+    Of lists that both changed, such as those of requirements, the result has what each added and lacks what each took away.
+    """
+    try:
+        document = tomlkit.parse(ours)
+        _change(document, tomlkit.parse(theirs), *map(tomllib.loads, (base, ours, theirs)))
+        return tomlkit.dumps(document)
+    except (TOMLKitError, KeyError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _change(document: Any, other: Any, base: Any, ours: Any, theirs: Any) -> None:
+    """Put into a table of ours what theirs changed, with the layout that it has there."""
+    for key in [*ours, *(key for key in theirs if key not in ours)]:
+        b, o, t = (side.get(key, _ABSENT) for side in (base, ours, theirs))
+        if repr(t) in (repr(b), repr(o)):
+            continue
+        if t is _ABSENT:
+            del document[key]
+        elif isinstance(o, dict) and isinstance(t, dict):
+            _change(document[key], other[key], b if isinstance(b, dict) else {}, o, t)
+        elif repr(o) == repr(b):
+            document[key] = other[key]
+        else:
+            for x in [x for x in b if x not in t and x in o]:
+                document[key].remove(x)
+            document[key].extend(x for x in t if x not in b and x not in o)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from redco_merge.documents import merge_document
-from redco_merge.result import MergeResult
 from redco_merge.python import merge
+from redco_merge.result import MergeResult
 
 FAILED = 128  # of git merge-file, from here on: an error, and no count of conflicts
 

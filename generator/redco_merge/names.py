@@ -223,8 +223,3 @@ def _attributes_in(chunk: str) -> tuple[list[str], set[str]]:
             case ast.ClassDef(body=body):
                 defined |= bound_names(body)
     return uses, defined
-
-
-def identifiers(node: ast.AST) -> set[str]:
-    """Return all plain names below a node."""
-    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}

@@ -1,6 +1,7 @@
 """The template's side of a symbol, which the user chose: in a file that is merged, and before it is."""
 
 import warnings
+
 from redco_merge.names import attribute_uses, unbound_names, used_before_defined
 from redco_merge.result import WHOLE
 from redco_merge.source import decode_source, plain_text

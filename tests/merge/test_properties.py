@@ -74,7 +74,8 @@ def test_edits_of_different_lines_do_not_conflict(sides):
     merged = merge(*sides)
     assert merged.conflicts == []
     assert wrong(*sides, merged) == []
-    assert merge_text(*sides) == merged
+    as_git = merge_text(*sides)  # to which lines side by side are a conflict
+    assert as_git.conflicts or as_git == merged
 
 
 @EXAMPLES

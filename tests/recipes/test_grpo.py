@@ -1,6 +1,7 @@
 """The recipe grpo: its loss by the plain formula, questions of files, the rows of answers, and rewards that are none."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -81,22 +82,50 @@ def test_the_loss_is_the_formula(answered):
     np.testing.assert_allclose(losses[0] * mask, expected, rtol=1e-4)
 
 
-# As compute_loss of TRL 1.16's GRPOTrainer averages them: per_token_loss x, its mask m, of N answers of 3 tokens at most.
-MEANS = {
-    "dapo": lambda x, m: (x * m).sum() / m.sum(),
-    "bnpo": lambda x, m: (x * m).sum() / m.sum(),
-    "grpo": lambda x, m: ((x * m).sum(-1) / m.sum(-1)).mean(),
-    "dr-grpo": lambda x, m: (x * m).sum() / (len(x) * 3),
-}
+TRL = json.loads(Path(__file__).with_name("grpo_trl.json").read_text())
 
 
-@pytest.mark.parametrize("kind", MEANS)
-def test_the_mean_is_trls(answered, kind):
-    models, batch, losses, mask = answered
-    models.loss = kind
-    total, weight = weighted_sum(grpo.loss(models, batch, None))
-    np.testing.assert_allclose(total / weight, MEANS[kind](losses, mask), rtol=1e-5)
-    assert len({round(mean(losses, mask), 6) for mean in MEANS.values()}) == 3
+@pytest.mark.parametrize("kind", TRL["losses"])
+def test_each_loss_is_trls(monkeypatch, kind):
+    """As its GRPOTrainer, of version 1.16, computes it of the same probabilities: tests/tools/parity/grpo_losses.py."""
+    answers = [[answer] for answer in range(3)]
+    names = {"new": "new", "old": "log_prob", "reference": "reference", "mask": "answered"}
+    batch = {own: np.array(TRL[name], np.float32) for name, own in names.items()}
+    pairs = {name: x.reshape(3, 2, -1) for name, x in batch.items()}
+    # A token is of the place before it, and the last place has none.
+    pairs = {name: np.pad(x, ((0, 0), (0, 0), (0, 1))) for name, x in pairs.items()}
+    pairs["answered"] = np.roll(pairs["answered"], 1, axis=-1).astype(bool)
+    pairs |= {
+        "advantage": np.array(TRL["advantage"], np.float32).reshape(3, 2),
+        "input_ids": answers,
+    }
+    monkeypatch.setattr(grpo, "log_probs", lambda model, ids: pairs["new"])
+    models = SimpleNamespace(policy=None, kl=TRL["kl"], new_tokens=TRL["new_tokens"], loss=kind)
+    total, weight = weighted_sum(grpo.loss(models, jax.tree.map(jnp.asarray, pairs), None))
+    np.testing.assert_allclose(total / weight, TRL["losses"][kind], rtol=1e-5)
+
+
+def test_several_rewards_are_a_sum_by_their_weights(monkeypatch):
+    def brief(question, answer, text):
+        return 1 / len(text)
+
+    monkeypatch.setattr(grpo, "REWARDS", ((grpo.reward, 1.0), (brief, 0.5)))
+    config = SimpleNamespace(
+        data=SimpleNamespace(tokenizer="bytes", sequence_length=16),
+        train=SimpleNamespace(new_tokens=2, guided=False, reward_model="", deviation="sample"),
+    )
+    (question,) = grpo.prompts(config, ["3+4="])
+    tokens = np.array([[ord(x) + 3 for x in text] for text in ("7a", "5b")])
+
+    def predict(rows):
+        drawn = "answered" not in rows[0]
+        return tokens[None] if drawn else {"log_prob": np.zeros((1, 2, 16))}
+
+    (row,) = grpo.rollout(config, [question | {"answer": "7"}], predict, False)
+    assert row["reward"].tolist() == pytest.approx([1.25, 0.35])
+    monkeypatch.setattr(grpo, "REWARDS", ((lambda *_: 0.0, 1.0), (lambda *_: np.nan, 0.0)))
+    with pytest.raises(UserError, match=r"<lambda>\(\) in pipeline.py: it gives nan"):
+        grpo.rollout(config, [question | {"answer": "7"}], predict, False)
 
 
 def test_advantages_are_within_a_group():
@@ -124,8 +153,11 @@ def test_the_reward_of_a_sum():
 
 @pytest.mark.parametrize("value", [None, "1", float("nan"), np.inf, [1.0]])
 def test_a_reward_that_is_no_number_is_one_message(value):
+    def reward(text):
+        return value
+
     with pytest.raises(UserError) as error:
-        score_answers(lambda text: value, ["an answer"])
+        score_answers(reward, ["an answer"])
     message = (
         f"reward() in pipeline.py: it gives {value!r} for the answer 'an answer': give a finite"
     )

@@ -83,7 +83,8 @@ def score_answers(reward: Callable[[str], Any], texts: Sequence[str]) -> np.ndar
         value = reward(text)
         if not np.isscalar(value) or isinstance(value, str | bytes) or not np.isfinite(value):
             what = f"it gives {value!r} for the answer {text[:40]!r}"
-            raise UserError(f"reward() in pipeline.py: {what}: give a finite number")
+            name = getattr(getattr(reward, "func", reward), "__name__", "reward")
+            raise UserError(f"{name}() in pipeline.py: {what}: give a finite number")
         rewards.append(value)
     return np.array(rewards, np.float32)
 

@@ -66,7 +66,7 @@ RECIPE = Recipe(
             "loss",
             "dapo",
             "its mean: loss() in pipeline.py",
-            choices=("dapo", "grpo", "bnpo", "dr-grpo"),
+            choices=("dapo", "grpo", "bnpo", "dr-grpo", "gspo"),
         ),
         Setting(
             "deviation",

@@ -93,7 +93,8 @@ def new(
     for note in notes:
         print(f"note: {note}")
     print(f"Created {target}. What to do next:\n")
-    for command in next_commands(request, target, seen[0].layout.first.trial):
+    starts = bool(seen[0].model.checkpoint)
+    for command in next_commands(request, target, seen[0].layout.first.trial, checkpoint=starts):
         print(f"  {command}")
     return None
 
@@ -116,8 +117,14 @@ def split_name(name: str, output: str) -> tuple[str, Path]:
     return path.name, path.parent
 
 
-def next_commands(request: Request, target: Path, trial: str) -> list[str]:
-    """Return what to type after a project was created, first to last. trial: the flags of a first run."""
+def next_commands(
+    request: Request, target: Path, trial: str, *, checkpoint: bool = True
+) -> list[str]:
+    """Return what to type after a project was created, first to last.
+
+    trial: the flags of a first run.
+    checkpoint: whether the project starts from the weights of its checkpoint of its own accord.
+    """
     commands = [
         f"cd {shlex.quote(str(target))}",
         "pip install -e .",
@@ -126,7 +133,8 @@ def next_commands(request: Request, target: Path, trial: str) -> list[str]:
     from redco_new.models.find import is_checkpoint  # here: it imports jax, which takes seconds
 
     if request.is_family and is_checkpoint(request.model):
+        init = "" if checkpoint else f"--init {shlex.quote(request.model)} "
         commands.append(
-            f"python -m {request.package}.train --workdir runs/full  # from its weights"
+            f"python -m {request.package}.train {init}--workdir runs/full  # from its weights"
         )
     return commands

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
+from redco_new.generate.hub_class import of_transformers, with_inputs
 from redco_new.generate.layout import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
 from redco_new.generate.printed import print_torch, read_printed
@@ -22,6 +24,7 @@ def read_own_class(
     request: Request, template: Template, progress: Callable[[str], None] = lambda step: None
 ) -> Design:
     """Return the class that `request` names. Raises RedcoError if it cannot be made and called."""
+    assert request.own
     name = request.model.rpartition(":")[2]
     if request.size:
         what = f"{name} has the size that its arguments say"
@@ -32,6 +35,8 @@ def read_own_class(
     find_recipe(request.recipe)
     if request.printed:
         return read_printed(request, template)
+    if of_transformers(request):
+        request = replace(request, own=with_inputs(request.own))
     reference = find_reference("--model", request.model, request.folder)
     if is_torch(reference.value):
         return print_torch(request, reference, template, progress)

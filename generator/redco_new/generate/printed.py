@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -13,6 +13,7 @@ from flax import nnx
 
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
+from redco_new.generate.hub_class import of_transformers
 from redco_new.generate.layout import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
 from redco_new.own.call import Call, read_plain
@@ -38,7 +39,8 @@ def print_torch(
 
     usage = read_usage(reference, request.own, request.folder, "forward")
     progress(f"printing {reference.name}, and comparing it with PyTorch")
-    printed = print_class(reference, usage.where, usage.arguments, usage.call)
+    arguments = _as_lists(usage.arguments) if of_transformers(request) else usage.arguments
+    printed = print_class(reference, usage.where, arguments, usage.call)
     own = replace(request.own, inputs=read_plain(usage.where, usage.call.arguments))
     request = replace(request, via=TORCH, own=own)
     names = ClassNames(printed.model_class, printed.config_class)
@@ -58,6 +60,13 @@ def read_printed(request: Request, template: Template) -> Design:
     names = _find_names(request, module, name)
     model = _find_model(request, names, module, request.own.source)
     return own_design(request, template, model, names, request.printed, model.tiny.changes)
+
+
+def _as_lists(value: Any) -> Any:
+    """Return plain data as JSON has it, which configs of transformers ask for: lists, and no tuples."""
+    if isinstance(value, Mapping):
+        return {key: _as_lists(part) for key, part in value.items()}
+    return [_as_lists(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _describe_gate(printed: PrintedClass) -> str:

@@ -11,6 +11,7 @@ from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
 from redco_new.generate.family import read_family
 from redco_new.generate.layout import plan_program
+from redco_new.models.find import NoFamily
 from redco_new.render.template import Template
 from redco_new.request import CONFIG_RATES, Request
 
@@ -19,6 +20,8 @@ def read_model(
     request: Request, template: Template, progress: Callable[[str], None] = lambda step: None
 ) -> Design:
     """Return the model that `request` names. Raises RedcoError where there is no such thing."""
+    if request.via and request.is_family:
+        return _read_class(request, template, progress)
     if not request.model:
         from redco_new.generate.brought import check_brings_model, read_recipe_model
 
@@ -42,7 +45,17 @@ def read_model(
         return read_own_class(request, template, progress)
     if not request.model:
         return read_recipe_model(request, template)
-    return read_family(request, template)
+    try:
+        return read_family(request, template)
+    except NoFamily:
+        return _read_class(request, template, progress)
+
+
+def _read_class(request: Request, template: Template, progress: Callable[[str], None]) -> Design:
+    """Return the class of transformers that a model's config names. Raises RedcoError."""
+    from redco_new.generate.hub_class import as_class  # late: few models need it
+
+    return read_model(as_class(request), template, progress)
 
 
 def plan_request(

@@ -114,6 +114,10 @@ class Model:
         return template.print_folder(folder, self.context(package, written))
 
 
+class NoFamily(RedcoError):
+    """A checkpoint of a model that no family is."""
+
+
 def find_model(
     name: str,
     size: str,
@@ -156,7 +160,7 @@ def _find_type(name: str, model_type: str) -> Family:
         if family.model_type == model_type:
             return family
     what = f"{name} is a {model_type}, which redco has no template of"
-    raise RedcoError("--model", what, f"there are {', '.join(FAMILIES)}; or give your own class")
+    raise NoFamily("--model", what, f"there are {', '.join(FAMILIES)}; or give your own class")
 
 
 def make_model(

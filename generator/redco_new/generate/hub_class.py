@@ -1,0 +1,102 @@
+"""A model of Hugging Face that is no family's, or is to go via PyTorch: the class of transformers that its config names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from redco_new.errors import RedcoError
+from redco_new.models.families import FAMILIES
+from redco_new.models.find import is_checkpoint
+from redco_new.models.hf_config import checkpoint_config, import_transformers, read_source
+from redco_new.request import TORCH, Request
+from redco_new.request.lookup import look_up
+from redco_new.request.own_class import Input, OwnClass, check_plain
+
+TRANSFORMERS = "transformers"
+LENGTH = (
+    128  # tokens of an example, where nothing says how many: as many as a CPU takes in a second
+)
+IDS, LM = "input_ids", "lm"  # what transformers calls them, and the recipe of what writes texts
+
+
+def as_class(request: Request) -> Request:
+    """Return a request for the class that a model's config names, with the config's keys as its arguments.
+
+    Raises RedcoError where transformers has no such class, or it is code of the checkpoint's own.
+    """
+    name = request.model
+    if is_checkpoint(name):
+        source, _ = checkpoint_config(name, request.folder, None)
+        read_source(source, name)  # which refuses what no class can have
+    else:
+        family = look_up("model", name, FAMILIES)
+        size = request.size or next(iter(family.sizes))
+        chosen = look_up("size", size, family.sizes).config
+        kind = {"model_type": family.model_type, "architectures": [family.architecture]}
+        source = {**family.defaults, **chosen, **kind}
+    class_name = _class_name(name, source)
+    own = with_inputs(OwnClass(_arguments(source, class_name), source=f"config.json of {name}"))
+    recipe = request.recipe or (LM if class_name.endswith("ForCausalLM") else "")
+    model = f"{TRANSFORMERS}:{class_name}"
+    return replace(request, model=model, own=own, size="", recipe=recipe, via=TORCH)
+
+
+def of_transformers(request: Request) -> bool:
+    """Return whether a class is one of transformers, which a config makes."""
+    return request.model.startswith(f"{TRANSFORMERS}:")
+
+
+def with_inputs(own: OwnClass) -> OwnClass:
+    """Return what is said of a class of transformers, with the ids of a text as its input where none is."""
+    if own.inputs or own.example:
+        return own
+    words = own.arguments.get("vocab_size")
+    longest = own.arguments.get("max_position_embeddings", LENGTH)
+    length = min(LENGTH, longest) if type(longest) is int else LENGTH
+    ids = Input((length,), "int32", words if type(words) is int else None)
+    return replace(own, inputs={IDS: ids})
+
+
+def _class_name(name: str, source: Mapping[str, Any]) -> str:
+    """Return the class that `architectures` of a config.json names, of transformers. Raises RedcoError."""
+    where, names = f"config.json of {name}", source.get("architectures")
+    first = names[0] if isinstance(names, list) and names else None
+    if not (isinstance(first, str) and first.isidentifier() and first.isascii()):
+        raise RedcoError(where, f"architectures is {names!r}, and names no class", "correct it")
+    if hasattr(import_transformers(name), first):
+        return first
+    if "auto_map" in source:
+        what = f"{first} is code of the checkpoint's own (auto_map), which is not run"
+        raise RedcoError(where, what, f"read it, and give its file: --model FILE.py:{first}")
+    todo = "correct it, or give a class of your own: --model FILE.py:NAME"
+    raise RedcoError(where, f"transformers has no {first}, which architectures names", todo)
+
+
+def _arguments(source: Mapping[str, Any], class_name: str) -> dict[str, Any]:
+    """Return the keys of a config.json that a redco.toml can hold, but those that say what it is of."""
+    config_class = getattr(import_transformers(class_name), class_name).config_class
+    default = vars(config_class())
+    named = {
+        "architectures",
+        "auto_map",
+        "model_type",
+        "transformers_version",
+        "dtype",
+        "torch_dtype",
+    }
+    return {
+        key: check_plain(key, value)
+        for key, value in source.items()
+        if key not in named and key.isidentifier() and key in default and _is_plain(value)
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether TOML has a value."""
+    if isinstance(value, list | dict):
+        parts = value.values() if isinstance(value, dict) else value
+        return all(map(_is_plain, parts))
+    return isinstance(value, bool | int | str) or isinstance(value, float) and math.isfinite(value)

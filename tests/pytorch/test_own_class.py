@@ -1,5 +1,6 @@
 """A project of the user's own torch.nn.Module: printed once, without PyTorch from then on; and bad input."""
 
+import json
 import shutil
 import sys
 from importlib import metadata
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from redco_new.errors import RedcoError
+from redco_new.generate.hub_class import as_class
 from redco_new.project.create import create_project
 from redco_new.request import Request
 from redco_new.request.own_class import Input
@@ -170,3 +172,46 @@ def test_a_class_of_flax_goes_not_via_pytorch(tmp_path):
     )
     with pytest.raises(RedcoError, match="^--via: Net is no torch.nn.Module"):
         create_project(asked, tmp_path)
+
+
+CHECKPOINT = {"model_type": "mamba", "architectures": ["MambaForCausalLM"], "hidden_size": 32}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"architectures": None}, "architectures is None, and names no class; correct it"),
+        ({"architectures": ["os.system"]}, "architectures is ['os.system'], and names no class"),
+        ({"architectures": ["NoSuch"]}, "transformers has no class NoSuch of PyTorch"),
+        ({"architectures": ["pipeline"]}, "transformers has no class pipeline of PyTorch"),
+        (
+            {"architectures": ["Mine"], "auto_map": {"AutoModel": "m.Mine"}},
+            "Mine is code of the checkpoint's own (auto_map), which is not run; read it, and give its "
+            "file: --model FILE.py:Mine",
+        ),
+    ],
+)
+def test_what_no_class_of_transformers_is_is_named(tmp_path, changes, message):
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CHECKPOINT | changes))
+    asked = Request.from_flags("net", str(folder), folder=tmp_path / "net")
+    with pytest.raises(RedcoError) as error:
+        create_project(asked, tmp_path)
+    assert f": {message}" in said(error) and not (tmp_path / "net").exists()
+
+
+def test_a_checkpoint_is_a_class_and_its_arguments(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CHECKPOINT | {"vocab_size": 99, "junk": 1}))
+    asked = as_class(Request.from_flags("net", str(tmp_path), folder=tmp_path / "net"))
+    assert asked.model == "transformers:MambaForCausalLM" and asked.recipe == "lm"
+    assert asked.own.arguments == {"hidden_size": 32, "vocab_size": 99}
+    assert asked.own.inputs == {"input_ids": Input((128,), "int32", 99)}
+    assert Request.from_toml(asked.to_toml(), folder=tmp_path / "net").own == asked.own
+
+
+def test_a_family_is_a_class_too():
+    asked = as_class(Request.from_flags("net", "llama", size="3.2-1b", via="torch"))
+    assert asked.model == "transformers:LlamaForCausalLM" and not asked.size
+    sizes = {"hidden_size": 2048, "num_hidden_layers": 16}
+    assert asked.own.arguments.items() >= sizes.items()

@@ -13,7 +13,7 @@ from generated import run, users_environ
 HERE = Path(__file__).parent
 # name: (class, recipe, what --config holds, the flags of the mesh)
 PROJECTS = {
-    "numbers": (
+    "figures": (
         "TorchNet",
         "classify",
         '[model]\nfeatures = 24\n[inputs]\nx = {shape = ["B", 24]}\n',
@@ -32,7 +32,7 @@ PROJECTS = {
         "model=4",
     ),
 }
-ARGUMENTS = {"numbers": '{"features": 24}'}
+ARGUMENTS = {"figures": '{"features": 24}'}
 
 pytestmark = pytest.mark.slow  # a project each, with its steps compiled, and PyTorch
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import is_checkpoint
 from redco_new.models.hf_config import checkpoint_config, import_transformers, read_source
+from redco_new.own.find import without_torch
+from redco_new.pytorch.install import is_torch
 from redco_new.request import TORCH, Request
 from redco_new.request.lookup import look_up
 from redco_new.request.own_class import Input, OwnClass, check_plain
@@ -19,6 +22,9 @@ TRANSFORMERS = "transformers"
 LENGTH = (
     128  # tokens of an example, where nothing says how many: as many as a CPU takes in a second
 )
+# Keys that say nothing of the program, or are said otherwise.
+OTHERS = """architectures auto_map bos_token_id dtype eos_token_id model_type torch_dtype transformers_version
+    use_cache""".split()
 IDS, LM = "input_ids", "lm"  # what transformers calls them, and the recipe of what writes texts
 
 
@@ -51,6 +57,7 @@ def of_transformers(request: Request) -> bool:
 
 def with_inputs(own: OwnClass) -> OwnClass:
     """Return what is said of a class of transformers, with the ids of a text as its input where none is."""
+    import_transformers(TRANSFORMERS).logging.set_verbosity_error()  # of sizes that are tried
     if own.inputs or own.example:
         return own
     words = own.arguments.get("vocab_size")
@@ -66,31 +73,28 @@ def _class_name(name: str, source: Mapping[str, Any]) -> str:
     first = names[0] if isinstance(names, list) and names else None
     if not (isinstance(first, str) and first.isidentifier() and first.isascii()):
         raise RedcoError(where, f"architectures is {names!r}, and names no class", "correct it")
-    if hasattr(import_transformers(name), first):
+    if find_spec("torch") is None:  # transformers has its classes by name alone then
+        raise without_torch()
+    there = getattr(import_transformers(name), first, None)
+    if is_torch(there) and getattr(there, "config_class", None):
         return first
     if "auto_map" in source:
         what = f"{first} is code of the checkpoint's own (auto_map), which is not run"
         raise RedcoError(where, what, f"read it, and give its file: --model FILE.py:{first}")
     todo = "correct it, or give a class of your own: --model FILE.py:NAME"
-    raise RedcoError(where, f"transformers has no {first}, which architectures names", todo)
+    raise RedcoError(
+        where, f"transformers has no class {first} of PyTorch, which architectures names", todo
+    )
 
 
 def _arguments(source: Mapping[str, Any], class_name: str) -> dict[str, Any]:
     """Return the keys of a config.json that a redco.toml can hold, but those that say what it is of."""
     config_class = getattr(import_transformers(class_name), class_name).config_class
     default = vars(config_class())
-    named = {
-        "architectures",
-        "auto_map",
-        "model_type",
-        "transformers_version",
-        "dtype",
-        "torch_dtype",
-    }
     return {
         key: check_plain(key, value)
         for key, value in source.items()
-        if key not in named and key.isidentifier() and key in default and _is_plain(value)
+        if key not in OTHERS and key.isidentifier() and key in default and _is_plain(value)
     }
 
 

@@ -62,6 +62,28 @@ def test_attention_by_hand_is_printed_as_it_is():
     assert "nnx.Variable(jnp.tril(jnp.ones((64, 64)" in made.source
 
 
+@pytest.mark.slow
+def test_a_decoder_of_transformers_is_made_of_its_config():
+    import transformers
+
+    from redco_new.own.find import Reference
+    from redco_new.pytorch.make import print_class
+
+    reference = Reference(transformers.LlamaForCausalLM, "LlamaForCausalLM", "transformers", "")
+    sizes = {"vocab_size": 96, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    made = print_class(reference, "", sizes | heads, Call({"input_ids": Input((12,), "int32")}))
+    assert [*made.inputs] == ["input_ids"]  # a mask of ones says nothing
+    assert "attn_output = attention(" in made.source and "causal=True" in made.source
+    assert "splits=config.num_hidden_layers" in made.source
+    assert "kernel_init=nnx.initializers.normal(config.initializer_range)" in made.source
+    assert "config.num_key_value_heads * config.head_dim" in made.source
+    assert made.parameters["model/layers/mlp/up_proj/kernel"].name == (
+        "model.layers.{}.mlp.up_proj.weight"
+    )
+    assert max(made.gate.outputs, made.gate.gradients) < 1e-5
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -7,7 +7,7 @@ import functools
 import linecache
 from dataclasses import dataclass
 
-from redco_new.pytorch.refusal import FRAME
+from redco_new.pytorch.refusal import frames_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Statement:
 
 def statement_of(stack: str | None) -> Statement:
     """Return the statement of the innermost frame of a traceback."""
-    frames = FRAME.findall(stack or "")
+    frames = frames_of(stack)
     if not frames:
         return Statement()
     file, line = frames[-1]

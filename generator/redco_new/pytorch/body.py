@@ -25,10 +25,26 @@ DTYPES = {
 }  # fmt: skip
 # A longer expression is a statement of its own; a line has 100 characters.
 LONGEST = 88
+# What values are called that no statement of the author assigns.
+PLAIN_NAMES = {"cat": "joined", "mul": "product", "unsqueeze": "wide", "add": "total"}
 DIM = re.compile(r"_dim_(\d+)_(\d+)")
 # What dims are called by their places, where none is B.
 LETTERS = {2: "BS", 3: "BSD", 4: "BCHW", 5: "BCTHW"}
-TAKEN = {"jax", "jnp", "nnx", "self", "config", "rngs", "functools", "dataclasses"}
+TAKEN = {
+    "attention",
+    "avg_pool",
+    "max_pool",
+    "over_layers",
+    "run",
+    "jax",
+    "jnp",
+    "nnx",
+    "self",
+    "config",
+    "rngs",
+    "functools",
+    "dataclasses",
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +54,7 @@ class Reference:
     parameter, module: target in the graph -> Python
     order: target of a module -> in which order it takes its inputs
     drop: rate -> Python of a Dropout, which __init__ makes
+    outputs: target of a module -> what it calls the values that it gives
     layers: target of a list -> Python of what is saved of its layers, which are stacked; None where they are apart
     """
 
@@ -46,6 +63,7 @@ class Reference:
     order: Callable[[str], Sequence[int]]
     drop: Callable[[Number], ast.expr]
     layers: Callable[[str], str | None] = lambda target: None
+    outputs: Callable[[str], list[str]] = lambda target: []
 
 
 class Body:
@@ -85,6 +103,12 @@ class Body:
                 break
             except _NeedsName as needed:
                 self._named.add(needed.node)
+
+    @property
+    def read(self) -> set[str]:
+        """The names of inputs that are read."""
+        pairs = zip(self.names, self._inputs, strict=True)
+        return {name for name, node in pairs if node.users}
 
     def lines(self) -> list[ast.stmt]:
         """Return the statements, the dims of inputs that they read first."""
@@ -157,13 +181,15 @@ class Body:
                 return
         count = _count(expression, max(index.values()) + 1)
         author = node.statement.names if len(node.statement.names) == count else ()
+        named = self._reference.outputs(node.target) if node.kind == "module" else []
+        author = author or (tuple(named) if len(named) == count else ())
         names: list[str] = []
         for i in range(count):
             readers = [user for user in items if index[user] == i]
             if not readers:
                 names.append("_")
                 continue
-            hint = author[i] if author else _hint(readers[0], f"{_hint(node)}_{i}")
+            hint = author[i] if author and author[i] else _hint(readers[0], f"{_hint(node)}_{i}")
             name = self._variable(place, readers[0], hint, tuple(names))
             names.append(name)
             for user in readers:
@@ -375,11 +401,21 @@ def _hint(node: Node, otherwise: str = "") -> str:
     """Return what a value is called: as its author does, or by what gives it."""
     if len(node.statement.names) == 1:
         return node.statement.names[0]
+    if len(node.statement.names) > 1 and node.kind == "operation":
+        if name := _of_several(node):
+            return name
     if otherwise:
         return otherwise
     if node.kind in ("module", "layers"):
         return next((x for x in reversed(node.target.split(".")) if not x.isdigit()), "x")
-    return re.sub(r"\W|^_+", "", str(node.target).partition(".")[0]) or "x"
+    name = re.sub(r"\W|^_+", "", str(node.target).partition(".")[0])
+    return PLAIN_NAMES.get(name, name) or "x"
+
+
+def _of_several(node: Node) -> str:
+    """Return the name of the last of what a statement of several names computes, by their order."""
+    readers = [user for user in node.users if user.statement != node.statement]
+    return "" if not readers else node.statement.names[0]
 
 
 def _safe(name: str) -> str:

@@ -19,6 +19,7 @@ from redco_new.pytorch.graph import Traced, is_function, is_leaf, own_path
 from redco_new.pytorch.layers import can_stack, roll_layers
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import merge, structure
+from redco_new.pytorch.names import input_names, output_names
 from redco_new.pytorch.outputs import nest
 from redco_new.pytorch.sizes import Atom, Number, express
 
@@ -62,12 +63,15 @@ class Printed:
 
 
 class Classes:
-    """Print all classes of a program, the innermost first."""
+    """Print all classes of a program, the innermost first.
+
+    inputs: that the whole takes, whether it reads them or not
+    """
 
     def __init__(self, probes: Sequence[Probe], inputs: Sequence[str]) -> None:
         self.probes, self.module = probes, probes[0].traced.module
         self.graphs = probes[0].traced.graphs
-        self.root_inputs = inputs
+        self.inputs = inputs
         self.printed: dict[Hashable, Printed] = {}
         self.imports: set[str] = set()
         self.notes: list[str] = []
@@ -154,6 +158,8 @@ class _Class:
         name = type(self.part).__name__
         imports = body.imports | self.makers.imports
         inputs = tuple(body.names)
+        if not self.path:  # without constants, and a mask that attention says otherwise
+            inputs = tuple(x for x in inputs if x in body.read or x in self.classes.inputs)
         return Printed(
             name, arguments, init, call, inputs, order, imports, self._docstring(), "rngs" in text
         )
@@ -196,7 +202,12 @@ class _Class:
         nodes = merge([self.graph(probe, path) for probe, path in self.rows])
         nodes = roll_layers(nodes, self.part)
         reference = Reference(
-            self.makers.parameter, self.makers.module, self._order, self.drop, self._layers
+            self.makers.parameter,
+            self.makers.module,
+            self._order,
+            self.drop,
+            self._layers,
+            self._outputs,
         )
         batch = tuple(probe.batch for probe, _ in self.rows)
         returned = None if self.path else self._returned
@@ -214,10 +225,16 @@ class _Class:
         if len(own) == 1 and parameters:
             return parameters[:1]
         names: list[str] = []
-        for name in own:
-            base = name if name in parameters else name.rstrip("0123456789").rstrip("_") or "x"
-            names.append(base if base not in names else name)
+        for name in input_names(self.rows[0][0].traced.graphs, self.path):
+            base, number = name or "x", 1
+            while (base if number == 1 else f"{base}_{number}") in names:
+                number += 1
+            names.append(base if number == 1 else f"{base}_{number}")
         return names
+
+    def _outputs(self, target: str) -> list[str]:
+        """Return what a part calls the values that it gives."""
+        return output_names(self.classes.graphs, f"{self.path}.{target}".removeprefix("."))
 
     def _order(self, target: str) -> Sequence[int]:
         path = f"{self.path}.{target}".removeprefix(".")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,12 +50,16 @@ class Pair:
         nnx.update(self.printed, state)
 
 
-def compare(where: str, pair: Pair, setting: Setting, call: Call) -> Gate:
-    """Return how far a printed model is from PyTorch. Raises RedcoError where it is too far."""
+def compare(where: str, pair: Pair, setting: Setting, call: Call, names: Collection[str]) -> Gate:
+    """Return how far a printed model is from PyTorch. Raises RedcoError where it is too far.
+
+    names: of the inputs of the printed model: one that the class does not read is ones
+    """
     arrays = _examples(pair.torch, setting)
+    arrays |= {key: np.ones_like(x) for key, x in arrays.items() if key not in names}
     _randomize(pair.torch)
     pair.bring_weights()
-    modes = [_measure(pair, arrays, call, training) for training in (False, True)]
+    modes = [_measure(pair, arrays, call, names, training) for training in (False, True)]
     outputs = max(one for one, _, _ in modes)
     gradients, worst = max((two, name) for _, two, name in modes)
     gate = Gate(outputs, gradients, worst, _buffers_error(pair))
@@ -110,7 +114,9 @@ class _WithoutDropout(TorchFunctionMode):
         return func(*args, **{**(kwargs or {}), **({"dropout_p": 0.0} if name == SDPA else {})})
 
 
-def _measure(pair: Pair, arrays: Mapping[str, np.ndarray], call: Call, training: bool):
+def _measure(
+    pair: Pair, arrays: Mapping[str, np.ndarray], call: Call, names: Collection[str], training: bool
+):
     """Return the largest error of outputs, that of gradients, and the name of that parameter."""
     pair.torch.train(training)
     pair.torch.zero_grad()
@@ -127,7 +133,8 @@ def _measure(pair: Pair, arrays: Mapping[str, np.ndarray], call: Call, training:
         for i, x in enumerate(floats)
     ]
     torch.stack([(x * w).sum() for x, w in zip(floats, draws, strict=True)]).sum().backward()
-    outputs, grads = _run(pair.printed, arrays, [w.numpy() for w in draws], training)
+    own = {name: x for name, x in arrays.items() if name in names}
+    outputs, grads = _run(pair.printed, own, [w.numpy() for w in draws], training)
     if len(outputs) != len(theirs):
         raise RedcoError(
             "--model", f"it gives {len(outputs)} arrays, and PyTorch {len(theirs)}", ""

@@ -57,6 +57,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
             clean(graph)
             join_attention(graph)
     _inline_functions(module, graphs)
+    _drop_inputs(graphs)
     return Traced(module, graphs, exported.call_spec.out_spec)
 
 
@@ -85,6 +86,9 @@ def clean(graph: fx.Graph) -> None:
         same = name == "_to_copy" and node.meta["val"].dtype == node.args[0].meta["val"].dtype
         if name in CHECKS:
             graph.erase_node(node)
+        elif name == "copy" and _same_kind(node, node.args[1]):
+            node.replace_all_uses_with(node.args[1])
+            graph.erase_node(node)
         elif name in NOTHING or same:
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
@@ -95,6 +99,12 @@ def clean(graph: fx.Graph) -> None:
             what = "it changes a buffer, which only BatchNorm may"
             raise refuse(place_of(node.meta.get("stack_trace")), what)
     graph.eliminate_dead_code()
+
+
+def _same_kind(one: fx.Node, other: fx.Node) -> bool:
+    """Return whether two arrays have one shape and one dtype."""
+    x, y = one.meta["val"], other.meta["val"]
+    return x.shape == y.shape and x.dtype == y.dtype
 
 
 def _place_calls(module: nn.Module, path: str, graphs: Mapping[str, fx.Graph]) -> None:
@@ -132,6 +142,24 @@ def _inline_functions(module: nn.Module, graphs: dict[str, fx.Graph]) -> None:
                         copies[inner].target = f"{node.target}.{inner.target}"
                 node.replace_all_uses_with(result)
                 graph.erase_node(node)
+
+
+def _drop_inputs(graphs: Mapping[str, fx.Graph]) -> None:
+    """Drop the inputs of parts that they do not read, as masks that attention says otherwise; not of the whole."""
+    for path in sorted(filter(None, graphs), key=lambda path: -path.count(".")):
+        inputs = [node for node in graphs[path].nodes if node.op == "placeholder"]
+        unread = [i for i, node in enumerate(inputs) if not node.users]
+        calls = [
+            node
+            for caller in graphs
+            for node in graphs[caller].nodes
+            if node.op == "call_module" and f"{caller}.{node.target}".removeprefix(".") == path
+        ]
+        if unread and len(inputs) > 1 and all(len(call.args) == len(inputs) for call in calls):
+            for call in calls:
+                call.args = tuple(x for i, x in enumerate(call.args) if i not in unread)
+            for i in unread:
+                graphs[path].erase_node(inputs[i])
 
 
 def is_function(module: nn.Module, path: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +12,6 @@ from redco_new.render.execute import load_text, use_runtime
 from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.maker import call_user_code
-from redco_new.own.signature import check_arguments, check_inputs, maker_signature
 from redco_new.own.source import FLAGS
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes, Probe
@@ -22,8 +20,10 @@ from redco_new.pytorch.gate import Pair, compare
 from redco_new.pytorch.graph import trace
 from redco_new.pytorch.printed import Field, PrintedClass
 from redco_new.pytorch.probe import Search, Setting
+from redco_new.pytorch.subject import read_subject
 from redco_new.pytorch.text import model_text
 from redco_new.pytorch.ties import tied_names
+from redco_new.pytorch.transformers_classes import MASK, is_transformers
 from redco_new.pytorch.weights import find_stored
 
 FEW = 2  # layers of the model that the gate compares, where they are stacked
@@ -41,24 +41,17 @@ def print_class(
 
     Raises RedcoError, with the class's line, for what cannot be printed or differs from PyTorch.
     """
-    cls, name = reference.value, reference.name
-    signature = maker_signature(cls)
-    check_arguments(where, name, signature, arguments)
-    check_inputs(where, name, inspect.signature(cls.forward), call.arguments)
-    bound = {k: p.default for k, p in signature.parameters.items() if p.default is not p.empty}
-    arguments = {**bound, **arguments}
+    name = reference.name
     use_runtime()
-
-    def make(values: Mapping[str, Any]) -> torch.nn.Module:
-        return cls(**values)
-
-    call_user_code(name, lambda: construct(lambda: make(arguments)))
-    search = Search(make, call, Setting(arguments, call.inputs))
+    subject = read_subject(reference, where, arguments, call)
+    call, make = subject.call, subject.make
+    call_user_code(name, lambda: construct(lambda: make(subject.arguments)))
+    search = Search(make, call, Setting(subject.arguments, call.inputs))
     small = search.smaller()
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
     fields = _fields(settings, small)
     probes = [_probe(make, setting, call, fields) for setting in settings]
-    classes = Classes(probes, list(call.arguments))
+    classes = Classes(probes, [key for key in call.inputs if key != MASK])
     lengths = search.lengths()
     texts = {size: f"config.{size[-1]}" for size in lengths}
     classes.lengths = {path: texts[size] for size, paths in lengths.items() for path in paths}
@@ -72,20 +65,25 @@ def print_class(
     whole.is_whole, whole.docstring = True, f"{name}, as its arguments are in {name}Config."
     printed = list(classes.printed.values())
     text = model_text(_head(reference), f"{name}Config", fields, printed)
+    if is_transformers(
+        reference.value
+    ):  # whose configs have numbers for what is not in the program
+        fields = [f for f in fields if f"config.{f.name}" in text]
+        text = model_text(_head(reference), f"{name}Config", fields, printed)
     config_class = f"{name}Config"
     values = {f.name: f.small for f in fields}
     model = _load(text, whole.name, config_class, values)
-    torch_model = construct(lambda: make(small.arguments), "cpu").module
+    torch_model = construct(lambda: subject.make_plain(small.arguments), "cpu").module
     parameters, buffers = find_stored(torch_model, _shapes(model), classes.stacked)
     pair = Pair(torch_model, model, parameters, buffers)
-    gate = compare("--model", pair, small, call)
+    gate = compare("--model", pair, small, call, whole.inputs)
     return PrintedClass(
         name=name,
         source=text,
         model_class=whole.name,
         config_class=config_class,
         fields=tuple(fields),
-        inputs=call.inputs,
+        inputs={key: x for key, x in call.inputs.items() if key in whole.inputs},
         modes=bool(buffers or classes.drops),
         parameters=parameters,
         buffers=buffers,

@@ -284,7 +284,7 @@ class Makers:
             return ""
         if not self._own.path:
             return "config"
-        arguments = self._own.rows[0][0].made.arguments[own_path(self._own.path)]
+        arguments = self._own.rows[0][0].instance.arguments[own_path(self._own.path)]
         for key, value in arguments.items():
             if value is values[0]:
                 return key

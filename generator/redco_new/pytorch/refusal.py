@@ -11,9 +11,17 @@ from redco_new.errors import RedcoError
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
+HERE = str(Path(__file__).parent)
+
+
+def frames_of(stack: str | None) -> list[tuple[str, str]]:
+    """Return (file, line) of the frames of a traceback, without those of this package."""
+    return [frame for frame in FRAME.findall(stack or "") if not frame[0].startswith(HERE)]
+
+
 def place_of(stack: str | None) -> str:
     """Return FILE:LINE of the innermost frame of a traceback, or ""."""
-    frames = FRAME.findall(stack or "")
+    frames = frames_of(stack)
     return f"{Path(frames[-1][0]).name}:{frames[-1][1]}" if frames else ""
 
 

@@ -1,0 +1,104 @@
+"""Classes of transformers: made of a config, with attention as one operation of their program."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+NAME = "redco"  # of our attention, in their registry
+PLAIN = "eager"  # theirs, written out
+# What a call gets besides the ids: without a mask of ones, transformers suspects texts packed in a row, and
+# builds S x S masks from positions; a cache is of no use in training.
+MASK, CACHE = "attention_mask", "use_cache"
+# Numbers of a config that say nothing about the program.
+OTHER = ("_token_id", "chunk_size_feed_forward", "pretraining_tp")
+
+
+def is_transformers(cls: type[nn.Module]) -> bool:
+    """Return whether a class is made of a config of transformers."""
+    return any(base.__name__ == "PreTrainedModel" for base in cls.__mro__)
+
+
+def make_of_config(cls: Any, arguments: Mapping[str, Any], attention: str = NAME) -> nn.Module:
+    """Return the module of a config with these values."""
+    register()
+    config = cls.config_class(**copy.deepcopy(dict(arguments)))
+    config._attn_implementation = attention
+    module = cls(config)
+    if next(module.parameters()).is_meta:
+        module.initialize_weights()  # which they leave out there: what it draws is noted
+    return module
+
+
+def register() -> None:
+    """Add our attention to those of transformers: it says causal and sliding, and builds no mask of them."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, _attend)
+    AttentionMaskInterface.register(NAME, _mask)
+
+
+def _attend(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    softcap: float | None = None,
+    sliding_window: int | None = None,
+    **rest: Any,
+) -> tuple[torch.Tensor, None]:
+    """Return (B, S, N, H) of (B, N, S, H): one operation of the program."""
+    if any(rest.get(name) is not None for name in ("s_aux", "position_bias")):
+        raise NotImplementedError("attention with sinks or a bias of positions")
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    if attention_mask is not None and attention_mask.ndim == 2:
+        attention_mask = attention_mask.bool()[:, None, None, :]
+    elif attention_mask is not None:
+        causal, sliding_window = False, None
+    arrays = (x.transpose(1, 2) for x in (query, key, value))
+    scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
+    drop = dropout if module.training else 0.0
+    numbers = (scale, bool(causal), int(sliding_window or 0), float(softcap or 0), float(drop))
+    return torch.ops.redco.attention(*arrays, attention_mask, *numbers), None
+
+
+def _mask(
+    *args: Any,
+    mask_function: Any = None,
+    attention_mask: Any = None,
+    use_vmap: bool = False,
+    **rest: Any,
+) -> Any:
+    """Return no mask where it is causal, or causal and sliding; the keys' own where all see all; else theirs."""
+    from transformers import masking_utils
+
+    if not use_vmap:
+        if mask_function is masking_utils.causal_mask_function:
+            return None
+        if mask_function is masking_utils.bidirectional_mask_function:
+            return attention_mask
+        cells = (cell.cell_contents for cell in getattr(mask_function, "__closure__", None) or ())
+        parts = [f.__qualname__ for fs in cells if isinstance(fs, tuple) for f in fs]
+        if sorted(parts) == ["causal_mask_function", "sliding_window_overlay.<locals>.inner_mask"]:
+            return None
+    rest |= {"mask_function": mask_function, "attention_mask": attention_mask, "use_vmap": use_vmap}
+    return masking_utils.sdpa_mask(*args, **rest | {"allow_is_causal_skip": False})
+
+
+def config_numbers(cls: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a class's config, with these values: what its sizes can be."""
+    config = cls.config_class(**copy.deepcopy(dict(arguments)))
+    numbers = {
+        name: value
+        for name, value in vars(config).items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and name[0] != "_"
+    }
+    return {k: x for k, x in numbers.items() if not k.endswith(OTHER)} | dict(arguments)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import keyword
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,18 @@ from redco_new.pytorch.merge import Default, Node, walk
 from redco_new.pytorch.operators import RULES, SILENT
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.rules import FUNCTIONS
+from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
+from redco_new.pytorch.variables import (
+    Rename,
+    assign,
+    count_values,
+    hint_of,
+    last_uses,
+    may_be_inner,
+    name_node,
+    safe_name,
+    unpack_shape,
+)
 from redco_new.pytorch.sizes import Atom, Number, exactly, express
 
 DTYPES = {
@@ -25,26 +36,9 @@ DTYPES = {
 }  # fmt: skip
 # A longer expression is a statement of its own; a line has 100 characters.
 LONGEST = 88
-# What values are called that no statement of the author assigns.
-PLAIN_NAMES = {"cat": "joined", "mul": "product", "unsqueeze": "wide", "add": "total"}
 DIM = re.compile(r"_dim_(\d+)_(\d+)")
 # What dims are called by their places, where none is B.
 LETTERS = {2: "BS", 3: "BSD", 4: "BCHW", 5: "BCTHW"}
-TAKEN = {
-    "attention",
-    "avg_pool",
-    "max_pool",
-    "over_layers",
-    "run",
-    "jax",
-    "jnp",
-    "nnx",
-    "self",
-    "config",
-    "rngs",
-    "functools",
-    "dataclasses",
-}
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ class Body:
         self.imports: set[str] = set()
         self._nodes, self._reference, self._batch = nodes, reference, batch
         self._inputs = [node for node in nodes if node.kind == "input"]
-        self.names = [_safe(name) for name in inputs]
+        self.names = [safe_name(name) for name in inputs]
         dims = [
             Atom(f"_dim_{i}_{d}", number.values)
             for i, node in enumerate(self._inputs)
@@ -116,10 +110,10 @@ class Body:
 
     def _print(self) -> None:
         self._env: dict[Node, ast.expr] = dict(
-            zip(self._inputs, map(_name, self.names), strict=True)
+            zip(self._inputs, map(name_node, self.names), strict=True)
         )
         self._statements: list[ast.stmt] = []
-        self._last = _last_uses(self._nodes)
+        self._last = last_uses(self._nodes)
         self._holders: dict[str, Node] = dict(zip(self.names, self._inputs, strict=True))
         for place, node in enumerate(self._nodes):
             if node.kind == "output":
@@ -141,35 +135,35 @@ class Body:
         elif self._is_inner(node, expression):
             self._env[node] = expression
         else:
-            name = self._variable(place, node, _hint(node))
-            self._statements.append(_assign(_name(name), expression))
-            self._env[node] = _name(name)
+            name = self._variable(place, node, hint_of(node))
+            self._statements.append(assign(name_node(name), expression))
+            self._env[node] = name_node(name)
 
     def _layers(self, place: int, node: Node) -> None:
         """Print the calls of all layers of a list: a loop, or over_layers where they are stacked."""
         carry = self.value(node.arguments["carry"])
-        name = self._variable(place, node, _hint(node))
+        name = self._variable(place, node, hint_of(node))
         one = node.target.rpartition(".")[2].removesuffix("s")
-        one = _safe(one if one not in self._holders and one.isidentifier() else "layer")
+        one = safe_name(one if one not in self._holders and one.isidentifier() else "layer")
         order = self._reference.order(f"{node.target}.0")
         arguments = {key: self.value(x) for key, x in node.arguments["others"].items()}
-        arguments[node.arguments["place"]] = _name(name)
+        arguments[node.arguments["place"]] = name_node(name)
         values = [arguments[key] for key in sorted(arguments, key=int)]
-        call = ast.Call(_name(one), [values[i] for i in order], [])
+        call = ast.Call(name_node(one), [values[i] for i in order], [])
         layers = self._reference.module(node.target)
         remat = self._reference.layers(node.target)
         if remat is None:
             if show(carry) != name:
-                self._statements.append(_assign(_name(name), carry))
-            body: list[ast.stmt] = [_assign(_name(name), call)]
-            self._statements.append(ast.For(_name(one), layers, body, [], lineno=0))
+                self._statements.append(assign(name_node(name), carry))
+            body: list[ast.stmt] = [assign(name_node(name), call)]
+            self._statements.append(ast.For(name_node(one), layers, body, [], lineno=0))
         else:
             self.use("from redco_runtime.nn.layers import over_layers")
             run = f"@over_layers({remat})\ndef run({one}, {name}):\n    return {show(call)}"
             self._statements += ast.parse(run).body
-            result = ast.Call(_name("run"), [layers, carry], [])
-            self._statements.append(_assign(_name(name), result))
-        self._env[node] = _name(name)
+            result = ast.Call(name_node("run"), [layers, carry], [])
+            self._statements.append(assign(name_node(name), result))
+        self._env[node] = name_node(name)
 
     def _unpack(self, place: int, node: Node, expression: ast.expr, items: list[Node]) -> None:
         """Print what gives several arrays: each that is read has a name."""
@@ -179,7 +173,7 @@ class Body:
                 self._env[user] = fill("x[i]", x=expression, i=ast.Constant(index[user]))
             if len(items) == 1:
                 return
-        count = _count(expression, max(index.values()) + 1)
+        count = count_values(expression, max(index.values()) + 1)
         author = node.statement.names if len(node.statement.names) == count else ()
         named = self._reference.outputs(node.target) if node.kind == "module" else []
         author = author or (tuple(named) if len(named) == count else ())
@@ -189,14 +183,16 @@ class Body:
             if not readers:
                 names.append("_")
                 continue
-            hint = author[i] if author and author[i] else _hint(readers[0], f"{_hint(node)}_{i}")
+            hint = (
+                author[i] if author and author[i] else hint_of(readers[0], f"{hint_of(node)}_{i}")
+            )
             name = self._variable(place, readers[0], hint, tuple(names))
             names.append(name)
             for user in readers:
-                self._env[user] = _name(name)
+                self._env[user] = name_node(name)
                 self._last[user] = max(self._last.get(reader, 0) for reader in readers)
             self._holders[name] = max(readers, key=lambda user: self._last.get(user, 0))
-        self._statements.append(_assign(sequence([_name(name) for name in names]), expression))
+        self._statements.append(assign(sequence([name_node(name) for name in names]), expression))
 
     def _is_inner(self, node: Node, expression: ast.expr) -> bool:
         """Return whether a step is printed where it is read: by the statement that it is of."""
@@ -204,7 +200,7 @@ class Body:
             return False
         if len(show(expression)) > LONGEST:
             return node.users[0].kind == "output"
-        return _may_be_inner(node)
+        return may_be_inner(node)
 
     def _expression(self, node: Node) -> ast.expr:
         if node.kind == "item":
@@ -301,10 +297,10 @@ class Body:
 
     def _variable(self, place: int, node: Node, hint: str, others: tuple[str, ...] = ()) -> str:
         """Return a name for a value: the author's, which may be that of a value no longer read."""
-        name, number = _safe(hint), 1
+        name, number = safe_name(hint), 1
         while name in others or name in self._holders and not self._is_free(place, name):
             number += 1
-            name = f"{_safe(hint)}_{number}"
+            name = f"{safe_name(hint)}_{number}"
         self._holders[name] = node
         return name
 
@@ -323,8 +319,8 @@ class Body:
             for d in (d for j, d in used if j == i):
                 row[d] = self._letter(d, dims, names)
                 names[f"_dim_{i}_{d}"] = row[d]
-            statements.append(_unpack_shape(self.names[i], row))
-        renamed = _Rename(names)
+            statements.append(unpack_shape(self.names[i], row))
+        renamed = Rename(names)
         self._statements = [renamed.visit(statement) for statement in self._statements]
         return statements
 
@@ -344,96 +340,3 @@ def _single(key: str, x: Any) -> Any:
 class _NeedsName(Exception):
     def __init__(self, node: Node) -> None:
         self.node = node
-
-
-class _Rename(ast.NodeTransformer):
-    def __init__(self, names: dict[str, str]) -> None:
-        self._names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        """Return a name, by its new one where it has one."""
-        return ast.Name(self._names.get(node.id, node.id), node.ctx)
-
-
-def _unpack_shape(name: str, row: list[str]) -> ast.stmt:
-    """Return `B, S, _ = x.shape`, or what is shorter for few of many dims."""
-    named = [i for i, x in enumerate(row) if x != "_"]
-    if len(named) == 1:
-        return _assign(_name(row[named[0]]), parse(f"{name}.shape[{named[0]}]"))
-    if named == list(range(len(named))) and len(named) < len(row) - 1:
-        target = sequence([_name(x) for x in row[: len(named)]])
-        return _assign(target, parse(f"{name}.shape[:{len(named)}]"))
-    return _assign(sequence([_name(x) for x in row]), parse(f"{name}.shape"))
-
-
-def _last_uses(nodes: Sequence[Node]) -> dict[Node, int]:
-    """Return the place of the last step that may read each value, itself or within an expression."""
-    place = {node: i for i, node in enumerate(nodes)}
-    last: dict[Node, int] = {}
-    for node in reversed(nodes):
-        reads = [last[user] if _may_be_inner(user) else place[user] for user in node.users]
-        last[node] = max(reads, default=place[node])
-    return last
-
-
-def _may_be_inner(node: Node) -> bool:
-    """Return whether a value is printed where it is read: once, and by the statement that it is of."""
-    if node.kind == "item" or len(node.users) != 1:
-        return node.kind == "item"
-    user = node.users[0]
-    return not node.statement.names or node.statement == user.statement or user.kind == "item"
-
-
-def _count(expression: ast.expr, least: int) -> int:
-    """Return how many values an expression gives, where it says so."""
-    if isinstance(expression, ast.Tuple):
-        return len(expression.elts)
-    if isinstance(expression, ast.Call) and show(expression.func) == "jnp.split":
-        parts = expression.args[1]
-        if isinstance(parts, ast.Constant) and isinstance(parts.value, int):
-            return max(least, parts.value)
-        if isinstance(parts, ast.Tuple | ast.List):
-            return len(parts.elts) + 1
-    return least
-
-
-def _hint(node: Node, otherwise: str = "") -> str:
-    """Return what a value is called: as its author does, or by what gives it."""
-    if len(node.statement.names) == 1:
-        return node.statement.names[0]
-    if len(node.statement.names) > 1 and node.kind == "operation":
-        if name := _of_several(node):
-            return name
-    if otherwise:
-        return otherwise
-    if node.kind in ("module", "layers"):
-        return next((x for x in reversed(node.target.split(".")) if not x.isdigit()), "x")
-    name = re.sub(r"\W|^_+", "", str(node.target).partition(".")[0])
-    return PLAIN_NAMES.get(name, name) or "x"
-
-
-def _of_several(node: Node) -> str:
-    """Return the name of the last of what a statement of several names computes, by their order."""
-    readers = [user for user in node.users if user.statement != node.statement]
-    return "" if not readers else node.statement.names[0]
-
-
-def _safe(name: str) -> str:
-    return f"{name}_" if keyword.iskeyword(name) or name in TAKEN else name
-
-
-def _name(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _assign(target: ast.expr, value: ast.expr) -> ast.stmt:
-    return ast.Assign([target], value, lineno=0)
-
-
-def attributes_in(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    """Yield the attributes of self that statements read."""
-    for statement in statements:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                if node.value.id == "self":
-                    yield node.attr

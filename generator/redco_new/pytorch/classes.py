@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import fx, nn
 
-from redco_new.pytorch.body import Body, Reference, attributes_in
+from redco_new.pytorch.body import Body, Reference
 from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.expressions import parse
 from redco_new.pytorch.graph import Traced, is_function, is_leaf, own_path
@@ -21,6 +21,7 @@ from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import merge, structure
 from redco_new.pytorch.names import input_names, output_names
 from redco_new.pytorch.outputs import nest
+from redco_new.pytorch.variables import attributes_in
 from redco_new.pytorch.sizes import Atom, Number, express
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from torch import fx, nn
+from torch import nn
 
 from redco_new.pytorch.body import Body, Reference
 from redco_new.pytorch.draws import Draw
@@ -16,43 +15,13 @@ from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import LEAVES, Leaf
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse
-from redco_new.pytorch.sizes import Atom, Number, express
+from redco_new.pytorch.scope import Own, Parts
+from redco_new.pytorch.sizes import Number, express
 from redco_new.pytorch.ties import tied_names
 
 # What layers of Flax do unless told otherwise: not said again.
 NORMAL = "nnx.initializers.normal(0.02)"  # of a parameter that a class draws in another way
 DEFAULTS = {"strides": 1, "kernel_dilation": 1, "feature_group_count": 1}
-
-
-class Parts(Protocol):
-    """What is asked of all classes of the program."""
-
-    module: nn.Module
-    graphs: Mapping[str, fx.Graph]
-
-    lengths: Mapping[str, str]
-
-    def of(self, path: str) -> Any:
-        """Return the class of a part, printed."""
-
-
-class Own(Protocol):
-    """What is asked of the class that is printed.
-
-    rows: (probe, path) of each instance in each probe
-    names: the arguments of its __init__
-    """
-
-    path: str
-    part: nn.Module
-    rows: list[tuple[Any, str]]
-    init_atoms: list[Atom]
-
-    @property
-    def names(self) -> list[str]: ...
-
-    def drop(self, rate: Number) -> ast.expr:
-        """Return Python of a Dropout of F.dropout."""
 
 
 class Makers:

@@ -1,0 +1,127 @@
+"""Layers of PyTorch that are called as functions: pools, norms, attention. Rules as those of rules.py."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import torch
+
+from redco_new.pytorch.expressions import fill, sequence
+from redco_new.pytorch.merge import Default, Node
+from redco_new.pytorch.rules import Printer, plain, rule
+from redco_new.pytorch.sizes import Number
+
+
+@rule("embedding")
+def _embedding(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    return fill("weight[indices]", weight=body.value(a["weight"]), indices=body.value(a["indices"]))
+
+
+@rule("layer_norm")
+def _layer_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    if len(a["normalized_shape"]) != 1:
+        raise NotImplementedError("normalized_shape of several dims")
+    parts = {"x": body.value(a["input"]), "eps": body.value(a["eps"])}
+    text = "jax.nn.standardize(x, epsilon=eps)"
+    for name, sign in (("weight", "*"), ("bias", "+")):
+        if isinstance(a[name], Node):
+            text = f"{text} {sign} {name}"
+            parts[name] = body.value(a[name])
+    return fill(text, **parts)
+
+
+@rule("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _pool(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    name = node.target.partition(".")[0]
+    rank = len(a["self"].dims) - 2
+    window = _of_rank(a["kernel_size"], rank)
+    stride = _of_rank(a["stride"], rank) if plain(a["stride"]) else window
+    padding = _of_rank(a["padding"], rank)
+    served = ("ceil_mode", "divisor_override", "dilation")
+    if any(plain(a.get(key)) not in (None, False, 1, [1] * rank, [1]) for key in served):
+        raise NotImplementedError("ceil_mode, dilation or a divisor")
+    function = f"{name[:3]}_pool"
+    body.use(f"from redco_runtime.nn.channels_first import {function}")
+    parts = {"x": body.value(a["self"]), "window": _sizes(body, window)}
+    text = f"{function}(x, window"
+    if plain(stride) != plain(window):
+        text, parts = f"{text}, strides=strides", parts | {"strides": _sizes(body, stride)}
+    if any(plain(padding)):
+        text, parts = f"{text}, padding=padding", parts | {"padding": _sizes(body, padding)}
+    if plain(a.get("count_include_pad")) is False:
+        text = f"{text}, count_padding=False"
+    return fill(f"{text})", **parts)
+
+
+def _of_rank(x: Any, rank: int) -> list[Any]:
+    x = x.value if isinstance(x, Default) else x
+    items = x if isinstance(x, list) else [x]
+    return items * rank if len(items) == 1 else items
+
+
+def _sizes(body: Printer, items: list[Any]) -> ast.expr:
+    return sequence([body.value(x) for x in items])
+
+
+@rule("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
+def _adaptive(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    sizes, rank = plain(a["output_size"]), len(a["self"].dims) - 2
+    dims = a["self"].dims[2:]
+    if all(size == 1 for size in sizes):
+        axes = sequence([ast.Constant(2 + i) for i in range(rank)])
+        return fill("jnp.mean(x, axis=axes, keepdims=True)", x=body.value(a["self"]), axes=axes)
+    if any(n % size for dim, size in zip(dims, sizes, strict=True) for n in dim.values):
+        raise NotImplementedError("sizes that do not divide the image")
+    window = [
+        Number(tuple(n // size for n in dim.values)) for dim, size in zip(dims, sizes, strict=True)
+    ]
+    body.use("from redco_runtime.nn.channels_first import avg_pool")
+    return fill("avg_pool(x, window)", x=body.value(a["self"]), window=_sizes(body, window))
+
+
+@rule("glu")
+def _gated(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    return fill("jax.nn.glu(x, axis=dim)", x=body.value(a["self"]), dim=body.value(a["dim"]))
+
+
+@rule("attention")
+def _attention(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return attention of the runtime: a mask of keys is said as one, another one is a bias."""
+    parts = {name: body.value(a[name]) for name in ("q", "k", "v")}
+    text = "attention(q, k, v"
+    if a["causal"]:
+        text += ", causal=True"
+    if isinstance(a["mask"], Node):
+        argument, parts["mask"] = _masked(body, a["mask"])
+        text += f", {argument}=mask"
+    if any(a["window"].values):
+        text, parts["window"] = f"{text}, window=window", body.value(a["window"])
+    if plain(a["cap"]) != 0:
+        text, parts["cap"] = f"{text}, cap=cap", body.value(a["cap"])
+    heads = a["q"].dims[-1].values
+    if any(abs(x - h**-0.5) > 1e-9 for x, h in zip(a["scale"].values, heads, strict=True)):
+        text, parts["scale"] = f"{text}, scale=scale", body.value(a["scale"])
+    if plain(a["dropout"]) == 0:
+        body.use("from redco_runtime.nn.attention import attention")
+        return fill(f"{text})", **parts)
+    body.use("from redco_runtime.nn.dropout import attention")
+    parts["dropped"] = body.drop(a["dropout"])
+    return fill(f"{text}, drop=dropped)", **parts)
+
+
+def _masked(body: Printer, mask: Node) -> tuple[str, ast.expr]:
+    """Return (argument of attention, Python) of a mask."""
+    assert mask.dims is not None and mask.dtype is not None
+    x = body.value(mask)
+    if mask.dtype != torch.bool:
+        return "bias_1NST", _of_four_dims(x, len(mask.dims))
+    alike = [set(dim.values) == {1} for dim in mask.dims]
+    if len(alike) == 4 and alike[1] and alike[2]:
+        return "mask_BT", fill("x[:, 0, 0]", x=x)
+    bias = fill("jnp.where(x, 0.0, jnp.finfo(jnp.float32).min)", x=x)
+    return "bias_1NST", _of_four_dims(bias, len(mask.dims))
+
+
+def _of_four_dims(x: ast.expr, rank: int) -> ast.expr:
+    return x if rank == 4 else fill(f"x[{'None, ' * (4 - rank)}...]", x=x)

@@ -1,0 +1,109 @@
+"""Places in arrays: slices, indices and what is put there. Rules as those of rules.py."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from redco_new.pytorch.expressions import fill, sequence
+from redco_new.pytorch.merge import Default, Node
+from redco_new.pytorch.rules import Printer, plain, rule
+from redco_new.pytorch.sizes import Number
+
+END = 2**63 - 1  # how PyTorch says: to the end
+
+
+@rule("slice")
+def _slice(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    x, dim = body.value(a["self"]), plain(a["dim"])
+    start = None if plain(a["start"]) in (0, None) and _same(a["start"]) else body.value(a["start"])
+    stop = None if plain(a["end"]) == END or _none(a["end"]) else body.value(a["end"])
+    step = None if plain(a["step"]) == 1 else body.value(a["step"])
+    if _reaches_end(a, dim):
+        stop = None
+    if start is None and stop is None and step is None:
+        return x
+    return _subscript(x, dim, ast.Slice(start, stop, step), a["self"])
+
+
+def _reaches_end(a: dict[str, Any], dim: int) -> bool:
+    """Return whether a slice ends where its array does."""
+    x, end = a["self"], a["end"]
+    return isinstance(end, Number) and all(
+        stop >= size for stop, size in zip(end.values, x.dims[dim].values, strict=True)
+    )
+
+
+def _same(x: Any) -> bool:
+    return not isinstance(x, Number) or len(set(x.values)) == 1
+
+
+def _none(x: Any) -> bool:
+    return x is None or isinstance(x, Default) and x.value is None
+
+
+@rule("select")
+def _select(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    return _subscript(body.value(a["self"]), plain(a["dim"]), body.value(a["index"]), a["self"])
+
+
+def _subscript(x: ast.expr, dim: int, index: ast.expr, array: Node) -> ast.expr:
+    """Return x with an index in one dim: x[:, index], or x[..., index] of the last."""
+    assert array.dims is not None
+    rank = len(array.dims)
+    before = [ast.Slice() for _ in range(dim % rank)]
+    items: list[ast.expr] = [*before, index]
+    if dim % rank == rank - 1 and rank > 1:
+        items = [ast.Constant(...), index]
+    return ast.Subscript(x, items[0] if len(items) == 1 else sequence(items), ast.Load())
+
+
+@rule("unsqueeze")
+def _unsqueeze(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return x[:, None]; of one that was so before, x[:, None, None]."""
+    x, dim, rank = body.value(a["self"]), plain(a["dim"]), len(a["self"].dims)
+    dim = dim % (rank + 1)
+    items: list[ast.expr] = []
+    if isinstance(x, ast.Subscript) and all(map(_is_new_or_whole, _items(x.slice))):
+        items = _items(x.slice)
+        x = x.value
+    items += [ast.Slice() for _ in range(dim - len(items))]
+    items.insert(dim, ast.Constant(None))
+    index = items[0] if len(items) == 1 else sequence(items)
+    return ast.Subscript(x, index, ast.Load())
+
+
+def _items(index: ast.expr) -> list[ast.expr]:
+    return list(index.elts) if isinstance(index, ast.Tuple) else [index]
+
+
+def _is_new_or_whole(x: ast.expr) -> bool:
+    if isinstance(x, ast.Slice):
+        return not (x.lower or x.upper or x.step)
+    return isinstance(x, ast.Constant) and x.value is None
+
+
+@rule("index")
+def _index(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    items = [ast.Slice() if x is None else body.value(x) for x in a["indices"]]
+    index = items[0] if len(items) == 1 else sequence(items)
+    return ast.Subscript(body.value(a["self"]), index, ast.Load())
+
+
+@rule("slice_scatter")
+def _put_slice(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    place = _slice(body, {**a, "self": a["self"]}, node)
+    if not isinstance(place, ast.Subscript):
+        return body.value(a["src"])
+    parts = {"x": body.value(a["self"]), "y": body.value(a["src"])}
+    at = fill("x.at", x=parts["x"])
+    return fill("place.set(y)", place=ast.Subscript(at, place.slice, ast.Load()), y=parts["y"])
+
+
+@rule("select_scatter")
+def _put_one(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    place = _select(body, a, node)
+    assert isinstance(place, ast.Subscript)
+    at = fill("x.at", x=body.value(a["self"]))
+    whole = ast.Subscript(at, place.slice, ast.Load())
+    return fill("place.set(y)", place=whole, y=body.value(a["src"]))

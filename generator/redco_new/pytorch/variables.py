@@ -1,0 +1,122 @@
+"""Variables of a printed body: what they are called, and until when each is read."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Iterator, Sequence
+
+from redco_new.pytorch.expressions import parse, sequence, show
+from redco_new.pytorch.merge import Node
+
+# What values are called that no statement of the author assigns.
+PLAIN_NAMES = {"cat": "joined", "mul": "product", "unsqueeze": "wide", "add": "total"}
+TAKEN = {
+    "attention",
+    "avg_pool",
+    "max_pool",
+    "over_layers",
+    "run",
+    "jax",
+    "jnp",
+    "nnx",
+    "self",
+    "config",
+    "rngs",
+    "functools",
+    "dataclasses",
+}
+
+
+class Rename(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        """Return a name, by its new one where it has one."""
+        return ast.Name(self._names.get(node.id, node.id), node.ctx)
+
+
+def unpack_shape(name: str, row: list[str]) -> ast.stmt:
+    """Return `B, S, _ = x.shape`, or what is shorter for few of many dims."""
+    named = [i for i, x in enumerate(row) if x != "_"]
+    if len(named) == 1:
+        return assign(name_node(row[named[0]]), parse(f"{name}.shape[{named[0]}]"))
+    if named == list(range(len(named))) and len(named) < len(row) - 1:
+        target = sequence([name_node(x) for x in row[: len(named)]])
+        return assign(target, parse(f"{name}.shape[:{len(named)}]"))
+    return assign(sequence([name_node(x) for x in row]), parse(f"{name}.shape"))
+
+
+def last_uses(nodes: Sequence[Node]) -> dict[Node, int]:
+    """Return the place of the last step that may read each value, itself or within an expression."""
+    place = {node: i for i, node in enumerate(nodes)}
+    last: dict[Node, int] = {}
+    for node in reversed(nodes):
+        reads = [last[user] if may_be_inner(user) else place[user] for user in node.users]
+        last[node] = max(reads, default=place[node])
+    return last
+
+
+def may_be_inner(node: Node) -> bool:
+    """Return whether a value is printed where it is read: once, and by the statement that it is of."""
+    if node.kind == "item" or len(node.users) != 1:
+        return node.kind == "item"
+    user = node.users[0]
+    return not node.statement.names or node.statement == user.statement or user.kind == "item"
+
+
+def count_values(expression: ast.expr, least: int) -> int:
+    """Return how many values an expression gives, where it says so."""
+    if isinstance(expression, ast.Tuple):
+        return len(expression.elts)
+    if isinstance(expression, ast.Call) and show(expression.func) == "jnp.split":
+        parts = expression.args[1]
+        if isinstance(parts, ast.Constant) and isinstance(parts.value, int):
+            return max(least, parts.value)
+        if isinstance(parts, ast.Tuple | ast.List):
+            return len(parts.elts) + 1
+    return least
+
+
+def hint_of(node: Node, otherwise: str = "") -> str:
+    """Return what a value is called: as its author does, or by what gives it."""
+    if len(node.statement.names) == 1:
+        return node.statement.names[0]
+    if len(node.statement.names) > 1 and node.kind == "operation":
+        if name := _of_several(node):
+            return name
+    if otherwise:
+        return otherwise
+    if node.kind in ("module", "layers"):
+        return next((x for x in reversed(node.target.split(".")) if not x.isdigit()), "x")
+    name = re.sub(r"\W|^_+", "", str(node.target).partition(".")[0])
+    return PLAIN_NAMES.get(name, name) or "x"
+
+
+def _of_several(node: Node) -> str:
+    """Return the name of the last of what a statement of several names computes, by their order."""
+    readers = [user for user in node.users if user.statement != node.statement]
+    return "" if not readers else node.statement.names[0]
+
+
+def safe_name(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) or name in TAKEN else name
+
+
+def name_node(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def assign(target: ast.expr, value: ast.expr) -> ast.stmt:
+    return ast.Assign([target], value, lineno=0)
+
+
+def attributes_in(statements: Sequence[ast.stmt]) -> Iterator[str]:
+    """Yield the attributes of self that statements read."""
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                if node.value.id == "self":
+                    yield node.attr

@@ -18,10 +18,10 @@ DOCS := .docs/.installed
 REFERENCE = PYTHONPATH=tests/tools:generator:runtime $(BIN)/python -m docs.reference
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv compilers demo docs reference test test-slow test-all test-apart golden golden-check table family fmt lint
+.PHONY: help venv compilers demo docs reference test test-slow test-all test-apart golden table family fmt lint
 .SECONDEXPANSION:
 
-help:  ## list the targets
+help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{printf "make %-14s%s\n", $$1, $$2}'
 
 venv: $(INSTALLED)  ## build the virtual environment
@@ -66,13 +66,9 @@ test-all: test test-slow  ## run all tests, those too that take minutes each: an
 reference: $(INSTALLED)  ## rewrite the pages of docs/ that are of the code
 	$(REFERENCE) --all
 
-golden: $(INSTALLED)  ## rewrite the goldens and those pages: read the diff before you commit it
-	$(BIN)/python tests/golden.py
-	$(REFERENCE)
-
-golden-check: $(INSTALLED)  ## compare the goldens with what is generated now
-	$(BIN)/python tests/golden.py --check
-	$(REFERENCE) --check
+golden: $(INSTALLED)  ## rewrite the goldens and those pages, and read the diff; CHECK=--check: only compare
+	$(BIN)/python tests/golden.py $(CHECK)
+	$(REFERENCE) $(CHECK)
 
 # Apart from the environment, and before it on the path: transformers 4.57 has Flax classes, 5 has none.
 $(CLASSES): tests/tools/classes/requirements.txt $(INSTALLED)

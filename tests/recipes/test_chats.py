@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from redco_runtime.data.chats.documents import ChatMaker
 from redco_runtime.data.chats.encoding import ChatEncoder
+from redco_runtime.data.chats import examples
 from redco_runtime.data.chats.examples import chat_examples
 from redco_runtime.data.chats.pairs import PairMaker, read_pair
 from redco_runtime.data.chats.reading import Chat, read_chat
@@ -361,6 +362,13 @@ def rows(tmp_path):
         return chat_examples(SimpleNamespace(**fields | changes), own, 384)[0]
 
     return rows
+
+
+def test_an_older_config_that_lacks_the_setting_splits_no_turns(monkeypatch):
+    monkeypatch.setattr(examples, "ChatMaker", lambda encoder, length, split: split)
+    monkeypatch.setattr(examples, "read_or_stream", lambda settings, maker, vocabulary: maker)
+    settings, encoder = SimpleNamespace(sequence_length=8), SimpleNamespace(ends=lambda: None)
+    assert chat_examples(settings, encoder, 1) is False
 
 
 def test_answers_that_are_apart_are_said(rows, capsys):

@@ -1,5 +1,6 @@
 """An adapter beside the layers of a model: what PEFT computes, in training too, and with a random stream a layer."""
 
+import json
 from types import SimpleNamespace
 
 import jax
@@ -10,6 +11,7 @@ from flax import nnx
 from redco_runtime.nn.adapters import layers
 from redco_runtime.nn.adapters.blocks import INT8
 from redco_runtime.nn.adapters.layers import with_lora
+from redco_runtime.checkpoints.lora import lora
 from redco_runtime.checkpoints.lora.lora import Lora, QLora
 from redco_runtime.base.errors import UserError
 from redco_runtime.nn.dropout import drop_by_example, with_keys
@@ -189,3 +191,21 @@ def test_a_merged_adapter_is_in_the_kernels_of_its_layers_and_nowhere_else():
     assert merged["embed/embedding"] is table and merged["up/bias"] is bias
     np.testing.assert_allclose(merged["up/kernel"], kernel + 3 * a @ b, rtol=1e-5)
     np.testing.assert_allclose(merged["down/kernel"], down, atol=float(scales.max()))
+
+
+def test_the_base_of_an_adapter_is_a_folder_or_an_id(tmp_path, monkeypatch):
+    """An id of the hub stays, a folder is its whole path, and none is none."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "llama").mkdir()
+    for base, said in (("org/name", "org/name"), ("llama", str(tmp_path / "llama")), ("", "")):
+        folder = tmp_path / f"adapter-{len(said)}"
+        Lora().export({}, folder, table={}, shapes={}, base=base)
+        assert (
+            json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"]
+            == said
+        )
+
+
+def test_a_module_that_ends_as_one_that_is_not_chosen_is_told_by_a_pattern():
+    assert lora._targets(["query"], ["attention.output.dense"]) == ["query"]
+    assert isinstance(lora._targets(["dense"], ["output.dense"]), str)

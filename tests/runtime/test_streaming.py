@@ -112,3 +112,8 @@ def test_what_cannot_be_streamed_is_named(tmp_path):
         read(tmp_path, str(tmp_path / "b.jsonl"), streaming=True)
     with pytest.raises(UserError, match="--tokenizer: it makes the id 98 of"):
         read(tmp_path, write(tmp_path / "a.jsonl", "ab"), streaming=True, vocabulary=98)
+
+
+@pytest.mark.parametrize("weights", [[1, 1, 1], [3, 1], [0.7, 0.2, 0.1], [1]])
+def test_a_block_is_full_whatever_the_weights(weights):
+    assert mixture.block_ends(weights)[-1] == mixture.BLOCK

@@ -172,7 +172,7 @@ class Hosts:
         layout = self._choose(1 + len(here))
         lost = f"{_name(others - here)} of {self._count} is gone: "
         if layout is None:
-            why = "all made no step together yet, or fewer have not the devices or memory"
+            why = "its step does not fit on fewer, or was never compiled on all"
             return self._say(f"{lost}waits for more hosts, since {why}")
         if others - here:
             self._say(f"{lost}goes on with {layout.hosts}, {' '.join(layout.flags)}")

@@ -46,7 +46,7 @@ TABLE = """# One of four hosts is lost, {times} times
 
 Written by `make table NAME=elastic`, on two cores and loopback: four launchers with `--elastic` are four hosts. One of them and its
 process are killed by signal 9; after 20 s of silence those left go on from the newest checkpoint. *next step*: seconds from
-the kill, median and greatest. *difference*: the greatest of the losses of the next {compared} steps from those of a run
+the kill, median and greatest, of which 20 are the silence; the machine had up to {load:.0f} processes to run meanwhile. *difference*: the greatest of the losses of the next {compared} steps from those of a run
 of four that nobody killed, in float32.
 
 | run | killed | times | goes on with | next step | difference |
@@ -54,8 +54,8 @@ of four that nobody killed, in float32.
 {rows}
 
 The network is [net.py](net.py), which has batch statistics and dropout: 16 rows split over `data` 2 and `model` 2, and four hosts become two, as `model`
-stays. The decoder is GPT-J's tiny preset over `data` 4, on devices with room for the rows that they had: two hosts take
-twice the micro-batches. The third host waits.
+stays. The decoder is GPT-J's tiny preset over `data` 4, on devices that have hardly room for the rows that they had: two hosts take more
+micro-batches. The third host waits.
 """
 
 
@@ -236,15 +236,16 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    chance, kills = random.Random(args.seed), []
+    chance, kills, load = random.Random(args.seed), [], 0.0
     for kind, times in ((NET, args.times - args.times // 2), (DECODER, args.times // 2)):
         with tempfile.TemporaryDirectory() as name:
             make(Path(name), kind)
             expected = undisturbed(Path(name), kind)
             for number in range(times):
                 kills.append(kill(Path(name), kind, number, expected, chance))
+                load = max(load, os.getloadavg()[0])
                 print(f"{len(kills)}: {kills[-1]}", flush=True)
-    page = TABLE.format(times=len(kills), compared=COMPARED, rows=rows(kills))
+    page = TABLE.format(times=len(kills), compared=COMPARED, rows=rows(kills), load=load)
     (HERE / "elastic.md").write_text(page)
 
 

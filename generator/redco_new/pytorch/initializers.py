@@ -17,7 +17,7 @@ def initializer(
     """Return Python of an initializer; "" where the class does not say, or draws as PyTorch's layers do.
 
     draws, shapes: of a parameter, each time that it is made; shapes as PyTorch has them
-    express: a number, as it is each time, as Python
+    express: a number, as it is each time, as Python; "" where nothing says it
     """
     first = draws[0]
     if first is None or any(d is None or d.kind != first.kind for d in draws):
@@ -26,9 +26,13 @@ def initializer(
     numbers = [[row[i] for row in rows] for i in range(len(rows[0]))]
     if first.kind == "constant":
         names = {0.0: f"{I}.zeros", 1.0: f"{I}.ones"}
-        return names.get(first.numbers[0], f"{I}.constant({express(numbers[0])})")
+        value = express(numbers[0])
+        return names.get(first.numbers[0], value and f"{I}.constant({value})")
     if first.kind == "normal":
-        return _scaled("normal", numbers[1], shapes) or f"{I}.normal({express(numbers[1])})"
+        if scaled := _scaled("normal", numbers[1], shapes):
+            return scaled
+        deviation = express(numbers[1])
+        return deviation and f"{I}.normal({deviation})"
     if any(low != -high for low, high in rows):
         return ""
     deviations = [high / math.sqrt(3) for high in numbers[1]]

@@ -205,7 +205,7 @@ class Makers:
         for name, rows in draws.items():
             own = leaf.stored[name][0]
             shapes = [tuple(getattr(layer, name).shape) for layer in layers]
-            text = initializer(rows, shapes, lambda x: self.expression(path, "deviation", x))
+            text = initializer(rows, shapes, self._deviation)
             usual = {"bias": ".zeros", "scale": ".ones"}.get(own, "-")
             if text and not text.endswith(usual):
                 starts.append(f"{own}_init={text}")
@@ -215,6 +215,15 @@ class Makers:
         """Return what fills a parameter, in each probe and instance."""
         rows = self._own.rows
         return [p.instance.draws.get(f"{own_path(own)}.{name}".strip(".")) for p, own in rows]
+
+    def _deviation(self, values: list[float]) -> str:
+        """Return Python for a number of an initializer; "" where no argument says it, which the user is told."""
+        text = express(Number(tuple(values)), self._own.init_atoms)
+        if text is None:
+            what = f"{type(self._own.part).__name__} draws parameters otherwise than in model.py"
+            if what not in self._classes.notes:
+                self._classes.notes.append(what)
+        return text or ""
 
     def expression(self, path: str, name: str, values: list[Any]) -> str:
         """Return Python for a number, or a tuple of such, by what __init__ has."""
@@ -269,7 +278,7 @@ class Makers:
         shape = self.expression(name, "shape", [tuple(x.shape) for x in arrays])
         if name in self._own.part._parameters:
             shapes = [tuple(x.shape) for x in arrays]
-            start = initializer(self._draws(name), shapes, lambda x: self.expression("", name, x))
+            start = initializer(self._draws(name), shapes, self._deviation)
             if start.endswith((".zeros", ".ones")):
                 return f"nnx.Param(jnp.{start.rpartition('.')[2]}({shape}))"
             return f"nnx.Param({start or NORMAL}(rngs.params(), {shape}))"

@@ -18,6 +18,7 @@ class Parts(Protocol):
     graphs: Mapping[str, fx.Graph]
 
     lengths: Mapping[str, str]
+    notes: list[str]
 
     def of(self, path: str) -> Any:
         """Return the class of a part, printed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -34,6 +34,7 @@ MESH = re.compile(
     r"\breplica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}"
 )
 SOURCE = re.compile(r'op_name="([^"]*)"')
+FRAME = re.compile(r"\bstack_frame_id=(\d+)")
 # libtpu's name for a reduce-scatter that it has fused; the text inside says all-reduce.
 SCATTER = "all-reduce-scatter"
 
@@ -47,7 +48,8 @@ class Collective:
     of the model that it serves, as far as the compiler has kept it.  channel: its number, "" for
     the end of an asynchronous pair.  group: the devices of the first group that exchange something,
     by their place in the mesh; of a collective-permute one that sends and one that receives; () for all.
-    fused: whether it is part of what a fusion computes.
+    fused: whether it is part of what a fusion computes.  type: of its result, as text.
+    frame: the number of the lines that it is for (places.py); "" where the compiler has not kept it.
     """
 
     kind: str
@@ -57,6 +59,8 @@ class Collective:
     channel: str = ""
     group: tuple[int, ...] = ()
     fused: bool = False
+    type: str = field(default="", compare=False)
+    frame: str = field(default="", compare=False)
 
     def sent(self, n: int) -> float:
         """Return the bytes that each device sends in all runs, on a ring of its group, or of n."""
@@ -121,12 +125,15 @@ def made_by(
     channel, first = CHANNEL.search(rest), OPERAND.search(rest)
     begin = starts.get(first[1], "") if first else ""
     source, group = SOURCE.search(rest) or SOURCE.search(begin), first_group(rest + begin)
+    frame = FRAME.search(rest) or FRAME.search(begin)
     return Collective(
         "reduce-scatter" if computation.startswith(SCATTER) else kind,
         size(type_) * ((len(group) or n) if kind == "reduce-scatter" else 1),
         source=source[1] if source else "",
         channel=channel[1] if channel else "",
         group=group,
+        type=type_,
+        frame=frame[1] if frame else "",
     )
 
 

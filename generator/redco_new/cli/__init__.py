@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from redco_new.cli import adopt, change, doctor, fit, look, merge_driver, options, report
+from redco_new.cli import adopt, change, check, doctor, fit, look, merge_driver, options, report
 from redco_new.cli.new import new_app
 from redco_new.errors import RedcoError
 
@@ -25,6 +25,7 @@ redco_app.command("models")(look.list_models)
 redco_app.command("recipes")(look.show_recipes)
 redco_app.command("docs")(look.show_docs)
 redco_app.command("update")(change.update)
+redco_app.command("check")(check.check)
 redco_app.command("diff")(look.show_edits)
 redco_app.command("undo")(change.undo)
 redco_app.command("doctor")(doctor.doctor)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from redco_merge import changed_lines, changed_symbols
 
@@ -246,8 +247,8 @@ def _diff(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-def print_check(plan: UpdatePlan, *, as_json: bool) -> int:
-    """Print what `--check` shows. Returns the exit code: 1 if anything is to be done.
+def drift_of(plan: UpdatePlan) -> dict[str, Any]:
+    """Return what an update would do.
 
     stale: file -> what would change in it.
     conflicts: what both sides changed, as PATH::SYMBOL.
@@ -255,11 +256,16 @@ def print_check(plan: UpdatePlan, *, as_json: bool) -> int:
     """
     pending = [symbol_target(x.path, x.symbol) for x in plan.state.manifest.pending]
     pending += [symbol_target(path, x.symbol) for path, x in plan.conflicts if x.pending]
-    drift = {
+    return {
         "stale": {path: _differences(x) for path, x in plan.merges.items() if x.changed},
         "conflicts": [symbol_target(path, x.symbol) for path, x in plan.blocking_conflicts],
         "pending": list(dict.fromkeys(pending)),
     }
+
+
+def print_check(plan: UpdatePlan, *, as_json: bool) -> int:
+    """Print what `--check` shows. Returns the exit code: 1 if anything is to be done."""
+    drift = drift_of(plan)
     if as_json:
         print(json.dumps(drift, indent=2))
     else:

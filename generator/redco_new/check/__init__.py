@@ -1,0 +1,1 @@
+"""`redco check`: one verdict on an edit of a project."""

@@ -1,0 +1,1 @@
+"""What is measured in processes of the project itself: child.py is their program."""

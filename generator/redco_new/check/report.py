@@ -1,6 +1,7 @@
 """What `redco check` prints."""
 
 import json
+from dataclasses import asdict
 
 from redco_new.check.facts import FILE
 from redco_new.check.run import Verdict
@@ -41,21 +42,20 @@ def summary(verdict: Verdict) -> str:
 
 
 def to_dict(verdict: Verdict) -> dict[str, object]:
-    """Return what --json prints."""
+    """Return what --json prints.
+
+    verdict: ok, changed or wrong.
+    seconds: that it took.
+    recorded: whether there was no .redco/check.json before.
+    accepted: names of changes that --accept named.
+    findings: what is wrong or changed, a line each.
+    ok: check -> what it saw, of those that were measured and have no findings.
+    """
     return {
         "verdict": "wrong" if verdict.wrong else "changed" if verdict.findings else "ok",
         "seconds": round(verdict.seconds, 1),
         "recorded": verdict.recorded,
         "accepted": list(verdict.accepted),
-        "findings": [
-            {
-                "check": one.check,
-                "kind": CHECKS[one.check].kind,
-                "where": one.where,
-                "what": one.what,
-                "todo": one.todo,
-            }
-            for one in verdict.findings
-        ],
+        "findings": [asdict(one) for one in verdict.findings],
         "ok": dict(verdict.says),
     }

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from redco_new.check import symbols
 from redco_new.check.children import Children, Lines
 from redco_new.check.facts import Facts, differences, read_facts, versions, write_facts
-from redco_new.check.table import ACCEPTABLE, CHANGE, CHECKS
+from redco_new.check.table import ACCEPTABLE, CHECKS, WRONG, Check
 from redco_new.errors import RedcoError
 from redco_new.project.sandbox import temporary_folder
 from redco_new.project.state import ProjectState, read_project_state
@@ -21,8 +21,10 @@ from redco_new.request.names import package_name
 from redco_new.update.report import drift_of
 from redco_new.update.run import preview_update
 
-# Tests as redco wrote them whose claims are measured here too; where they were edited, they run.
+# Tests that need not run where they are as redco wrote them: what two claim is measured here, and one is of files of the
+# package that are as redco wrote them too.
 MEASURED = ("tests/test_sharding.py", "tests/test_resume.py")
+BOOT, BOOTED = "tests/test_boot.py", ("boot.py", "runtime/")
 NO_TESTS, FAILED = 5, 1  # exit codes of pytest
 LONGEST = 300  # characters of what a test says
 Progress = Callable[[str], None]
@@ -30,12 +32,22 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a report: the check, where it broke, what, and what to do."""
+    """One line of a report.
+
+    check: its name.  kind: wrong, or change.  where: it broke.  what: is wrong, or another than it was.
+    todo: what to do about it.
+    """
 
     check: str
+    kind: str
     where: str
     what: str
     todo: str
+
+    @classmethod
+    def of(cls, check: Check, where: str, what: str, todo: str = "") -> Finding:
+        """Return that of a check, whose advice it has where there is no other."""
+        return cls(check.name, check.kind, where, what, todo or check.todo)
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class Verdict:
     @property
     def wrong(self) -> bool:
         """Whether something is that no one can mean."""
-        return any(CHECKS[one.check].kind != CHANGE for one in self.findings)
+        return any(one.kind == WRONG for one in self.findings)
 
 
 def check_project(
@@ -86,7 +98,7 @@ def check_project(
     said = versions()
     changes = [] if before is None else _changes(before, values, changed, said)
     left = [one for one in changes if one.check not in accept]
-    if not any(CHECKS[one.check].kind != CHANGE for one in findings):
+    if not findings:
         _keep(root, before, Facts(values, now, said), {one.check for one in left})
     every = sorted([*findings, *left], key=lambda one: [*CHECKS].index(one.check))
     return Verdict(
@@ -129,15 +141,17 @@ def _measure(
 
 def _update(root: Path) -> list[Finding]:
     """Return what is to be done before files follow from the model and redco.toml."""
-    plan = preview_update(root, {})
-    todo = CHECKS["update"].todo
-    drift = drift_of(plan)
+    check = CHECKS["update"]
+    try:
+        drift = drift_of(preview_update(root, {}))
+    except RedcoError as error:  # a model that it cannot read is no reason to measure nothing
+        return [Finding.of(check, error.where, error.what, error.todo)]
     stale = [
-        Finding("update", path, f"does not follow: {', '.join(what)}", todo)
+        Finding.of(check, path, f"does not follow: {', '.join(what)}")
         for path, what in drift["stale"].items()
     ]
     others = [("conflicts", "is changed by you and by redco"), ("pending", "is to be settled")]
-    return stale + [Finding("update", x, what, todo) for kind, what in others for x in drift[kind]]
+    return stale + [Finding.of(check, x, what) for kind, what in others for x in drift[kind]]
 
 
 def _test(
@@ -146,7 +160,13 @@ def _test(
     """Return the tests of the project that fail."""
     progress("running the project's tests")
     same = [path for path in MEASURED if state.ours(path) == state.base(path)]
-    report, todo = folder / "tests.xml", CHECKS["tests"].todo
+    package = package_name(state.manifest.request["name"])
+    booted = [
+        x for x in state.records.base if x.startswith(tuple(f"{package}/{y}" for y in BOOTED))
+    ]
+    if all(state.ours(path) == state.base(path) for path in (BOOT, *booted)):
+        same.append(BOOT)
+    report, check = folder / "tests.xml", CHECKS["tests"]
     code, words = children.test([f"--ignore={path}" for path in same], report)
     if code in (0, NO_TESTS):
         return []
@@ -156,11 +176,11 @@ def _test(
             for fault in (*case.iter("failure"), *case.iter("error")):
                 where = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
                 what = " ".join((fault.get("message") or fault.text or "fails").split())
-                findings.append(Finding("tests", where, what[:LONGEST], todo))
+                findings.append(Finding.of(check, where, what[:LONGEST]))
     if not findings:
         missing = "No module named pytest" in words
-        todo = "pip install pytest" if missing else todo
-        findings = [Finding("tests", "tests", f"pytest ended with {code}: {words}", todo)]
+        what, todo = f"pytest ended with {code}: {words}", "pip install pytest" if missing else ""
+        findings = [Finding.of(check, "tests", what, todo)]
     return findings
 
 
@@ -179,7 +199,7 @@ def _finding(line: Mapping[str, Any], state: ProjectState, changed: list[str]) -
     # A line of a traceback is where it is; of what was compared, what was edited is where to look.
     precise = ":" in line["where"].replace("::", "") or not likely
     what = line["what"] + (f" (edited: {likely})" if precise and likely else "")
-    return Finding(check.name, line["where"] if precise else likely, what, check.todo)
+    return Finding.of(check, line["where"] if precise else likely, what)
 
 
 def _changes(
@@ -199,9 +219,7 @@ def _changes(
         where = ", ".join(filter(None, [at, likely if at not in likely or not at else ""])) or (
             f"no edit of yours: {', '.join(others)}" if others else "no edit since the last check"
         )
-        found.append(
-            Finding(name, likely if at and at in likely else where, "; ".join(words), check.todo)
-        )
+        found.append(Finding.of(check, likely if at and at in likely else where, "; ".join(words)))
     return found
 
 

@@ -34,7 +34,7 @@ CHECKS = {
         ),
         Check(
             *("tests", WRONG),
-            "the project's own tests, by pytest; not those of redco's that the rows below measure anew",
+            "the project's own tests, by pytest; of redco's those alone that what was edited can break, and no row below measures",
             "mend what the test names, or the test where it is wrong",
         ),
         Check(

@@ -1,11 +1,11 @@
 """Edits of projects, bad ones and good ones, and what `redco check` says of each; writes docs/results/checks.md.
 
     make table NAME=checks                       # those that are not recorded
-    make table NAME=checks ROWS="again"          # all of them
-    make table NAME=checks ROWS="NAME ..."       # those whose name has one of these words, printed and recorded
+    make table NAME=checks ROWS="bad again"      # all bad ones; or good ones
+    make table NAME=checks ROWS="seed gather"    # those whose name has one of these words
 
-bad.toml and good.toml have the edits. recorded.jsonl has a line for each; what it has is not run again, so that one may
-stop and go on. An edit stands in a copy of a project that was checked before it, so that there are facts.
+bad.toml and good.toml have the edits, bad.jsonl and good.jsonl what came of each; what is there is not run again, so that
+one may stop and go on. An edit stands in a copy of a project that was checked before it, so that there are facts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-RECORDED, PAGE = HERE / "recorded.jsonl", ROOT / "docs" / "results" / "checks.md"
+PAGE = ROOT / "docs" / "results" / "checks.md"
 BIN = Path(sys.executable).parent
 PROJECTS = {
     "lm": ("--model", "gpt2", "--shards", "2"),
@@ -55,6 +55,7 @@ class Net(nn.Module):
         return nn.Dense(10)(nn.relu(nn.Dense(self.width)(x)))
 '''
 CONFIG = '[model]\nwidth = 32\n[inputs]\nx = {shape = ["B", 12]}\n'
+KINDS = ["bad", "good"]
 Edit = Mapping[str, Any]
 
 
@@ -133,42 +134,48 @@ def run(edit: Edit, bases: dict[str, Path], folder: Path) -> dict[str, Any]:
     return kept | {"right": judge(edit, said), "cpu": said["cpu"], "findings": said["findings"]}
 
 
-def read() -> list[dict[str, Any]]:
-    """Return what is recorded, of edits that are there."""
-    names = {edit["name"] for kind in ("bad", "good") for edit in edits(kind)}
-    lines = RECORDED.read_text().splitlines() if RECORDED.exists() else []
+def read(kind: str) -> list[dict[str, Any]]:
+    """Return what is recorded of a kind, of edits that are there."""
+    names, path = {edit["name"] for edit in edits(kind)}, HERE / f"{kind}.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [one for one in map(json.loads, lines) if one["name"] in names]
+
+
+def record(one: Mapping[str, Any]) -> None:
+    """Keep what came of an edit, and print it."""
+    rest = [other for other in read(one["kind"]) if other["name"] != one["name"]]
+    text = "".join(json.dumps(other) + "\n" for other in [*rest, one])
+    (HERE / f"{one['kind']}.jsonl").write_text(text, encoding="utf-8")
+    print("right" if one["right"] else "NOT RIGHT", one["cpu"], one["name"], flush=True)
+    for finding in one["findings"]:
+        print(f"    {finding['check']}: {finding['where']}: {finding['what']}", flush=True)
+
+
+def chosen(words: list[str]) -> list[Edit]:
+    """Return the edits that are asked for."""
+    kinds = [word for word in words if word in KINDS] or KINDS
+    names = [word for word in words if word not in (*KINDS, "again")]
+    had = {one["name"] for kind in kinds for one in read(kind)}
+    every = [edit for kind in kinds for edit in edits(kind)]
+    if names:
+        return [edit for edit in every if any(word in edit["name"] for word in names)]
+    return every if "again" in words else [edit for edit in every if edit["name"] not in had]
 
 
 def main(words: list[str]) -> None:
     """Run what is asked for, and write the page."""
-    every = [*edits("bad"), *edits("good")]
-    had = {one["name"] for one in read()}
-    chosen = [
-        edit
-        for edit in every
-        if words == ["again"]
-        or (any(word in edit["name"] for word in words) if words else edit["name"] not in had)
-    ]
     bases: dict[str, Path] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for edit in chosen:
-            record = run(edit, bases, Path(folder))
-            rest = [one for one in read() if one["name"] != edit["name"]]
-            RECORDED.write_text("".join(json.dumps(one) + "\n" for one in [*rest, record]))
-            print(
-                "right" if record["right"] else "NOT RIGHT", record["cpu"], edit["name"], flush=True
-            )
-            for one in record["findings"]:
-                print(f"    {one['check']}: {one['where']}: {one['what']}", flush=True)
-    PAGE.write_text(page(read()), encoding="utf-8")
+        for edit in chosen(words):
+            record(run(edit, bases, Path(folder)))
+    PAGE.write_text(page([one for kind in KINDS for one in read(kind)]), encoding="utf-8")
 
 
 def page(records: list[dict[str, Any]]) -> str:
     """Return the page of all that is recorded."""
-    order = {edit["name"]: i for i, edit in enumerate([*edits("bad"), *edits("good")])}
+    order = {edit["name"]: i for i, edit in enumerate(x for kind in KINDS for x in edits(kind))}
     records = sorted(records, key=lambda one: order[one["name"]])
-    bad, good = ([x for x in records if x["kind"] == kind] for kind in ("bad", "good"))
+    bad, good = ([x for x in records if x["kind"] == kind] for kind in KINDS)
     right = [sum(one["right"] for one in some) for some in (bad, good)]
     cpu = sorted(one["cpu"] for one in records)
     lines = [

@@ -11,6 +11,8 @@ from docs.markdown import table
 from redco_fit.reading import Reading, Sent
 from redco_fit.search import candidates, compile_best
 from redco_new import doctor
+from redco_new.check import report as check_report
+from redco_new.check import run as check_run
 from redco_new.inspect import catalog, recipes, schema
 from redco_new.update import report
 
@@ -27,7 +29,8 @@ DOCUMENTS: dict[str, list[Any]] = {  # command -> what its JSON is, and what tha
     "redco fit --search --json": [compile_best.to_dict, candidates.Trial],
     "redco models --json": [catalog.CatalogRow],
     "redco recipes --json": [recipes.RecipeRow],
-    "redco update --check --json": [report.print_check],
+    "redco update --check --json": [report.drift_of],
+    "redco check --json": [check_report.to_dict, check_run.Finding],
     "redco doctor --json": [doctor.Finding],
 }
 

@@ -18,7 +18,7 @@ BANNED = frozenset(
 VERBS = frozenset("""
     Act Add Apply Bring Change Check Choose Come Compare Compile Connect Contract Copy Count Cut Deal Derive
     Describe Draw Drop End Enter Evaluate Fill Find Forbid Give Grow Hand Import Insert Join Keep
-    Leave List Listen Lock Look Loop Make Match Meet Merge Move Multiply Name Number Parse Pass Permute Print Put
+    Leave List Listen Lock Look Loop Make Match Measure Meet Merge Move Multiply Name Number Parse Pass Permute Print Put
     Raise Read Record Reduce Refuse Register Remove Return Run Save Say Settle Show Sort Stack
     Start Take Tell Tie Trace Train Transform Try Turn Undo Unite Update Wait Walk Watch Write Yield
     """.split())

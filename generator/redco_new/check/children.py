@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,6 +45,7 @@ class Children:
         """Return what a part of measure/ tells of the project; where it died, that, as a fault of `runs`."""
         files = self._folder / part
         files.mkdir()
+        until = time.monotonic() + SECONDS
         read_end, write_end = os.pipe()
         job = {"project": str(self._project), "package": package, "part": part}
         task = json.dumps({**job, "folder": str(files), "out": write_end})
@@ -63,7 +65,10 @@ class Children:
         if not any(line.get("done") for line in lines):
             at = next((line["at"] for line in reversed(lines) if "at" in line), "starting")
             words = _last_words(files / "output") or "nothing"
-            what = f"{at}: Python ended with {code} and said: {words}"
+            ended = (
+                f"Python ended with {code}" if time.monotonic() < until else f"{SECONDS} s are over"
+            )
+            what = f"{at}: {ended} and said: {words}"
             lines.append({"fault": "runs", "where": package, "what": what})
         return lines
 

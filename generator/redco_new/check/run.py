@@ -207,7 +207,7 @@ def _changes(
 ) -> list[Finding]:
     """Return the facts that are others than they were."""
     others = [f"{k} {said[k]}, was {v}" for k, v in before.versions.items() if said.get(k, v) != v]
-    found = []
+    findings = []
     for name in ACCEPTABLE:
         if name not in before.values or name not in values:
             continue
@@ -219,8 +219,10 @@ def _changes(
         where = ", ".join(filter(None, [at, likely if at not in likely or not at else ""])) or (
             f"no edit of yours: {', '.join(others)}" if others else "no edit since the last check"
         )
-        found.append(Finding.of(check, likely if at and at in likely else where, "; ".join(words)))
-    return found
+        findings.append(
+            Finding.of(check, likely if at and at in likely else where, "; ".join(words))
+        )
+    return findings
 
 
 def _place(name: str, before: Facts, values: Mapping[str, Any]) -> str:
@@ -241,10 +243,8 @@ def _keep(root: Path, before: Facts | None, now: Facts, left: Collection[str]) -
             values[name] = old
         elif not differences(name, old, values[name]) and name != "collectives":
             values[name] = old
-    kept = Facts(values, now.symbols, now.versions)
-    if left and before:
-        kept = Facts(values, before.symbols, before.versions)
-    write_facts(root, kept)
+    of = before if left and before else now  # what was edited is looked for until it is accepted
+    write_facts(root, Facts(values, of.symbols, of.versions))
 
 
 def _says(values: Mapping[str, Any], lines: Lines, failing: Collection[str]) -> dict[str, str]:

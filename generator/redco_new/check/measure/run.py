@@ -31,8 +31,8 @@ def measure(project: Project) -> None:
             text = ", ".join(f"{one['loss']:.6g}" for one in losses)
             where = f"{project.package}/pipeline.py::loss"
             project.fault("runs", where, f"the losses of {STEPS} steps are {text or 'none'}")
-        kept = {name: [one[name] for one in losses] for name in ("loss", "grad_norm")}
-        project.tell(fact="loss", value=kept)
+        values = {name: [one[name] for one in losses] for name in ("loss", "grad_norm")}
+        project.tell(fact="loss", value=values)
         project.tell(fact="checkpoint", value=describe(project, whole))
         with project.measuring("resume", f"resuming after {MIDDLE} steps"):
             shutil.copytree(whole, resumed, ignore=shutil.ignore_patterns("lock.json"))

@@ -12,7 +12,7 @@ from my_project.config import Config
 from my_project.runtime.base.output import print_once
 from my_project.runtime.base.paths import any_path
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
-from my_project.runtime.checkpoints.export import export
+from my_project.runtime.checkpoints.export import export, safetensors_alone
 from my_project.runtime.checkpoints.publish import hub_name, publish
 from my_project.runtime.data.tokenizer import tokenizer_if_any
 from my_project.runtime.layout.mesh import make_mesh
@@ -26,6 +26,9 @@ from my_project.steps import build
 def main() -> None:
     options = program_parser(__doc__, pipeline)
     options.add_argument("--out", type=any_path, required=True, help="a folder that does not exist")
+    options.add_argument(
+        "--format", type=safetensors_alone("llama.cpp does not open GPT-J"), help="safetensors"
+    )
     options.add_argument(
         "--push", type=hub_name, metavar="ORG/NAME", help="send it to the hub, with a card"
     )
@@ -42,6 +45,7 @@ def main() -> None:
             weights.hf_config(run.config.model) | {"dtype": "float32"},
             table=weights.tensors(run.config.model),
             tokenizer=tokenizer_if_any(pipeline.tokenizer, run.config.data.tokenizer),
+            write=args.format,
             generation=read_generation(run),
             shapes=steps.shapes,
             variables=model.variables,

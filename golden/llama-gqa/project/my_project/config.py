@@ -116,6 +116,7 @@ class Train:
     on_nan: Literal["stop", "skip"] = "stop"  # what an update does whose numbers are not sound
     max_skips: int = 10  # of these updates that are left out in a row, before the run stops
     step_timeout: float = 0.0  # seconds a step may take; 0: 20 times their median, at least 300
+    silence: float = 120.0  # seconds without a word of a process, after which it is lost
     spike: float = 0.0  # a gradient's norm of this many times its mean is not sound; 0: any is
     log: tuple[str, ...] = ()  # where numbers and samples go too: tensorboard, wandb, trackio
     profile: str = ""  # the steps to trace, first and last, as 10:13

@@ -148,6 +148,7 @@ def build(config: Config) -> Steps:
             compiler_options=others,
         ),
         options=options,
+        rows=ROWS,
         generation=generation,
         saved=lambda batch: saved_size(training_loss, placed.model, batch, *remat),
     )

@@ -23,6 +23,7 @@ from typing import Any
 
 import jax
 
+from my_project.runtime.base.progress import PROGRESS
 from my_project.runtime.cluster import lifeline
 from my_project.runtime.cluster.launchers import Process, initialized, who_am_i
 from my_project.runtime.cluster.rendezvous import BootError, Door, Member, find_address, meet
@@ -107,7 +108,7 @@ def _connect(process: Process) -> None:
             local_device_ids=None if process.gpu is None else [process.gpu],
             cluster_detection_method="deactivate",  # it would show each process only one GPU
             initialization_timeout=60,
-            heartbeat_timeout_seconds=120,  # the lifeline is faster, and says who it was
+            heartbeat_timeout_seconds=round(PROGRESS.silence) + 60,  # the lifeline says who it was
             shutdown_timeout_seconds=60,
         )
 

@@ -82,8 +82,14 @@ class Optimizer:
 
 
 def matrices(params: Any) -> Any:
-    """Return True for what has two dims or more, False for biases and scales."""
-    return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
+    """Return True for what has two dims or more, False for biases and scales, those of a stack too."""
+
+    def decays(path, leaf):
+        words = jax.tree_util.keystr(path, simple=True, separator=" ").split()
+        name = [word for word in words if not word.isdigit()][-1]
+        return leaf.ndim > 1 and name not in ("bias", "scale")
+
+    return jax.tree_util.tree_map_with_path(decays, params)
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,7 @@ class Train:
     on_nan: Literal["stop", "skip"] = "stop"  # what an update does whose numbers are not sound
     max_skips: int = 10  # of these updates that are left out in a row, before the run stops
     step_timeout: float = 0.0  # seconds a step may take; 0: 20 times their median, at least 300
+    silence: float = 120.0  # seconds without a word of a process, after which it is lost
     spike: float = 0.0  # a gradient's norm of this many times its mean is not sound; 0: any is
     log: tuple[str, ...] = ()  # where numbers and samples go too: tensorboard, wandb, trackio
     profile: str = ""  # the steps to trace, first and last, as 10:13

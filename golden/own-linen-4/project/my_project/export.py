@@ -12,7 +12,7 @@ from my_project.config import Config
 from my_project.runtime.base.output import print_once
 from my_project.runtime.base.paths import any_path
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
-from my_project.runtime.checkpoints.export import export
+from my_project.runtime.checkpoints.export import export, safetensors_alone
 from my_project.runtime.checkpoints.publish import hub_name, publish
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.loop.command import command, program_parser, recorded_run
@@ -24,6 +24,11 @@ from my_project.steps import build
 def main() -> None:
     options = program_parser(__doc__, pipeline)
     options.add_argument("--out", type=any_path, required=True, help="a folder that does not exist")
+    options.add_argument(
+        "--format",
+        type=safetensors_alone("llama.cpp opens no class of your own"),
+        help="safetensors",
+    )
     options.add_argument(
         "--push", type=hub_name, metavar="ORG/NAME", help="send it to the hub, with a card"
     )
@@ -39,6 +44,7 @@ def main() -> None:
             args.out,
             {"model": "Net", "step": step, **vars(run.config.model)},
             table=weights.tensors(run.config.model),
+            write=args.format,
             shapes=steps.shapes,
             variables=model.variables,
         )

@@ -134,4 +134,5 @@ def build(config: Config) -> Steps:
             compiler_options=others,
         ),
         options=options,
+        rows=ROWS,
     )

@@ -45,7 +45,7 @@ from my_project.steps import build
 @command
 def main() -> None:
     run = training_run(__doc__, PRESETS, AXES)
-    with PROGRESS.deadlines(run.config.train.step_timeout):
+    with PROGRESS.deadlines(run.config.train.step_timeout, run.config.train.silence):
         boot(virtual_devices=run.virtual_devices, facts=run.facts, cache=run.cache)
         with jax.set_mesh(make_mesh(run.mesh)):
             train(build(run.config), run)

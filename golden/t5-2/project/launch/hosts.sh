@@ -13,8 +13,8 @@
 # first host, where REDCO_COORDINATOR=host:port may say which port. Virtual devices are for each process.
 #
 # Ctrl-C, SIGTERM and SIGHUP go to all processes, which save and leave; a second one ends them at
-# once. When a process fails, or a connection is lost, the others are stopped. The exit code is that
-# of the first process that ended badly. Needs bash 4.
+# once. When a process fails, or a connection is lost, the others are stopped, but of a launcher with --elastic, which
+# goes on. The exit code is that of the first process that ended badly. Needs bash 4.
 set -euo pipefail
 set -m # each process leads its own group, so that it can be stopped with its children
 
@@ -120,14 +120,21 @@ for host in "${hosts[@]}"; do
     index=$((index + 1))
 done
 
+elastic=0 # whether the launchers go on where one is lost
+[[ " $* " != *" --elastic"* ]] || elastic=1
 result=0
+lost=0
 for _ in "${hosts[@]}"; do
     if ! read -t "$patience" -r index code <&3; then
         echo "hosts.sh: ends those that did not leave within $grace s" >&2
         send KILL
         break
     fi
-    if [[ $code -ne 0 && $result -eq 0 ]]; then
+    if [[ $elastic -eq 1 && $stopping -eq 0 && ! $code =~ ^(0|2|3|75)$ ]]; then
+        echo "hosts.sh: process $index on ${hosts[index]} ended with $code; the others go on" >&2
+        lost=$((lost + 1))
+        [[ $lost -lt $count ]] || result=$code
+    elif [[ $code -ne 0 && $result -eq 0 ]]; then
         result=$code
         if [[ $stopping -eq 0 ]]; then
             echo "hosts.sh: process $index on ${hosts[index]} ended with $code; stopping the others" >&2

@@ -1,6 +1,7 @@
 """The goldens are sound, and the comparison with them sees every kind of difference."""
 
 import subprocess
+from types import SimpleNamespace
 
 import black
 import golden
@@ -130,7 +131,9 @@ def test_main_shows_differences_and_how_to_accept_them(monkeypatch, capsys):
 def test_what_redco_remembers_of_a_golden_is_what_it_wrote(monkeypatch):
     """The archive is in no golden: that it holds the files of the project is looked at where they are made."""
     (case,) = (case for case in golden.cases() if case.name == "gpt-j-4")
-    monkeypatch.setattr(golden, "texts", lambda request: ({"README.md": "a\n"}, Model, None))
+    monkeypatch.setattr(
+        golden, "texts", lambda request: ({"README.md": "a\n"}, model(request), None)
+    )
     monkeypatch.setattr(golden.golden_layouts, "lines", lambda plan: "")
     assert "project/README.md" in golden.generate(case)[1]
     records = golden.new_records
@@ -143,5 +146,5 @@ def test_what_redco_remembers_of_a_golden_is_what_it_wrote(monkeypatch):
         golden.generate(case)
 
 
-class Model:
-    record = None
+def model(request):
+    return SimpleNamespace(record=None, request=request)

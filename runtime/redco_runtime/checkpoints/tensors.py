@@ -94,7 +94,8 @@ def _read_one(folder: Path, wanted: Flat) -> Flat:
         restore = orbax().checkpoint_utils.construct_restore_args(item, strict=False)
         arguments = orbax().args.PyTreeRestore(item, restore_args=restore, partial_restore=True)
         leaves = reader.restore(folder / ITEM, args=arguments)
-    return {name: move(leaves.pop(name), wanted[name].sharding) for name in sorted(wanted)}
+    elsewhere = sorted(name for name, leaf in wanted.items() if item[name] is not leaf)
+    return leaves | {name: move(leaves.pop(name), wanted[name].sharding) for name in elsewhere}
 
 
 def _part(leaf: Any, stored: Any) -> tuple[int, ...] | None:

@@ -27,7 +27,9 @@ def main() -> None:
     options = program_parser(__doc__, pipeline)
     options.add_argument("--out", type=any_path, required=True, help="a folder that does not exist")
     options.add_argument(
-        "--format", type=safetensors_alone("llama.cpp does not open T5"), help="safetensors"
+        "--format",
+        type=safetensors_alone("llama.cpp does not open T5"),
+        help="safetensors",
     )
     options.add_argument(
         "--push", type=hub_name, metavar="ORG/NAME", help="send it to the hub, with a card"

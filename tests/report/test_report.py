@@ -133,6 +133,16 @@ def test_what_is_no_run(call, tmp_path):
     assert (code, out) == (2, "") and "has no step in metrics.jsonl; give the --workdir of" in err
 
 
+@pytest.mark.parametrize(
+    ("where", "args"), [("RUN", ["hf://a/b"]), ("--out", ["a", "--out", "s3:/b"])]
+)
+def test_what_is_no_path_here(call, where, args):
+    code, out, err = call(*args)
+    assert (code, out) == (2, "") and err.startswith(
+        f"redco: {where}: {args[-1]!r} is no path here; give"
+    )
+
+
 def test_a_folder_that_cannot_be_written(call, folder, tmp_path):
     code, out, err = call(folder, "--out", tmp_path / "none")
     assert code == 2 and "goodput" in out

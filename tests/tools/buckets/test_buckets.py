@@ -13,6 +13,7 @@ from buckets.emulated import emulated_bucket
 from survival.kills import survive
 from survival.project import environment
 
+from redco_new import cli
 from redco_new.project.create import create_project
 from redco_new.request import Request
 from redco_runtime.base.errors import UserError
@@ -85,6 +86,18 @@ def test_lines_are_added_in_order_and_cut(bucket, monkeypatch):
     cut_lines(path, 12)
     append_line(path, {"step": 13})
     assert [line["step"] for line in read_lines(path)] == [*range(14)]
+
+
+def test_a_report_of_a_run_there(bucket, capsys):
+    workdir = path_of(f"{bucket}/reported")
+    for step in range(1, 4):
+        append_line(workdir / "metrics.jsonl", {"step": step, "loss": 3 / step})
+    assert cli.run(cli.redco_app, "redco", ["report", str(workdir)]) == 0
+    assert f"{workdir}/report.html" in capsys.readouterr().out
+    assert b"<svg" in (workdir / "report.html").read_bytes()
+    assert (workdir / "report.png").read_bytes().startswith(b"\x89PNG")
+    assert cli.run(cli.redco_app, "redco", ["report", f"{bucket}/none"]) == 2
+    assert "give the --workdir of a run" in capsys.readouterr().err
 
 
 def test_what_a_store_says_is_one_line(bucket, monkeypatch):

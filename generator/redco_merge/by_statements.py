@@ -13,6 +13,7 @@ from redco_merge.limit import remember
 from redco_merge.matching import Overlap, merge_like_git, partners
 from redco_merge.places import Clash, Merged, merge_place
 from redco_merge.statements import Statement, cut_statements
+from redco_merge.wrapped import merge_wrapped
 
 Lines = list[str]
 
@@ -37,10 +38,17 @@ def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Outcome:
     """
     plain = merge_like_git(base, ours, theirs, key=_without_ending)
     if plain is None:
-        return _merge_statements(base, ours, theirs)
+        outcome = _merge_statements(base, ours, theirs)
+        wrapped = outcome.lines or merge_wrapped(base, ours, theirs, _lines_of_merge)
+        return outcome if wrapped is None else Outcome(wrapped, [])
     if _code(plain) == _code(ours) and _code(base) != _code(theirs):
         plain = ours  # the template's changes are there already, and blank lines are none
     return Outcome(plain, [], as_git=True)
+
+
+def _lines_of_merge(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
+    plain = merge_like_git(base, ours, theirs, key=_without_ending)
+    return _merge_statements(base, ours, theirs).lines if plain is None else plain
 
 
 def _merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -122,15 +123,20 @@ class Reasons:
 
     def _parameters_of(self, node: Node, *, contracted: bool) -> list[int]:
         """Return the parameters in whose products a class is summed over, or stays in the output."""
+        return list(self._products[node, contracted])
+
+    @cached_property
+    def _products(self) -> Mapping[tuple[Node, bool], Mapping[int, None]]:
+        """(class, whether it is summed over) -> the parameters in whose products it is, in order."""
         find = self.classes.graph.find
-        parameters: dict[int, None] = {}
+        products = defaultdict[tuple[Node, bool], dict[int, None]](dict)
         for dot in self.classes.graph.dots:
+            contracted = {*map(find, dot.contracted)}
             for operand in (dot.lhs, dot.rhs):
-                if operand.parameter is None or node not in map(find, operand.dims):
-                    continue
-                if (node in map(find, dot.contracted)) == contracted:
-                    parameters[operand.parameter] = None
-        return list(parameters)
+                if operand.parameter is not None:
+                    for node in map(find, operand.dims):
+                        products[node, node in contracted][operand.parameter] = None
+        return products
 
     def _looked_up(self, index: int, node: Node) -> bool:
         """Return whether rows of parameter `index` are looked up along a class."""

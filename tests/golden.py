@@ -131,7 +131,10 @@ def losses(files: Texts, case: Path) -> list[float]:
         write_tree(root, files)
         options = f"--preset tiny --steps {STEPS} --virtual-devices {request.devices} --workdir run"
         command = [sys.executable, "-m", f"{request.package}.train", *options.split()]
-        subprocess.run(command, cwd=root, env=plain_environment(), check=True, stdout=sys.stderr)
+        # Not sys.stderr, which cases of bad input take from other threads meanwhile.
+        subprocess.run(
+            command, cwd=root, env=plain_environment(), check=True, stdout=sys.__stderr__
+        )
         lines = map(json.loads, (root / "run" / "metrics.jsonl").read_text().splitlines())
         found = {line["step"]: line["loss"] for line in lines if "loss" in line}
     assert sorted(found) == list(range(1, STEPS + 1)), f"not {STEPS} steps: {sorted(found)}"

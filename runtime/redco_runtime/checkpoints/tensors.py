@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from ..base.state import owner
 from .shared_reads import move, to_read
 
@@ -89,8 +91,10 @@ def read_as(folders: Sequence[Path], wanted: Flat, names: Mapping[str, str]) -> 
 
 def _read_one(folder: Path, wanted: Flat) -> Flat:
     with orbax().PyTreeCheckpointer() as reader:
-        stored = reader.metadata(folder / ITEM).item_metadata.tree
-        item = {name: to_read(leaf, _part(leaf, stored[name])) for name, leaf in wanted.items()}
+        item = wanted
+        if jax.process_count() > 1:  # else there is nothing to share out
+            stored = reader.metadata(folder / ITEM).item_metadata.tree
+            item = {name: to_read(leaf, _part(leaf, stored[name])) for name, leaf in wanted.items()}
         restore = orbax().checkpoint_utils.construct_restore_args(item, strict=False)
         arguments = orbax().args.PyTreeRestore(item, restore_args=restore, partial_restore=True)
         leaves = reader.restore(folder / ITEM, args=arguments)

@@ -95,6 +95,7 @@ def test_a_decoder_of_transformers_is_made_of_its_config():
         ),
     ],
 )
-def test_what_cannot_be_printed_is_refused_by_name(name, message):
+def test_what_cannot_be_printed_is_refused_by_name(name, message, capfd):
     with pytest.raises(RedcoError, match=message):
         printed(name, x=Input((8,)))
+    assert capfd.readouterr() == ("", "")  # PyTorch's log, with its graph

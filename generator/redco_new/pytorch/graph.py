@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import io
+import logging
 import operator
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,11 +42,23 @@ class Traced:
     outputs: Any
 
 
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep what PyTorch logs, warns of and prints, its graph too, off the terminal: what is wrong is raised."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
 def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     """Return the program of a call by keywords. Raises RedcoError, with the class's line, where it has none."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _silence():
             exported = torch.export.export(module, (), dict(inputs), strict=False)
             exported = exported.run_decompositions({})
             parts = torch.export.unflatten(exported)

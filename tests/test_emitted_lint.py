@@ -15,6 +15,7 @@ from generated import ROOT
 from own.test_projects import HERE, PROJECTS, flags_of
 from recipes.test_brought import BROUGHT
 
+from redco_new.errors import RedcoError
 from redco_new.generate.files import print_files, project_context
 from redco_new.generate.read import plan_request, read_model
 from redco_new.models.families import FAMILIES
@@ -23,6 +24,7 @@ from redco_new.render.carried import carried
 from redco_new.render.owners import in_runtime
 from redco_new.render.template import open_template
 from redco_new.request import Request
+from redco_new.request.features import FEATURES
 
 UNUSED = "F401,F811,F821,F822,F841"  # imports, names and variables, of pyflakes
 
@@ -253,16 +255,34 @@ def test_what_no_file_asks_for_is_not_carried(emit, name, modules):
     assert not {f"a_project/runtime/{module}.py" for module in modules} & {*files}
 
 
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_feature_is_where_it_is_asked_for(emit, name):
+    with_it, without = (
+        emit(Request.from_flags("a-project", "llama", shards="2", features=features))
+        for features in (name, "")
+    )
+    path = FEATURES[name].path("a_project")
+    assert path in with_it and path not in without
+    both = [path for path in with_it if in_runtime(path) and path in without]
+    assert all(with_it[path] == without[path] for path in both)
+
+
+def test_a_feature_that_nothing_uses_is_refused(emit):
+    request = Request.from_flags("a-project", "vit", shards="2", features="gguf")
+    with pytest.raises(RedcoError, match="features: gguf: nothing of vit uses it"):
+        emit(request)
+
+
 def test_muon_is_where_it_is_asked_for(emit):
     """Elsewhere one line says how to get it."""
     without, asked = (
-        emit(Request.from_flags("a-project", "gpt-j", shards="2", muon=muon))
-        for muon in (False, True)
+        emit(Request.from_flags("a-project", "gpt-j", shards="2", features=features))
+        for features in ("", "muon")
     )
     path, muon = "a_project/config.py", "a_project/runtime/step/muon.py"
     assert muon in asked and "scale_by_muon()" in asked[path]
     assert muon not in without and "scale_by_muon" not in without[path]
-    assert "`redco update --muon` brings it" in without[path]
+    assert "`redco update --features muon` brings it" in without[path]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_manifest():
             "dtype": "bfloat16",
             "zero": 0,
             "sequence_parallel": False,
-            "muon": False,
+            "features": [],
             "launch": ["slurm", "hosts", "jobset"],
             "mesh": {"data": -1, "fsdp": 1, "expert": 1, "model": 4},
         },

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from redco_new.errors import RedcoError
 from redco_new.request.mesh import AXES, parse_mesh
+from redco_new.request.features import FEATURES
 from redco_new.request import DTYPES, STAGES, Request
 
 
@@ -97,7 +98,9 @@ SETTINGS = st.fixed_dictionaries(
         "dtype": st.sampled_from(DTYPES),
         "zero": st.sampled_from(STAGES),
         "sequence_parallel": st.booleans(),
-        "muon": st.booleans(),
+        "features": st.sets(st.sampled_from([*FEATURES])).map(
+            lambda some: tuple(x for x in FEATURES if x in some)
+        ),
     }
 )
 
@@ -130,7 +133,7 @@ GOOD = Request.from_flags("a", "gpt-j", shards="4", recipe="lm").to_toml()
         ('name = "a"', "redco.toml: the key 'model' is missing"),
         (
             "shards = 4\n" + GOOD,
-            "redco.toml: unknown key 'shards'; the keys are dropout, dtype, launch, lora, loss, mesh",
+            "redco.toml: unknown key 'shards'; the keys are dropout, dtype, features, launch, lora, loss, mesh",
         ),
         (GOOD.replace('"a"', '"class"'), "redco.toml: name: 'class' is a Python keyword"),
         (GOOD.replace('"a"', '"../a"'), "redco.toml: name: '../a' is not a project name"),

@@ -39,7 +39,7 @@ def changed(request, **flags):
         "dtype",
         "zero",
         "sequence_parallel",
-        "muon",
+        "features",
         "own",
     )
     return {f: getattr(new, f) for f in fields if getattr(new, f) != getattr(request, f)}

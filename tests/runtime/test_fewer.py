@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import pytest
 from linear import MESH, Config, Train, examples, make_steps
 
-from redco_runtime.cluster.fewer import NEEDS, Needs, choose_layout
+from redco_runtime.cluster.fewer import Needs, choose_layout
+from redco_runtime.cluster.rendezvous import NEEDS
 from redco_runtime.loop.out_of_memory import DeviceMemory
 from redco_runtime.run.record import Run
 

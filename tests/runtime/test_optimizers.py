@@ -51,7 +51,7 @@ def emitted():
         recipe=recipe,
         layout=layout,
         python=print_data,
-        request=SimpleNamespace(muon=True),
+        request=SimpleNamespace(features=("muon",)),
     )
     stub, module = ModuleType("optimized.model"), ModuleType("optimized.config")
     stub.Net = type("Net", (), {})

@@ -88,7 +88,7 @@ def fresh(tmp_path_factory):
         make(
             tmp_path_factory.mktemp("fresh"),
             shards="4",
-            muon=True,
+            features="muon",
             launch="slurm,hosts,jobset,tpu-vm,xmanager",
         )
     )

@@ -134,14 +134,28 @@ def test_bad(project, content, message):
 
 
 def test_a_project_made_before_muon_could_be_asked_for_keeps_it(project):
-    project.edit(TOML, "muon = false\n", "")
+    project.edit(TOML, "features = []\n", "")
     state = read_project_state(project.root)
-    assert not read_request(state).muon  # of today, whose user took the key out
-    request = {k: v for k, v in state.manifest.request.items() if k != "muon"}
+    assert not read_request(state).features  # of today, whose user took the key out
+    request = {k: v for k, v in state.manifest.request.items() if k != "features"}
     records = replace(state.records, manifest=replace(state.manifest, request=request))
-    assert read_request(ProjectState(project.root, records)).muon
+
+    def features():
+        return read_request(ProjectState(project.root, records)).features
+
+    assert features() == ("muon",)
     project.write(TOML, project.read(TOML).replace("[mesh]", "muon = false\n\n[mesh]"))
-    assert not read_request(ProjectState(project.root, records)).muon
+    assert features() == ()
+    project.write("my_project/runtime/base/buckets.py", "")  # which all had
+    assert features() == ("buckets",)
+    project.edit(TOML, "muon = false", "muon = true")
+    assert features() == ("buckets", "muon")
+
+
+def test_features_are_added(project):
+    for name in ("push", "elastic"):
+        assert project.update("--features", name)[0] == 0
+    assert asked(project).features == ("elastic", "push")
 
 
 def test_a_project_of_a_checkpoint_that_was_made_before_goes_on_without(project):

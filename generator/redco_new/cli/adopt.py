@@ -22,7 +22,7 @@ def adopt(
     dtype: options.Dtype = None,
     zero: options.Zero = None,
     sequence_parallel: options.SequenceParallel = None,
-    muon: options.Muon = None,
+    features: options.Features = None,
     lora: options.Lora = None,
     dropout: options.Dropout = None,
     launch: options.Launch = None,

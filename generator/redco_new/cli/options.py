@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from redco_new import __version__
+from redco_new.request.features import FEATURES
 from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES
 
 
@@ -65,9 +66,14 @@ SequenceParallel = Annotated[
         help="Split the sequence over `model` where nothing else is: less memory per device.",
     ),
 ]
-Muon = Annotated[
-    bool | None,
-    typer.Option(help="Have Muon among the optimizers: --algorithm muon of train.py."),
+Features = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Have these too, which few projects need: "
+        + "; ".join(f"{name}: {feature.what}" for name, feature in FEATURES.items())
+        + ". To leave one out again: redco.toml.",
+    ),
 ]
 Lora = Annotated[
     str | None,
@@ -136,7 +142,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 # What a project is asked to be, by the names that Request.from_flags and with_flags have for it.
 REQUEST = (
     *("model", "shards", "mesh", "size", "recipe", "loss", "config", "example"),
-    *("dtype", "zero", "sequence_parallel", "muon", "lora", "dropout", "launch", "via"),
+    *("dtype", "zero", "sequence_parallel", "features", "lora", "dropout", "launch", "via"),
 )
 
 

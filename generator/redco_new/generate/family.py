@@ -127,7 +127,7 @@ def _project_model(
         bias_tables=() if adapter else family.bias_tables,
         drops=adapter is not None or bool(model.context(request.package).rates),
         checkpoint=request.model if is_checkpoint(request.model) else "",
-        format=format_of(family, model.full, recipe),
+        format=format_of(family, model.full, recipe, request.features),
     )
 
 

@@ -10,9 +10,10 @@ from redco_new.generate.design import Design
 from redco_new.generate.layout import check_tiny, layout_context, plan_program, tiny_notes
 from redco_new.models.program import Program
 from redco_new.render.carried import carried
-from redco_new.render.own_runtime import with_own_runtime
+from redco_new.render.own_runtime import AT_HOME, with_own_runtime
 from redco_new.render.owners import owner, with_header
 from redco_new.render.template import Template
+from redco_new.request.features import FEATURES
 from redco_new.request.launch import without_others
 
 # What the runtime and the files of every project import. huggingface-hub as old as the transformers
@@ -64,7 +65,14 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
         for path, text in template.print_project(context).items()
     }
     printed = without_others(printed, design.request.launch)
-    others = {**design.files, **carried({**design.files, **printed}, package)}
+    features = [FEATURES[name] for name in design.request.features]
+    beside = {
+        f"{package}/{x.module}": f"import {AT_HOME}.{x.module}" for x in features if not x.printed
+    }
+    others = {**design.files, **carried({**design.files, **printed, **beside}, package)}
+    if idle := [x for x in design.request.features if FEATURES[x].path(package) not in others]:
+        what = f"{idle[0]}: nothing of {design.request.model_name} uses it"
+        raise RedcoError("features", what, "leave it out")
     if twice := sorted(printed.keys() & others.keys()):
         what = "the template writes a file that redco copies as it is"
         raise RedcoError(twice[0], what, "remove one of the two")

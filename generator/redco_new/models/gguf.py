@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from redco_new.models.family import Family, Settings
@@ -11,6 +12,8 @@ from redco_new.models.recipes import Recipe
 ROPES = ("default", "linear", "llama3")
 # llama.cpp has one gelu, the approximate one; where a model has the exact one, logits differ by less than 1e-3.
 EXACT = "jax.nn.silu(%s)", "jax.nn.relu(%s)"
+
+MISSING = "this project was made without: `redco update --features gguf` brings it"
 
 
 @dataclass(frozen=True)
@@ -26,9 +29,11 @@ class Format:
     imports: tuple[tuple[str, str], ...]
 
 
-def format_of(family: Family, settings: Settings, recipe: Recipe) -> Format:
-    """Return what a model of a family exports as, trained by a recipe."""
-    if why := _why_not(family, settings, recipe):
+def format_of(
+    family: Family, settings: Settings, recipe: Recipe, features: Collection[str]
+) -> Format:
+    """Return what a model of a family exports as, trained by a recipe. features: of the request."""
+    if why := _why_not(family, settings, recipe) or MISSING * ("gguf" not in features):
         return safetensors_alone(why)
     assert family.gguf is not None
     parser = f'gguf("{family.gguf.arch}", {family.gguf.change})'

@@ -11,6 +11,7 @@ from typing import Any
 from redco_new.request import own_class
 from redco_new.errors import RedcoError
 from redco_new.request.dropout import CONFIG_RATES, check_dropout
+from redco_new.request.features import check_features
 from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES, LaunchFile, check_launch
 from redco_new.request.lora import Lora, check_lora
 from redco_new.request.mesh import AXES, check_mesh, parse_mesh
@@ -35,7 +36,7 @@ class Request:
     dtype: of the compute.
     zero: 1 to split what the optimizer keeps over `data` too.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
-    muon: whether Muon is among the optimizers.
+    features: what it has beside, of FEATURES.
     lora: the adapter that is trained in the place of the model; None where the model is.
     dropout: the rate by which a model of a family drops in training, or CONFIG_RATES.
     launch: the launchers that it has files for, of LAUNCH_FILES.
@@ -55,7 +56,7 @@ class Request:
     dtype: str = "bfloat16"
     zero: int = 0
     sequence_parallel: bool = False
-    muon: bool = False
+    features: tuple[str, ...] = ()
     lora: Lora | None = None
     dropout: float | str = CONFIG_RATES
     launch: tuple[str, ...] = DEFAULT_LAUNCH
@@ -137,10 +138,12 @@ class Request:
     ) -> "Request":
         """Return this request with further flags, as they were typed; checked as `from_flags` does.
 
-        `mesh` gives all axes anew, `shards` alone that of `model`. Another model has the size and the
+        `mesh` gives all axes anew, `shards` alone that of `model`; features are added. Another model has the size and the
         recipe that the flags say, or its own.
         """
         changes, own = _check_settings(settings), self.own
+        if features := changes.get("features"):
+            changes["features"] = check_features("--features", [*self.features, *features])
         if shards is not None or mesh is not None:
             changes["mesh"] = parse_mesh(shards, mesh, self.mesh if mesh is None else {})
         if changes.get("recipe", self.recipe) != self.recipe:
@@ -168,6 +171,9 @@ class Request:
         folder: that of the project, which the paths in it are relative to.
         """
         table = read_toml(source, text)
+        if "muon" in table:  # a project made before there were features
+            muon = _check_truth(f"{source}: muon", table.pop("muon"))
+            table.setdefault("features", ["muon"] if muon else [])
         keys = {f.name for f in fields(cls)} - {"own", "folder", "recorded", "printed"}
         if isinstance(table.get("model"), dict):
             keys |= {*TABLES, "example"}
@@ -317,7 +323,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "dtype": _check_dtype,
     "zero": _check_zero,
     "sequence_parallel": _check_truth,
-    "muon": _check_truth,
+    "features": check_features,
     "lora": check_lora,
     "dropout": check_dropout,
     "launch": check_launch,

@@ -10,6 +10,7 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 from redco_new.request import Request
+from redco_new.request.features import check_features, features_with
 from redco_new.request.launch import DEFAULT_LAUNCH, launchers_with
 from redco_new.request.mesh import AXES, check_mesh
 from redco_new.request.names import check_name, package_name
@@ -57,11 +58,18 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
     Raises RedcoError, which names the key or the flag, or says what to give.
     """
     content = read_file(root, REDCO_TOML)
-    launch = launchers_with(lambda path: read_file(root, path) is not None)
+
+    def has(path: str) -> bool:
+        return read_file(root, path) is not None
+
+    launch = launchers_with(has)
+    features = check_features("--features", [*features_with(package, has)])
     if content is not None:
         request = Request.from_toml(content.decode("utf-8-sig", "replace"), REDCO_TOML, root)
         if "launch" not in keys_of(content):
             request = replace(request, launch=launch)
+        if "features" not in keys_of(content):
+            request = replace(request, features=features)
         if request.via:
             request = with_printed(request, lambda path: read_file(root, path))
         name = project_name(root, package, request.name)
@@ -71,7 +79,14 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
     if not models:
         what = "it has no redco.toml, and its model is of no family that redco knows"
         raise RedcoError(str(root), what, "say it as redco-new would take it: --model, --recipe")
-    requests = [Request.from_flags(name, folder=root, **{**flags, **model}) for model in models]
+    requests = [
+        replace(
+            Request.from_flags(name, folder=root, **{**flags, "features": None, **model}),
+            features=features,
+        )
+        for model in models
+    ]
+    requests = [request.with_flags(features=flags["features"]) for request in requests]
     if flags["launch"] is None and not {*launch} <= {*DEFAULT_LAUNCH}:  # else one was deleted
         requests = [replace(request, launch=launch) for request in requests]
     mesh = axes_of_layout(root, package)

@@ -6,6 +6,7 @@ from redco_merge import merge_tables, merge_text
 
 from redco_new.errors import RedcoError, Refusal
 from redco_new.request import CONFIG_RATES, Request
+from redco_new.request.features import check_features, features_with
 from redco_new.request.launch import launchers_with
 from redco_new.request.toml import read_toml
 from redco_new.update.file_merge import FileMerge
@@ -22,11 +23,17 @@ def read_request(state: ProjectState) -> Request:
         raise RedcoError(REDCO_TOML, "is missing", todo)
     request = parse_redco_toml(content, state)
     before, keys = state.manifest.request, keys_of(content)
-    if "muon" not in {*before, *keys}:
-        request = replace(request, muon=True)  # as all projects had it before it could be asked for
+
+    def has(path: str) -> bool:
+        return state.ours(path) is not None
+
+    if "features" not in {*before, *keys}:  # all projects had those that there were
+        names = features_with(request.package, has) - {"muon"}
+        muon = () if "muon" in {*before, *keys} else ("muon",)
+        features = check_features(REDCO_TOML, [*names, *muon, *request.features])
+        request = replace(request, features=features)
     if "launch" not in {*before, *keys}:  # all projects had the files of six
-        has = launchers_with(lambda path: state.ours(path) is not None)
-        request = replace(request, launch=has)
+        request = replace(request, launch=launchers_with(has))
     if request.model == before.get("model"):
         if request.dropout == CONFIG_RATES and "dropout" not in before and "/" in request.model:
             request = replace(request, dropout=0.0)  # a checkpoint, before rates were honoured

@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from .errors import UserError
-
-if TYPE_CHECKING:
-    from .buckets import BucketPath
+from .features import feature
 
 BUCKETS = {"gs": "gcsfs", "s3": "s3fs", "az": "adlfs"}  # scheme -> the package that opens it
 COMMITTED = "commit_success.txt"  # what Orbax writes last into a checkpoint in a bucket
@@ -39,9 +37,8 @@ def path_of(text: str | os.PathLike[str]) -> Any:
     """Return the path that a text names, which one of the functions below has parsed."""
     if not scheme_of(text):
         return Path(text)
-    from .buckets import BucketPath  # late: it takes a second, and few are in a bucket
-
-    return BucketPath(text)
+    # Late: it takes a second, and few are in a bucket.
+    return feature("buckets", "base.buckets").BucketPath(text)
 
 
 def cache_of(folder: str) -> Path:
@@ -50,7 +47,7 @@ def cache_of(folder: str) -> Path:
     return Path(f"~/.cache/redco/buckets/{here}" if scheme_of(folder) else folder).expanduser()
 
 
-def is_bucket(path: object) -> "TypeGuard[BucketPath]":
+def is_bucket(path: object) -> "TypeGuard[Any]":
     """Return whether a path is of a bucket."""
     return not isinstance(path, Path)
 
@@ -62,11 +59,13 @@ def any_path(text: str, schemes: Iterable[str] = BUCKETS) -> Any:
         others = "".join(f", {one}://..." for one in schemes)
         what = "is no path here: give one of this machine, such as where it is mounted"
         raise argparse.ArgumentTypeError(f"{text!r} {what}{others}")
-    if scheme and not find_spec(BUCKETS[scheme]):
-        raise argparse.ArgumentTypeError(f"{text!r}: to open it, pip install {BUCKETS[scheme]}")
     try:
         path = path_of(text)
+        if scheme and not find_spec(BUCKETS[scheme]):
+            raise UserError(f"to open it, pip install {BUCKETS[scheme]}")
         path.exists()
+    except UserError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
     except OSError as error:
         raise argparse.ArgumentTypeError(
             f"{text!r} cannot be one: {error.strerror or error}"

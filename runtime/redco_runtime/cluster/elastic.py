@@ -20,9 +20,10 @@ from zlib import crc32
 
 from ..base.errors import few
 from ..base.paths import is_bucket
-from .fewer import NEEDS, Layout, Needs, choose_layout
+from .fewer import Layout, Needs, choose_layout
+from .launch import FINAL, STOPPED
 from .launchers import who_am_i
-from .rendezvous import BootError
+from .rendezvous import NEEDS, BootError
 
 BEAT = 2.0  # seconds between two notes
 # Seconds that an attempt has before it ends for a host that is back: one that comes and goes costs a save and
@@ -30,8 +31,6 @@ BEAT = 2.0  # seconds between two notes
 SETTLE = 60.0
 BOOT = 60.0  # seconds at least for processes to meet whose launchers were all here: an import from a slow disk
 POLL = 0.1
-STOPPED = 75  # exit code: a signal ended the run, the same command goes on
-FINAL = (0, 2, 3, STOPPED)  # exit codes that another try would not change
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,14 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-NEEDS = "REDCO_NEEDS"  # variable: the path where a run on all of its hosts writes its own
+import jax
+
+from ..base.contracts import Steps
+from ..base.errors import writing
+from ..base.paths import path_of
+from ..layout.mesh import axes_of, memory_of
+from ..layout.specs import gradient_size, sizes_by_axes
+
 SHRINKING = ("data", "fsdp")  # axes that give devices up, in this order; all others stay
 Sizes = dict[str, int]  # bytes of a device, by which of these split them: "data fsdp"
 
@@ -31,9 +38,26 @@ class Needs:
     rows: int
     has: int
 
-    def save(self, path: Any) -> None:
-        """Write it, for the launchers."""
-        path.write_text(json.dumps(asdict(self)))
+    @classmethod
+    def of_step(cls, steps: Steps, settings: Any, temporary: int) -> "Needs":
+        """Return those of a step that is compiled. temporary: bytes that it has at once, beside its arguments."""
+        mesh = steps.batch.mesh
+        return cls(
+            mesh=dict(mesh.shape),
+            batch_axes=[axis for entry in steps.batch.spec for axis in axes_of(entry)],
+            batch_size=settings.batch_size,
+            micro_batches=settings.micro_batches,
+            alone=bool(steps.rows),
+            state=sizes_by_axes(steps.state, SHRINKING),
+            params=sizes_by_axes(steps.state.params, SHRINKING),
+            rows=max(temporary - gradient_size(steps.state, settings.micro_batches), 0),
+            has=memory_of(jax.local_devices()[0]),
+        )
+
+    def save(self, path: str) -> None:
+        """Write it, for the launchers. Raises UserError."""
+        with writing(path):
+            path_of(path).write_text(json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, path: Any) -> "Needs | None":

@@ -27,14 +27,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import UserError
+from ..base.features import feature
 from ..base.interrupts import Ears
 from ..base.json_lines import files_of_lines
 from ..base.paths import whole_checkpoints, work_folder
 from ..base.progress import SILENCE
-from .elastic import FINAL, STOPPED, Hosts
 from .relay import Stderr
-from .rendezvous import BootError
 
+STOPPED = 75  # exit code: a signal ended the run, the same command goes on
+FINAL = (0, 2, 3, STOPPED)  # exit codes that another try would not change
 LOST = 69  # exit code: another process was gone, or never came
 SIGNALLED = 128  # exit codes above it are a shell's, of what a signal ended
 GRACE = 30.0  # seconds for the others to end by themselves, with what they have to say
@@ -97,8 +99,9 @@ def main() -> None:
         if options.processes > 1 or options.elastic < LEAST or workdir == NOWHERE:
             parser.error(f"--elastic takes {LEAST:g} seconds or more, one process, and --workdir")
         try:
-            hosts = Hosts(os.environ, workdir, options.elastic, words[place:])
-        except BootError as error:
+            elastic = feature("elastic", "cluster.elastic")
+            hosts = elastic.Hosts(os.environ, workdir, options.elastic, words[place:])
+        except UserError as error:
             parser.exit(error.code, f"error: {error}\n")
     sys.exit(one.run(options.max_restarts, hosts))
 
@@ -111,9 +114,9 @@ class Launch:
         self._running: list[subprocess.Popen[bytes]] = []
         self._stderrs: list[Stderr] = []  # of those
         self._signals: list[int] = []  # that came to this process
-        self._hosts: Hosts | None = None
+        self._hosts: Any = None  # those of --elastic
 
-    def run(self, max_restarts: int, hosts: Hosts | None = None) -> int:
+    def run(self, max_restarts: int, hosts: Any = None) -> int:
         """Return the exit code of the last try, once one has ended well or no further one would; fewer `hosts` may try."""
         self._hosts = hosts
         with Ears(SIGNALS, self._pass_on):

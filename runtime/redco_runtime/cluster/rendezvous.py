@@ -21,6 +21,7 @@ from ..base.errors import UserError, few
 
 GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds: much less than a process takes to start
+NEEDS = "REDCO_NEEDS"  # variable: the path where a run on all of its hosts writes what a step needs
 ABSENT = 69  # exit code, EX_UNAVAILABLE of sysexits.h, of a process that lost or never met another
 FILES = 2  # that process 0 has open for each process: for its lifeline, and of JAX
 SPARE = 64  # that it has open for all else, at most

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 import jax
 
 from ..base.contracts import Batch, Steps
-from ..base.errors import UserError, listed, writing
+from ..base.errors import UserError, listed
+from ..base.features import feature
 from ..base.output import print_once
-from ..base.paths import path_of
 from ..base.progress import PROGRESS
 from ..base.progress_bar import ProgressBar
 from ..base.state import TrainState
 from ..cluster.agreement import wait_for_all
-from ..cluster.fewer import NEEDS, SHRINKING, Needs
+from ..cluster.rendezvous import NEEDS
 from ..data.collating import asked_of
-from ..layout.mesh import axes_of, count_parts, memory_of
-from ..layout.specs import gradient_size, size_on_device, sizes_by_axes
+from ..layout.mesh import count_parts, memory_of
+from ..layout.specs import gradient_size, size_on_device
 from ..run.record import Run
 
 # What XLA:TPU says where a program does not fit, as in "temporaries (22.01G) exceeds": binary units.
@@ -63,27 +63,10 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         if analysis := step.memory_analysis():
             self._temporary = analysis.temp_size_in_bytes
         if (path := os.environ.get(NEEDS)) and jax.process_index() == 0:
-            with writing(path):
-                self._needs().save(path_of(path))
+            needs = feature("elastic", "cluster.fewer").Needs
+            needs.of_step(self._steps, self._run.config.train, self._temporary).save(path)
         wait_for_all("the compilations")
         return step
-
-    def _needs(self) -> Needs:
-        """Return what a launcher goes by that starts the run on fewer hosts."""
-        steps, settings = self._steps, self._run.config.train
-        mesh = steps.batch.mesh
-        gradients = gradient_size(steps.state, settings.micro_batches)
-        return Needs(
-            mesh=dict(mesh.shape),
-            batch_axes=[axis for entry in steps.batch.spec for axis in axes_of(entry)],
-            batch_size=settings.batch_size,
-            micro_batches=settings.micro_batches,
-            alone=bool(steps.rows),
-            state=sizes_by_axes(steps.state, SHRINKING),
-            params=sizes_by_axes(steps.state.params, SHRINKING),
-            rows=max(self._temporary - gradients, 0),
-            has=memory_of(jax.local_devices()[0]),
-        )
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error):

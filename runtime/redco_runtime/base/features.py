@@ -1,0 +1,18 @@
+"""Parts of the runtime that a project has where it was asked for them: `features` of its redco.toml."""
+
+from importlib import import_module
+from typing import Any
+
+from .errors import UserError
+
+
+def feature(name: str, module: str) -> Any:
+    """Return a module of the runtime that one feature brings. Raises UserError where this project lacks it."""
+    whole = f"{__name__.removesuffix('.base.features')}.{module}"
+    try:
+        return import_module(whole)
+    except ModuleNotFoundError as error:
+        if error.name != whole:
+            raise
+        todo = f"`redco update --features {name}` brings it"
+        raise UserError(f"this project was made without {name}: {todo}") from None

@@ -122,7 +122,7 @@ def _aws():
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
-    flags = {"model": "gpt-j", "shards": "2", "folder": folder / "texts"}
+    flags = {"model": "gpt-j", "shards": "2", "features": "buckets", "folder": folder / "texts"}
     create_project(Request.from_flags("texts", **flags), folder)
     return folder
 

@@ -83,7 +83,7 @@ def opened(model, texts, ids):
 @pytest.fixture(scope="module", params=FAMILIES)
 def trained(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
-    project = create_project(Request.from_flags("words", request.param), folder)
+    project = create_project(Request.from_flags("words", request.param, features="gguf"), folder)
     flags = ("--virtual-devices", "1", "--workdir", "runs/a")
     train = ("--preset", "tiny", "--steps", "40", "--log-every", "40", "--eval-rows", "16")
     project_python(project, "-m", "words.train", *train, *flags)

@@ -93,7 +93,9 @@ def make(folder: Path, kind: Kind) -> None:
     """Create the project of a kind in `folder`."""
     if kind is NET:
         return make_project(folder)
-    request = Request.from_flags(NAME, "gpt-j", mesh="data=-1", folder=folder / NAME)
+    request = Request.from_flags(
+        NAME, "gpt-j", mesh="data=-1", features="elastic", folder=folder / NAME
+    )
     create_project(request, folder)
     with open(folder / NAME / NAME / "pipeline.py", "a") as file:
         file.write(SMALL)

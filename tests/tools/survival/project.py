@@ -64,6 +64,7 @@ def make_project(folder: Path) -> None:
         example=str(HERE / "net.py:example"),
         recipe="regress",
         shards="2",
+        features="buckets",  # of kills.py --bucket
         folder=folder / NAME,
     )
     create_project(request, folder)

@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -40,6 +40,7 @@ def export(
     write: "Write | None" = None,
     beside: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     generation: Mapping[str, Any] | None = None,
+    ends: Iterable[int] = (),
 ) -> None:
     """Write `directory`: tensors, config.json, what `tokenizer` saves. All of it, or nothing.
 
@@ -51,9 +52,14 @@ def export(
     write: the format, safetensors by default, whose dtypes stay as they are.
     beside: name of a further file -> what it holds, as JSON.
     generation: the generation_config.json that the weights came with, which stays as it is; None: writes no texts.
+    ends: ids that end a text beside those of `generation`, such as those of answers by a template of chats.
     """
     sizes = flatten(params if shapes is None else shapes) | flatten(variables)
     tensors = Tensors(flatten(params) | flatten(variables), sizes, table)
+    if generation is not None and (ends := [*ends]):
+        own = generation.get("eos_token_id", [])
+        every = dict.fromkeys([*ends, *(own if isinstance(own, list) else [own])])
+        generation = {**generation, "eos_token_id": [*every]}
     with new_folder(directory) as folder:
         (write or write_safetensors)(folder, config, tensors, tokenizer, generation)
         for name, document in beside.items():

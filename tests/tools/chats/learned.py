@@ -66,7 +66,7 @@ class Tokens:
 def ours(template: str, row: dict[str, Any]) -> Rows:
     """Return the rows of a chat, None where it is refused."""
     try:
-        rows = Writer(Tokens(template), "").rows(read_chat(row))
+        rows = Writer(Tokens(template)).rows(read_chat(row))
     except ValueError:
         return None
     return [[text, [text[start:stop] for start, stop in spans]] for text, spans in rows]

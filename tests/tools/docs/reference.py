@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference and llms.txt from the code that they are of.
+"""Write the pages of docs/ that are of the code: those of docs/reference, llms.txt, what servers expect.
 
 python -m docs.reference --all     rewrites them: `make reference`
 python -m docs.reference           the same without those that take long: `make golden`
@@ -18,6 +18,7 @@ from docs.commands import cli
 from docs.facts import errors, exit_codes, families, launchers
 from docs.keys import keys
 from docs.settings import config, contract
+from servers import page as servers
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -54,6 +55,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/launch.md": launchers,
     "reference/json.md": keys,
     "reference/errors.md": errors,
+    "results/servers.md": servers.page,
     "llms.txt": llms,
 }
 

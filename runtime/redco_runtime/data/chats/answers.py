@@ -44,10 +44,9 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes chats with a tokenizer's template, or with `template` where it brings none. Raises ValueError."""
+    """Writes chats with a tokenizer's template. Raises ValueError."""
 
     tokenizer: Any
-    template: str
 
     def write(self, messages: Messages, tools: Tools = None, ask: bool = False) -> str:
         """Return a chat as text. ask: as far as to where the assistant answers."""
@@ -181,8 +180,6 @@ class Writer:
         return re.compile("|".join(map(re.escape, tokens)) or "(?!)")
 
     def _template(self, tools: Tools) -> str:
-        if not self.tokenizer.chat_template:
-            return self.template
         try:  # some bring one for each use
             return str(self.tokenizer.get_chat_template(None, tools))
         except ValueError as error:

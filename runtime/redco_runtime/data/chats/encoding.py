@@ -55,16 +55,20 @@ def prompt_room(config: Any, new_tokens: int) -> int:
 class ChatEncoder:
     """A tokenizer of transformers, and the template that it writes chats with.
 
-    template: Jinja, as of transformers, for a tokenizer that brings none.
+    template: Jinja, as of transformers, for a tokenizer that brings none, which then brings this one: it goes with what
+        is exported, so that a server writes chats as they were learned.
     """
 
     tokenizer: Any
     template: str = TEMPLATE
 
+    def __post_init__(self) -> None:
+        self.tokenizer.chat_template = self.tokenizer.chat_template or self.template
+
     def key(self) -> list[object]:
         """Return what decides the tokens of chats."""
         special = sorted(self.tokenizer.special_tokens_map.items())
-        template = self.tokenizer.chat_template or self.template
+        template = self.tokenizer.chat_template
         return [VERSION, make_encoder(self.tokenizer).dump(), template, str(special)]
 
     def rows(self, chat: Chat, split: bool = False) -> list[Ids]:
@@ -135,7 +139,7 @@ class ChatEncoder:
 
     @cached_property
     def _writer(self) -> Writer:
-        return Writer(self.tokenizer, self.template)
+        return Writer(self.tokenizer)
 
     def _encode(self, text: str, spans: list[Span]) -> Ids:
         """Return the ids of a text, and which of them begin in the spans of its characters."""

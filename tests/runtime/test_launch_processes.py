@@ -144,6 +144,16 @@ def test_on_a_terminal_a_process_writes_to_it(monkeypatch, capfd):
     assert "here\n" in capfd.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX is here, and never in a launcher
+def test_lines_of_several_say_whose_they_are(capfd):
+    said = "import os; os.write(1, b'a\\nb'); os.write(2, b'c\\n')"
+    assert launch.Launch([sys.executable, "-c", said], 2).run(0) == 0
+    out, err = capfd.readouterr()
+    # What process 0 writes to stdout is the run's.
+    assert sorted(out.replace("b[1]", "b\n[1]").split()) == ["[1]", "[1]", "a", "a", "b", "b"]
+    assert sorted(err.splitlines()) == ["[0] c", "[1] c"]
+
+
 def test_a_signal_before_the_process_is_there_is_passed_on(monkeypatch):
     one = launch.Launch([sys.executable, "-c", "import time; time.sleep(60)"], 1)
     one._signals.append(signal.SIGTERM)

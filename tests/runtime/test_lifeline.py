@@ -14,8 +14,10 @@ import pytest
 RUNTIME = Path(__file__).parents[2] / "runtime"
 
 PROGRAM = """
-import sys, time
+import os, sys, time
+from pathlib import Path
 from redco_runtime.cluster import lifeline
+from redco_runtime.base import output
 from redco_runtime.base import progress
 from redco_runtime.cluster import rendezvous
 from redco_runtime.base.progress import PROGRESS
@@ -31,13 +33,19 @@ if fault == "start":
     PROGRESS.at("its data" if index == 1 else "its weights")
 else:
     PROGRESS.at("the examples" if index == 1 else "the devices", 7)
+output.open_log(Path(sys.argv[4]) / f"{index}.log")
+os.write(2, b"of C++\\n")
 print("there", flush=True)
 sys.stdin.readline()
 if index == 1:
     if fault == "fail":
-        lifeline.end("KeyError: 'x'\\nand more", 2)
+        lifeline.end("KeyError: 'x'\\nand more", 2, tell=lambda: print("KeyError", file=sys.stderr))
+    if fault == "same":
+        time.sleep(0.1)
     if fault == "leave":
         raise SystemExit(0)
+if fault == "same":  # in all
+    lifeline.end("error: a bad row", 2, tell=lambda: print("error: a bad row", file=sys.stderr))
 if fault in ("hang", "start"):
     time.sleep(30)
 for step in range({"leave": 20, "slow": 60, "late": 80}.get(fault, 600)):
@@ -48,7 +56,7 @@ for step in range({"leave": 20, "slow": 60, "late": 80}.get(fault, 600)):
 
 @pytest.fixture
 def run(tmp_path):
-    """run(fault): three processes; [(exit code, last line of stderr)] after it befalls process 1, or 0."""
+    """run(fault): three processes; [(exit code, stderr)] after it befalls process 1, or 0."""
     running = []
 
     def run(fault, act=lambda processes: None):
@@ -58,7 +66,7 @@ def run(tmp_path):
         pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
         env = os.environ | {"PYTHONPATH": str(RUNTIME)}
         for index in range(3):
-            command = [sys.executable, "-c", PROGRAM, str(port), str(index), fault]
+            command = [sys.executable, "-c", PROGRAM, str(port), str(index), fault, str(tmp_path)]
             running.append(subprocess.Popen(command, env=env, text=True, **pipes))
         for process in running:
             assert process.stdout.readline() == "there\n", process.stderr.read()
@@ -71,8 +79,7 @@ def run(tmp_path):
             if fault != "stop" or process is not running[1]:
                 process.wait(30)
         running[1].kill()
-        ends = [(process.wait(), process.stderr.read().splitlines()) for process in running]
-        return [(code, lines[-1] if lines else "") for code, lines in ends]
+        return [(process.wait(), process.stderr.read()) for process in running]
 
     yield run
     for process in running:
@@ -83,21 +90,26 @@ def run(tmp_path):
 GONE = "is gone without a word: killed, by hand or for want of memory, or its host is down"
 
 
-def test_a_process_that_is_killed(run):
+def test_a_process_that_is_killed(run, tmp_path):
     ends = run("kill", lambda processes: processes[1].kill())
+    line = f"boot: process 1 on host1 {GONE}"
     assert ends[1][0] == -signal.SIGKILL
-    assert ends[0] == ends[2] == (69, f"boot: process 1 on host1 {GONE}")
+    assert ends[0] == (69, f"{line}; its log: {tmp_path}/1.log\n")
+    assert ends[2] == (69, "")  # said once, by process 0
+    assert (tmp_path / "2.log").read_text().startswith(f"of C++\n{line}")
 
 
-def test_process_0_is_killed(run):
+def test_process_0_is_killed(run, tmp_path):
     ends = run("kill", lambda processes: processes[0].kill())
-    assert ends[1] == ends[2] == (69, f"boot: process 0 on localhost {GONE}")
+    assert ends[1] == (69, f"boot: process 0 on localhost {GONE}; its log: {tmp_path}/0.log\n")
+    assert ends[2] == (69, "")
 
 
 def test_a_process_that_is_stopped(run):
     ends = run("stop", lambda processes: processes[1].send_signal(signal.SIGSTOP))
     line = "boot: process 1 on host1 is silent for 3 s: stopped, or its network is cut"
-    assert ends[0] == ends[2] == (69, line)
+    assert ends[0][0] == ends[2][0] == 69 and ends[2][1] == ""
+    assert ends[0][1].splitlines()[-1].startswith(line)
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -108,7 +120,7 @@ def test_a_process_that_is_stopped_for_a_while_is_late_and_forgiven(run, index):
         processes[index].send_signal(signal.SIGCONT)
 
     ends = run("late", act)
-    said = [line for _, line in ends]
+    said = [text.strip().rpartition("\n")[2] for _, text in ends]
     teller = 1 - index
     assert [code for code, _ in ends] == [0, 0, 0] and [bool(x) for x in said] == [
         i == teller for i in range(3)
@@ -118,25 +130,31 @@ def test_a_process_that_is_stopped_for_a_while_is_late_and_forgiven(run, index):
 
 def test_a_process_that_fails(run):
     ends = run("fail")
-    assert ends[1] == (2, "")  # it has said it itself
-    assert ends[0] == ends[2] == (2, "boot: process 1 on host1 has failed: KeyError: 'x'")
+    assert ends[1] == (2, "KeyError\n")
+    assert ends[0] == (2, "boot: process 1 on host1 has failed: KeyError: 'x'\n")
+    assert ends[2] == (2, "")
+
+
+def test_what_all_processes_say_is_said_once(run, tmp_path):
+    assert run("same") == [(2, "error: a bad row\n"), (2, ""), (2, "")]
+    assert "error: a bad row" in (tmp_path / "2.log").read_text()
 
 
 def test_a_process_that_hangs(run):
     ends = run("hang")
-    assert {code for code, _ in ends} == {1}
-    assert len({line for _, line in ends}) == 1
-    line = ends[0][1]
+    assert {code for code, _ in ends} == {1} and ends[2][1] == ""
+    assert "Thread 0x" in ends[1][1]  # its stack, and those of the others in their logs
+    line = ends[0][1].strip()
     assert line.startswith("boot: process 1 on host1 is at the examples of step 7 for ")
     assert line.endswith(" s; others are at the devices of step 7")
 
 
 def test_a_process_that_hangs_before_the_first_step(run):
     ends = run("start")
-    line = ends[0][1]
+    line = ends[0][1].strip()
     assert line.startswith("boot: process 1 on host1 is at its data for ")
     assert line.endswith(" s; others are at its weights")
-    assert [(code, last) for code, last in ends] == [(1, line)] * 3
+    assert [code for code, _ in ends] == [1] * 3
 
 
 def test_a_process_that_leaves_is_not_missed(run):
@@ -148,4 +166,6 @@ def test_a_process_that_holds_the_others_up_is_named(run):
     assert ends[1] == ends[2] == (0, "")
     code, line = ends[0]
     assert code == 0 and line.startswith("note: process 1 on host1 is the slowest: its host took ")
-    assert line.endswith(" s for its examples and its part of the loop, the median process 0.0 s")
+    assert line.strip().endswith(
+        " s for its examples and its part of the loop, the median process 0.0 s"
+    )

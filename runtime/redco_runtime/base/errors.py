@@ -15,6 +15,7 @@ class UserError(Exception):
 
     code, kind = 2, "error"
     together = False  # whether all processes raise it at the same step, and so can leave as one
+    silent = False  # whether another process prints it
 
 
 def listed(title: str, faults: Sequence[str], todo: str) -> str:

@@ -1,15 +1,45 @@
 """What programs print, for people who may have gone, or for programs."""
 
 import functools
+import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
 
 # Whether what a program says goes to stderr, so that its stdout has its result alone.
 _QUIET: list[bool] = []
 # Whether what is read is evaluated alone, so that nothing is to be said of what is trained on beside it.
 _EVALUATED: list[bool] = []
+
+# Where this process, one of several, writes what the others say too.
+_LOG: list[Path] = []
+
+
+def open_log(path: Path) -> None:
+    """Write what is not Python's from here on, such as what C++ says, to the end of a file in place of stderr. Raises OSError."""
+    if _LOG:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    terminal = open(os.dup(2), "wb", 0)  # noqa: SIM115 (it stays open)
+    # The same object, which handlers of logs have.
+    io.TextIOWrapper.__init__(sys.stderr, terminal, errors="backslashreplace", write_through=True)  # type: ignore[arg-type]
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    _LOG.append(path)
+
+
+def log_of(index: int) -> str:
+    """Return where the log of a process of this run is, "" for nowhere."""
+    return str(_LOG[0].with_name(f"{index}.log")) if _LOG else ""
+
+
+def in_log() -> TextIO:
+    """Return the log of this process, open, or what goes nowhere without one."""
+    return open(os.dup(2) if _LOG else os.devnull, "w", errors="backslashreplace")
 
 
 def results_alone() -> None:

@@ -3,7 +3,8 @@
 python -m my_project.runtime.cluster.launch --processes 2 --max-restarts 3 -m my_project.train --workdir runs/a
 
 One process, the default, is numbered by whatever started this one, such as SLURM or Kubernetes: start
-one launch on each host, with the same flags. Several are a run of their own, on this host alone.
+one launch on each host, with the same flags. Several are a run of their own, on this host alone,
+with [INDEX] before the lines of each.
 Signals go on to the processes. No restart follows exit codes 0, 2 (mend the command), 3 (look at the
 numbers) and 75 (stopped by a signal), nor the same fault of the program twice in a row: one exit code,
 last line and step. What kills a process, or takes another from it (69), may come as often as there are
@@ -24,6 +25,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from ..base.interrupts import Ears
 from ..base.json_lines import files_of_lines
 from ..base.paths import whole_checkpoints, work_folder
 from ..base.progress import SILENCE
-from .relay import Stderr
+from .relay import Output
 
 STOPPED = 75  # exit code: a signal ended the run, the same command goes on
 FINAL = (0, 2, 3, STOPPED)  # exit codes that another try would not change
@@ -112,7 +114,7 @@ class Launch:
     def __init__(self, command: Sequence[str], count: int) -> None:
         self._command, self._count = command, count
         self._running: list[subprocess.Popen[bytes]] = []
-        self._stderrs: list[Stderr] = []  # of those
+        self._outputs: list[list[Output]] = []  # of those: stderr, and stdout of all but the first
         self._signals: list[int] = []  # that came to this process
         self._hosts: Any = None  # those of --elastic
 
@@ -173,12 +175,16 @@ class Launch:
                 mine = self._hosts.variables
                 command += self._hosts.plan.flags
             env = os.environ | (mine if self._hosts or self._count > 1 else {})
-            stderr = Stderr()
-            end = stderr.end if stderr.end >= 0 else None
-            process = subprocess.Popen(command, env=env, stderr=end, preexec_fn=_outlive_no_parent)
+            prefix = f"[{index}] " if self._count > 1 else ""
+            outputs = {"stderr": Output(sys.stderr, prefix)}
+            if index:  # what process 0 says is the run's, and may be read by a program
+                outputs["stdout"] = Output(sys.stdout, prefix)
+            ends: dict[str, Any] = {k: one.end for k, one in outputs.items() if one.end >= 0}
+            process = subprocess.Popen(command, env=env, preexec_fn=_outlive_no_parent, **ends)
             self._running.append(process)
-            self._stderrs.append(stderr)
-            stderr.close_end()
+            self._outputs.append([*outputs.values()])
+            for output in outputs.values():
+                output.close_end()
         for number in self._signals[-1:]:  # that came before one of them was there
             self._send(number)
         lines: list[str] = []
@@ -192,9 +198,9 @@ class Launch:
             for process in self._running:
                 process.kill()  # one that is stopped too
                 process.wait()
-            lines += [stderr.close() for stderr in self._stderrs]
+            lines += [[one.close() for one in outputs][0] for outputs in self._outputs]
             self._running.clear()
-            self._stderrs.clear()
+            self._outputs.clear()
         if first.code:
             _say(first.describe(_memory_kills() > kills))
         return replace(first, line=lines[first.number])
@@ -230,8 +236,8 @@ class Launch:
     def _sleep(self) -> None:
         """Wait a moment, and pass on what the processes say."""
         time.sleep(POLL)
-        for stderr in self._stderrs:
-            stderr.pass_on()
+        for output in chain(*self._outputs):
+            output.pass_on()
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds

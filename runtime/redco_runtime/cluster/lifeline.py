@@ -15,10 +15,12 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import nullcontext, redirect_stderr, suppress
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
+from ..base.output import in_log, log_of
 from ..base.progress import PROGRESS, Doing
 from ..monitor.events import EVENTS
 from .rendezvous import ABSENT, Door, Member
@@ -61,6 +63,7 @@ class Lifeline:
         self._slowest, self._window = Slowest(), time.monotonic()
         self._faults: list[Fault] = []
         self._failure: Fault | None = None  # of this process
+        self._said = False  # by another that has the same
         self._heard, self._left = threading.Event(), False
         self._loop = asyncio.new_event_loop()
         run = self._loop.create_task(self._run())
@@ -68,11 +71,12 @@ class Lifeline:
         threading.Thread(target=target, args=[run], name="lifeline", daemon=True).start()
         atexit.register(self.leave)
 
-    def fail(self, reason: str, code: int) -> None:
-        """Say why this process ends; return when all know the cause, which may be another's."""
+    def fail(self, reason: str, code: int) -> bool:
+        """Say why this process ends; return, when all know the cause, whether it is its own to print."""
         self._failure = Fault("failed", self._me.index, f"has failed: {reason}", code)
         self._loop.call_soon_threadsafe(self._note, self._failure)
         self._heard.wait(SETTLE + 5 * BEAT if self._door else 0)
+        return not self._said
 
     def leave(self) -> None:
         """Say goodbye: from here on nobody ends because this process is gone."""
@@ -196,6 +200,8 @@ class Lifeline:
     def _cause(self) -> Fault:
         """Return the fault that the others follow from."""
         fault = min(self._faults, key=lambda fault: KINDS.index(fault.kind))
+        same = [one for one in self._faults if (one.kind, one.text) == (fault.kind, fault.text)]
+        fault = min(same, key=lambda one: one.index)
         if fault.kind != "late" or len(self._doing) < 2:
             return fault
         last = min(self._doing, key=lambda index: self._doing[index].place)
@@ -206,16 +212,23 @@ class Lifeline:
         return Fault("late", last, text)
 
     def _end(self, fault: Fault) -> None:
-        """End this process, with the cause as its last line; with its own, if that is the cause."""
+        """End this process. The cause is printed once, by process 0, or the next if that is gone; the others log it."""
         if fault.kind == "failed" and self._failure:
             if fault.index == self._me.index or fault.text.endswith(self._failure.text):
+                self._said = fault.index != self._me.index
                 self._heard.set()  # which that thread waits for; else it has no more to say
                 return
         if fault.kind == "late":
-            faulthandler.dump_traceback(all_threads=True)
+            # Of the one that is stuck; the stacks of the others are in their logs.
+            own = fault.index == self._me.index or not log_of(0)
+            faulthandler.dump_traceback(sys.stderr if own else 2, all_threads=True)
         EVENTS.end("fault", fault.text)
         sys.stdout.flush()
-        print(f"boot: {fault.text}", file=sys.stderr, flush=True)
+        lost = fault.kind in ("gone", "silent")
+        more = f"; its log: {log_of(fault.index)}" if lost and log_of(fault.index) else ""
+        teller = 1 if lost and fault.index == 0 else 0
+        with nullcontext(sys.__stderr__) if self._me.index == teller else in_log() as file:
+            print(f"boot: {fault.text}{more}", file=file, flush=True)
         os._exit(fault.code)
 
 
@@ -233,15 +246,19 @@ def connect(me: Member, door: Door | None = None) -> None:
     _lifelines.append(Lifeline(me, door))
 
 
-def end(reason: str, code: int, kind: str = "fault") -> None:
+def end(
+    reason: str, code: int, kind: str = "fault", tell: Callable[[], None] = lambda: None
+) -> None:
     """End this process at once, with an exit code, when all others know that it does, and why.
 
     At once, since JAX would hold it, and so all, in a barrier at exit. reason: its first line is told.
-    kind: of the event.
+    kind: of the event. tell: writes all of it to stderr, unless the cause is another's.
     """
     try:
-        for lifeline in _lifelines:
-            lifeline.fail(reason.partition("\n")[0], code)
+        with in_log() as log, redirect_stderr(log):
+            tell()
+        if all(lifeline.fail(reason.partition("\n")[0], code) for lifeline in _lifelines):
+            tell()
         EVENTS.end(kind, reason)
         sys.stdout.flush()
         sys.stderr.flush()

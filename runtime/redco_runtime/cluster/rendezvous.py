@@ -34,12 +34,12 @@ Door = socket.socket | tuple[str, int]  # where process 0 listens from then on: 
 class BootError(UserError):
     """A fault of the launch: processes that are missing, disagree, or cannot reach each other.
 
-    code: ABSENT where some did not come in time, who may at another try.
+    code: ABSENT where some did not come in time, who may at another try. silent: process 0 prints it.
     """
 
-    def __init__(self, message: str, code: int = UserError.code) -> None:
+    def __init__(self, message: str, code: int = UserError.code, silent: bool = False) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.silent = code, silent
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def meet(me: Member, coordinator: str, timeout: float) -> Door:
     if me.index:
         answer = _visit(me, address, patience)
         if answer["fault"]:
-            raise BootError(answer["fault"], answer["code"])
+            raise BootError(answer["fault"], answer["code"], answer["silent"])
         return address[0], answer["door"]
     _allow_files(FILES * me.count + SPARE)
     door = _open_door()
@@ -208,7 +208,7 @@ def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> dict[st
                 connection.sendall(json.dumps(asdict(me)).encode() + b"\n")
                 with connection.makefile("rb") as lines:
                     if line := lines.readline(1 << 16):
-                        return {"fault": "", **json.loads(line)}
+                        return {"fault": "", "silent": True, **json.loads(line)}
                 reason = "it closed the connection before all had come"
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = str(error) or type(error).__name__
@@ -217,6 +217,6 @@ def _visit(me: Member, address: tuple[str, int], patience: _Patience) -> dict[st
                 f"{me} could not meet {place} within {patience.seconds:g} s ({reason}). "
                 "Does process 0 run there, and may this host reach that port?"
             )
-            return {"fault": fault, "code": ABSENT}
+            return {"fault": fault, "code": ABSENT, "silent": False}
         patience.tell(f"{me} waits for {place}: {reason}")
         time.sleep(POLL)

@@ -39,19 +39,21 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             return EVENTS.leave()
         except UserError as error:
             message, code, together = f"{error.kind}: {error}", error.code, error.together
+            silent = error.silent
             EVENTS.end("signal" if isinstance(error, Stopped) else "fault", message)
         except KeyboardInterrupt:
             message = "stopped: the same command goes on from the last checkpoint"
-            code, together = INTERRUPTED, False
+            code, together, silent = INTERRUPTED, False, False
             EVENTS.end("signal", message)
         except Exception as error:
             if not jax.distributed.is_initialized():  # else the lifeline knows the cause
                 EVENTS.end("fault", f"{type(error).__name__}: {error}")
             raise
-        if not (together and jax.process_index()):
-            print(message, file=sys.stderr, flush=True)
+        tell = functools.partial(print, message, file=sys.stderr, flush=True)
         if jax.distributed.is_initialized() and not together:  # the others would wait for this one
-            lifeline.end(message, code)
+            lifeline.end(message, code, tell=tell)
+        if not (silent or (together and jax.process_index())):
+            tell()
         raise SystemExit(code)
 
     return wrapped

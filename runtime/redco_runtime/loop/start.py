@@ -10,9 +10,9 @@ from typing import Any, cast
 import jax
 
 from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, Weights
-from ..base.errors import UserError
-from ..base.output import print_once
-from ..base.paths import check_paths, is_bucket, path_of, work_folder
+from ..base.errors import UserError, writing
+from ..base.output import open_log, print_once
+from ..base.paths import cache_of, check_paths, is_bucket, path_of, work_folder
 from ..base.progress import PROGRESS
 from ..base.state import TrainState, flatten
 from ..checkpoints.checkpoint import Checkpoints
@@ -50,6 +50,8 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
         hold(run.workdir, _leave)
     wait_for_all("the work folder")  # which may have to be waited for
     check_shared(run.workdir)
+    if jax.process_count() > 1:
+        _open_log(run)
     if steps.generation:
         steps.generation.begin_generation(pipeline, run)
     PROGRESS.at("its data")
@@ -59,6 +61,15 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
             pipeline.prompts(run.config, samples_of(pipeline, run.config))
         except UserError as error:  # which predict.py would say of its own flag
             raise UserError(str(error).replace("--prompt:", "--sample-prompts:", 1)) from None
+
+
+def _open_log(run: Run) -> None:
+    """Give this process, one of several, a log: <workdir>/logs/INDEX.log, of a bucket on its host."""
+    folder = cache_of(str(run.workdir)) / "logs"
+    with writing(folder):
+        open_log(folder / f"{jax.process_index()}.log")
+    if is_bucket(run.workdir):
+        print_once(f"the log of each process: {folder}, on its own host")
 
 
 def _check_writers(settings: Any) -> None:

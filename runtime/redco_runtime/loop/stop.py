@@ -75,9 +75,9 @@ class Stop(AbstractContextManager["Stop"]):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def drop_lost_output(outputs: Sequence[int] = (1, 2)) -> None:
+def drop_lost_output(outputs: Sequence[int] = ()) -> None:
     """Make output go nowhere that nobody reads any more: a lost terminal or connection ends no save."""
-    for number in outputs:
+    for number in outputs or (sys.stdout.fileno(), sys.stderr.fileno()):
         watch = select.poll()
         watch.register(number, 0)  # for errors alone
         if watch.poll(0):

@@ -41,7 +41,8 @@ class Reader(AbstractContextManager["Reader"]):
             self.process = subprocess.Popen(
                 [sys.executable, "-m", f"{RUNTIME}.data.prepare.program", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                stdout=2,  # what a library prints is no result of this program
+                stdout=sys.stderr,  # what a library prints is no result of this program
+                stderr=sys.stderr,
                 env={**os.environ, **own},
                 pass_fds=[theirs.fileno()],
                 process_group=0,

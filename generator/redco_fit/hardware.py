@@ -43,8 +43,9 @@ class Slice:
 
 
 # The share of the roofline's speed that steps reach. Of ten steps on an H100, .66 to .76
-# (tests/tools/device/RESULTS.md); of other GPUs none was timed.
-REACHED = 0.72
+# (tests/tools/device/RESULTS.md); of other GPUs none was timed. Of TPUs what single programs reach, as Google publishes: products
+# .90 of v6e's peak and .82 of 7x's, copies .83 and .87 (AI-Hypercomputer/tpu-recipes at c8cfe2f, microbenchmarks).
+REACHED, REACHED_TPU = 0.72, 0.85
 
 # What an SM reads of the L2 in a cycle, bytes, and adds there by atomic operations, numbers; REACHED is applied to them
 # too. Of an H100 with it, 15 products of experts are .74 to 1.37 of what they took, and four sums of their rows .97 to 1.16
@@ -84,8 +85,8 @@ class Hardware:
         return int(self.memory * float(os.environ.get(SHARE) or SHARE_BY_DEFAULT))
 
     def step_seconds(self, least: float) -> float:
-        """Return the estimate of a step that needs `least` seconds by the roofline; of a TPU, on which none was timed, these."""
-        return least / REACHED if self.platform == "gpu" else least
+        """Return the estimate of a step that needs `least` seconds by the roofline."""
+        return least / (REACHED if self.platform == "gpu" else REACHED_TPU)
 
     @property
     def cycles(self) -> float:

@@ -166,7 +166,7 @@ def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:
     hosts = [int(one.id) // target.per_host for one in step.mesh.devices.flat]
 
     def seconds(one: Collective) -> float:
-        return link_seconds(one, hardware, hosts)
+        return link_seconds(one, target, hosts)
 
     speeds = hardware.flops
     machine = Machine(

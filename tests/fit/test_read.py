@@ -6,11 +6,13 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
+from pytest import approx
 
 from redco_fit.compiled.hlo import Collective
 from redco_new.errors import RedcoError
 from redco_fit.hardware import HARDWARE
-from redco_fit.links import REACHED, link_seconds
+from redco_fit.target import parse_target
+from redco_fit.links import HOP, REACHED, WAYS, link_seconds
 from redco_fit.read import SLOP, TEMPORARIES, USED, axes_between, recomputation_limit
 from redco_fit.reading import Job
 from redco_fit.step import abstract_batch, configure, lay_mesh
@@ -27,14 +29,39 @@ def test_a_collective_is_over_the_axes_along_which_its_devices_differ(group, axi
 
 
 def test_a_collective_within_a_host_goes_by_its_link_and_one_between_hosts_by_the_network():
-    h100, hosts = HARDWARE["h100"], [0] * 4 + [1] * 4
+    target, hosts = parse_target("h100:2x4"), [0] * 4 + [1] * 4
+    ring, latency = WAYS[0], 3 * WAYS[0].near + WAYS[0].base
     within = Collective("all-gather", 10**9, group=(0, 1, 2, 3))
-    assert link_seconds(within, h100, hosts) == pytest.approx(0.75e9 / (450e9 * REACHED))
+    assert link_seconds(within, target, hosts) == approx(0.75e9 / (450e9 * REACHED) + latency)
     # Four groups of one device in each host share its 400 GB/s.
     between = Collective("all-gather", 10**9, group=(0, 4))
-    assert link_seconds(between, h100, hosts) == pytest.approx(4 * 0.5e9 / (400e9 * REACHED))
+    wire = 4 * 0.5e9 / (400e9 * REACHED)
+    assert link_seconds(between, target, hosts) == approx(wire + ring.base + ring.far)
     everybody = Collective("all-gather", 10**9)
-    assert link_seconds(everybody, h100, hosts) == pytest.approx(0.875e9 / (400e9 * REACHED))
+    wire = 0.875e9 / (400e9 * REACHED)
+    assert link_seconds(everybody, target, hosts) == approx(
+        wire + ring.base + 6 * ring.near + ring.far
+    )
+
+
+def test_a_ring_takes_as_long_as_it_has_hops_and_a_tree_their_logarithm():
+    def seconds(kind, count, size=1):
+        target = parse_target(f"h100:{count}")
+        return link_seconds(Collective(kind, size), target, [n // 8 for n in range(count)])
+
+    assert 7 < seconds("all-gather", 4096) / seconds("all-gather", 512) < 9
+    assert seconds("all-reduce", 4096) < 1.5 * seconds("all-reduce", 512)
+    assert seconds("all-gather", 4096, 10**12) == approx(10**12 / (400e9 * REACHED), rel=0.02)
+
+
+def test_an_axis_of_a_tpu_goes_round_all_of_its_sides_and_a_line_one_way():
+    v6e, seen = parse_target("v6e:256"), [0] * 256
+    pod = link_seconds(Collective("all-gather", 10**9), v6e, seen)
+    side = link_seconds(Collective("all-gather", 10**9, group=tuple(range(16))), v6e, seen)
+    assert 1.8 < side / pod < 2
+    assert link_seconds(Collective("all-gather", 1), v6e, seen) == approx(16 * HOP, rel=1e-3)
+    line = link_seconds(Collective("all-gather", 1), parse_target("v6e:4x4"), [0] * 16)
+    assert line == approx(6 * HOP, rel=1e-3)
 
 
 def test_the_sizes_of_a_refusal_are_read_in_both_ways_that_libtpu_says_them():

@@ -10,7 +10,8 @@ from redco_fit.reading import SCRATCH
 from redco_fit.search import compile_best as compiling
 from redco_fit.search.best import COMPUTING, Search, search
 from redco_fit.search.candidates import Trial
-from redco_fit.search.estimate import estimate_step, first_group
+from redco_fit.search.estimate import estimate_step
+from redco_fit.search.sending import first_group
 from redco_fit.search.meshes import meshes_of, on_sides
 from redco_fit.search.model import Planned
 from redco_fit.target import parse_target

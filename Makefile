@@ -122,6 +122,7 @@ $(PARITY): tests/tools/parity/requirements.txt
 RUN_collectives := -m tables.collectives
 RUN_perf := -m tables.performance
 RUN_estimates := -m tables.estimates
+RUN_published := -m tables.published
 RUN_large := -m tables.large
 RUN_table1 := -m tables.table1
 RUN_recipes := -m recipes.measure

@@ -33,6 +33,7 @@ class Search:
     trials: all that was tried, the one that is chosen first, then by seconds; none is chosen where none fits.
     fewest: the least devices that the batch fits on, of halves of the machine; None where it fits on none.
     seconds: that the search took.
+    assumed: tokens of an example, where the batch was not given; 0 where it was.
     """
 
     target: Target
@@ -40,6 +41,7 @@ class Search:
     fewest: Trial | None
     fewest_target: Target | None
     seconds: float
+    assumed: int = 0
 
     @property
     def best(self) -> Trial | None:
@@ -92,7 +94,8 @@ def search(
     few, few_target = _fewest(planner, target, rows, trials, progress)
     if batch is None and trials and not trials[0].reason:
         trials = _grown(planner, target, trials, progress)
-    return Search(target, tuple(trials), few, few_target, time.monotonic() - start)
+    length = (length or planner.length_of(trials)) if batch is None and trials else 0
+    return Search(target, tuple(trials), few, few_target, time.monotonic() - start, length)
 
 
 def _search(planner: Planner, target: Target, batch: int, progress: Progress) -> list[Trial]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,6 +79,10 @@ class Planner:
         if key not in self._plans:
             self._plans[key] = self._plan(trial)
         return self._plans[key]
+
+    def length_of(self, trials: Sequence[Trial]) -> int:
+        """Return the tokens of an example, of trials that were priced."""
+        return next(model.length for one in trials if (model := self.plan(one)) is not None)
 
     def _plan(self, trial: Trial) -> Planned | None:
         request = replace(

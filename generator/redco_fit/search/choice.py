@@ -10,6 +10,9 @@ from redco_new.render.template import open_template
 from redco_new.request import Request
 from redco_new.request.mesh import check_mesh
 
+# The most devices of a published step that the estimate was compared with (tests/tools/tables/published.md).
+COMPARED = {"gpu": 512, "tpu": 2048}
+
 
 def search_for(
     request: Request,
@@ -44,3 +47,15 @@ def does_not_fit(result: Search) -> str:
         f"nothing fits: {nearest.name} needs {nearest.peak / 1e9:.0f} of {limit / 1e9:.0f} GB"
         f" a device{alone}"
     )
+
+
+def assumptions(result: Search) -> str:
+    """Return the batch that was assumed, where none was given, and that no step of so many devices was compared; "" for neither."""
+    devices, platform, said = result.target.devices, result.target.hardware.platform, []
+    if result.assumed and result.best:
+        tokens = result.best.batch * result.assumed / 1e6
+        said.append(f"without --batch it assumes {tokens:,.1f} million tokens a step")
+    if devices > COMPARED[platform]:
+        most = f"{COMPARED[platform]:,} {platform.upper()}s"
+        said.append(f"the estimate was compared with published steps of at most {most}")
+    return "; ".join(said)

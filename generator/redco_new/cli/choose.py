@@ -23,7 +23,7 @@ def choose_mesh(
 
     Raises RedcoError where nothing fits.
     """
-    from redco_fit.search.choice import does_not_fit, search_for, with_trial
+    from redco_fit.search.choice import assumptions, does_not_fit, search_for, with_trial
 
     result = search_for(request, hardware, None, None, progress)
     best = result.best
@@ -34,6 +34,6 @@ def choose_mesh(
     settings = f"--batch-size {best.batch} --micro-batches {best.micro_batches}"
     note = (
         f"{best.name}, {best.peak / 1e9:.0f} GB a device with {settings}: chosen for {result.target.name} by an"
-        f" estimate; `redco fit --hardware {result.target.name}` asks its compiler"
+        f" estimate, {assumptions(result)}; `redco fit --hardware {result.target.name}` asks its compiler"
     )
     return with_trial(request, best), note

@@ -38,7 +38,7 @@ def run_search(
     """
     from redco_fit.compilers import environment
     from redco_fit.page import render_reading
-    from redco_fit.search.choice import search_for
+    from redco_fit.search.choice import assumptions, search_for
     from redco_fit.search.compile_best import compile_best, to_dict
     from redco_fit.target import parse_target
 
@@ -47,6 +47,8 @@ def run_search(
     with status() as progress:
         result = search_for(request, hardware, batch, seq, progress)
         best, reading, note = compile_best(request, result, seq, progress)
+    if best is not None:
+        note = "; ".join(filter(None, (assumptions(result), note)))
     if as_json:
         print(json.dumps(to_dict(title, result, best, reading, note), indent=2))
     else:

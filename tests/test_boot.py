@@ -59,7 +59,7 @@ def test_initialize_bypasses_the_proxy(boot, environ, monkeypatch):
         "process_id": 1,
         "local_device_ids": None,
         "cluster_detection_method": "deactivate",
-        "initialization_timeout": 60,
+        "initialization_timeout": 300,
         "heartbeat_timeout_seconds": 180,
         "shutdown_timeout_seconds": 60,
     }

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
+from redco_runtime.base import together
 from redco_runtime.cluster import agreement, same_code
 from redco_runtime.data.batches import TrainBatches, eval_batches
 from redco_runtime.base.errors import UserError
@@ -74,6 +76,8 @@ def worker(port: str, process: str, folder: str) -> None:
                 found[f"{i}.{shard.device.id}.{start}.{stop}"] = np.asarray(shard.data)
         np.savez(Path(folder) / f"{name}.{process}.npz", **found)
 
+    # None of what follows is a program of the devices, which would be compiled.
+    multihost_utils.process_allgather = multihost_utils.broadcast_one_to_all = None
     with jax.set_mesh(jax.make_mesh((4,), ("data",))):
         (Path(folder) / f"memory.{process}").write_text(str(device_memory()))
     (Path(folder) / f"faults.{process}").write_text(
@@ -103,6 +107,10 @@ def faults_of(process: int, folder: Path) -> list[str]:
             faults.append("")
         except UserError as fault:
             faults.append(str(fault))
+    if process == 0:
+        together.patience = lambda: 1
+        with pytest.raises(jax.errors.JaxRuntimeError, match="DEADLINE_EXCEEDED"):
+            together.decide("what process 1 never says", 0, min)
     return faults
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import jax
 import pytest
-from jax.experimental import multihost_utils
 
 from redco_runtime.checkpoints.lora.lora import Lora
 from redco_runtime.loop.command import begun_with
 from redco_runtime.base.errors import UserError
+from redco_runtime.base.together import wait_for_all
 from redco_runtime.run.record import Run, load_run
 
 
@@ -177,7 +177,7 @@ def worker(port: str, process: str, folder: str) -> None:
     """Saves a run, and one of another model: both processes are told that it is refused."""
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
     Run(Path(folder), Config(), AXES, 2).save()
-    multihost_utils.sync_global_devices("saved")
+    wait_for_all("saves")
     with pytest.raises(UserError, match="width was 4 and is 8"):
         Run(Path(folder), Config(Model(width=8)), AXES, 2).save()
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 
 from ..base.errors import writing
 from ..base.paths import remove_tree
+from ..base.together import decide
 from .rollouts import Row
 
 
@@ -42,8 +42,7 @@ class History:
             rows = [self._read(self._path(turn, place)) for place in self.places]
         except (OSError, ValueError, EOFError, zipfile.BadZipFile):
             rows = []
-        everywhere = multihost_utils.process_allgather(np.bool_(len(rows) == len(self.places)))
-        return rows if np.all(everywhere) else None
+        return rows if decide("rollouts", len(rows) == len(self.places), all) else None
 
     def _path(self, turn: int, place: int) -> Path:
         return self.folder / str(turn) / f"{place}.npz"

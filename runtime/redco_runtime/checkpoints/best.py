@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 from ..base.errors import UserError, writing
 from ..base.output import print_once
 from ..base.paths import remove_tree
 from ..base.state import PyTree, TrainState
+from ..base.together import decide, of_first, wait_for_all
 from ..run.record import Run
 from .checkpoint import Checkpoints
 
@@ -95,7 +94,7 @@ def read_best(folder: Path, name: str) -> tuple[int, float]:
 
 def _agreed(value: bool) -> bool:
     """Return what process 0 says: the others may see its files late."""
-    return bool(multihost_utils.broadcast_one_to_all(np.bool_(value)))
+    return bool(decide("the best score", value, of_first))
 
 
 def _clear_later(folder: Path, step: int) -> None:
@@ -104,4 +103,4 @@ def _clear_later(folder: Path, step: int) -> None:
         for path in folder.glob("*"):
             if path.name.isdecimal() and int(path.name) > step:
                 remove_tree(path)
-    multihost_utils.sync_global_devices("later checkpoints are cleared")
+    wait_for_all("later checkpoints to be cleared")

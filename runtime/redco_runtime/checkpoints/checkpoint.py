@@ -18,6 +18,7 @@ from ..base.errors import UserError, listed, writing
 from ..base.paths import is_bucket, path_of, send_lines, whole_checkpoints
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, flatten, rebuild
+from ..base.together import patience
 from ..nn.adapters.settings import A, B
 from ..run.record import BEST, LAST
 from .checksums import damage_of, handlers, least, write_checksums
@@ -34,8 +35,6 @@ from .tensors import (
     trained_before,
 )
 
-# Seconds that processes wait for the slowest one to write: three times what Orbax gives, for slow disks.
-SAVE_TIMEOUT = 3600
 MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the model
 AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average
 POSITION = "position"  # beside the shapes of parameters, which have a path
@@ -253,7 +252,7 @@ class Checkpoints(AbstractContextManager):
     def _open(self) -> Any:
         """Return the writer. It tidies up, so a program that only reads must not make one."""
         asynchronous = orbax().options.AsyncOptions(
-            timeout_secs=SAVE_TIMEOUT, post_finalization_callback=self._add_checksums
+            timeout_secs=patience(), post_finalization_callback=self._add_checksums
         )
         others = self._retention | self._atomicity()
         options = orbax().CheckpointManagerOptions(async_options=asynchronous, **others)

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 from ..base.paths import is_bucket
+from ..base.together import decide
 from .tensors import ITEM, orbax
 
 CHECKSUMS = "checksums.json"
@@ -81,7 +80,7 @@ def damage_of(folder: Path) -> str | None:
 
 def least(value: int) -> int:
     """Return the least of what the processes say: they may see a shared directory at different ages."""
-    return int(np.min(multihost_utils.process_allgather(np.int32(value))))
+    return int(decide("the checkpoints that it sees", value, min))
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from ..base.state import owner
+from ..base.together import patience
 from .shared_reads import move, to_read
 
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
@@ -112,7 +113,13 @@ def _part(leaf: Any, stored: Any) -> tuple[int, ...] | None:
 def orbax() -> Any:
     """Import the package: late, since it takes 0.6 s, and without its log. What goes wrong is raised."""
     import orbax.checkpoint
+    from absl import flags
+    from orbax.checkpoint._src.multihost import multihost
 
+    # Its processes meet by JAX's coordinator: a collective of the devices has no end where one stays away.
+    flags.FLAGS.mark_as_parsed()
+    flags.FLAGS["experimental_orbax_use_distributed_barrier"].value = True
+    multihost._DEFAULT_BARRIER_TIMEOUT = patience()  # it has no name for it, and 300 s
     logging.getLogger("absl").addFilter(lambda record: "/orbax/checkpoint/" not in record.pathname)
     # Of a write that fails, these tell the same once a tensor: asyncio, and TensorStore of its loop.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)

@@ -4,22 +4,22 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, cast
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 
 from ..base.examples import Example
 from ..base.errors import UserError, few, writing
 from ..base.progress import PROGRESS
+from ..base.together import decide, of_first
 from ..data.example_streams import is_stream
 
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
-BARRIER = 7 * 24 * 3600 * 1000  # milliseconds: the lifeline ends what is stuck, and says where
+TOKEN = ".seen-by-all-"
 # Examples that are compared, spread over all: a shifted or reordered file differs in most.
 SAMPLES = 32
 
@@ -31,19 +31,21 @@ def check_shared(folder: Path) -> None:
     """
     if jax.process_count() == 1:
         return
-    token = int(multihost_utils.broadcast_one_to_all(np.int32(time.time_ns() % 2**31)))
-    path = folder / f".seen-by-all-{token}"
+    token = time.time_ns()
     if jax.process_index() == 0:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            path.touch()
-    multihost_utils.sync_global_devices("the work folder has a token")
+            (folder / f"{TOKEN}{token}").touch()
+    path = folder / f"{TOKEN}{decide('the work folder', token, of_first)}"
     until = time.monotonic() + VISIBLE_WITHIN
     while not (seen := path.exists()) and time.monotonic() < until:
         list(folder.glob("*"))  # makes NFS look again
         time.sleep(0.2)
-    seen_by = np.atleast_1d(multihost_utils.process_allgather(np.bool_(seen)))
-    blind = np.flatnonzero(~seen_by).tolist()
+    blind = decide(
+        "a look at the work folder",
+        seen,
+        lambda all_see: np.flatnonzero(~np.array(all_see)).tolist(),
+    )
     if jax.process_index() == 0:
         path.unlink(missing_ok=True)
     if blind:
@@ -53,24 +55,12 @@ def check_shared(folder: Path) -> None:
         )
 
 
-def wait_for_all(what: str) -> None:
-    """Return when all processes have come here, which have had `what` to do for seconds or for an hour.
-
-    Without it the first of them would wait in a collective, some of which give up after 30 s: Gloo's.
-    """
-    PROGRESS.at(f"a wait for {what} of all")
-    if jax.process_count() > 1:
-        from orbax.checkpoint.multihost import get_barrier_sync_fn  # late: it takes 0.6 s
-
-        get_barrier_sync_fn()(key=what, timeout_ms=BARRIER)
-
-
 def check_same_examples(examples: Iterable[Example]) -> None:
     """Raise UserError where the processes have not the same examples: their batches would be wrong.
 
     Of those without a length it is the first that is compared, and none of an iterator, which would lose it.
     """
-    wait_for_all("the data")
+    PROGRESS.at("a wait for the data of all")
     if jax.process_count() == 1 or isinstance(examples, Iterator):
         return
     if is_stream(examples):
@@ -79,8 +69,7 @@ def check_same_examples(examples: Iterable[Example]) -> None:
     size = len(examples)
     some = sorted({*np.linspace(0, size - 1, SAMPLES).astype(int).tolist()}) if size else []
     words = [digest(size), *(digest(examples[index]) for index in some)]
-    # As many words where there are few examples: they are compared with those of many.
-    others, column = differing(words + [0] * (SAMPLES + 1 - len(words)))
+    others, column = differing("the data", words)
     if others:
         what = f"example {some[column - 1]}" if column else "the number of examples"
         raise UserError(
@@ -89,11 +78,15 @@ def check_same_examples(examples: Iterable[Example]) -> None:
         )
 
 
-def differing(words: list[int]) -> tuple[list[int], int]:
-    """Return (the processes whose words of 32 bits differ from those of process 0, the first that does)."""
-    theirs = multihost_utils.process_allgather(np.array(words, np.uint32))
-    others = np.flatnonzero((theirs != theirs[0]).any(axis=1)).tolist()
-    return others, int((theirs[others[0]] != theirs[0]).argmax()) if others else 0
+def differing(what: str, words: list[int]) -> tuple[list[int], int]:
+    """Return (the processes whose words of `what` differ from those of process 0, the first word that does)."""
+    return tuple(decide(what, words, _compare))
+
+
+def _compare(theirs: list[list[int]]) -> tuple[list[int], int]:
+    others = [index for index, words in enumerate(theirs) if words != theirs[0]]
+    pairs = zip_longest(theirs[0], theirs[others[0]]) if others else ()
+    return others, next((column for column, (a, b) in enumerate(pairs) if a != b), 0)
 
 
 def digest(value: Any) -> int:

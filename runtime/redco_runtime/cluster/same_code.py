@@ -16,11 +16,10 @@ def check_same_code(files: Mapping[str, bytes]) -> None:
     if jax.process_count() == 1:
         return
     code = {name: digest(text.decode(errors="replace")) for name, text in files.items()}
-    others, column = differing([digest([*code]), digest([*code.values()])])
-    what = "imports other modules than in"
-    if others and column:  # the same modules
-        others, column = differing([*code.values()])
-        what = f"has another {[*code][column]} than in"
+    others, column = differing("the code", [digest([*code]), *code.values()])
+    what = (
+        f"has another {[*code][column - 1]} than in" if column else "imports other modules than in"
+    )
     if others:
         raise UserError(
             f"the class of the model {what} process 0, in process {few(others)}: "

@@ -13,9 +13,9 @@ from ..base.errors import UserError, listed
 from ..base.features import feature
 from ..base.output import print_once
 from ..base.progress import PROGRESS
+from ..base.together import wait_for_all
 from ..base.progress_bar import ProgressBar
 from ..base.state import TrainState
-from ..cluster.agreement import wait_for_all
 from ..cluster.rendezvous import NEEDS
 from ..data.collating import asked_of
 from ..layout.mesh import count_parts, memory_of
@@ -65,6 +65,7 @@ class DeviceMemory(AbstractContextManager["DeviceMemory"]):
         if (path := os.environ.get(NEEDS)) and jax.process_index() == 0:
             needs = feature("elastic", "cluster.fewer").Needs
             needs.of_step(self._steps, self._run.config.train, self._temporary).save(path)
+        PROGRESS.at("a wait for the compilations of all")
         wait_for_all("the compilations")
         return step
 

@@ -19,7 +19,7 @@ from ..checkpoints.checkpoint import Checkpoints
 from ..checkpoints.checksums import CHECKSUMS
 from ..checkpoints.load import adopt, load
 from ..cluster import lifeline
-from ..cluster.agreement import check_shared, wait_for_all
+from ..cluster.agreement import check_shared
 from ..data.batches import TrainBatches
 from ..data.example_streams import is_stream
 from ..layout.mesh import count_parts
@@ -48,7 +48,7 @@ def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
         steps.classes.check_names(run)
     if jax.process_index() == 0:
         hold(run.workdir, _leave)
-    wait_for_all("the work folder")  # which may have to be waited for
+    PROGRESS.at("a wait for the work folder of all")  # which may have to be waited for
     check_shared(run.workdir)
     if jax.process_count() > 1:
         _open_log(run)

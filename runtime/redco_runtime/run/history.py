@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 from ..base.contracts import Steps
 from ..base.json_lines import append_line, cut_lines, read_lines
+from ..base.together import decide
 from .record import Run
 
 FILE = "starts.jsonl"
@@ -29,7 +28,8 @@ PATIENCE = 10.0  # seconds for git: a work tree on a slow disk
 
 def record_start(run: Run, steps: Steps, step: int) -> None:
     """Add a line, by process 0; all call it. Raises UserError where it cannot be written."""
-    hosts = _hosts()
+    hosts = list[str]()
+    decide("the names of hosts", socket.gethostname(), hosts.extend)
     if jax.process_index() == 0:
         path = run.workdir / FILE
         cut_lines(path)
@@ -54,13 +54,6 @@ def record_start(run: Run, steps: Steps, step: int) -> None:
 def run_id(workdir: Path) -> str:
     """Return what the run of a work folder is called, through all of its starts."""
     return str(read_lines(workdir / FILE)[0]["id"])
-
-
-def _hosts() -> list[str]:
-    """Return the name of each process's host, by its index."""
-    name = np.frombuffer(socket.gethostname().encode()[:NAME].ljust(NAME), np.uint8)
-    names = np.atleast_2d(multihost_utils.process_allgather(name))
-    return [bytes(row.tolist()).decode().strip() for row in names]
 
 
 def _versions(package: str) -> dict[str, str | None]:

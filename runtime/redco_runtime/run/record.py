@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
-from jax.experimental import multihost_utils
 
 from ..base.contracts import Config
 from ..base.errors import UserError, few, writing
@@ -133,15 +132,15 @@ class Run:
     def save(self, begun: bool = False) -> None:
         """Write run.json, by process 0. Raises UserError as `check`."""
         path, record = self.workdir / FILE, self.check(begun)
-        multihost_utils.sync_global_devices("run.json is read")
-        if jax.process_index() == 0:
-            with writing(path):
-                self.workdir.mkdir(parents=True, exist_ok=True)
-                temporary = path.with_suffix(".tmp")
-                temporary.write_text(json.dumps(record, indent=2) + "\n")
-                temporary.replace(path)
-                if self.settings:
-                    path.with_name(SETTINGS).write_text(self.settings)
+        if jax.process_index():  # which may see what process 0 writes meanwhile: its own record
+            return
+        with writing(path):
+            self.workdir.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_suffix(".tmp")
+            temporary.write_text(json.dumps(record, indent=2) + "\n")
+            temporary.replace(path)
+            if self.settings:
+                path.with_name(SETTINGS).write_text(self.settings)
 
 
 def load_run(workdir: Path, config_type: type[Any]) -> Run:

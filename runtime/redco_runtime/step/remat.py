@@ -9,11 +9,10 @@ import functools
 from typing import Any
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 from ..base.errors import UserError
 from ..base.state import ModelState, PyTree, TrainState
+from ..base.together import decide
 from ..layout.mesh import memory_of, platform
 from ..layout.specs import gradient_size, size_on_device
 from ..nn.saved_names import FIT, LOGITS, POLICIES, saving
@@ -132,10 +131,7 @@ def device_memory() -> int:
     own, devices = jax.process_index(), jax.sharding.get_mesh().devices.flat
     here = [device for device in devices if device.process_index == own]
     size = (memory_of(here[0]) if here else 0) or UNKNOWN
-    # In MB: float32, which every platform sends, holds such numbers whole. Of NumPy: an array of JAX
-    # would lie on the mesh in place, and so in all processes already.
-    every = multihost_utils.process_allgather(np.float32(size // 10**6))
-    return int(every.min()) * 10**6
+    return int(decide("the memory of devices", size, min))
 
 
 def state_size(state: TrainState, micro_batches: int) -> int:

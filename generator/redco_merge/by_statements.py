@@ -3,12 +3,9 @@
 Of statements, layout is no change. The places that stay in conflict have the rows of the three sides.
 """
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
-from redco_merge.import_block import is_import
 from redco_merge.limit import remember
 from redco_merge.matching import Overlap, merge_like_git, partners
 from redco_merge.places import Clash, Merged, merge_place
@@ -79,8 +76,6 @@ def _merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Outcome:
         old, mine = id(cut[0][i]), id(cut[1][j])
         if i in in_theirs and text[old] == text[mine]:
             text[mine] = text[id(cut[2][in_theirs[i]])]
-    merged = _once(merged, cut)
-    _set_apart(merged, cut, text)
     lines = [line for x in merged for line in (text[id(x)] if isinstance(x, Statement) else x)]
     return Outcome(lines, [])
 
@@ -90,40 +85,6 @@ def _rows(side: Sequence[Statement], start: int, stop: int) -> tuple[int, int]:
     end = side[-1].stop
     first = side[start].start if start < len(side) else end
     return first, side[stop - 1].stop if stop > start else first
-
-
-def _once(merged: Merged, sides: Sequence[Sequence[Statement]]) -> Merged:
-    """Return a merge in which an import that both sides add, each in its place, is in the first of these alone."""
-    b, o, t = (Counter(x.key for x in side if not x.indent and is_import(x)) for side in sides)
-    seen: set[Hashable] = set()
-    left: Merged = []
-    for x in merged:
-        key = x.key if isinstance(x, Statement) else None
-        if key is None or key not in seen or b[key] or not o[key] == t[key] == 1:
-            left.append(x)
-        seen.add(key)
-    return left
-
-
-def _set_apart(
-    merged: Merged, sides: Sequence[Sequence[Statement]], text: dict[int, Lines]
-) -> None:
-    """Leave behind a new statement of a side the blank lines that this side has there.
-
-    What the other side put in the same place may have taken them. text: the lines of a statement, by its identity.
-    """
-    base, *changed = sides
-    old = {x.head for x in base}
-    behind = {id(x): y for side in changed for x, y in pairwise(side) if x.head not in old}
-    for x, y in pairwise(merged):
-        after = behind.get(id(x))
-        if after and isinstance(y, Statement) and y.words and y.key == after.key:
-            lines, here = after.lines, text[id(y)]
-            text[id(y)] = lines[: max(0, _blank_above(lines) - _blank_above(here))] + here
-
-
-def _blank_above(lines: Lines) -> int:
-    return next((i for i, line in enumerate(lines) if line.strip(" \t\r\n")), len(lines))
 
 
 # A side is cut for each way to merge it. Two sides that are equal share no statement, for a merge

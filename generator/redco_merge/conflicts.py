@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from redco_merge.by_statements import merge_lines
 from redco_merge.limit import check_time
 from redco_merge.matching import Overlap
-from redco_merge.names import unbound_names, used_before_defined
+from redco_merge.names import unbound_names, unset_attributes, used_before_defined
 from redco_merge.result import Conflict, Unmergeable
 from redco_merge.source import Source, plain_text
 from redco_merge.spots import (
@@ -23,7 +23,6 @@ from redco_merge.spots import (
     parameters_of,
     paths_of,
     touches,
-    unset_attributes,
     uses,
 )
 from redco_merge.style import in_order_of, in_users_terms, without_gap

@@ -1,15 +1,11 @@
-"""Three-way merge of files that are not Python: as git merges lines, and where git has a conflict, what each side added under other keys.
-
-The kinds of files differ in what an entry is; TOML is merged by its keys too, wherever its lines are.
-"""
+"""Three-way merge of files that are not Python: as git merges lines. TOML is merged by its keys too, wherever its lines are."""
 
 import codecs
-import re
 import tomllib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -26,38 +22,6 @@ from redco_merge.result import (
 from redco_merge.verify_text import kind_faults, text_faults, toml_faults
 
 Lines = list[bytes]
-
-
-class _Entry(NamedTuple):
-    """What entries of one place have in common.
-
-    key: finds what may be there once in the first line of an entry.
-    holds_all: whether any line below belongs to it, and not only those that are deeper.
-    """
-
-    key: re.Pattern[bytes]
-    holds_all: bool = False
-
-
-_SECTION = _Entry(re.compile(rb"#{1,6}[ \t]+(.+)"), holds_all=True)
-_ITEM = _Entry(re.compile(rb"([-*+] .+|\|(?![\s:|-]+$).+)"))
-_MAPPED = _Entry(re.compile(rb"(- name: \S+|[\w./-]+:)(?:\s|$)"))
-_OPTION = _Entry(re.compile(rb"#(?:SBATCH|PBS|BSUB)\s+(-[\w-]+)(?![\w ]*\s\w+=)"))
-_VARIABLE = _Entry(re.compile(rb"((?:export\s+)?\w+)=\S*$"))
-_PATTERN = _Entry(re.compile(rb"([^!#\s].*)"))
-_SHELL = (_OPTION, _VARIABLE)
-_KINDS = {
-    ".md": (_SECTION, _ITEM),
-    ".toml": (),
-    ".yaml": (_MAPPED,),
-    ".yml": (_MAPPED,),
-    ".sh": _SHELL,
-    ".sbatch": _SHELL,
-    ".pbs": _SHELL,
-    ".gitignore": (_PATTERN,),
-    ".gitattributes": (_PATTERN,),
-    ".dockerignore": (_PATTERN,),
-}
 
 
 def merge_document(
@@ -104,7 +68,7 @@ def _merge_checked(
     """Merge, and keep ours whole if the result does not stand an independent check."""
     if b"\0" in base + ours + theirs:
         return keep_whole(ours, theirs, "you and the template changed a binary file")
-    mine, merged = merge_lines(kind, base, ours, theirs, preferred)
+    mine, merged = merge_lines(base, ours, theirs, preferred)
     wrong = text_faults(base, mine, theirs, merged)
     if not wrong and not merged.conflicts:
         wrong = [*kind_faults(kind, base, mine, theirs, merged.content)]
@@ -117,7 +81,7 @@ def _merge_checked(
 
 
 def merge_lines(
-    kind: str, base: bytes, ours: bytes, theirs: bytes, preferred: set[str]
+    base: bytes, ours: bytes, theirs: bytes, preferred: set[str]
 ) -> tuple[bytes, MergeResult]:
     """Return (ours with the lines of theirs where they are preferred, the merge)."""
     bom = codecs.BOM_UTF8 if ours.startswith(codecs.BOM_UTF8) else b""
@@ -130,8 +94,6 @@ def merge_lines(
         nonlocal mine, at
         own, other = o[slice(*place.ours)], t[slice(*place.theirs)]
         name = f"line {place.ours[0] + 1}"
-        if place.base[0] == place.base[1] and (both := _both_add(kind, own, other)):
-            return both
         if name not in preferred:
             text = readable_text(b"".join(other))
             conflicts.append(Conflict(name, text, "you and the template changed it"))
@@ -142,29 +104,6 @@ def merge_lines(
     lines = merge_like_git(b, o, t, _without_ending, resolve) or []
     content = bom + _with_endings(lines, ours)
     return bom + _with_endings([*mine, *o[at:]], ours), MergeResult(content, conflicts)
-
-
-def _both_add(kind: str, ours: Lines, theirs: Lines) -> Lines | None:
-    """Return what both put in one place, ours first, where these are entries of other keys; else None."""
-    for entry in _KINDS.get(kind, ()):
-        mine, others = (_keys_of(entry, side) for side in (ours, theirs))
-        if mine and others and mine[0] == others[0] and not mine[1] & others[1]:
-            return [*ours, *theirs]
-    return None
-
-
-def _keys_of(entry: _Entry, lines: Lines) -> tuple[int, set[bytes]] | None:
-    """Return the indent of entries, and their keys; None where lines are anything else, or a key is there twice."""
-    indent, keys = -1, list[bytes]()
-    for line in lines:
-        blanks = len(line) - len(line.lstrip())
-        key = entry.key.match(line.strip())
-        if key and (indent in (-1, blanks)):
-            indent = blanks
-            keys.append(key[1])
-        elif line.strip() and (indent < 0 or not (entry.holds_all or blanks > indent)):
-            return None
-    return (indent, {*keys}) if len({*keys}) == len(keys) else None
 
 
 def _merge_toml(base: bytes, ours: bytes, theirs: bytes) -> MergeResult | None:

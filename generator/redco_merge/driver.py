@@ -39,7 +39,7 @@ def merge_files(
 
 
 def merge_as(path: str, base: bytes, ours: bytes, theirs: bytes) -> MergeResult:
-    """Return the merge of a file by its kind: Python by its symbols, a document by its sections or keys."""
+    """Return the merge of a file by its kind: Python by its statements, a document by its lines or keys."""
     if path.endswith(".py"):
         return merge(base, ours, theirs, owned=())
     return merge_document(path, base, ours, theirs)

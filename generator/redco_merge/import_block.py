@@ -42,8 +42,6 @@ def merge_import_block(
         merged[key] = t[key]
     if _binds_anew(base, ours, theirs):
         return None
-    if all(_rises(side) for side in keys[1:]):
-        order.sort(key=_rank)
     order.sort(key="from __future__".__ne__)
     return [merged[key] for key in order]
 
@@ -63,14 +61,6 @@ def bindings_of(statement: Statement) -> list[tuple[str, str]]:
     parts = " ".join(words[at:]).split(" , ")
     source = "".join(words[:at])
     return [(f"{source} {part}", part.rpartition(" as ")[2].partition(" ")[0]) for part in parts]
-
-
-def _rises(keys: list[str]) -> bool:
-    return keys == sorted(keys, key=_rank)
-
-
-def _rank(key: str) -> tuple[int, str]:
-    return (0 if key.startswith("import ") else 1), key.casefold()
 
 
 def is_import(statement: Statement) -> bool:

@@ -6,15 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from redco_merge.limit import remember
-from redco_merge.trees import (
-    children_of,
-    chunks_of,
-    names_of_file,
-    nodes_of,
-    postpones_annotations,
-    tree_of,
-)
+from redco_merge.limit import names_of_file, nodes_of, remember, tree_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -79,7 +71,7 @@ def _scope_nodes(nodes: Iterable[ast.AST]) -> list[ast.AST]:
     inside = list(nodes)
     for node in inside:  # which grows
         if not isinstance(node, _SCOPES):
-            inside += children_of(node)
+            inside += ast.iter_child_nodes(node)
     return inside
 
 
@@ -90,12 +82,12 @@ def eager_names(nodes: Iterable[ast.AST]) -> set[str]:
         if isinstance(node, (*FUNCTIONS, ast.Lambda)):
             names |= eager_names(_run_at_definition(node))
         elif isinstance(node, ast.ClassDef):
-            names |= eager_names(children_of(node)) - bound_names(node.body)
+            names |= eager_names(ast.iter_child_nodes(node)) - bound_names(node.body)
         elif isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
                 names.add(node.id)
-        elif children := children_of(node):
-            names |= eager_names(children)
+        else:
+            names |= eager_names(ast.iter_child_nodes(node))
     return names
 
 
@@ -145,23 +137,16 @@ def _nameless_title(node: ast.stmt) -> str:
     return f"{type(node).__name__.lower()} {about}"
 
 
-def unbound_names(text: str) -> set[str]:
-    """Return the names that a file uses or exports, and nothing in it binds. Raises SyntaxError."""
-    postponed = postpones_annotations(text)
-    names = [_names_in(chunk, postponed) for chunk in chunks_of(text)]
-    used, bound = (set().union(*x) for x in zip(*names, strict=True))
-    return set() if "*" in bound else used - bound - _PREDEFINED
-
-
 @remember
-def _names_in(chunk: str, postponed: bool) -> tuple[set[str], set[str]]:
-    """Return the names that a chunk uses or exports, and those of the file that it binds.
+def unbound_names(text: str) -> set[str]:
+    """Return the names that a file uses or exports, and nothing in it binds. Raises SyntaxError.
 
-    "*" is bound where it imports all of a module: these names cannot be told.
+    There are none where it imports all of a module: these names cannot be told.
     """
-    used, bound = names_of_file(chunk, postponed)
-    stars = (x for x in nodes_of(chunk) if isinstance(x, ast.ImportFrom) and x.names[0].name == "*")
-    return used | _exported_names(tree_of(chunk).body), bound | {"*" for _ in stars}
+    if any(isinstance(x, ast.ImportFrom) and x.names[0].name == "*" for x in nodes_of(text)):
+        return set()
+    used, bound = names_of_file(text)
+    return (used | _exported_names(tree_of(text).body)) - bound - _PREDEFINED
 
 
 def _exported_names(statements: list[ast.stmt]) -> set[str]:
@@ -175,51 +160,37 @@ def _exported_names(statements: list[ast.stmt]) -> set[str]:
     return {x.value for x in nodes if isinstance(x, ast.Constant) and isinstance(x.value, str)}
 
 
-def names_at_top(text: str) -> set[str]:
-    """Return the names that a file binds at its top. Raises SyntaxError."""
-    return {name for chunk in chunks_of(text) for bound, _ in _steps_of(chunk) for name in bound}
-
-
+@remember
 def used_before_defined(text: str) -> set[str]:
-    """Return the names that a statement of a file needs when it runs, bound by a later one only."""
-    early, bound_above = set(), set()
-    whole = names_at_top(text)
-    for chunk in chunks_of(text):
-        for bound, needs in _steps_of(chunk):
-            bound_above |= bound
-            early |= (needs & whole) - bound_above
+    """Return the names that a statement of a file needs when it runs, bound by a later one only. Raises SyntaxError."""
+    early, above = set[str](), set[str]()
+    statements = tree_of(text).body
+    whole = bound_names(statements)
+    for node in statements:
+        above |= bound_names([node])
+        early |= (eager_names([node]) & whole) - above
     return early
 
 
 @remember
-def _steps_of(chunk: str) -> list[tuple[set[str], set[str]]]:
-    """Return the names that each statement of a chunk binds, and those that it needs when it runs."""
-    return [(bound_names([node]), eager_names([node])) for node in tree_of(chunk).body]
-
-
 def attribute_uses(text: str) -> Counter[str]:
     """Return how often a file reads each attribute, or passes a keyword of that name."""
     uses: Counter[str] = Counter()
-    for chunk in chunks_of(text):
-        uses.update(_attributes_in(chunk)[0])
+    for node in nodes_of(text):
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Load()) | ast.keyword(arg=str(name)):
+                uses[name] += 1
     return uses
 
 
-def defined_attributes(text: str) -> set[str]:
-    """Return the attributes that a file gives to its own classes: members, and what is assigned."""
-    return {name for chunk in chunks_of(text) for name in _attributes_in(chunk)[1]}
-
-
 @remember
-def _attributes_in(chunk: str) -> tuple[list[str], set[str]]:
-    """Return the attributes and keywords that a chunk uses, and those that it gives to something."""
-    uses, defined = [], set()
-    for node in nodes_of(chunk):
+def unset_attributes(text: str) -> set[str]:
+    """Return the attributes that a file reads, and gives to none of its classes and objects."""
+    defined = set[str]()
+    for node in nodes_of(text):
         match node:
-            case ast.Attribute(attr=name, ctx=ast.Load()) | ast.keyword(arg=str(name)):
-                uses.append(name)
             case ast.Attribute(attr=name, ctx=ast.Store()):
                 defined.add(name)
             case ast.ClassDef(body=body):
                 defined |= bound_names(body)
-    return uses, defined
+    return attribute_uses(text).keys() - defined

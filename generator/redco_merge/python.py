@@ -6,12 +6,19 @@ Whatever happens, the user's file is safe: what cannot be merged or fails its ch
 
 import warnings
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from redco_merge.conflicts import Merge
 from redco_merge.describe import symbol_text
 from redco_merge.limit import limit_time, pause_collector
-from redco_merge.result import WHOLE, MergeResult, Unmergeable, keep_whole, still_in_conflict
+from redco_merge.result import (
+    WHOLE,
+    Conflict,
+    MergeResult,
+    Unmergeable,
+    keep_whole,
+    still_in_conflict,
+)
 from redco_merge.source import decode_source
 from redco_merge.take import CannotTake, check_names, with_symbol_of
 from redco_merge.verify import Terms, merge_faults, told_faults
@@ -45,12 +52,50 @@ def merge(
     """
     owned = tuple(owned)
     merged = merge_guarded(base, ours, theirs, owned)
-    preferred = [x.symbol for x in merged.conflicts if x.symbol in prefer_theirs]
-    if WHOLE in preferred:
+    preferred = [x for x in merged.conflicts if x.symbol in prefer_theirs]
+    if any(x.symbol == WHOLE for x in preferred):
         return MergeResult(theirs)
-    if not preferred:
-        return merged
-    return _Preference(base, ours, theirs, owned, merged).merge(list(dict.fromkeys(preferred)))
+    return _prefer(merged, preferred, base, theirs, owned) if preferred else merged
+
+
+def _prefer(
+    merged: MergeResult,
+    preferred: list[Conflict],
+    base: bytes,
+    theirs: bytes,
+    owned: tuple[str, ...],
+) -> MergeResult:
+    """Return a merge with the template's side of those conflicts that can be taken; it says of the others why not."""
+    taken: list[Conflict] = []
+    content, why = merged.content, dict[Conflict, str]()
+    one_by_one = [[x] for x in preferred * 2]  # one may need another that is behind it
+    for more in [preferred, *one_by_one]:
+        if more[0] in taken:
+            continue
+        try:
+            content = _with_sides(merged.content, [*taken, *more], base, theirs, owned)
+            taken += more
+        except CannotTake as error:
+            why |= dict.fromkeys(more, str(error))
+        except Exception as error:  # whatever it is, the user's side is safer
+            why |= dict.fromkeys(more, f"{type(error).__name__}: {error}")
+    left = [x for x in merged.conflicts if x not in taken]
+    left = [still_in_conflict(x, why[x]) if x in why else x for x in left]
+    return replace(merged, content=content, conflicts=left)
+
+
+def _with_sides(
+    content: bytes, conflicts: list[Conflict], base: bytes, theirs: bytes, owned: tuple[str, ...]
+) -> bytes:
+    """Return a file with the template's side of all of some conflicts. Raises CannotTake, or what a parser does."""
+    ours = content
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the parser, about the user's code
+        for x in conflicts:
+            added = not symbol_text(base, x.symbol) or x.symbol in owned
+            content = with_symbol_of(theirs, content, x.symbol, not x.theirs, added)
+        check_names(ours, theirs, content)
+    return content
 
 
 def merge_guarded(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...]) -> MergeResult:
@@ -81,69 +126,3 @@ def _merge_checked(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ..
     if wrong:
         return keep_whole(ours, theirs, f"the merge failed its check: {wrong[0]}")
     return merged
-
-
-@dataclass(frozen=True)
-class _Preference:
-    """A merge of the user's file with some symbols as the template has them.
-
-    base: what the template wrote before.
-    ours: the user's file.
-    theirs: what the template writes now.
-    owned: as in `merge`.
-    plain: the merge with nothing taken.
-    """
-
-    base: bytes
-    ours: bytes
-    theirs: bytes
-    owned: tuple[str, ...]
-    plain: MergeResult
-
-    def merge(self, symbols: list[str]) -> MergeResult:
-        """Merge with the template's side of those that can be taken; say of the others why not."""
-        try:
-            return self.attempt(symbols)
-        except CannotTake:
-            pass
-        done: list[str] = []
-        result, why = self.plain, {}
-        for symbol in symbols * 2:  # one may need another that is behind it
-            if symbol not in done:
-                try:
-                    result = self.attempt([*done, symbol])
-                    done.append(symbol)
-                except CannotTake as error:
-                    why[symbol] = str(error)
-        left = [
-            still_in_conflict(x, why[x.symbol]) if x.symbol in why else x for x in result.conflicts
-        ]
-        return replace(result, conflicts=left)
-
-    def attempt(self, symbols: list[str]) -> MergeResult:
-        """Merge with the template's side of all of `symbols`. Raises CannotTake."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the parser, about the user's code
-            try:
-                ours = self.ours
-                for symbol in symbols:
-                    removes = any(x.symbol == symbol and not x.theirs for x in self.plain.conflicts)
-                    added = not symbol_text(self.base, symbol) or symbol in self.owned
-                    ours = with_symbol_of(self.theirs, ours, symbol, removes, added)
-                merged = merge_guarded(self.base, ours, self.theirs, self.owned)
-                self.check(merged, symbols)
-            except CannotTake:
-                raise
-            except Exception as error:  # whatever it is, the user's side is safer
-                raise CannotTake(f"{type(error).__name__}: {error}") from error
-        return merged
-
-    def check(self, merged: MergeResult, symbols: list[str]) -> None:
-        """Raise CannotTake if a conflict is left or new, or the user's code lacks a name."""
-        reasons = {x.symbol: x.reason for x in self.plain.conflicts}
-        for x in merged.conflicts:
-            if x.symbol in symbols:
-                raise CannotTake("" if x.reason == reasons.get(x.symbol) else x.reason)
-            if x.symbol not in reasons:
-                raise CannotTake(f"then {x.symbol} is in conflict: {x.reason}")
-        check_names(self.ours, self.theirs, merged.content)

@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from redco_merge.limit import check_time
 from redco_merge.matching import Overlap
-from redco_merge.names import FUNCTIONS, Binding, attribute_uses, defined_attributes
+from redco_merge.names import FUNCTIONS, Binding
 from redco_merge.symbols import DOC, HEAD, HEADER, Symbol, is_definition, symbols_of
 
 
@@ -136,7 +136,7 @@ def _pair(old: Spot, new: Spot) -> Iterator[tuple[Spot, Spot]]:
 def match_symbols(these: list[Symbol], those: list[Symbol]) -> dict[int, int]:
     """Return index -> index of the same symbol: of one key, equal ones first, the rest in order."""
     readings: tuple[Callable[[Symbol], Hashable], ...] = (
-        lambda symbol: (symbol.key, symbol.fingerprint),
+        lambda symbol: (symbol.key, *symbol.body),
         lambda symbol: symbol.key,
         lambda symbol: _module_of(symbol) or symbol.key,
     )
@@ -251,11 +251,6 @@ def uses(spot: Spot, name: str) -> bool:
 def bindings_at(spot: Spot) -> list[Binding]:
     """Return what a symbol imports."""
     return spot.symbol.imports if spot.symbol else []
-
-
-def unset_attributes(text: str) -> set[str]:
-    """Return the attributes that a file reads and gives to nothing."""
-    return attribute_uses(text).keys() - defined_attributes(text)
 
 
 def count_definitions(lines: list[str]) -> Counter[str]:

@@ -84,12 +84,6 @@ class Statement:
             end = next((i + 1 for i, text in enumerate(says) if text in "([{=:" and i), len(says))
         return (self.indent, *says[:end])
 
-    @property
-    def lines(self) -> list[str]:
-        """Its lines, as its words have them."""
-        text = "".join(word.space + word.text for word in self.words) + self.tail
-        return text.splitlines(keepends=True)
-
     @cached_property
     def key(self) -> tuple[object, ...]:
         """What makes two statements equal: all but their layout."""

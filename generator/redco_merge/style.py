@@ -3,11 +3,10 @@
 import ast
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from typing import Any
 
-from redco_merge.limit import check_time, remember
+from redco_merge.limit import check_time, nodes_of, remember, tree_of
 from redco_merge.names import DEFINITIONS
 from redco_merge.source import (
     DOCUMENTED,
@@ -19,7 +18,6 @@ from redco_merge.source import (
     tokens_of,
 )
 from redco_merge.symbols import Symbol, first_row, is_definition, symbols_of
-from redco_merge.trees import chunks_of, nodes_of, tree_of
 
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
@@ -75,18 +73,12 @@ def _in_layout(source: Source, ours: Source) -> list[str]:
     return [line + newline for line in lines]
 
 
+@remember
 def _indent_of(text: str) -> str:
     """Return what most blocks add to the indent of the line above; "" if none is indented."""
-    steps = Counter(step for chunk in chunks_of(text) for step in _steps_of_indent(chunk))
-    return max(steps, key=steps.__getitem__, default="")
-
-
-@remember
-def _steps_of_indent(chunk: str) -> list[str]:
-    """Return what each block of a chunk adds to the indent of its header, in their order."""
-    lines = chunk.split("\n")
+    lines = text.split("\n")
     steps: dict[int, str] = {}
-    nodes: list[Any] = list(tree_of(chunk).body)
+    nodes: list[Any] = list(tree_of(text).body)
     for node in nodes:  # which grows
         header = node.pattern if isinstance(node, ast.match_case) else node
         for block in filter(None, (getattr(node, name, None) for name in _BLOCKS)):
@@ -97,7 +89,8 @@ def _steps_of_indent(chunk: str) -> list[str]:
             row = first_row(first)
             outer, inner = (indent_of_line(lines[x]) for x in (header.lineno - 1, row))
             steps[row] = inner.removeprefix(outer)
-    return [steps[row] for row in sorted(steps) if steps[row]]
+    counts = Counter(steps[row] for row in sorted(steps) if steps[row])
+    return max(counts, key=counts.__getitem__, default="")
 
 
 def _reindent(text: str, indent: str) -> list[str]:
@@ -119,7 +112,7 @@ def _with_indent(line: str, old: str, new: str) -> str:
 def _rows_in_strings(text: str) -> set[int]:
     """Return the lines that begin inside a string, other than a docstring."""
     rows: set[int] = set()
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = nodes_of(text)
     for node in nodes:
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             rows |= set(range(node.lineno, last_line(node)))
@@ -145,21 +138,19 @@ def find_renames(base: list[str], ours: list[str], theirs: list[str]) -> dict[st
     new = {name: s for name, s in new.items() if name not in shared}
     if not 0 < len(gone) * len(new) <= _MOST_PAIRS:
         return {}
-    used = {x.string for x in _tokens(ours) if x.type == tokenize.NAME}
-    foreign = {x.string for side in (base, theirs) for x in _tokens(side)}  # of the template
+    used = {x.string for x in tokens_of(plain_text(ours)) if x.type == tokenize.NAME}
+    foreign = {
+        x.string for side in (base, theirs) for x in tokens_of(plain_text(side))
+    }  # of the template
     of_template = [_meanings(side) for side in (base, theirs)]
-    candidates = [_read_definition(name, s) for name, s in new.items() if name not in foreign]
+    candidates = {name: _words(name, s) for name, s in new.items() if name not in foreign}
     renames: dict[str, str] = {}
     for name, symbol in gone.items():
         if name not in used and all(meanings[name] <= 1 for meanings in of_template):
-            best = _most_alike(_read_definition(name, symbol), candidates)
+            best = _most_alike(_words(name, symbol), candidates)
             if best and best not in renames.values():
                 renames[name] = best
     return renames
-
-
-def _tokens(lines: list[str]) -> Iterator[tokenize.TokenInfo]:
-    return (token for chunk in chunks_of(plain_text(lines)) for token in tokens_of(chunk))
 
 
 def _definitions(lines: list[str]) -> dict[str, Symbol]:
@@ -171,55 +162,32 @@ def _definitions(lines: list[str]) -> dict[str, Symbol]:
     }
 
 
-class _Definition(NamedTuple):
-    """A function or a class.
-
-    name: its own.
-    kind: of its node.
-    words: of its text.
-    bag: each word, behind how often it is above.
-    """
-
-    name: str
-    kind: type
-    words: list[str]
-    bag: set[str]
+def _words(name: str, symbol: Symbol) -> tuple[type, list[str]]:
+    """Return the kind of a definition, and its words without its name."""
+    return type(symbol.nodes[0]), ["" if x == name else x for x in plain_text(symbol.body).split()]
 
 
-def _read_definition(name: str, symbol: Symbol) -> _Definition:
-    words = plain_text(symbol.body).split()
-    above: Counter[str] = Counter()
-    bag = set()
-    for word in words:
-        bag.add(f"{above[word]} {word}")
-        above[word] += 1
-    return _Definition(name, type(symbol.nodes[0]), words, bag)
-
-
-def _most_alike(old: _Definition, candidates: list[_Definition]) -> str | None:
+def _most_alike(
+    old: tuple[type, list[str]], candidates: dict[str, tuple[type, list[str]]]
+) -> str | None:
     """Return the name of the first that has most of `old`, renamed, in it; None if no one has enough."""
     check_time()
-    bounds = sorted(((_most_likeness(old, x), -i) for i, x in enumerate(candidates)), reverse=True)
-    best = _ALIKE, -len(candidates)
-    for bound, i in bounds:
-        if bound < best[0]:
+    kind, words = old
+    matcher = SequenceMatcher(None, [], words, autojunk=False)
+    bounds: list[tuple[float, str]] = []  # what the likeness is at most
+    for name, (other_kind, other_words) in candidates.items():
+        matcher.set_seq1(other_words)
+        if kind is other_kind and max(len(words), len(other_words)) <= _MOST_WORDS:
+            if matcher.real_quick_ratio() >= _ALIKE:
+                bounds.append((matcher.quick_ratio(), name))
+    best, least = None, _ALIKE
+    for bound, name in sorted(bounds, key=lambda x: -x[0]):
+        if bound < least:
             break
-        best = max(best, (_likeness(old, candidates[-i]), i))
-    return None if best[1] == -len(candidates) else candidates[-best[1]].name
-
-
-def _most_likeness(old: _Definition, new: _Definition) -> float:
-    """Return what the likeness is at most: by their words in any order, 0 for different kinds."""
-    a, b = len(old.words), len(new.words)
-    if old.kind is not new.kind or max(a, b) > _MOST_WORDS or min(a, b) < _ALIKE / 2 * (a + b):
-        return 0.0
-    return 2 * (len(old.bag & new.bag) + old.words.count(old.name)) / (a + b)
-
-
-def _likeness(old: _Definition, new: _Definition) -> float:
-    """Return, from 0 to 1, how much of `old`, renamed, is in `new`."""
-    words = [new.name if word == old.name else word for word in old.words]
-    return SequenceMatcher(None, words, new.words, autojunk=False).ratio()
+        matcher.set_seq1(candidates[name][1])
+        if matcher.ratio() > least or (best is None and matcher.ratio() == least):
+            best, least = name, matcher.ratio()
+    return best
 
 
 def _meanings(lines: list[str]) -> Counter[str]:
@@ -228,7 +196,7 @@ def _meanings(lines: list[str]) -> Counter[str]:
     A definition is one; an argument, a local, an attribute or a keyword is two, for it may be any.
     """
     meanings: Counter[str] = Counter()
-    for node in (x for chunk in chunks_of(plain_text(lines)) for x in nodes_of(chunk)):
+    for node in nodes_of(plain_text(lines)):
         match node:
             case ast.FunctionDef(name=x) | ast.AsyncFunctionDef(name=x) | ast.ClassDef(name=x):
                 meanings[x] += 1

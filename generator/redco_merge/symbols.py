@@ -4,10 +4,10 @@ import ast
 import copy
 import tokenize
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from redco_merge.limit import remember
+from redco_merge.limit import remember, tree_of
 from redco_merge.names import (
     DEFINITIONS,
     Binding,
@@ -24,9 +24,7 @@ from redco_merge.source import (
     last_line,
     plain_text,
     tokens_of,
-    without_endings,
 )
-from redco_merge.trees import chunks_of, tree_of
 
 # The keys of what has no name: the comments at the top of a file, the header of a class,
 # the comments at the end of a scope, a docstring.
@@ -117,40 +115,21 @@ def symbols_of(lines: list[str]) -> list[Symbol]:
 
 @remember
 def _symbols_of(lines: tuple[str, ...]) -> list[Symbol]:
-    symbols: list[Symbol] = []
-    above: list[str] = []
-    at = 0
-    for chunk in chunks_of(plain_text(list(lines))):
-        start, at = at, at + chunk.count("\n")
-        own, rest = _read_chunk(lines[start:at], first=not start)
-        if own and above:
-            own = [replace(own[0], lead=above + own[0].lead), *own[1:]]
-            above = []
-        symbols += own
-        above = above + rest
-    return [*_with_repeats(symbols), Symbol(END, above, [], [])]
-
-
-# A merge reads the same files again and again: the three as they are, the template's two in the
-# user's style and names, and the result.
-@remember
-def _read_chunk(lines: tuple[str, ...], first: bool) -> tuple[list[Symbol], list[str]]:
-    """Return the symbols of a chunk of a file, maybe its `first`, and the lines below them."""
-    return _Reader(list(lines)).chunk(first)
+    return _Reader(list(lines)).file()
 
 
 class _Reader:
-    """The lines and the syntax tree of a chunk, to be cut into symbols."""
+    """The lines and the syntax tree of a file, to be cut into symbols."""
 
     def __init__(self, lines: list[str]):
         self.lines, self.tree = lines, tree_of(plain_text(lines))
 
-    def chunk(self, first: bool) -> tuple[list[Symbol], list[str]]:
-        """Return the symbols of the chunk, HEAD before those of a `first` one, and the lines below."""
-        cut = self.head() if first else 0
-        head = [Symbol(HEAD, [], self.lines[:cut], [])] if first else []
-        symbols, end = self.scope(self.tree.body, cut, len(self.lines), 0, first)
-        return [*head, *symbols], self.lines[end:]
+    def file(self) -> list[Symbol]:
+        """Return the symbols of the file."""
+        cut = self.head()
+        symbols, end = self.scope(self.tree.body, cut, len(self.lines), 0)
+        head = Symbol(HEAD, [], self.lines[:cut], [])
+        return [head, *_with_repeats(symbols), Symbol(END, self.lines[end:], [], [])]
 
     def head(self) -> int:
         """Return where the file's own comments end: a shebang, a cookie, all above a blank line."""
@@ -164,17 +143,14 @@ class _Reader:
         return max(special, default=-1) + 1
 
     def scope(
-        self, nodes: list[ast.stmt], start: int, stop: int, indent: int, first: bool
+        self, nodes: list[ast.stmt], start: int, stop: int, indent: int
     ) -> tuple[list[Symbol], int]:
-        """Return the symbols of one scope, of the lines start .. stop, and the line after them.
-
-        first: whether it begins with the first of `nodes`.
-        """
+        """Return the symbols of one scope, of the lines start .. stop, and the line after them."""
         symbols: list[Symbol] = []
         for group, top, last in self.groups(nodes):
             end = self.with_comments(last + 1, stop, indent)
             key = "; ".join(statement_title(node) for node in group)
-            if first and docstring_of(group) and group[0] is nodes[0]:
+            if docstring_of(group) and group[0] is nodes[0]:
                 key = DOC
             members = self.members(group, end)
             symbols.append(Symbol(key, self.lines[start:top], self.lines[top:end], group, members))
@@ -205,7 +181,7 @@ class _Reader:
         if first_row(node.body[0]) < header:
             return None
         top = Symbol(HEADER, [], self.lines[first:header], [_without_body(node)])
-        inside, last = self.scope(node.body, header, end, node.body[0].col_offset, first=True)
+        inside, last = self.scope(node.body, header, end, node.body[0].col_offset)
         return [top, *_with_repeats(inside), Symbol(END, self.lines[last:end], [], [])]
 
     def last_row(self, node: ast.stmt) -> int:
@@ -219,8 +195,8 @@ class _Reader:
 
     def end_of_header(self, node: ast.ClassDef | ast.If) -> int:
         """Return the line after the logical line that a class or an `if` begins with."""
-        lines = iter(without_endings(self.lines[node.lineno - 1 :]))
-        tokens = tokenize.generate_tokens(lambda: next(lines) + "\n")
+        lines = (line.rstrip("\r\n") + "\n" for line in self.lines[node.lineno - 1 :])
+        tokens = tokenize.generate_tokens(lambda: next(lines))
         return node.lineno - 1 + next(x.start[0] for x in tokens if x.type == tokenize.NEWLINE)
 
     def with_comments(self, row: int, stop: int, indent: int) -> int:

@@ -286,7 +286,7 @@ def edit_faults(ours: bytes, other: bytes, result: bytes, edit: Edit) -> Iterato
         scope = path.removesuffix(".")
         if scope and scope != symbol and not (edit.whole and path.startswith(f"{symbol}.")):
             yield f"{path}: changed with {symbol}"
-        elif path in r.symbols and scope and after != x.symbols.get(path):
+        elif scope and after != x.symbols.get(path, Counter()):
             yield f"{path}: neither yours nor the template's"
     for old, now in ((o.says, r.says), (o.comments, r.comments)):
         if _not_in((old - now).elements(), [mine]) or _not_in((now - old).elements(), [new]):

@@ -7,8 +7,7 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from redco_merge.limit import remember
-from redco_merge.trees import chunks_of, tree_of
+from redco_merge.limit import remember, tree_of
 from redco_merge.verify_ledger import decode_code
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -57,16 +56,8 @@ def _around(header: str, blocks: Blocks) -> set[str]:
 @remember
 def _read(data: bytes) -> Blocks:
     blocks: Blocks = defaultdict(set)
-    for chunk in chunks_of(decode_code(data)):
-        for said, headers in _read_chunk(chunk).items():
-            blocks[said] |= headers
-    return blocks
-
-
-@remember
-def _read_chunk(chunk: str) -> Blocks:
-    blocks: Blocks = defaultdict(set)
-    _enter(blocks, tree_of(chunk).body, "", chunk.split("\n"))
+    text = decode_code(data)
+    _enter(blocks, tree_of(text).body, "", text.split("\n"))
     return blocks
 
 

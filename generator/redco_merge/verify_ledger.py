@@ -8,11 +8,10 @@ import re
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from redco_merge.limit import remember
-from redco_merge.trees import chunks_of, names_of_file, nodes_of, postpones_annotations
+from redco_merge.limit import names_of_file, nodes_of, remember
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -54,16 +53,6 @@ class Ledger:
     own: set[str] = field(default_factory=set)
     comments: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: "Ledger") -> None:
-        """Enter all of another ledger."""
-        for part in fields(self):
-            mine, more = getattr(self, part.name), getattr(other, part.name)
-            if isinstance(mine, defaultdict):
-                for path, said in more.items():
-                    mine[path] = mine[path] | said if isinstance(said, set) else mine[path] + said
-            else:
-                mine.update(more)
-
     @cached_property
     def says(self) -> Counter[str]:
         """How often each statement is there, without those inside it, imports aside."""
@@ -95,14 +84,6 @@ def read_renamed(data: bytes, names: dict[str, str]) -> Ledger:
     return _read_text(with_old_names(decode_code(data), names)) if names else read_ledger(data)
 
 
-def _read_text(text: str) -> Ledger:
-    ledger = Ledger()
-    postponed = postpones_annotations(text)
-    for chunk in chunks_of(text):
-        ledger.add(_read_chunk(chunk, postponed))
-    return ledger
-
-
 def with_old_names(text: str, names: dict[str, str]) -> str:
     """Return `text` with the old names. names: old -> new."""
     old_names = {new: old for old, new in names.items()}
@@ -127,12 +108,10 @@ def encoding_of(data: bytes) -> str:
     return tokenize.detect_encoding(io.BytesIO(bare).readline)[0]
 
 
-@remember
-def _read_chunk(chunk: str, postponed: bool) -> Ledger:
-    """Return the ledger of some statements at the top of a file."""
-    nodes = nodes_of(chunk)
+def _read_text(text: str) -> Ledger:
+    nodes = nodes_of(text)
     ledger = Ledger()
-    lines = chunk.encode().split(b"\n")
+    lines = text.encode().split(b"\n")
     _enter(ledger, nodes[0].body, lines)
     for node in nodes:
         match node:
@@ -149,11 +128,11 @@ def _read_chunk(chunk: str, postponed: bool) -> Ledger:
                 strings = (x.value for x in elements if isinstance(x, ast.Constant))
                 ledger.uses |= {x for x in strings if isinstance(x, str)}
     ledger.own |= {path.rpartition(".")[2] for path in ledger.sources if "." in path}
-    used, bound = names_of_file(chunk, postponed)
+    used, bound = names_of_file(text)
     ledger.uses |= used
     ledger.bound |= bound | {"*" for _, name, _ in ledger.imports if name == "*"}
-    if "#" in chunk:
-        tokens = tokenize.generate_tokens(io.StringIO(chunk).readline)
+    if "#" in text:
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
         ledger.comments.update(
             " ".join(x.string.strip("# \t").split()) for x in tokens if x.type == tokenize.COMMENT
         )

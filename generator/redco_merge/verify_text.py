@@ -11,8 +11,6 @@ from typing import Any
 
 from redco_merge.result import MergeResult
 
-_HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
-_LINK = re.compile(r"\]\(#([^)\s]+)\)")
 _SET = re.compile(
     r"(#(?:SBATCH|PBS|BSUB|\$)\s+-[\w-]+(?:\s+\w+(?==))?)"
     r"|(?:export\s+|readonly\s+)?(\w+)=|(?:function\s+)?([\w-]+)\s*\(\)"
@@ -73,12 +71,6 @@ def kind_faults(kind: str, base: bytes, ours: bytes, theirs: bytes, result: byte
 Names = tuple[Counter[str], set[str]]  # how often each is defined, and those that are used
 
 
-def _markdown_names(text: str) -> Names:
-    titles = [x[1] for x in map(_HEADING.match, text.splitlines()) if x]
-    anchors = (re.sub(r"[^\w\- ]", "", x.lower()).replace(" ", "-") for x in titles)
-    return Counter(anchors), set(_LINK.findall(text))
-
-
 def _shell_names(text: str) -> Names:
     """Return the options, variables and functions that a script sets, and the variables and words that it uses."""
     lines = [x.strip() for x in re.sub(r"\\\r?\n", " ", text).splitlines()]
@@ -121,7 +113,6 @@ def _toml_names(text: str) -> Names:
 
 
 _READERS: dict[str, Callable[[str], Names]] = {
-    ".md": _markdown_names,
     ".toml": _toml_names,
     **dict.fromkeys((".yaml", ".yml"), _yaml_names),
     **dict.fromkeys((".sh", ".sbatch", ".pbs"), _shell_names),

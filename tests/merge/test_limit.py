@@ -1,15 +1,13 @@
 """A merge is linear in its file, ends in time, and leaves what it shares with its check as the parser made it."""
 
-import argparse
 import ast
 import gc
-import inspect
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from redco_merge import WHOLE, MergeResult, limit, merge, python, trees
+from redco_merge import WHOLE, MergeResult, limit, merge, python
 
 FUNCTION = '''def f{0}(x, y={0}):
     """Return the sum.
@@ -82,43 +80,7 @@ def test_trees_stay_as_the_parser_made_them():
     files = sides(3)
     merged = merge(*files)
     for data in (*files, merged.content):
-        for chunk in trees.chunks_of(data.decode()):
-            assert ast.dump(trees.tree_of(chunk)) == ast.dump(ast.parse(chunk))
-
-
-CHUNKS = {
-    "statements": ["# top\n\nx = 1\n", "\n# of f\n@a\n@b\ndef f():\n    pass\n", "y = 2\n"],
-    "branches": [
-        "if x:\n    y\nelse:\n    z\n",
-        "try:\n    x\nexcept A:\n    y\nfinally:\n    z\n",
-    ],
-    "text-at-the-margin": ['x = """\ny = 1\nz = 2\n"""\n', "w = 3\n"],
-    "brackets-at-the-margin": ["x = (\n1,\n)\n", "y = 2\n"],
-    "backslash": ["x = 1 + \\\n1\n", "y = 2\n"],
-    "decorator-over-lines": ["@a(\n    1,\n)\ndef f():\n    pass\n", "y = 2\n"],
-    "comments-alone": ["# a\n\n# b\n"],
-    "nothing": [""],
-}
-
-
-@pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
-def test_a_chunk_is_a_statement_with_what_is_above(chunks):
-    assert list(trees.chunks_of("".join(chunks))) == chunks
-
-
-@pytest.mark.parametrize("module", [argparse, ast, python])
-def test_chunks_say_what_the_file_says(module):
-    text = inspect.getsource(module)
-    chunks = trees.chunks_of(text)
-    statements = [ast.dump(x) for chunk in chunks for x in trees.tree_of(chunk).body]
-    assert "".join(chunks) == text
-    assert statements == [ast.dump(x) for x in ast.parse(text).body]
-
-
-def test_a_broken_file_is_named_by_its_own_line():
-    with pytest.raises(SyntaxError) as error:
-        trees.chunks_of("x = 1\n\ny = 2\nz = 3 3\n")
-    assert error.value.lineno == 4
+        assert ast.dump(limit.tree_of(data.decode())) == ast.dump(ast.parse(data))
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -8,7 +8,6 @@ from merge.halves import HALVES
 from merge.test_cases import CASES, parts
 
 from redco_merge import WHOLE, merge, merge_text, python, symbol_text
-from redco_merge.python import merge_guarded
 
 FRAME = "import os\n\nA = {}\n\n\n{}\n\n# between\nB = {}\n"
 LAYOUTS = {
@@ -63,7 +62,6 @@ STAY = {
     "deleted_by_user_used_by_new_code": ["b"],
     "from_import_split_by_user": ["new", "x"],
     "import_in_user_style_of_comment": ["b", "x"],
-    "value_needed_by_new_symbol": ["B"],
     "import_rebound_by_both": ["np"],
     "moved_to_a_module": ["a"],
     "own_name_taken_by_template": ["mask"],
@@ -183,16 +181,3 @@ def test_an_edit_of_more_than_the_symbol_is_refused(wrong, monkeypatch):
     merged = merge(BASE, OURS, THEIRS, prefer_theirs=["f"])
     assert merged.content == OURS
     assert [x.symbol for x in merged.conflicts] == ["f", "g"]
-
-
-def test_the_verifier_sees_what_is_taken(monkeypatch):
-    """MergeResult as it was, with nothing taken, the result does not pass for one with it."""
-    plain = merge_guarded(BASE, OURS, THEIRS, ())
-    monkeypatch.setattr(python, "merge_guarded", lambda *_: plain)
-    assert [x.symbol for x in merge(BASE, OURS, THEIRS, prefer_theirs=["f"]).conflicts] == [
-        "f",
-        "g",
-    ]
-    assert symbol_text(merge(BASE, OURS, THEIRS, prefer_theirs=["f"]).content, "f") == symbol_text(
-        OURS, "f"
-    )

@@ -97,12 +97,6 @@ CLEAR = {
         "import a\n\ntry:\n    import b\nexcept ImportError:\n    b = None\n"
         "\nif a.new:\n\n    def f():\n        return 1\nelse:\n    f = None\n",
     ),
-    "import-of-both-in-two-places": (
-        "import a\n\nimport m\n\nx = f(1)\n",
-        "import a\nimport b\n\nimport m\n\nx = f(1, y=2)\n",
-        "import a\n\nimport m\nimport b\n\nx = f(1, z=3)\n",
-        "import a\nimport b\n\nimport m\n\nx = f(1, y=2, z=3)\n",
-    ),
     "layout-of-theirs": (
         "x = f(1)\ny = 1\nz = 1\n",
         "x = f(1)\ny = 2\nz = 1\n",

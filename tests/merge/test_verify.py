@@ -9,7 +9,6 @@ from redco_merge import (
     Conflict,
     limit,
     result,
-    trees,
     verify,
     verify_blocks,
     verify_ledger,
@@ -200,10 +199,10 @@ def test_owned():
 def test_the_verifier_shares_no_code_with_the_merge():
     """All that it gets from the package is the type of a result, what Python's parser says of chunks, and its own reading."""
     names = set()
-    modules = limit, result, trees, verify, verify_blocks, verify_ledger, verify_text
+    modules = limit, result, verify, verify_blocks, verify_ledger, verify_text
     for module in modules:
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             names |= {node.module} if isinstance(node, ast.ImportFrom) else set()
     ours = {name for name in names if name.startswith("redco_")}
-    own = "limit", "result", "trees", "verify_blocks", "verify_ledger", "verify_text"
+    own = "limit", "result", "verify_blocks", "verify_ledger", "verify_text"
     assert ours == {f"redco_merge.{name}" for name in own}

@@ -3,9 +3,7 @@
 import pytest
 from merge.test_verify import BASE, OURS
 
-from redco_merge import MergeResult, merge, symbol_text, python
-from redco_merge.result import keep_whole
-from redco_merge.python import merge_guarded
+from redco_merge import merge, python, symbol_text
 from redco_merge.verify import Edit, edit_faults
 
 RIGHT = OURS.replace("y = x + 10", "y = x")
@@ -19,7 +17,6 @@ def found(swapped: str, symbol: str = "f", whole: bool = True, ours: str = OURS)
 
 def test_right_edit():
     assert found(RIGHT) == found(OURS) == []
-    assert found(RIGHT.replace("def f(x):\n    y = x\n    return y\n", "")) == []
 
 
 @pytest.mark.parametrize(
@@ -38,6 +35,7 @@ def test_right_edit():
         ("N = 2", "f = 1\nN = 2"),
         ("\n", "\r\n"),
         ("return y", "return y\n    return y"),
+        ("def f(x):\n    y = x\n    return y\n", ""),
     ],
 )
 def test_wrong_edit(old, new):
@@ -59,21 +57,9 @@ def test_comments_of_another_scope():
 SIDES = b"f = 1\ng = 1\n", b"f = 2\ng = 2\n", b"f = 3\ng = 3\n"
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        keep_whole(b"f = 1\ng = 2\n", SIDES[2], "the merge failed"),
-        merge(*SIDES),
-        MergeResult(b"f = 3\ng = undefined\n"),
-        MergeResult(b"f = (\n"),
-    ],
-    ids=["kept-whole", "nothing-taken", "no-such-name", "syntax"],
-)
-def test_a_merge_that_is_not_right_takes_nothing(result, monkeypatch):
-    def preferring(base, ours, *rest):
-        return merge_guarded(base, ours, *rest) if ours == SIDES[1] else result
-
-    monkeypatch.setattr(python, "merge_guarded", preferring)
+@pytest.mark.parametrize("wrong", [b"f = 3\ng = undefined\n", b"f = (\n"], ids=["name", "syntax"])
+def test_an_edit_that_is_not_right_takes_nothing(wrong, monkeypatch):
+    monkeypatch.setattr(python, "with_symbol_of", lambda *_: wrong)
     merged = merge(*SIDES, prefer_theirs=["f"])
     assert merged.content == SIDES[1]
     assert [x.symbol for x in merged.conflicts] == ["f", "g"]

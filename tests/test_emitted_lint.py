@@ -285,6 +285,39 @@ def test_muon_is_where_it_is_asked_for(emit):
     assert "`redco update --features muon` brings it" in without[path]
 
 
+def test_products_in_8_bits_are_where_they_are_asked_for(emit, lint):
+    """Beside them the runtime is the same, and a run has no flag of them elsewhere."""
+    asked, plain = (
+        Request.from_flags("a-project", "llama", shards="2", products=products)
+        for products in ("float8", "compute")
+    )
+    assert lint(asked, stateful=False) == ""
+    files, without = emit(asked), emit(plain)
+    module = "a_project/runtime/nn/products.py"
+    assert module in files and module not in without
+    assert all(
+        files[path] == without[path] for path in files if in_runtime(path) and path != module
+    )
+    words = re.compile("quantize_products|float8|int8")
+    assert not any(words.search(text) for path, text in without.items() if not in_runtime(path))
+    assert (
+        'products: Literal["compute", "float8", "int8"] = "float8"' in files["a_project/config.py"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "flags", "message"),
+    [
+        ("llama", {"recipe": "grpo"}, "grpo weighs answers by their probabilities"),
+        ("llama", {"lora": "rank=4,base=nf4"}, "--lora base=nf4 stores kernels in few bits"),
+        (None, {"recipe": "maml"}, "the model of maml is no family of redco's"),
+    ],
+)
+def test_products_that_would_not_be_computed_are_refused(emit, model, flags, message):
+    with pytest.raises(RedcoError, match=f"--products: {message}"):
+        emit(Request.from_flags("a-project", model, products="float8", **flags))
+
+
 @pytest.mark.parametrize(
     ("name", "recipe"),
     [("gpt2", "lm"), ("t5", "seq2seq"), ("bert", "classify-text"), ("bert", "classify-tokens")],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from redco_new.errors import RedcoError
 from redco_new.request.mesh import AXES, parse_mesh
 from redco_new.request.features import FEATURES
-from redco_new.request import DTYPES, STAGES, Request
+from redco_new.request import DTYPES, PRODUCTS, STAGES, Request
 
 
 def refused(match):
@@ -96,6 +96,7 @@ SETTINGS = st.fixed_dictionaries(
     {
         "recipe": WORD,
         "dtype": st.sampled_from(DTYPES),
+        "products": st.sampled_from(PRODUCTS),
         "zero": st.sampled_from(STAGES),
         "sequence_parallel": st.booleans(),
         "features": st.sets(st.sampled_from([*FEATURES])).map(
@@ -120,6 +121,14 @@ def test_toml_gives_the_request_back(model, sizes, settings):
 def test_toml_defaults_are_those_of_the_flags():
     short = Request.from_toml('name = "a"\nmodel = "gpt-j"\n')
     assert short == Request.from_flags("a", "gpt-j")
+
+
+def test_products_stand_in_redco_toml_where_they_are_asked_for():
+    asked = Request.from_flags("a", "gpt-j", products="float8")
+    assert 'products = "float8"' in asked.to_toml() and asked.with_flags() == asked
+    assert "products" not in asked.with_flags(products="compute").to_toml()
+    with refused("--products: unknown products 'fp8'; choose one of compute, float8, int8"):
+        Request.from_flags("a", "gpt-j", products="fp8")
 
 
 GOOD = Request.from_flags("a", "gpt-j", shards="4", recipe="lm").to_toml()

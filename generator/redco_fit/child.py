@@ -52,7 +52,7 @@ def run_job(
     folder = Path(task["folder"])
     tell(out, progress=f"compiling the step for {target.name}")
     try:
-        step = compile_train_step(folder, task["package"], target.hardware, np.array(devices), job)
+        step = compile_train_step(folder, task["package"], target, np.array(devices), job)
         tell(out, reading=read_step(step, asked_for, target).to_dict())
     except RedcoError as error:
         tell(out, error={"where": error.where, "what": error.what, "todo": error.todo})

@@ -173,7 +173,7 @@ def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:
         speeds["bfloat16"],
         hardware.bandwidth,
         hardware.link,
-        flops32=speeds["float32"],
+        others=speeds,
         cache=READ * hardware.cycles,
         added=ADDED * hardware.cycles,
     )
@@ -186,27 +186,29 @@ def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:
     flops = float(cost.get("flops", 0.0))
     parts = {"products": cost["products"] + cost["attention"], "memory": cost["other"]}
     if hardware.platform == "tpu":
-        parts = tpu_parts(step, target, flops)
+        parts = tpu_parts(step, target, flops, cost["flops8"])
     return {
         "flops": flops,
+        "flops8": cost["flops8"],
         "collectives": list_sent(sent, step.mesh.shape),
         "seconds": parts | by_axis | {"exposed": cost["exposed"]},
         "step_seconds": hardware.step_seconds(sum(parts.values()) + cost["exposed"]),
     }
 
 
-def tpu_parts(step: Step, target: Target, flops: float) -> dict[str, float]:
+def tpu_parts(step: Step, target: Target, flops: float, flops8: float) -> dict[str, float]:
     """Return the seconds of a TPU's products and memory: what its fused kernels read is not in their text.
 
-    Splash attention does not say its FLOPs: there are as many as the model has, at least. Every array
+    flops, flops8: of its products, and of those in 8 bits. Splash attention does not say its FLOPs: there are as many as the model has, at least. Every array
     is written once and read once.
     """
     hardware, memory = target.hardware, step.memory
     size = memory.argument_size_in_bytes + memory.output_size_in_bytes
     size += 2 * memory.temp_size_in_bytes
+    speeds = hardware.flops
     least = max(flops, step.model_flops / target.devices)
     return {
-        "products": least / hardware.flops["bfloat16"],
+        "products": (least - flops8) / speeds["bfloat16"] + flops8 / speeds.get("int8", 1.0),
         "memory": size / hardware.bandwidth,
     }
 

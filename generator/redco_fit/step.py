@@ -23,9 +23,11 @@ import numpy as np
 from jax._src.cudnn import fused_attention_stablehlo
 from redco_new.errors import RedcoError
 from redco_new.render.execute import RuntimeOf
+from redco_new.request import COMPUTE
 
 from redco_fit.hardware import Hardware
 from redco_fit.reading import Job
+from redco_fit.target import Target
 
 CUDNN = 91000  # the version that JAX 0.10 and 0.11 come with: 9.10; what this process has is none
 LEAST_CAPABILITY = 8.0  # of cuDNN's attention (redco_runtime/nn/kernels.py)
@@ -56,14 +58,16 @@ class Step:
 
 
 def compile_train_step(
-    folder: Path, package: str, hardware: Hardware, devices: np.ndarray, job: Job
+    folder: Path, package: str, target: Target, devices: np.ndarray, job: Job
 ) -> Step:
-    """Compile the step of the preset full of a project, as `job` wants it, for `devices`.
+    """Compile the step of the preset full of a project, as `job` wants it, for `devices` of a target.
 
     Raises RedcoError for what the job has wrong, and what the project's own code raises.
     """
     modules = import_project(folder, package)
     config = configure(modules["config"].PRESETS, job)
+    target.check_products(getattr(config.train, "products", COMPUTE))
+    hardware = target.hardware
     start, said = time.monotonic(), io.StringIO()
     with _pretending(hardware), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         mesh = lay_mesh(modules["sharding"].AXES, devices, job.mesh, hardware)

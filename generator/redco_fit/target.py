@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 
 from redco_new.errors import RedcoError
+from redco_new.request import COMPUTE
 
 from redco_fit.hardware import HARDWARE, Hardware
 
@@ -68,6 +69,14 @@ class Target:
     def hosts(self) -> int:
         """How many hosts they are in."""
         return self.devices // self.per_host
+
+    def check_products(self, products: str) -> None:
+        """Raise RedcoError where its devices have no such products, of PRODUCTS of a request."""
+        if products != COMPUTE and products not in self.hardware.flops:
+            what = f"{self.hardware.kind} has no such products"
+            having = [one.name for one in HARDWARE.values() if products in one.flops]
+            todo = f"{', '.join(having)} have them; leave it out for others"
+            raise RedcoError(f"--products {products}", what, todo)
 
     @property
     def buildable(self) -> Target:

@@ -41,6 +41,34 @@ def test_a_product_takes_its_flops_or_its_bytes(product):
     assert cost(X, W, product)["products"] == max(2 * 4 * 8 * 2, 2 * (4 * 8 + 8 * 2 + 4 * 2))
 
 
+@pytest.mark.parametrize(
+    ("types", "seconds"),
+    [
+        ("f8e4m3fn f8e5m2", 64),
+        ("s8 s8", 128),
+        ("bf16 bf16", 128),
+        ("f32 f32", 256),
+        ("f8e4m3fn bf16", 128),
+    ],
+)
+def test_a_product_is_as_fast_as_the_wider_of_its_operands(types, seconds):
+    x, w = types.split()
+    machine = Machine(1.0, 1e9, float("inf"), others={"float8": 2.0, "float32": 0.5})
+    entry = X.replace("bf16", x), W.replace("bf16", w), PRODUCTS[1]
+    for lines, blocks in ((entry, {}), fused(entry)):
+        read = cost(*lines, machine=machine, **blocks)
+        assert read["products"] == seconds and read["flops"] == 128
+        assert read["flops8"] == (128 if "bf16" not in types and "32" not in types else 0)
+
+
+def fused(entry):
+    """The same product in a fusion, beside what is none."""
+    *inputs, product = entry
+    body = "\n".join(f"  {line}" for line in (*inputs, product, "%z = f32[4,2]{1,0} convert(%y)"))
+    call = "%y = bf16[4,2]{1,0} fusion(%x, %w), kind=kCustom, calls=%body"
+    return (*inputs, call), {"body": body}
+
+
 GROUPS = [
     f"%{name} = {type_} parameter(0)"
     for name, type_ in {

@@ -46,7 +46,7 @@ def compile_train(
     settings = {"max_positions": length, "micro_batches": micro_batches} | dict(sizes)
     package = folder.name.replace("-", "_")
     job = Job(axes, rows, length, settings)
-    step = compile_train_step(folder, package, target.hardware, devices_of(target), job)
+    step = compile_train_step(folder, package, target, devices_of(target), job)
     assert not step.refused, step.refused
     peak = step.memory.argument_size_in_bytes + step.memory.temp_size_in_bytes
     return Compiled(step.text, peak, step.built.shapes, step.config.model)

@@ -58,7 +58,7 @@ def make_rule(family: Family, settings: dict[str, Any]) -> Any:
     text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
         package="trained",
         model=model,
-        request=SimpleNamespace(features=()),
+        request=SimpleNamespace(features=(), products="compute"),
         recipe=SimpleNamespace(**recipe),
         layout=SimpleNamespace(saved={}),
         python=print_data,

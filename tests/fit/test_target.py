@@ -62,3 +62,24 @@ def test_every_machine_has_its_figures():
     for one in HARDWARE.values():
         assert one.memory > 10 * 10**9 and 1e11 < one.bandwidth < 1e13
         assert one.flops["float32"] <= one.flops["bfloat16"] and one.host_link < 1e12
+
+
+def test_what_no_device_multiplies_in_is_refused_by_name():
+    for name, products in (
+        ("h100", "float8"),
+        ("l40s", "float8"),
+        ("v5e", "int8"),
+        ("v4", "compute"),
+    ):
+        parse_target(name).check_products(products)
+    for name, products in (
+        ("a100-80g", "float8"),
+        ("v5p", "float8"),
+        ("v4", "int8"),
+        ("h100", "int8"),
+    ):
+        with pytest.raises(RedcoError) as error:
+            parse_target(name).check_products(products)
+        assert f"--products {products}: {HARDWARE[name].kind} has no such products" in str(
+            error.value
+        )

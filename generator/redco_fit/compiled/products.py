@@ -11,6 +11,9 @@ from redco_fit.compiled.instructions import Instruction, Program, shapes
 CONTRACTED = re.compile(r'"?lhs_contracting_dim(?:ension)?s"?[=:][{\[]"?([\d,"]+)"?[}\]]')
 SCORES = re.compile(r'"intermediate_tensor_shape":.*?"dimensions": ?\[([^\]]*)\]')
 TEXTS = re.compile(r'"max_seg_per_batch": ?"?(\d+)')
+# What operands are -> the dtype of a product, by which machines have their speeds; the slowest first.
+DTYPES = {"f32": "float32", "bf16": "bfloat16", "f8": "float8", "s8": "int8"}
+EIGHT = ("float8", "int8")
 WINDOW = re.compile(r'"sliding_window_length": ?"?(\d+)')
 
 
@@ -39,16 +42,18 @@ def product_flops(program: Program, computation: str, one: Instruction, parts: i
 
 
 def product_dtype(program: Program, computation: str, one: Instruction) -> str:
-    """Return what the products of an instruction multiply, with those of what it fuses: float32, else bfloat16."""
+    """Return what the products of an instruction multiply, of DTYPES; the slowest, with those of what it fuses."""
     if one.operation in ("fusion", "call"):
-        inner = (
+        inner = {
             product_dtype(program, name, other)
             for name in program.callees(one)
             for other in program.computations[name]
-            if other.operation in ("dot", "convolution", "fusion")
-        )
-        return "float32" if "float32" in inner else "bfloat16"
-    return "float32" if program.operands(computation, one)[0].startswith("f32") else "bfloat16"
+            if product_flops(program, name, other)
+        }
+        return next((dtype for dtype in DTYPES.values() if dtype in inner), "bfloat16")
+    sides = program.operands(computation, one)[:2]
+    wide = (dtype for start, dtype in DTYPES.items() if any(x.startswith(start) for x in sides))
+    return next(wide, "bfloat16")
 
 
 def _convolved(program: Program, computation: str, one: Instruction) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 
@@ -17,7 +17,7 @@ from redco_fit.compiled.exposed import exposed_seconds
 from redco_fit.compiled.groups import groups_of
 from redco_fit.compiled.hlo import KINDS, OPERAND, Collective, collectives, size
 from redco_fit.compiled.instructions import ARRAY, Instruction, Program, shapes
-from redco_fit.compiled.products import attention_flops, product_dtype, product_flops
+from redco_fit.compiled.products import EIGHT, attention_flops, product_dtype, product_flops
 from redco_fit.compiled.scatters import numbers_added
 
 # They move nothing by themselves, or are counted by what they call.
@@ -38,7 +38,7 @@ class Machine:
     """A device.
 
     flops: dense products of bf16, a second.  bandwidth, link: bytes a second of memory, and to others.
-    flops32: products of float32, a second; 0 where they are as fast.
+    others: products of other dtypes a second, of those that are not as fast: float32, float8, int8.
     cache: bytes a second that its cores read of the cache that they share; so many that it does not matter, by default.
     added: numbers a second that its cores add to an array that they share, by atomic operations; likewise.
     """
@@ -46,14 +46,14 @@ class Machine:
     flops: float
     bandwidth: float
     link: float
-    flops32: float = 0.0
+    others: Mapping[str, float] = field(default_factory=dict)
     cache: float = math.inf
     added: float = math.inf
 
 
-# NVIDIA's data sheet of the H100 SXM: 989 TFLOP/s, 3.35 TB/s; 450 GB/s of NVLink each way, of which
+# NVIDIA's data sheet of the H100 SXM: 989 TFLOP/s, 1,979 of float8, 3.35 TB/s; 450 GB/s of NVLink each way, of which
 # NCCL's all-gathers reach 80 %.
-H100 = Machine(989e12, 3.35e12, 360e9)
+H100 = Machine(989e12, 3.35e12, 360e9, others={"float8": 1979e12})
 
 
 def bound(
@@ -71,7 +71,7 @@ def bound(
 
     seconds: of all kernels; of them products, attention, other.  link: seconds of the collectives.
     exposed: of those, the ones that nothing is computed beside.
-    flops: of products and attention.  squares: bytes of arrays length x length that are read and written.
+    flops: of products and attention.  flops8: of those, in 8 bits.  squares: bytes of arrays length x length that are read and written.
     """
     program = Program(text)
 
@@ -98,7 +98,7 @@ def bound(
     def seconds(computation: str, one: Instruction) -> float:
         return _cost(program, computation, one, machine, length, expert_parts).get("seconds", 0.0)
 
-    return {**dict.fromkeys(("products", "attention", "other", "squares"), 0.0)} | {
+    return {**dict.fromkeys(("products", "attention", "other", "squares", "flops8"), 0.0)} | {
         **total(program.entry),
         "link": link,
         "exposed": exposed_seconds(program, devices, link_of, seconds),
@@ -120,6 +120,7 @@ def _cost(
     types = [one.type, *program.operands(computation, one)]
     memory = _bytes(program, one, types) / machine.bandwidth
     squares = sum(_squares(type_, length) for type_ in types)
+    flops8 = 0.0
     flops: float = attention_flops(program, computation, one)
     if flops:
         computed = flops * (1.25 if "Backward" in one.rest else 1)  # five products for four
@@ -128,13 +129,15 @@ def _cost(
         flops, part = groups.flops, "products"
         seconds = max(flops / machine.flops, groups.read / machine.cache, memory)
     elif flops := product_flops(program, computation, one, expert_parts):
-        wide = machine.flops32 and product_dtype(program, computation, one) == "float32"
-        peak = machine.flops32 if wide else machine.flops
-        seconds, part = max(flops / peak, memory), "products"
+        dtype = product_dtype(program, computation, one)
+        flops8 = flops if dtype in EIGHT else 0.0
+        seconds = max(flops / machine.others.get(dtype, machine.flops), memory)
+        part = "products"
     else:
         added = numbers_added(program, computation, one) / machine.added
         seconds, part = max(memory, added), "other"
-    return {"seconds": seconds, part: seconds, "flops": flops, "squares": squares}
+    flop_counts = {"flops": flops, "flops8": flops8}
+    return {"seconds": seconds, part: seconds, **flop_counts, "squares": squares}
 
 
 def _bytes(program: Program, one: Instruction, types: list[str]) -> float:

@@ -89,6 +89,7 @@ def search(
             f"the activations of {request.model} have no names that an estimate could know them by"
         )
         raise RedcoError("--search", what, "give --mesh: redco fit compiles it")
+    target.check_products(request.products)
     planner, rows = Planner(request, template, length), batch or ROWS * target.devices
     trials = _search(planner, target, rows, progress)
     few, few_target = _fewest(planner, target, rows, trials, progress)

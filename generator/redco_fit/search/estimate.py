@@ -19,6 +19,7 @@ from redco_fit.target import Target
 # of what products read and write, in a forward pass (a backward pass counts as two); of what layers save in a loop, which is
 # written, sliced and copied; of the state, which the optimizer reads and writes.
 TOUCHED, SAVED, STATE = 1.7, 7.0, 6.6
+QUANTIZED = 1.0  # times that in 8 bits, besides, an array of a product is read for its largest, and codes are written
 ACCUMULATED = 4  # times that a micro-batch reads or writes the sum of the gradients, and its own
 SCORES = 8  # times that XLA's attention reads or writes the scores, forward and backward together
 CAUSAL = 0.5  # of all pairs of positions
@@ -86,12 +87,17 @@ def _computing(
     if not fast or dtype != "bfloat16":
         moved += SCORES * work.scores
     moved += ACCUMULATED * model.parameter_bytes if micro_batches > 1 else 0
+    # Of layers in 8 bits, but the products of experts, of attention, and what is outside of them.
+    fast8 = hardware.flops.get(model.request.products, peak)
+    quantized = passes * work.layers + memory.again if fast8 > peak else 0.0
+    moved += QUANTIZED * work.touched * (passes + memory.repeated) if quantized else 0.0
+    products = (passes * work.flops + memory.again - quantized) / peak + quantized / fast8
     routed = sum(one.seconds(hardware, dtype, not memory.routed) for one in work.routed)
     whole = model.plan.mesh[FSDP] == 1
     rows = sum(one.moving(hardware, whole) for one in work.routed)
     state = STATE * (model.parameter_bytes + model.moment_bytes)
     return {
-        "products": micro_batches * ((passes * work.flops + memory.again) / peak + routed),
+        "products": micro_batches * (products + routed),
         "attention": micro_batches * attention / peak / ATTENTION,
         "memory": (micro_batches * moved + state) / hardware.bandwidth + micro_batches * rows,
     }

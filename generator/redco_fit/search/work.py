@@ -17,7 +17,7 @@ from redco_fit.search.model import Planned
 class Work:
     """What a device does in one forward pass of a micro-batch.
 
-    flops: of its products, without attention's and experts'.
+    flops: of its products, without attention's and experts'.  layers: of those, of layers in a loop with their kernels.
     attention: FLOPs of products of two activations, scores and what is taken by them, with all pairs of positions.
     scores: bytes of the largest of these arrays, of all layers.
     touched: bytes of the activations that they read and write, each counted once.
@@ -29,13 +29,14 @@ class Work:
     scores: float
     touched: float
     routed: tuple[Routed, ...] = ()
+    layers: float = 0.0
 
 
 def work_of(model: Planned, rows: int, platform: str) -> Work:
     """Return the work of `rows` examples over all devices of a platform, gpu or tpu."""
     plan, (traced_rows, traced_length) = model.plan, model.traced
     share, longer = rows / traced_rows, model.length / traced_length
-    flops = attention = scores = 0.0
+    flops = attention = scores = layers = 0.0
     touched: dict[int, float] = {}
     routed = []
     for dot in plan.classes.graph.dots:
@@ -50,11 +51,12 @@ def work_of(model: Planned, rows: int, platform: str) -> Work:
             scores += share * largest.bytes * dot.times / _split(plan, largest) * longer**2
             continue
         flops += work * longer
+        layers += work * longer if dot.times > 1 else 0.0
         for value in sides:
             if value.data:
                 size = share * longer * value.bytes * dot.times / _split(plan, value)
                 touched[value.key] = max(touched.get(value.key, 0.0), size)
-    return Work(flops, attention, scores, sum(touched.values()), tuple(routed))
+    return Work(flops, attention, scores, sum(touched.values()), tuple(routed), layers)
 
 
 def _split(plan: Plan, value: Any) -> int:

@@ -20,6 +20,7 @@ def adopt(
     config: options.Config = None,
     example: options.Example = None,
     dtype: options.Dtype = None,
+    products: options.Products = None,
     zero: options.Zero = None,
     sequence_parallel: options.SequenceParallel = None,
     features: options.Features = None,

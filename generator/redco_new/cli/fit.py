@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from redco_fit.reading import Reading
 
 NO_FIT = 1  # the exit code of a step that does not fit
-OF_A_MODEL = ("size", "recipe", "loss", "config", "example", "dtype", "zero", "sequence_parallel")
+OF_A_MODEL = (
+    *("size", "recipe", "loss", "config", "example"),
+    *("dtype", "products", "zero", "sequence_parallel"),
+)
 
 
 def fit(
@@ -44,6 +47,7 @@ def fit(
     config: options.Config = None,
     example: options.Example = None,
     dtype: options.Dtype = None,
+    products: options.Products = None,
     zero: options.Zero = None,
     sequence_parallel: options.SequenceParallel = None,
     as_json: options.AsJson = False,

@@ -56,6 +56,13 @@ Dtype = Annotated[
     str | None,
     typer.Option(metavar="DTYPE", help="What to compute in: bfloat16 (the default), float32."),
 ]
+Products = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PRODUCTS",
+        help="What the layers multiply in: float8 (NVIDIA from Ada and Hopper on), int8 (TPU v5e, v5p, v6e), compute (the default): as all else.",
+    ),
+]
 Zero = Annotated[
     int | None,
     typer.Option(metavar="STAGE", help="1: split what the optimizer keeps over `data` too."),
@@ -142,7 +149,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 # What a project is asked to be, by the names that Request.from_flags and with_flags have for it.
 REQUEST = (
     *("model", "shards", "mesh", "size", "recipe", "loss", "config", "example"),
-    *("dtype", "zero", "sequence_parallel", "features", "lora", "dropout", "launch", "via"),
+    *(
+        "dtype",
+        "products",
+        "zero",
+        "sequence_parallel",
+        "features",
+        "lora",
+        "dropout",
+        "launch",
+        "via",
+    ),
 )
 
 

@@ -34,7 +34,8 @@ from redco_new.models.recipes import Recipe, choose_recipe, pipeline_and_batch
 from redco_new.models.recorded import recall, record
 from redco_new.render.execute import load_text
 from redco_new.render.template import Template
-from redco_new.request import Request
+from redco_new.errors import RedcoError
+from redco_new.request import COMPUTE, Request
 from redco_plan import MODEL
 
 TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger matrices' do
@@ -52,6 +53,7 @@ def read_family(request: Request, template: Template) -> Design:
     length = _sequence_length(request, model)
     if request.lora:
         recipe = recipe.adapted()
+    _check_products(request, recipe)
     texts = model.print_files(template, request.package)
     adapter = _adapter(request, model, recipe, texts)
     causal = model.family.provides >= CAUSAL
@@ -91,6 +93,18 @@ def _adapter(
         return None
     linear = linear_layers(model.family, request.package, texts)
     return choose_adapter(linear, request.lora, request.model, recipe.classes)
+
+
+def _check_products(request: Request, recipe: Recipe) -> None:
+    """Raise RedcoError where --products would not be what layers multiply in, or would change what they learn."""
+    if request.products == COMPUTE:
+        return
+    if recipe.actors:
+        what = f"{recipe.name} weighs answers by their probabilities, which are computed in {request.dtype}"
+        raise RedcoError("--products", what, "leave it out")
+    if request.lora and request.lora.base:
+        what = f"--lora base={request.lora.base} stores kernels in few bits, and multiplies them in {request.dtype}"
+        raise RedcoError("--products", what, "leave one of them out")
 
 
 def _sequence_length(request: Request, model: Model) -> int:

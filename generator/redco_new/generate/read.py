@@ -13,7 +13,7 @@ from redco_new.generate.family import read_family
 from redco_new.generate.layout import plan_program
 from redco_new.models.find import NoFamily
 from redco_new.render.template import Template
-from redco_new.request import CONFIG_RATES, Request
+from redco_new.request import COMPUTE, CONFIG_RATES, Request
 
 
 def read_model(
@@ -39,6 +39,9 @@ def read_model(
     if request.dropout not in (0, CONFIG_RATES) and not request.is_family:
         what = f"{request.model_name} is no family of redco's, and drops as its own code says"
         raise RedcoError("--dropout", what, "leave it out")
+    if request.products != COMPUTE and not request.is_family:
+        what = f"{request.model_name} is no family of redco's, and multiplies as its own code says"
+        raise RedcoError("--products", what, "leave it out")
     if request.own:
         from redco_new.generate.own import read_own_class  # late: no family needs its 20 modules
 

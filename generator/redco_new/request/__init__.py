@@ -2,6 +2,16 @@
 
 from redco_new.request.dropout import CONFIG_RATES
 from redco_new.request.lora import Lora
-from redco_new.request.request import DTYPES, STAGES, TORCH, Request, is_folder
+from redco_new.request.request import COMPUTE, DTYPES, PRODUCTS, STAGES, TORCH, Request, is_folder
 
-__all__ = ["CONFIG_RATES", "DTYPES", "STAGES", "TORCH", "Lora", "Request", "is_folder"]
+__all__ = [
+    "COMPUTE",
+    "CONFIG_RATES",
+    "DTYPES",
+    "PRODUCTS",
+    "STAGES",
+    "TORCH",
+    "Lora",
+    "Request",
+    "is_folder",
+]

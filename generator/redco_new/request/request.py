@@ -21,6 +21,8 @@ from redco_new.request.toml import read_toml, value_text
 
 DTYPES = ("bfloat16", "float32")
 TORCH = "torch"  # by which a model.py is printed
+COMPUTE = "compute"  # products in the dtype of all else
+PRODUCTS = (COMPUTE, "float8", "int8")
 STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
 
 
@@ -34,6 +36,7 @@ class Request:
     recipe: what is trained; "" for the family's default.
     loss: by which one, of a recipe that has several; "" for its default.
     dtype: of the compute.
+    products: of PRODUCTS, what its layers multiply in.
     zero: 1 to split what the optimizer keeps over `data` too.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
     features: what it has beside, of FEATURES.
@@ -54,6 +57,7 @@ class Request:
     recipe: str = ""
     loss: str = ""
     dtype: str = "bfloat16"
+    products: str = COMPUTE
     zero: int = 0
     sequence_parallel: bool = False
     features: tuple[str, ...] = ()
@@ -213,6 +217,8 @@ class Request:
             del values["dropout"]  # which a size that has a name does not have
         if not self.is_family:
             del values["dtype"]  # an own class computes in what its code says
+        if self.products == COMPUTE:
+            del values["products"]  # which few projects have
         if own:
             del values["model"]
             values |= {"example": own.example, "output": own.output, "method": own.method}
@@ -297,6 +303,13 @@ def _check_dtype(where: str, value: Any) -> str:
     return value
 
 
+def _check_products(where: str, value: Any) -> str:
+    if value not in PRODUCTS:
+        what = f"unknown products {value!r}"
+        raise RedcoError(where, what, f"choose one of {', '.join(PRODUCTS)}")
+    return str(value)
+
+
 def _check_zero(where: str, value: Any) -> int:
     if type(value) is not int or value not in STAGES:
         todo = "give 0 or 1; stage 3, which splits the parameters too, is --mesh fsdp=N"
@@ -321,6 +334,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "recipe": _check_word,
     "loss": _check_word,
     "dtype": _check_dtype,
+    "products": _check_products,
     "zero": _check_zero,
     "sequence_parallel": _check_truth,
     "features": check_features,

@@ -189,7 +189,7 @@ def read_program(step: Step, target: Target, length: int) -> dict[str, Any]:
         parts = tpu_parts(step, target, flops, cost["flops8"])
     return {
         "flops": flops,
-        "flops8": cost["flops8"],
+        "coded_flops": cost["flops8"],
         "collectives": list_sent(sent, step.mesh.shape),
         "seconds": parts | by_axis | {"exposed": cost["exposed"]},
         "step_seconds": hardware.step_seconds(sum(parts.values()) + cost["exposed"]),

@@ -55,7 +55,7 @@ class Reading:
     remat_bytes: temporaries beyond which XLA computes arrays again by itself; None where it does not, or that is not known.
     refused: the compiler's own words; "" if it compiled.
     memory: bytes by kind: parameters, optimizer, variables, batch, gradients, activations.
-    flops: of products, as compiled.  flops8: of those, in 8 bits.  model_flops: of the model, nothing counted twice.
+    flops: of products, as compiled.  coded_flops: of those, in 8 bits.  model_flops: of the model, nothing counted twice.
     seconds: of the roofline, by part: products, memory, and each axis of the mesh; exposed: of the
     collectives, what nothing is computed beside.
     step_seconds: an estimate of a step, of the share of the roofline's speed that steps reach.
@@ -81,7 +81,7 @@ class Reading:
     refused: str = ""
     memory: Mapping[str, int] = field(default_factory=dict)
     flops: float = 0.0
-    flops8: float = 0.0
+    coded_flops: float = 0.0
     model_flops: float = 0.0
     step_seconds: float = 0.0
     seconds: Mapping[str, float] = field(default_factory=dict)

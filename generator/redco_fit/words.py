@@ -81,8 +81,8 @@ def time_lines(reading: Reading, hardware: Hardware) -> Iterator[str]:
     yield (
         f"a step, estimated: {milliseconds(reading.step_seconds)}; model FLOPs utilization {utilization(reading, hardware):.0%}"
     )
-    if reading.flops8:
-        yield f"  of the products' FLOPs, {reading.flops8 / reading.flops:.0%} are in 8 bits"
+    if reading.coded_flops:
+        yield f"  of the products' FLOPs, {reading.coded_flops / reading.flops:.0%} are in 8 bits"
     yield (
         f"  at least, by the data sheet: products {milliseconds(parts['products'])}, other kernels {milliseconds(parts['memory'])}"
         + "".join(f", {text}" for text in axes)

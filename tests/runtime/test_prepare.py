@@ -1,8 +1,10 @@
 """The process that reads data: what it makes is what this one makes, and however it ends is one line."""
 
+import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import islice
 from multiprocessing import Pipe
@@ -18,9 +20,16 @@ from redco_runtime.data.text import request, streaming
 from redco_runtime.data.text.documents import Shape
 from redco_runtime.data.text.encoder import id_dtype, make_encoder
 from redco_runtime.data.text.examples import text_examples
+from redco_runtime.data.text.rows import open_rows
 from redco_runtime.data.text.sources import parse_sources
 from redco_runtime.data.text.texts import TextMaker
 from redco_runtime.data.tokenizer import load_tokenizer
+
+SMALL = """
+from redco_runtime.data.prepare import formats
+from redco_runtime.data.text.texts import TextMaker
+formats.RANGE, TextMaker.shard = 500, 1000
+"""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +54,7 @@ def examples(folder, *data, **changes):
 
 
 def files_in(folder):
-    return {path.name: path.read_bytes() for path in folder.glob("*/0*")}
+    return {path.name: path.read_bytes() for path in folder.glob("*/*/0*")}
 
 
 def test_it_makes_what_this_process_makes(tmp_path, monkeypatch, started):
@@ -78,7 +87,7 @@ def test_workers_make_the_same_shards(tmp_path, monkeypatch, maker):
     made = []
     for folder in ("there", "here"):
         (tmp_path / folder / "x").mkdir(parents=True)
-        parts = enumerate(build.shards_of(source, 1000))
+        parts = enumerate(build.shards_of(formats.parts_of(source), 1000))
         jobs = [Job(tmp_path / folder / "x", n, own, Shape(S, "on", 0.1)) for n, own in parts]
         monkeypatch.setattr(TextMaker, "portable", folder == "there")
         contents = {job.number: asdict(x) for job, x in build.make_shards(jobs, maker)}
@@ -86,10 +95,61 @@ def test_workers_make_the_same_shards(tmp_path, monkeypatch, maker):
     assert made[0] == made[1] and len(made[0][0]) > 3
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_processes_share_the_shards_out(tmp_path, monkeypatch, maker, count):
+    monkeypatch.setattr(formats, "RANGE", 500)
+    file = write(tmp_path / "a.jsonl", *WORDS * 4)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    (tmp_path / "sitecustomize.py").write_text(SMALL)
+    (source,) = parse_sources("--data", [file])
+    path = tmp_path / "tokens" / "x" / "index.json"
+    facts = {"source": source, "path": path, "vocabulary": 300, "shape": Shape(S, "on", 0.1)}
+
+    def make(index):
+        with request.Reader(maker) as reader:
+            answers = reader.ask("build", **facts, folder=str(tmp_path), place=(index, count))
+            return [answer["at"] for answer in answers].count("the tokens of its data")
+
+    with ThreadPoolExecutor(count) as pool:
+        made = [*pool.map(make, range(count))]
+    shards = len(json.loads(path.read_text())["rows"])
+    # Each once; some may be made by one, and seen by another as it comes to them.
+    assert shards <= sum(made) < 1.3 * shards and shards > 12
+    rows = open_rows(path)
+    assert [str(rows[i]) for i in range(len(rows))] == [
+        *map(str, one_process(tmp_path, source, maker))
+    ]
+
+
+def one_process(folder, source, maker):
+    """The rows that one makes of shards of that size."""
+    path = folder / "alone" / "x" / "index.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TextMaker, "portable", False)
+        patch.setattr(TextMaker, "shard", 1000)
+        [*build.build(maker, source, path, 300, Shape(S, "on", 0.1), str(folder))]
+    return open_rows(path)
+
+
+def test_what_a_killed_process_had_is_made_by_another(tmp_path, maker):
+    (source,) = parse_sources("--data", [write(tmp_path / "a.jsonl", *WORDS)])
+    path = tmp_path / "tokens" / "x" / "index.json"
+    path.parent.mkdir(parents=True)
+    code = f"import fcntl; f = open('{path.parent}/lock', 'ab'); fcntl.lockf(f, 2, 1, 1); print('has', flush=True); input()"
+    other = subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True)
+    assert other.stdout.readline() == "has\n"
+    answers = build.build(maker, source, path, 300, Shape(S, "on", 0.1), str(tmp_path))
+    assert next(answers)["at"] == "the tokens of its data, which another process makes"
+    assert not path.exists()
+    other.kill()
+    assert [*answers][-1] == {"at": "the tokens of its data"} and path.exists()
+    other.communicate()
+
+
 def test_a_worker_that_is_killed_is_said(tmp_path, monkeypatch, maker):
     monkeypatch.setattr(formats, "RANGE", 500)
     (source,) = parse_sources("--data", [write(tmp_path / "a.jsonl", *WORDS)])
-    parts = enumerate(build.shards_of(source, 1000))
+    parts = enumerate(build.shards_of(formats.parts_of(source), 1000))
     jobs = [Job(tmp_path, n, own, Shape(S, "on", 0.1)) for n, own in parts]
     workers = []
 

@@ -14,6 +14,7 @@ from redco_runtime.nn.packed_rows import most_texts
 from redco_runtime.data.prepare import build as building
 from redco_runtime.data.prepare import formats, reading
 from redco_runtime.data.text import packing, texts
+from redco_runtime.data.text import rows as shard_rows
 from redco_runtime.data.text.blocks import cut_texts
 from redco_runtime.data.text.mixture import Mixture
 
@@ -130,14 +131,57 @@ def test_a_source_is_tokenized_once_and_again_where_it_changes(tmp_path, monkeyp
     calls = []
     make = building.make_shards
     monkeypatch.setattr(
-        building, "make_shards", lambda jobs, *own: calls.append(len(jobs)) or make(jobs, *own)
+        building, "make_shards", lambda jobs, *own: calls.extend(jobs) or make(jobs, *own)
     )
     path = write(tmp_path / "a.jsonl", *WORDS)
     one = texts_of(*read(tmp_path, path))
-    os.utime(path)  # the same content
-    assert texts_of(*read(tmp_path, path)) == one and calls == [1]
+    assert texts_of(*read(tmp_path, path)) == one and len(calls) == 1
     write(tmp_path / "a.jsonl", *WORDS, "new")
-    assert texts_of(*read(tmp_path, path)) != one and calls == [1, 1]
+    assert texts_of(*read(tmp_path, path)) != one and len(calls) == 2
+    os.utime(path)  # the same content, which nobody knows without reading all of it
+    read(tmp_path, path)
+    assert len(calls) == 3
+    read(tmp_path, path, verify_data=True)
+    os.utime(path)
+    read(tmp_path, path)  # as of what was prepared by a former version, which read all bytes
+    assert len(calls) == 4
+
+
+def test_what_was_prepared_by_a_former_version_is_read(tmp_path, monkeypatch):
+    """Its shards lie beside its index; so do those of another layout of the same tokens."""
+    monkeypatch.setattr(formats, "RANGE", 500)
+    monkeypatch.setattr(texts.TextMaker, "shard", 1000)
+    path = write(tmp_path / "a.jsonl", *WORDS)
+    one, fresh = read(tmp_path, path), read(tmp_path / "fresh", path, sequence_length=8)
+    one, fresh = ([[*map(str, rows)] for rows in both] for both in (one, fresh))
+    (index,) = (tmp_path / "tokens").glob("*/index-*")
+    for file in index.parent.glob("*/*"):
+        file.rename(index.parent / file.name)
+    index.write_text(
+        json.dumps({k: v for k, v in json.loads(index.read_text()).items() if k != "folder"})
+    )
+    monkeypatch.setattr(texts.TextMaker, "documents", None)
+    for before, changes in ((one, {}), (fresh, {"sequence_length": 8})):
+        assert [[*map(str, rows)] for rows in read(tmp_path, path, **changes)] == before
+    assert len([*index.parent.glob("0*.tokens")]) > 2
+
+
+def test_a_folder_has_few_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "RANGE", 100)
+    monkeypatch.setattr(texts.TextMaker, "shard", 200)
+    monkeypatch.setattr(shard_rows, "GROUP", 2)
+    read(tmp_path, write(tmp_path / "a.jsonl", *WORDS))
+    folders = [*(tmp_path / "tokens").glob("*/*-MB-*")]
+    assert len(folders) > 4
+    assert {len([*folder.iterdir()]) for folder in folders[:-1]} <= {6, 12}
+
+
+def test_shards_are_larger_where_there_is_much(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "RANGE", 100)
+    monkeypatch.setattr(texts.TextMaker, "shard", 200)
+    monkeypatch.setattr(building, "SHARDS", 4)
+    read(tmp_path, write(tmp_path / "a.jsonl", *WORDS))
+    assert 4 <= len([*(tmp_path / "tokens").glob("*/*/*.tokens")]) <= 6
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,10 @@ class BucketPath(PosixGPath):
         """Copy what is below it to the folder of `path`, and that last; nothing, where it has none of that name."""
         if (self / path.name).exists():
             for name in sorted(self.files(), key=lambda name: name == path.name):
-                beside = path.with_name(f"{name}.tmp")
+                beside = path.parent / f"{name}.tmp"
+                beside.parent.mkdir(exist_ok=True)
                 self.store.get_file(str(self / name), str(beside))
-                beside.replace(path.with_name(name))
+                beside.replace(path.parent / name)
 
     def fill(self, folder: Path) -> None:
         """Write a copy of what is in a folder of this machine; what it has of JSON, which says what it is, last."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from ...base.examples import Example
 from ...base.errors import UserError, writing
-from ...base.output import announce, announce_training, show
-from ...base.paths import cache_of
+from ...base.output import announce, announce_training, print_once
+from ...base.paths import cache_of, scheme_of
 from ...base.progress import PROGRESS
 from ..example_streams import check_share
 from .blocks import cut_texts
@@ -20,7 +20,7 @@ from .encoder import make_encoder
 from .request import ask
 from .mixture import Mixture
 from .rows import Rows, count_bad, open_rows
-from .sources import Source, check_bad, check_ids, parse_sources, shape_of
+from .sources import Source, check_bad, check_ids, parse_sources, sample_of, shape_of
 from .streaming import StreamMixture, TokenStream
 from .texts import TextMaker
 
@@ -95,10 +95,7 @@ def read_examples(
     rows = read(sources, 0.0 if settings.held_out_data else settings.held_out)
     if settings.held_out_data:
         others = parse_sources("--held-out-data", settings.held_out_data)
-        folder = cache_of(settings.token_folder) / "files"
-        _say_shared(
-            sources, others, lambda source, file: replace(source, files=(file,)).digest(folder)
-        )
+        _say_shared(sources, others, _content_of)
         held_out = read(others, 0.0)
     else:
         held_out = [one.held_out() for one in rows]
@@ -123,24 +120,40 @@ def rows_of(source: Source, settings: Any, maker: Maker, vocabulary: int, share:
 
     vocabulary: ids that a model has. share: of the source that is held out.
     """
+    import jax  # late: what makes documents is imported where none is
+
+    from ...base.together import decide, of_first
+
     root = cache_of(settings.token_folder)
     shape = shape_of(settings, share)
-    with writing(root, option="--token-folder"):
-        path = root / _key(source, maker, root / "files") / f"index-{shape.layout}.json"
+    name = ""
+    if jax.process_index() == 0:  # which reads of the files what tells them from others
+        verify = getattr(settings, "verify_data", False)
+        with writing(root, option="--token-folder"):
+            name = _key(source, maker, root / "files", verify)
+    path = root / decide("what the data are", name, of_first) / f"index-{shape.layout}.json"
     if not path.exists():
         facts = {"source": source, "path": path, "vocabulary": vocabulary, "shape": shape}
         facts["folder"] = settings.token_folder
+        facts["place"] = jax.process_index(), jax.process_count()
         for answer in ask("build", maker, **facts):
             PROGRESS.at(answer["at"])
             if "say" in answer:
-                show(answer["say"])
+                print_once(answer["say"])
     index = json.loads(path.read_text())
     check_ids(source.name, index["highest"], vocabulary)
     check_bad(source, index["bad"], count_bad(index), settings.skip_bad_rows)
     return open_rows(path)
 
 
-def _key(source: Source, maker: Maker, files: Path) -> str:
+def _content_of(source: Source, file: str) -> str:
+    """Return what a file of a source holds, or a sample of it."""
+    if file.startswith("hf:") or scheme_of(file):
+        return replace(source, files=(file,)).digest(Path())
+    return sample_of(file)
+
+
+def _key(source: Source, maker: Maker, files: Path, verify: bool) -> str:
     """Return the name of a source's folder: a digest of all that decides its tokens."""
-    content = [[VERSION, maker.noun], source.digest(files), maker.key()]
+    content = [[VERSION, maker.noun], source.digest(files, verify), maker.key()]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]

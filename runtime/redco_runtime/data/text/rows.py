@@ -1,6 +1,8 @@
 """The rows of a source, read through memory maps, or in memory."""
 
 import json
+import os
+import resource
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -10,8 +12,8 @@ import numpy as np
 
 from ...base.examples import Arrays
 
-# Shards that are open at once, of four maps each: Linux lets a process have 65,530 maps.
-OPEN = 4096
+FILES = 4  # of a shard that are read
+GROUP = 128  # shards of a folder, which have 7 files each with one layout, and 3 with each further
 
 
 class Shard(NamedTuple):
@@ -23,14 +25,15 @@ class Shard(NamedTuple):
     marks: of the tokens, by their name.
     """
 
-    tokens: np.ndarray
-    pieces: np.ndarray
-    rows: np.ndarray
-    marks: Mapping[str, np.ndarray]
+    tokens: "np.ndarray | Stored"
+    pieces: "np.ndarray | Stored"
+    rows: "np.ndarray | Stored"
+    marks: "Mapping[str, np.ndarray | Stored]"
 
     def row(self, number: int, length: int, packed: bool) -> Arrays:
         """Return a row of `length` tokens, as `Rows` says."""
-        pieces = self.pieces[self.rows[number] : self.rows[number + 1]].tolist()
+        first, last = self.rows[number : number + 2].tolist()
+        pieces = self.pieces[first:last].tolist()
         ids_S, segments_S = np.zeros((2, length), np.int32)
         marks = {name: np.zeros(length, array.dtype) for name, array in self.marks.items()}
         at = 0
@@ -111,18 +114,59 @@ def count_bad(index: Mapping[str, Any]) -> int:
 def open_rows(file: Path) -> Rows:
     """Return the rows to train on of an index that Builder made."""
     index = json.loads(file.read_text())
+    parent, layout, marks = str(file.parent), index["layout"], index["marks"].items()
+    name = index.get("folder", "")  # which older ones lack
 
-    @lru_cache(OPEN)
+    @lru_cache(_allow_open(len(index["rows"])))
     def load(number: int) -> Shard:
-        path = file.parent / f"{number:05d}"
-        tokens = np.memmap(f"{path}.tokens", index["dtype"], "r")
-        laid_out = (f"{path}.{index['layout']}.{kind}.npy" for kind in ("pieces", "rows"))
-        pieces, rows = (np.load(name, mmap_mode="r") for name in laid_out)
-        named = index["marks"].items()
-        marks = {name: np.memmap(f"{path}.marks", kind, "r") for name, kind in named}
-        return Shard(tokens, pieces, rows, marks)
+        path = f"{folder_of(parent, name, number)}/{number:05d}"
+        return Shard(
+            Stored(f"{path}.tokens", index["dtype"]),
+            Stored(f"{path}.{layout}.pieces.npy", "int64", 2),
+            Stored(f"{path}.{layout}.rows.npy", "int64"),
+            {name: Stored(f"{path}.marks", kind) for name, kind in marks},
+        )
 
     return Rows(index, load)
+
+
+def folder_of(parent: Any, name: str, number: int) -> Any:
+    """Return the folder of a shard: of one of the first GROUP, and so on; of an older index, without a name, its own."""
+    return type(parent)(f"{parent}/{name}-{number // GROUP:03d}") if name else parent
+
+
+class Stored:
+    """An array in a file, whose slices are read: a map holds its file open too, and Linux lets a process have 65,530.
+
+    width: of its second dim; 1 where it has none.
+    """
+
+    def __init__(self, path: str, dtype: str, width: int = 1) -> None:
+        self._file = os.open(path, os.O_RDONLY)
+        self._width, self.dtype = width, np.dtype(dtype)
+        self._size = width * self.dtype.itemsize
+        # Of a .npy the bytes 8 and 9 are the length of what says its dtype and shape, which are known here.
+        npy = path.endswith(".npy")
+        self._offset = 10 + int.from_bytes(os.pread(self._file, 2, 8), "little") if npy else 0
+
+    def __getitem__(self, at: slice) -> np.ndarray:
+        count, offset = (at.stop - at.start) * self._size, self._offset + at.start * self._size
+        flat = np.frombuffer(os.pread(self._file, count, offset), self.dtype)
+        return flat if self._width == 1 else flat.reshape(-1, self._width)
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+
+def _allow_open(shards: int) -> int:
+    """Return how many of so many shards may be open at once; raise the limit of open files of this process for them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * FILES * shards  # half of the limit is for all else
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(1, soft // (2 * FILES))
+    return shards
 
 
 def rows_in_memory(index: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rows:

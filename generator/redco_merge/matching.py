@@ -4,12 +4,13 @@ The longest common subsequence, its gaps laid as git lays them: its lengths for 
 the bits of a number (Hyyrö, 2004), on what both sides have.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from redco_merge.limit import check_time, remember
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 Block = tuple[int, int, int]  # start in the first sequence, start in the second, size
 # Beginnings of one side times those of the other, of which the lengths are kept: 25 MB, and a tenth of a second. Beyond
 # it, what is between the ends that both have is one change: 14,000 lines of both, none of them at its beginning or end.
@@ -44,6 +45,21 @@ def changes(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[Change]:
 def partners(a: Sequence[Hashable], b: Sequence[Hashable]) -> dict[int, int]:
     """Return where each element of `a` is in `b`, of those that both share."""
     return {i + n: j + n for i, j, size in shared_stretches(a, b) for n in range(size)}
+
+
+def with_added(base: Collection[H], ours: Sequence[H], theirs: Sequence[H]) -> list[H]:
+    """Return different elements in the order of ours, without what theirs dropped, and with what they added.
+
+    That is behind what is above it in theirs, and behind what ours added there.
+    """
+    order = [x for x in ours if x in theirs or x not in base]
+    for i, x in enumerate(theirs):
+        if x not in ours and x not in base:
+            at = max((order.index(y) + 1 for y in theirs[:i] if y in order), default=0)
+            while at < len(order) and order[at] not in theirs:
+                at += 1
+            order.insert(at, x)
+    return order
 
 
 # Each way to merge two files begins with what they share.

@@ -43,11 +43,9 @@ def _binds_anew(base: list[Statement], ours: list[Statement], theirs: list[State
 
 def bindings_of(statement: Statement) -> list[tuple[str, str]]:
     """Return (where from, the name that the file has for it) of each name of an import."""
-    words = [x for x in statement.says if x not in ("(", ")")]
-    at = words.index("import") + 1
-    parts = " ".join(words[at:]).split(" , ")
-    source = "".join(words[:at])
-    return [(f"{source} {part}", part.rpartition(" as ")[2].partition(" ")[0]) for part in parts]
+    source = "".join(statement.says[: statement.says.index("import") + 1])
+    names = names_of(statement)
+    return [(f"{source} {x}", x.rpartition(" as ")[2].partition(" ")[0]) for x in names]
 
 
 def is_import(statement: Statement) -> bool:

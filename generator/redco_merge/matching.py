@@ -136,78 +136,48 @@ def _common(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
     return pairs[::-1]
 
 
-class _Group:
-    """A run of unmatched elements, maybe empty, that ends before a matched one or at the end."""
-
-    def __init__(self, unmatched: list[bool]):
-        self.unmatched, self.start, self.end = unmatched, 0, 0
-        self._extend()
-
-    def _extend(self) -> None:
-        while self.end < len(self.unmatched) and self.unmatched[self.end]:
-            self.end += 1
-
-    def next(self) -> bool:
-        """Move to the next one. Returns whether there is one."""
-        if self.end == len(self.unmatched):
-            return False
-        self.start = self.end = self.end + 1
-        self._extend()
-        return True
-
-    def previous(self) -> None:
-        """Move to the one above."""
-        self.start = self.end = self.start - 1
-        while self.start and self.unmatched[self.start - 1]:
-            self.start -= 1
-
-    def up(self, values: Sequence[Hashable]) -> bool:
-        """Move by one element towards the top, where that says the same."""
-        if not self.start or values[self.start - 1] != values[self.end - 1]:
-            return False
-        self.start, self.end = self.start - 1, self.end - 1
-        self.unmatched[self.start], self.unmatched[self.end] = True, False
-        while self.start and self.unmatched[self.start - 1]:
-            self.start -= 1
-        return True
-
-    def down(self, values: Sequence[Hashable]) -> bool:
-        """Move by one element towards the end, where that says the same."""
-        if self.end == len(values) or values[self.start] != values[self.end]:
-            return False
-        self.unmatched[self.start], self.unmatched[self.end] = False, True
-        self.start, self.end = self.start + 1, self.end + 1
-        self._extend()
-        return True
-
-
 def _slide(values: Sequence[Hashable], own: list[bool], others: list[bool]) -> None:
     """Move each run of `own` to its lowest place, or to the lowest that meets one of `others`.
 
-    So does git (xdl_change_compact of xdiff), whose merges ours are to equal.
+    So does git (xdl_change_compact of xdiff), whose merges ours are to equal. own, others: of each element whether it is unmatched.
     """
-    group, other = _Group(own), _Group(others)
+    meets = [False]  # whether others has a run behind so many matched elements
+    for unmatched in others:
+        meets[-1:] = [True] if unmatched else [meets[-1], False]
+    start = end = above = 0  # of a run; the matched elements above it
+
+    def move(by: int) -> bool:
+        """Move the run by one element, where that says the same; return whether it did."""
+        nonlocal start, end, above
+        first = start + min(by, 0)
+        last = end + min(by, 0)
+        if first < 0 or last == len(values) or values[first] != values[last]:
+            return False
+        own[first], own[last] = by < 0, by > 0
+        start, end, above = start + by, end + by, above + by
+        while start and own[start - 1]:
+            start -= 1
+        while end < len(own) and own[end]:
+            end += 1
+        return True
+
     while True:
-        if group.end > group.start:
-            _slide_one(values, group, other)
-        if not group.next():
+        while end < len(own) and own[end]:
+            end += 1
+        size = -1 if end > start else 0
+        while size != end - start:
+            size = end - start
+            while move(-1):
+                pass
+            highest, met = end, meets[above]
+            while move(1):
+                met = met or meets[above]
+            while size == end - start and met and end != highest and not meets[above] and move(-1):
+                pass
+        if end == len(own):
             return
-        other.next()
-
-
-def _slide_one(values: Sequence[Hashable], group: _Group, other: _Group) -> None:
-    size = -1
-    while size != group.end - group.start:
-        size, meets = group.end - group.start, False
-        while group.up(values):
-            other.previous()
-        highest = group.end
-        meets = other.end > other.start
-        while group.down(values):
-            other.next()
-            meets = meets or other.end > other.start
-    while meets and group.end != highest and other.end == other.start and group.up(values):
-        other.previous()
+        start = end = end + 1
+        above += 1
 
 
 class Overlap(NamedTuple):

@@ -3,7 +3,6 @@
 import pytest
 
 from redco_merge import MergeResult, merge
-from redco_merge.statements import cut_statements
 from redco_merge.symbols import symbols_of
 from redco_merge.verify import merge_faults
 from redco_merge.verify_blocks import block_faults

@@ -257,8 +257,9 @@ def test_what_no_file_asks_for_is_not_carried(emit, name, modules):
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_a_feature_is_where_it_is_asked_for(emit, name):
+    recipe = {"recipe": "grpo"} if name == "rollouts" else {}
     with_it, without = (
-        emit(Request.from_flags("a-project", "llama", shards="2", features=features))
+        emit(Request.from_flags("a-project", "llama", shards="2", features=features, **recipe))
         for features in (name, "")
     )
     path = FEATURES[name].path("a_project")

@@ -4,7 +4,6 @@ import codecs
 import tomllib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -56,7 +55,11 @@ def merge_document(
     return result
 
 
-merge_text = partial(merge_document, "")  # of a file of no kind
+def merge_text(
+    base: bytes, ours: bytes, theirs: bytes, prefer_theirs: Collection[str] = ()
+) -> MergeResult:
+    """Merge a file of no kind, as lines: see `merge_document`."""
+    return merge_document("", base, ours, theirs, prefer_theirs)
 
 
 def _merge_checked(

@@ -9,12 +9,16 @@ from redco_new.render.template import open_template
 
 
 def pipeline(
-    recipe: str, routed: bool = False, adapted: bool = False, causal: bool = False
+    recipe: str,
+    routed: bool = False,
+    adapted: bool = False,
+    causal: bool = False,
+    features: tuple[str, ...] = (),
 ) -> ModuleType:
     """A recipe's pipeline.py, imported."""
     with open_template() as template:
         facts = ("project", "bytes", 128, routed, adapted, causal)
-        texts = RECIPES[recipe].print_files(template, *facts)
+        texts = RECIPES[recipe].having(features).print_files(template, *facts)
     return load_text(f"{recipe}/pipeline.py", texts["pipeline.py"])
 
 

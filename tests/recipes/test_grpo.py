@@ -301,3 +301,51 @@ def test_the_reference_lies_as_the_policy_that_it_starts_as():
     assert of["policy/"] == of["reference/"] and len(specs) == 2 * len(of["policy/"])
     _, table = layout_context(request, plan, None, ("policy", "reference")).tables
     assert table.parts == ["POLICY"]
+
+
+@pytest.fixture(scope="module")
+def served():
+    """pipeline.py of a project whose answers a server may draw."""
+    return pipeline("grpo", features=("rollouts",))
+
+
+@pytest.mark.parametrize("kind", ["dapo", "grpo", "gspo"])
+@pytest.mark.parametrize("factor", [1.0, 0.5, 4.0])
+def test_a_token_counts_by_how_else_it_was_drawn_up_to_a_cap(answered, served, kind, factor):
+    models, batch, _, mask = answered
+    models.loss, models.kl, models.importance_cap = kind, 0.0, 2.0
+    plain, weights = grpo.loss(models, batch, None)
+    batch |= {"sampled": batch["log_prob"] - np.log(factor), "stale": jnp.array([3.0])}
+    losses, same, terms = served.loss(models, batch, None)
+    assert (same == weights).all()
+    np.testing.assert_allclose(losses * weights, min(factor, 2.0) * plain * weights, rtol=1e-5)
+    values = {name: float((x * weights).sum() / weights.sum()) for name, (x, _) in terms.items()}
+    expected = {"importance": factor, "truncated": float(factor > 2), "apart": abs(np.log(factor))}
+    assert values == pytest.approx(expected | {"stale_steps": 3.0}, abs=1e-6)
+    assert {share for _, share in terms.values()} == {0.0}
+
+
+def test_answers_of_a_server_are_rows(served):
+    from redco_runtime.actors.served import Drawn
+
+    train = dict(new_tokens=2, guided=True, reward_model="", deviation="sample")
+    config = SimpleNamespace(
+        data=SimpleNamespace(tokenizer="bytes", sequence_length=16), train=SimpleNamespace(**train)
+    )
+    (question,) = served.prompts(config, ["3+4="])
+    tokens = np.array([[[ord(x) + 3 for x in text] for text in ("7a", "5b")]])
+    answers = Drawn(tokens, np.full((1, 2, 2), -1.25, np.float32), np.array([6.0], np.float32))
+
+    def predict(rows):
+        drawn = "answered" not in rows[0]
+        return answers if drawn else {"log_prob": np.full((1, 2, 16), -1.0, np.float32)}
+
+    (row,) = served.rollout(config, [question | {"answer": "7"}], predict, True)
+    places = np.flatnonzero(row["answered"][1]) - 1
+    assert row["sampled"][0].tolist() == [-1.0] * 16  # the guide, which nobody drew
+    assert row["sampled"][1, places].tolist() == [-1.25] * 2 and row["stale"] == 6
+    assert {*served.LEARNED} - {*grpo.LEARNED} == {"sampled", "stale"}
+    (row,) = served.rollout(
+        config, [question], lambda rows: predict(rows) if "answered" in rows[0] else tokens, False
+    )
+    assert (row["sampled"] == -1.0).all() and row["stale"] == 0

@@ -48,6 +48,7 @@ def read_family(request: Request, template: Template) -> Design:
     source = (recorded or {}).get("source")
     model = recall(recorded, *key) or find_model(*key, source=source)
     recipe = choose_recipe(model.family, request.recipe, request.model, request.loss)
+    recipe = recipe.having(request.features)
     recorded = record(model, *key)
     model = with_dropout(model, request, recipe)
     length = _sequence_length(request, model)

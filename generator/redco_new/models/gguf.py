@@ -13,7 +13,7 @@ ROPES = ("default", "linear", "llama3")
 # llama.cpp has one gelu, the approximate one; where a model has the exact one, logits differ by less than 1e-3.
 EXACT = "jax.nn.silu(%s)", "jax.nn.relu(%s)"
 
-MISSING = "this project was made without: `redco update --features gguf` brings it"
+MISSING = "not in this project: `redco update --features gguf` brings it"
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ FEATURES = {
     ),
     "gguf": Feature("`export --format gguf`, which llama.cpp opens", "checkpoints.gguf.write"),
     "muon": Feature("`--algorithm muon` among the optimizers", "step.muon"),
+    "rollouts": Feature("`grpo --rollouts URL`: a server draws the answers", "actors.served"),
     "push": Feature("`export --push ORG/NAME`, to the hub", "checkpoints.publish"),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,6 +83,7 @@ class RecipeContext:
     causal: whether a token of its model sees only those before it.
     head_rate: the field of `model` by whose rate the input of its head drops; "" where none does.
     loss: which one it learns by, of a recipe that has several.
+    served: whether a server may draw its answers.
     """
 
     package: Name
@@ -93,6 +94,7 @@ class RecipeContext:
     causal: bool
     head_rate: str
     loss: str
+    served: bool
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class Recipe:
     folder: its name, where that is not the recipe's.
     loss: the one of `losses` that it is; "" where there are none.
     losses: name -> the recipe by another loss, for --loss: its model, settings and words may be others.
+    with_features: name of a feature -> the recipe of a project that has it, where that is another one.
 
     title: what it is, in a line.
     source: what it learns from where its user names no data, in a line.
@@ -122,10 +125,10 @@ class Recipe:
     classes: the layers of the model itself that say what classes the data has; () for none. Beside an adapter they are
         trained in full too.
     task: what PEFT calls that of an adapter, where it is not that of the model's family.
-    pictures: whether its examples are pictures, which may be read of a folder.
     teacher: whether one of them can be trained before the others, by train.py.
     actors: whether the model makes its examples, by a rollout before each round of steps.
     system: whether what it answers may have a system message before it, which predict.py then takes.
+    served: whether a server may draw its answers: the feature `rollouts`.
     terms: whether its loss has terms besides the first one, in a dict.
     rate, adapter_rate: the learning rate by default: of all parameters, of an adapter.
     smooths: whether its loss is the cross-entropy of labels, which --label-smoothing can smooth.
@@ -148,6 +151,7 @@ class Recipe:
     folder: str = ""
     loss: str = ""
     losses: Mapping[str, Recipe] = field(default_factory=dict)
+    with_features: Mapping[str, Recipe] = field(default_factory=dict)
     also: frozenset[str] = frozenset()
     train: tuple[Setting, ...] = ()
     packages: tuple[str, ...] = ()
@@ -157,10 +161,10 @@ class Recipe:
     also_head: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     task: str = ""
-    pictures: bool = False
     teacher: bool = False
     actors: bool = False
     system: bool = False
+    served: bool = False
     terms: bool = False
     rate: Rate = NEW
     adapter_rate: Rate = ADAPTER
@@ -223,6 +227,11 @@ class Recipe:
             raise RedcoError("--loss", what, f"choose one of {names}" if names else "leave it out")
         return self.losses[loss]
 
+    def having(self, features: Collection[str]) -> Recipe:
+        """Return it as a project with these features has it."""
+        others = [self.with_features[name] for name in features if name in self.with_features]
+        return others[0] if others else self
+
     def adapted(self) -> Recipe:
         """Return it where it can train an adapter: beside no second model. Raises RedcoError."""
         if len([branch for branch in self.branches if not (branch.base or branch.scores)]) > 1:
@@ -246,5 +255,5 @@ class Recipe:
         "data.py" is the section `data` of config.py. Raises RedcoError.
         """
         facts = (package, tokenizer, sequence_length, routed, adapted, causal, head_rate)
-        context = RecipeContext(*facts, self.loss)
+        context = RecipeContext(*facts, self.loss, self.served)
         return template.print_folder(f"recipes/{self.folder or self.name}", context)

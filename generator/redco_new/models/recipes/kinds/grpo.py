@@ -1,6 +1,7 @@
 """Group relative policy optimization: a policy learns from the rewards of its own answers."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,12 @@ def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
     return numbers | {"input_ids": ids, "answered": answered, "advantage": advantage}
 
 
-RECIPE = Recipe(
+def _served(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
+    sampled = np.zeros((GROUP, length), np.float32)
+    return _example(sizes, length) | {"sampled": sampled, "stale": np.float32(0)}
+
+
+PLAIN = Recipe(
     name="grpo",
     title="reinforcement learning: a policy learns from rewards of its own answers (GRPO)",
     source="sums of two numbers below 5, and a function of the reward",
@@ -100,3 +106,23 @@ RECIPE = Recipe(
     writes=True,
     order=28,
 )
+
+SERVED = replace(
+    PLAIN,
+    served=True,
+    terms=True,
+    example=_served,
+    train=(
+        *PLAIN.train,
+        Setting(
+            "rollouts", "", "URL of a server with vLLM's /v1/completions; none: this project draws"
+        ),
+        Setting(
+            "rollout_folder", "", "by which it gets weights, and sees it so; none: in --workdir"
+        ),
+        Setting("rollout_deadline", 600.0, "seconds that it may take to answer, with all tries"),
+        Setting("stale_steps", 0, "optimizer steps that its weights may be behind a round"),
+        Setting("importance_cap", 2.0, "most that a token counts by how else the server drew it"),
+    ),
+)
+RECIPE = replace(PLAIN, with_features={"rollouts": SERVED})

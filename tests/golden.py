@@ -38,6 +38,8 @@ REWRITE = "If this is what you want: make golden"
 RUNTIME = (
     ROOT / "runtime/redco_runtime"
 )  # in a golden a link, so that the repository holds its code once
+GIT_READS = {".gitignore", ".gitattributes"}  # and follows no link to one
+LINK = "link to "  # what a text that stands for a link begins with
 SKIPPED = {"__pycache__", ".pytest_cache"}
 CHECKPOINT = "checkpoint/"  # in a case that is about one
 LOSSES = "loss.txt"
@@ -77,14 +79,38 @@ def generate(case: Path) -> tuple[Texts, Texts]:
     files |= {path: content.decode() for path, content in records.items()}
     kept = {p: t for p, t in files.items() if not in_runtime(p)}
     committed = {f"project/{path}": text for path, text in kept.items()}
-    committed[f"project/{request.package}/runtime"] = f"link to {link(case)}\n"
+    committed[f"project/{request.package}/runtime"] = link(case, request)
     committed["sharding.txt"] = golden_layouts.lines(plan)
     return files, committed
 
 
-def link(case: Path) -> str:
-    """What the runtime of a golden points to."""
-    return os.path.relpath(RUNTIME, case / "project" / request_of(case).package)
+def link(case: Path, request: Request) -> str:
+    """What lies in place of the runtime of a golden."""
+    return f"{LINK}{os.path.relpath(RUNTIME, case / 'project' / request.package)}\n"
+
+
+def once(case: Path, new: Texts, first: dict[tuple[str, str], Path]) -> Texts:
+    """The texts of a case, links in place of the files that the project of one before has: each text is read once.
+
+    first: (path, text) -> the case that has it; those of this one are added.
+    """
+    held = {}
+    for path, text in new.items():
+        other = first.setdefault((path, text), case)
+        if other != case and path.startswith("project/") and Path(path).name not in GIT_READS:
+            text = f"{LINK}{os.path.relpath(other / path, (case / path).parent)}\n"
+        held[path] = text
+    return held
+
+
+def write(case: Path, new: Texts) -> None:
+    """Write the texts and links of a case, whose project is made anew."""
+    shutil.rmtree(case / "project", ignore_errors=True)
+    links = {path: text for path, text in new.items() if text.startswith(LINK)}
+    write_tree(case, {path: text for path, text in new.items() if path not in links})
+    for path, text in links.items():
+        (case / path).parent.mkdir(parents=True, exist_ok=True)
+        (case / path).symlink_to(text.removeprefix(LINK).removesuffix("\n"))
 
 
 def committed(case: Path) -> Texts:
@@ -94,7 +120,7 @@ def committed(case: Path) -> Texts:
         links = [name for name in folders if os.path.islink(Path(folder, name))]
         folders[:] = [name for name in folders if name not in SKIPPED and name not in links]
         for path in (Path(folder, name) for name in [*names, *links]):
-            text = f"link to {os.readlink(path)}\n" if path.is_symlink() else path.read_text()
+            text = f"{LINK}{os.readlink(path)}\n" if path.is_symlink() else path.read_text()
             found[path.relative_to(case).as_posix()] = text
     given = {"request.toml", LOSSES, *(path.name for path in classes(case))}
     return {p: t for p, t in found.items() if p not in given and not p.startswith(CHECKPOINT)}
@@ -168,10 +194,11 @@ def check() -> Iterator[str]:
     """Every difference between what is committed and what is made now."""
     with ThreadPoolExecutor(1) as beside:  # runs train while the rest is made
         runs = {}
+        first: dict[tuple[str, str], Path] = {}
         for case in cases():
             files, new = generate(case)
             runs[case] = beside.submit(losses, files, case)
-            yield from differences(committed(case), new, f"golden/{case.name}")
+            yield from differences(committed(case), once(case, new, first), f"golden/{case.name}")
         for case in error_cases():
             new = {"stderr.txt": complaint((case / "args.txt").read_text())}
             old = {k: v for k, v in committed(case).items() if k != "args.txt"}
@@ -188,20 +215,11 @@ def rewrite() -> None:
     """Make every golden anew. Losses that are the same within TOLERANCE stay as they are."""
     with ThreadPoolExecutor(1) as beside:
         runs = {}
+        first: dict[tuple[str, str], Path] = {}
         for case in cases():
             files, new = generate(case)
             runs[case] = beside.submit(losses, files, case)
-            shutil.rmtree(case / "project", ignore_errors=True)
-            inside = {
-                path.removeprefix("project/"): text
-                for path, text in new.items()
-                if path.startswith("project/")
-            }
-            runtime = f"{request_of(case).package}/runtime"
-            del inside[runtime]
-            write_tree(case / "project", inside)
-            (case / "project" / runtime).symlink_to(link(case), target_is_directory=True)
-            (case / "sharding.txt").write_text(new["sharding.txt"])
+            write(case, once(case, new, first))
         for case in error_cases():
             (case / "stderr.txt").write_text(complaint((case / "args.txt").read_text()))
         layouts = golden_layouts.zoo()

@@ -19,9 +19,10 @@ def test_there_are_goldens():
 def test_files_are_formatted_and_compile(name):
     mode = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
     files = golden.committed(golden.GOLDEN / name)
-    python = {path: text for path, text in files.items() if path.endswith(".py")}
-    assert python
-    for path, text in python.items():
+    assert any(path.endswith("/model.py") for path in files)
+    for path, text in files.items():
+        if not path.endswith(".py") or text.startswith(golden.LINK):
+            continue  # another golden's
         assert black.format_str(text, mode=mode) == text, path
         compile(text, path, "exec")
 
@@ -32,6 +33,21 @@ def test_runtime_is_not_copied(name):
     package = golden.request_of(case).package
     assert (case / "project" / package / "runtime").resolve() == golden.RUNTIME
     assert not (case / "project" / ".redco" / "base.tar.xz").exists()
+
+
+def test_what_a_golden_before_has_is_a_link(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    first = {}
+    texts = {"project/x/same.py": "1\n", "project/own.py": "2\n", "sharding.txt": "3\n"}
+    golden.write(a, golden.once(a, texts, first))
+    golden.write(b, golden.once(b, texts | {"project/own.py": "4\n"}, first))
+    assert golden.committed(a) == texts
+    assert (b / "project/x/same.py").read_text() == "1\n"
+    assert golden.committed(b) == {
+        "project/x/same.py": "link to ../../../a/project/x/same.py\n",
+        "project/own.py": "4\n",
+        "sharding.txt": "3\n",
+    }
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -46,15 +46,13 @@ class Merge:
     as_git: whether the lines are what git makes of `before`, `ours` and `left`.
     """
 
-    def __init__(
-        self, base: Source, ours: Source, theirs: Source, owned: Iterable[str], most_lines: int
-    ):
+    def __init__(self, base: Source, ours: Source, theirs: Source, owned: Iterable[str]):
         self.before, self.after, self.renames = in_users_terms(base, ours, theirs)
         self.ours, self.left = ours.lines, self.after
         self.owned = {self.renames.get(name, name) for name in owned}
         self.conflicts: dict[str, Conflict] = {}
         self.warnings: list[str] = []
-        self.most_lines, self.as_git, self.in_order = most_lines, True, False
+        self.as_git, self.in_order = True, False
 
     def lines(self) -> list[str]:
         """Return the merged file; what is in conflict is as the user has it. Raises Unmergeable, SyntaxError."""
@@ -62,10 +60,6 @@ class Merge:
         for _ in range(_MOST_ROUNDS):
             check_time()
             lines, places, self.as_git = merge_lines(self.before, self.ours, self.left)
-            if places and len(self.ours) > self.most_lines:
-                raise Unmergeable(
-                    f"more than {self.most_lines} lines, and both sides changed one place"
-                )
             if lines is None and self._follow_moves():
                 continue
             if lines is not None:
@@ -102,9 +96,7 @@ class Merge:
         same = {key_of(x) for x in sides} - other
         mine_has = {x.path for x, _ in sides if x.symbol}
         changed = [x for x in self._pairs() if is_changed(x) and key_of(x) not in same]
-        changed = [
-            x for x in changed if x[1].symbol or x[0].path in mine_has
-        ]  # both dropped the others
+        changed = [x for x in changed if x[1].symbol or x[0].path in mine_has]  # not what both drop
         chosen: list[Pair] = []
         for place in places:
             touched = [x for x in changed if touches(x, place)]
@@ -239,17 +231,12 @@ class Merge:
             early = used_before_defined(text) - used_before_defined(mine)
             if early := early - used_before_defined(left):
                 raise Unmergeable(f"merged, it would use {', '.join(sorted(early))} too early")
-        sides = [list(pair_spots(self.before, x)) for x in (self.ours, self.left)]
         before, own, now = (
-            {y for x in side for y in bindings_at(x)}
-            for side in (
-                [x for x, _ in sides[0]],
-                [x for _, x in sides[0]],
-                [x for _, x in sides[1]],
-            )
+            {y for x, _ in pair_spots(side, side) for y in bindings_at(x)}
+            for side in (self.before, self.ours, self.left)
         )
         rebound = {x.top for x in before & now - own} & {x.top for x in own}
-        new = [x for x in sides[1] if is_changed(x)]
+        new = [x for x in self._pairs() if is_changed(x)]
         for name in sorted(rebound):
             if any(uses(x, name) for _, x in new):
                 self.warnings.append(

@@ -111,7 +111,7 @@ def _what_imports_say(symbols: list[Symbol]) -> Counter[Hashable]:
 
 
 def _imports(symbols: list[Symbol]) -> Iterator[Symbol]:
-    """Yield the imports of a file, those inside of classes and of `if TYPE_CHECKING` too."""
+    """Yield the imports of a file, those inside of classes too."""
     for symbol in symbols:
         if symbol.imports:
             yield symbol

@@ -4,6 +4,7 @@ import codecs
 import tomllib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -55,11 +56,7 @@ def merge_document(
     return result
 
 
-def merge_text(
-    base: bytes, ours: bytes, theirs: bytes, prefer_theirs: Collection[str] = ()
-) -> MergeResult:
-    """Merge a file of no kind, as lines: see `merge_document`."""
-    return merge_document("", base, ours, theirs, prefer_theirs)
+merge_text = partial(merge_document, "")  # of a file of no kind
 
 
 def _merge_checked(

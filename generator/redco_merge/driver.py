@@ -8,7 +8,6 @@ from pathlib import Path
 
 from redco_merge.documents import merge_document
 from redco_merge.python import merge
-from redco_merge.result import MergeResult
 
 FAILED = 128  # of git merge-file, from here on: an error, and no count of conflicts
 
@@ -23,8 +22,9 @@ def merge_files(
     Returns whether they merge. Where they do not, `ours` holds what git itself makes of them, with its markers, so that
     both sides are seen. Raises OSError where a file cannot be read or written, and where git cannot merge (a binary file).
     """
-    sides = [file.read_bytes() for file in (base, ours, theirs)]
-    merged = merge_as(path, *sides)
+    b, o, t = (file.read_bytes() for file in (base, ours, theirs))
+    python = path.endswith(".py")
+    merged = merge(b, o, t, owned=()) if python else merge_document(path, b, o, t)
     if not merged.conflicts:
         ours.write_bytes(merged.content)
         return True
@@ -36,10 +36,3 @@ def merge_files(
         raise OSError(0, " ".join(marked.stderr.decode(errors="replace").split()), path)
     ours.write_bytes(marked.stdout)
     return False
-
-
-def merge_as(path: str, base: bytes, ours: bytes, theirs: bytes) -> MergeResult:
-    """Return the merge of a file by its kind: Python by its statements, a document by its lines or keys."""
-    if path.endswith(".py"):
-        return merge(base, ours, theirs, owned=())
-    return merge_document(path, base, ours, theirs)

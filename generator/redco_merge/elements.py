@@ -6,6 +6,7 @@ What is in order is never woven: arguments, parameters, tuples and lists that bo
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from redco_merge.matching import with_added
 from redco_merge.statements import CLOSE, OPEN, Word, remarks_of
 
 Words = Sequence[Word]
@@ -130,13 +131,7 @@ def _merge_groups(base: Group, ours: Group, theirs: Group, keyword: str) -> Grou
     for name in o.keys() & t.keys() - b.keys():
         if _key_of(o[name]) != _key_of(t[name]):
             raise Unclear
-    order = list(o)
-    for i, name in enumerate(t):
-        if name not in o:
-            at = order.index(list(t)[i - 1]) + 1 if i else 0
-            while at < len(order) and order[at] not in t:
-                at += 1  # what the user added there is first
-            order.insert(at, name)
+    order = with_added(b, list(o), list(t))
     if keyword == "__all__" and all(len(x) > 1 and [*x] == sorted(x) for x in (o, t)):
         order.sort()
     like = theirs if _spaces(ours) == _spaces(base) else ours

@@ -1,5 +1,6 @@
 """Three-way merge of the imports of one place, as sets of statements and of the names of each."""
 
+from redco_merge.matching import with_added
 from redco_merge.statements import Statement
 
 Text = list[str]
@@ -19,31 +20,17 @@ def merge_import_block(
         {k: x for k, x in zip(ks, side, strict=True)}
         for ks, side in zip(keys, (base, ours, theirs), strict=True)
     )
-    merged: dict[str, Statement | Text] = {}
-    for key, mine in o.items():
-        if key in b and key not in t:
-            if mine.says != b[key].says:
-                return None
-            continue
-        one = _merged(b.get(key), mine, t.get(key))
-        if one is None:
-            return None
-        merged[key] = one
-    order = list(merged)
-    for i, key in enumerate(keys[2]):
-        if key in o:
-            continue
-        if key in b:
-            if t[key].says != b[key].says:
-                return None
-            continue
-        below = next((order.index(k) for k in keys[2][i + 1 :] if k in order), len(order))
-        order.insert(below, key)
-        merged[key] = t[key]
+    for side, other in ((o, t), (t, o)):
+        if any(side[k].says != b[k].says for k in side.keys() & b.keys() - other.keys()):
+            return None  # one side edits what the other drops
+    order = with_added(keys[0], keys[1], keys[2])
+    merged = [
+        _merged(b.get(k), o.get(k), t.get(k)) for k in sorted(order, key="from __future__".__ne__)
+    ]
     if _binds_anew(base, ours, theirs):
         return None
-    order.sort(key="from __future__".__ne__)
-    return [merged[key] for key in order]
+    left = [x for x in merged if x is not None]
+    return left if len(left) == len(merged) else None
 
 
 def _binds_anew(base: list[Statement], ours: list[Statement], theirs: list[Statement]) -> bool:
@@ -56,11 +43,9 @@ def _binds_anew(base: list[Statement], ours: list[Statement], theirs: list[State
 
 def bindings_of(statement: Statement) -> list[tuple[str, str]]:
     """Return (where from, the name that the file has for it) of each name of an import."""
-    words = [x for x in statement.says if x not in ("(", ")")]
-    at = words.index("import") + 1
-    parts = " ".join(words[at:]).split(" , ")
-    source = "".join(words[:at])
-    return [(f"{source} {part}", part.rpartition(" as ")[2].partition(" ")[0]) for part in parts]
+    source = "".join(statement.says[: statement.says.index("import") + 1])
+    names = names_of(statement)
+    return [(f"{source} {x}", x.rpartition(" as ")[2].partition(" ")[0]) for x in names]
 
 
 def is_import(statement: Statement) -> bool:
@@ -78,9 +63,11 @@ def _subject(statement: Statement) -> str:
 
 
 def _merged(
-    base: Statement | None, ours: Statement, theirs: Statement | None
+    base: Statement | None, ours: Statement | None, theirs: Statement | None
 ) -> Statement | Text | None:
     """Merge one import by its names, or None."""
+    if ours is None:
+        return theirs
     if theirs is None or theirs.key == ours.key or (base and theirs.key == base.key):
         return ours
     if base and ours.key == base.key:
@@ -102,13 +89,7 @@ def names_of(statement: Statement) -> list[str]:
 
 def _merge_names(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
     """Return the names with the changes of both sides: in order where both are, else the user's new ones first."""
-    names = [x for x in ours if x in theirs or x not in base]
-    for i, name in enumerate(theirs):
-        if name not in ours and name not in base:
-            at = max((names.index(x) + 1 for x in theirs[:i] if x in names), default=0)
-            while at < len(names) and names[at] not in theirs:
-                at += 1
-            names.insert(at, name)
+    names = with_added(base, ours, theirs)
     for key in (str, str.casefold):
         if all(side == sorted(side, key=key) for side in (ours, theirs)):
             return sorted(names, key=key)

@@ -1,10 +1,6 @@
-"""What a merge may take: 30 s, after which it is a conflict; and what it reads of a text once, Python's own trees first.
-
-The merge and its check read these, and change nothing of them.
-"""
+"""What a merge may take: 30 s, after which it is a conflict; and what it reads of a text once, Python's own trees first."""
 
 import ast
-import gc
 import symtable
 import time
 from collections.abc import Callable, Iterator
@@ -28,42 +24,25 @@ def remember(function: Callable[P, T]) -> Callable[P, T]:
     return cached  # type: ignore[return-value]
 
 
-def forget() -> None:
-    """Drop all that is remembered: trees of some megabytes, which would slow down the collector."""
-    for drop in _forgets:
-        drop()
-
-
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 
 @contextmanager
 def limit_time(seconds: float) -> Iterator[None]:
-    """Make `check_time` raise once the seconds are over."""
+    """Make `check_time` raise once the seconds are over; drop all that is remembered in the end."""
     token = _deadline.set(time.monotonic() + seconds)
     try:
         yield
     finally:
         _deadline.reset(token)
+        for drop in _forgets:
+            drop()
 
 
 def check_time() -> None:
     """Raise Unmergeable if the merge has taken too long; for whatever may take more than a moment."""
     if time.monotonic() > _deadline.get():
         raise Unmergeable("it would take too long")
-
-
-@contextmanager
-def pause_collector() -> Iterator[None]:
-    """Leave garbage where it is: to walk the syntax trees again and again was a third of a merge."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        forget()
-        if was_on:
-            gc.enable()
 
 
 @remember

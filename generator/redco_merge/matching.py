@@ -4,12 +4,13 @@ The longest common subsequence, its gaps laid as git lays them: its lengths for 
 the bits of a number (Hyyrö, 2004), on what both sides have.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from redco_merge.limit import check_time, remember
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 Block = tuple[int, int, int]  # start in the first sequence, start in the second, size
 # Beginnings of one side times those of the other, of which the lengths are kept: 25 MB, and a tenth of a second. Beyond
 # it, what is between the ends that both have is one change: 14,000 lines of both, none of them at its beginning or end.
@@ -44,6 +45,21 @@ def changes(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[Change]:
 def partners(a: Sequence[Hashable], b: Sequence[Hashable]) -> dict[int, int]:
     """Return where each element of `a` is in `b`, of those that both share."""
     return {i + n: j + n for i, j, size in shared_stretches(a, b) for n in range(size)}
+
+
+def with_added(base: Collection[H], ours: Sequence[H], theirs: Sequence[H]) -> list[H]:
+    """Return different elements in the order of ours, without what theirs dropped, and with what they added.
+
+    That is behind what is above it in theirs, and behind what ours added there.
+    """
+    order = [x for x in ours if x in theirs or x not in base]
+    for i, x in enumerate(theirs):
+        if x not in ours and x not in base:
+            at = max((order.index(y) + 1 for y in theirs[:i] if y in order), default=0)
+            while at < len(order) and order[at] not in theirs:
+                at += 1
+            order.insert(at, x)
+    return order
 
 
 # Each way to merge two files begins with what they share.
@@ -120,78 +136,48 @@ def _common(a: list[Hashable], b: list[Hashable]) -> list[tuple[int, int]]:
     return pairs[::-1]
 
 
-class _Group:
-    """A run of unmatched elements, maybe empty, that ends before a matched one or at the end."""
-
-    def __init__(self, unmatched: list[bool]):
-        self.unmatched, self.start, self.end = unmatched, 0, 0
-        self._extend()
-
-    def _extend(self) -> None:
-        while self.end < len(self.unmatched) and self.unmatched[self.end]:
-            self.end += 1
-
-    def next(self) -> bool:
-        """Move to the next one. Returns whether there is one."""
-        if self.end == len(self.unmatched):
-            return False
-        self.start = self.end = self.end + 1
-        self._extend()
-        return True
-
-    def previous(self) -> None:
-        """Move to the one above."""
-        self.start = self.end = self.start - 1
-        while self.start and self.unmatched[self.start - 1]:
-            self.start -= 1
-
-    def up(self, values: Sequence[Hashable]) -> bool:
-        """Move by one element towards the top, where that says the same."""
-        if not self.start or values[self.start - 1] != values[self.end - 1]:
-            return False
-        self.start, self.end = self.start - 1, self.end - 1
-        self.unmatched[self.start], self.unmatched[self.end] = True, False
-        while self.start and self.unmatched[self.start - 1]:
-            self.start -= 1
-        return True
-
-    def down(self, values: Sequence[Hashable]) -> bool:
-        """Move by one element towards the end, where that says the same."""
-        if self.end == len(values) or values[self.start] != values[self.end]:
-            return False
-        self.unmatched[self.start], self.unmatched[self.end] = False, True
-        self.start, self.end = self.start + 1, self.end + 1
-        self._extend()
-        return True
-
-
 def _slide(values: Sequence[Hashable], own: list[bool], others: list[bool]) -> None:
     """Move each run of `own` to its lowest place, or to the lowest that meets one of `others`.
 
-    So does git (xdl_change_compact of xdiff), whose merges ours are to equal.
+    So does git (xdl_change_compact of xdiff), whose merges ours are to equal. own, others: of each element whether it is unmatched.
     """
-    group, other = _Group(own), _Group(others)
+    meets = [False]  # whether others has a run behind so many matched elements
+    for unmatched in others:
+        meets[-1:] = [True] if unmatched else [meets[-1], False]
+    start = end = above = 0  # of a run; the matched elements above it
+
+    def move(by: int) -> bool:
+        """Move the run by one element, where that says the same; return whether it did."""
+        nonlocal start, end, above
+        first = start + min(by, 0)
+        last = end + min(by, 0)
+        if first < 0 or last == len(values) or values[first] != values[last]:
+            return False
+        own[first], own[last] = by < 0, by > 0
+        start, end, above = start + by, end + by, above + by
+        while start and own[start - 1]:
+            start -= 1
+        while end < len(own) and own[end]:
+            end += 1
+        return True
+
     while True:
-        if group.end > group.start:
-            _slide_one(values, group, other)
-        if not group.next():
+        while end < len(own) and own[end]:
+            end += 1
+        size = -1 if end > start else 0
+        while size != end - start:
+            size = end - start
+            while move(-1):
+                pass
+            highest, met = end, meets[above]
+            while move(1):
+                met = met or meets[above]
+            while size == end - start and met and end != highest and not meets[above] and move(-1):
+                pass
+        if end == len(own):
             return
-        other.next()
-
-
-def _slide_one(values: Sequence[Hashable], group: _Group, other: _Group) -> None:
-    size = -1
-    while size != group.end - group.start:
-        size, meets = group.end - group.start, False
-        while group.up(values):
-            other.previous()
-        highest = group.end
-        meets = other.end > other.start
-        while group.down(values):
-            other.next()
-            meets = meets or other.end > other.start
-    while meets and group.end != highest and other.end == other.start and group.up(values):
-        other.previous()
+        start = end = end + 1
+        above += 1
 
 
 class Overlap(NamedTuple):

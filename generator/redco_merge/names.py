@@ -120,13 +120,7 @@ def statement_title(node: ast.stmt) -> str:
             return f"{ast.unparse(func)}({', '.join(first)})"
         case ast.If(test=test) if ast.unparse(test) == "__name__ == '__main__'":
             return "__main__"
-        case ast.If(test=test, orelse=[]) if _is_type_checking(test):
-            return "if TYPE_CHECKING"
     return _nameless_title(node)
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    return ast.unparse(test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
 def _nameless_title(node: ast.stmt) -> str:

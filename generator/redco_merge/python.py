@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from redco_merge.conflicts import Merge
 from redco_merge.describe import symbol_text
-from redco_merge.limit import limit_time, pause_collector
+from redco_merge.limit import limit_time
 from redco_merge.result import (
     WHOLE,
     Conflict,
@@ -27,11 +27,8 @@ from redco_merge.verify import Terms, merge_faults, told_faults
 # wrongly, so once the user has edited one, the template's version lies beside it.
 OWNED = ("collate", "loss", "predict")
 
-# Of a file that both sides changed in one place: what takes the time of a merge grows with it.
-_MOST_LINES = 8000
-_MOST_SECONDS = (
-    30.0  # of one merge: ten times the longest of 1,000 that people made, for slow machines
-)
+# Of one merge: five times the longest of 1,000 that people made, for slow machines.
+_MOST_SECONDS = 30.0
 
 
 def merge(
@@ -105,7 +102,7 @@ def merge_guarded(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...
     if ours == base:
         return MergeResult(theirs)
     try:
-        with warnings.catch_warnings(), limit_time(_MOST_SECONDS), pause_collector():
+        with warnings.catch_warnings(), limit_time(_MOST_SECONDS):
             warnings.simplefilter("ignore")  # of the parser, about the user's code
             return _merge_checked(base, ours, theirs, owned)
     except (KeyboardInterrupt, SystemExit):
@@ -118,7 +115,7 @@ def merge_guarded(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...
 
 def _merge_checked(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...]) -> MergeResult:
     mine = decode_source(ours)
-    merge = Merge(decode_source(base), mine, decode_source(theirs), owned, _MOST_LINES)
+    merge = Merge(decode_source(base), mine, decode_source(theirs), owned)
     merged = MergeResult(mine.encode(merge.lines()), list(merge.conflicts.values()), merge.warnings)
     terms = Terms(*(mine.encode(x) for x in (merge.before, merge.ours, merge.left)))
     wrong = merge_faults(*terms, merged.content, merge.owned, merge.as_git)

@@ -84,24 +84,20 @@ class Fingerprint(NamedTuple):
 
     trees: the syntax trees of its statements, without the layout of docstrings.
     comments: each with the number of words before it, which tells its place.
-    numbers: as they are spelled (0x10 is not 16).
     """
 
     trees: tuple[Hashable, ...]
     comments: tuple[tuple[int, str], ...]
-    numbers: tuple[str, ...]
 
 
 def fingerprint_code(nodes: Iterable[ast.stmt], tokens: Iterable[TokenInfo]) -> Fingerprint:
     """Return the fingerprint of statements, whose tokens are `tokens`."""
-    comments, numbers, words = [], [], 0
+    comments, words = [], 0
     for token in tokens:
         words += token.type in _WORDS
         if token.type == tokenize.COMMENT:
             comments.append((words, comment_text(token.string)))
-        elif token.type == tokenize.NUMBER:
-            numbers.append(token.string.lower())
-    return Fingerprint(tuple(map(_said, nodes)), tuple(comments), tuple(numbers))
+    return Fingerprint(tuple(map(_said, nodes)), tuple(comments))
 
 
 @remember  # a merge asks for those of its four files again and again

@@ -29,7 +29,6 @@ from redco_merge.source import (
 # The keys of what has no name: the comments at the top of a file, the header of a class,
 # the comments at the end of a scope, a docstring.
 HEAD, HEADER, END, DOC = "<head>", "<header>", "<end>", "__doc__"
-TYPE_CHECKING = "if TYPE_CHECKING"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,7 @@ class Symbol:
     lead: the blank lines and comments above it.
     body: its own lines.
     nodes: its statements.
-    members: the symbols that `body` consists of, for a class and an `if TYPE_CHECKING`; or None.
+    members: the symbols that `body` consists of, for a class; or None.
     """
 
     key: str
@@ -171,11 +170,9 @@ class _Reader:
             yield group, top, last
 
     def members(self, group: list[ast.stmt], end: int) -> list[Symbol] | None:
-        """Return the inside of a class or an `if TYPE_CHECKING` that stands on lines of its own."""
+        """Return the inside of a class that stands on lines of its own."""
         node = group[0]
-        if len(group) > 1 or not isinstance(node, ast.ClassDef | ast.If):
-            return None
-        if isinstance(node, ast.If) and statement_title(node) != TYPE_CHECKING:
+        if len(group) > 1 or not isinstance(node, ast.ClassDef):
             return None
         first, header = first_row(node), self.end_of_header(node)
         if first_row(node.body[0]) < header:
@@ -193,8 +190,8 @@ class _Reader:
             rest = self.lines[row].encode()
         return row
 
-    def end_of_header(self, node: ast.ClassDef | ast.If) -> int:
-        """Return the line after the logical line that a class or an `if` begins with."""
+    def end_of_header(self, node: ast.ClassDef) -> int:
+        """Return the line after the logical line that a class begins with."""
         lines = (line.rstrip("\r\n") + "\n" for line in self.lines[node.lineno - 1 :])
         tokens = tokenize.generate_tokens(lambda: next(lines))
         return node.lineno - 1 + next(x.start[0] for x in tokens if x.type == tokenize.NEWLINE)
@@ -243,8 +240,8 @@ def _repeats(a: Symbol, b: Symbol) -> bool:
     return a.key == b.key and a.key in a.names and not a.imports and not b.imports
 
 
-def _without_body(node: ast.ClassDef | ast.If) -> ast.stmt:
-    """Return a copy of a class or `if` that says what its header says."""
+def _without_body(node: ast.ClassDef) -> ast.stmt:
+    """Return a copy of a class that says what its header says."""
     header = copy.copy(node)
     header.body = []
     return header

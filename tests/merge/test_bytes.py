@@ -88,12 +88,6 @@ def test_next_to_nothing(side):
         assert compile(merged.content, "merged", "exec")
 
 
-def test_long_file_in_conflict(monkeypatch):
-    monkeypatch.setattr(python, "_MOST_LINES", 5)
-    assert kept_whole(merge(BASE, OURS, BASE.replace(b"a = 1", b"a = 3")), OURS)
-    assert merge(BASE, OURS, THEIRS) == MergeResult(BOTH)
-
-
 class Panic(BaseException):
     """What a parser written in Rust raises."""
 

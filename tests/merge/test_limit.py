@@ -1,7 +1,6 @@
 """A merge is linear in its file, ends in time, and leaves what it shares with its check as the parser made it."""
 
 import ast
-import gc
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -81,13 +80,3 @@ def test_trees_stay_as_the_parser_made_them():
     merged = merge(*files)
     for data in (*files, merged.content):
         assert ast.dump(limit.tree_of(data.decode())) == ast.dump(ast.parse(data))
-
-
-@pytest.mark.parametrize("on", [True, False])
-def test_the_collector_is_as_before(on):
-    (gc.enable if on else gc.disable)()
-    try:
-        merge(*sides(1))
-        assert gc.isenabled() == on
-    finally:
-        gc.enable()

@@ -99,12 +99,6 @@ def test_nested_class_keeps_the_users_members():
     assert taken(text.format("dict", 2), "A.B", text.format("list", 3)) == text.format("list", 2)
 
 
-def test_type_checking_keeps_the_users_imports():
-    text = "from typing import TYPE_CHECKING\n\n# {0}\nif TYPE_CHECKING:\n    import {0}\n"
-    expected = text.format("a").replace("# a", "# b")
-    assert taken(text.format("a"), "if TYPE_CHECKING", text.format("b")) == expected
-
-
 def test_class_that_both_added():
     theirs = CLASS.replace("object", "dict").replace("a: int = 1", "c: int = 3")
     assert taken(MINE, "C", theirs, added=True) == theirs

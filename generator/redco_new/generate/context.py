@@ -30,6 +30,7 @@ class ProjectRecipe:
     routed: whether its loss has a part of the routers of experts, which is of all rows together.
     tokenized: whether the data has a tokenizer, which an export takes along.
     whole_batch: whether the loss of a row depends on the other rows, so that micro-batches change it.
+    pictures: whether its examples are pictures, which may be read of a folder.
     teacher: whether train.py can train a model of it before the others.
     actors: whether the model makes its examples, by a rollout before each round of steps.
     served: whether a server may draw its answers.
@@ -51,6 +52,7 @@ class ProjectRecipe:
     routed: bool = False
     tokenized: bool = False
     whole_batch: bool = False
+    pictures: bool = False
     teacher: bool = False
     actors: bool = False
     served: bool = False

@@ -125,6 +125,7 @@ class Recipe:
     classes: the layers of the model itself that say what classes the data has; () for none. Beside an adapter they are
         trained in full too.
     task: what PEFT calls that of an adapter, where it is not that of the model's family.
+    pictures: whether its examples are pictures, which may be read of a folder.
     teacher: whether one of them can be trained before the others, by train.py.
     actors: whether the model makes its examples, by a rollout before each round of steps.
     system: whether what it answers may have a system message before it, which predict.py then takes.
@@ -161,6 +162,7 @@ class Recipe:
     also_head: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     task: str = ""
+    pictures: bool = False
     teacher: bool = False
     actors: bool = False
     system: bool = False

@@ -34,6 +34,7 @@ RECIPE = Recipe(
     },
     train=scored("exact_match", examples=128),
     packages=("matplotlib>=3.10", "pillow>=11"),
+    pictures=True,
     prompt_fields=("image", "file_name", "path", "prompt"),
     smooths=True,
     order=120,

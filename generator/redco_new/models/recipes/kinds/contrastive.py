@@ -35,6 +35,7 @@ RECIPE = Recipe(
     },
     train=scored("retrieval_at_1", examples=1000),
     packages=("pillow>=11",),
+    pictures=True,
     whole_batch=True,
     order=230,
 )

@@ -43,6 +43,7 @@ RECIPE = Recipe(
     },
     train=scored("accuracy", examples=1024),
     packages=("matplotlib>=3.10", "pillow>=11", "scikit-learn>=1.5"),
+    pictures=True,
     classes=("head",),
     smooths=True,
     drops=True,

@@ -37,6 +37,7 @@ RECIPE = Recipe(
     },
     train=scored("read_right", examples=128),
     packages=("matplotlib>=3.10", "pillow>=11"),
+    pictures=True,
     whole_batch=True,
     prompt_fields=("text", "prompt"),
     order=130,

@@ -74,7 +74,8 @@ def test_a_decoder_of_transformers_is_made_of_its_config():
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
     made = print_class(reference, "", sizes | heads, Call({"input_ids": Input((12,), "int32")}))
     assert [*made.inputs] == ["input_ids"]  # a mask of ones says nothing
-    assert "attn_output = attention(" in made.source and "causal=True" in made.source
+    assert "attn_output = attend(" in made.source and made.hub.prefix == "model."
+    assert "def decode(self, input_ids_BS, positions_BS, mask_BT, cache, index)" in made.source
     assert "splits=config.num_hidden_layers" in made.source
     assert "kernel_init=nnx.initializers.normal(config.initializer_range)" in made.source
     assert "config.num_key_value_heads * config.head_dim" in made.source

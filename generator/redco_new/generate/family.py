@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flax import nnx
-
 from redco_new.generate.context import ProjectRecipe
 from redco_new.generate.design import Design, package_files
-from redco_new.generate.layout import traced_rows
 from redco_new.generate.project_model import ProjectModel
+from redco_new.generate.recipe_program import Built, recipe_program
 from redco_new.models.adapter import (
     Adapter,
-    adapter_parameters,
     choose_adapter,
     linear_layers,
 )
 from redco_new.models.branches import (
-    copies_of_first,
-    MAIN,
-    default_config,
     section_changes,
-    trained_parameters,
 )
 from redco_new.models.family import CAUSAL
 from redco_new.models.find import Model, find_model, is_checkpoint
@@ -30,7 +23,7 @@ from redco_new.models.dropout import dropout_notes, with_dropout
 from redco_new.models.gguf import format_of
 from redco_new.models.hf_config import TRANSFORMERS
 from redco_new.models.program import Program
-from redco_new.models.recipes import Recipe, choose_recipe, pipeline_and_batch
+from redco_new.models.recipes import Recipe, choose_recipe
 from redco_new.models.recorded import recall, record
 from redco_new.render.execute import load_text
 from redco_new.render.template import Template
@@ -169,29 +162,14 @@ def _program(
     length: int,
 ) -> Program:
     """Return the loss of the full model, by the code that the project has."""
-    path = f"{request.package}/model.py"
+    path, family = f"{request.package}/model.py", model.family
     module = load_text(path, files[path])
-    config_class = getattr(module, model.family.config_class)
-    model_class = getattr(module, model.family.model_class)
-    changes = section_changes(recipe.branches, model.full.sizes)
-    sections = {k: config_class(**{"dtype": request.dtype} | sizes) for k, sizes in changes.items()}
-    text, rows = files[f"{request.package}/pipeline.py"], traced_rows(request)
-    pipeline, batch = pipeline_and_batch(recipe, text, rows, model.full.sizes, length)
-
-    put = {"put": adapter.put} if adapter else {}
-
-    def build(sizes: Any, *, rngs: nnx.Rngs) -> nnx.Module:
-        one: nnx.Module = model_class(sizes, rngs=rngs)
-        return adapter.put(one, rngs) if adapter else one
-
-    def make() -> nnx.Module:
-        if recipe.maker:
-            config = default_config(sections, recipe.defaults)
-            models: nnx.Module = getattr(pipeline, recipe.maker)(build, config, rngs=nnx.Rngs(0))
-            return models
-        return build(sections[MAIN], rngs=nnx.Rngs(0))
-
-    whole = recipe.beside_adapter(model.family.provides)
-    trained = adapter_parameters(whole) if request.lora else trained_parameters(recipe.branches)
-    copies = copies_of_first(recipe.branches)
-    return Program(make, pipeline.loss, batch, model.family.routed, trained, **put, copies=copies)
+    built = Built(
+        getattr(module, family.model_class),
+        getattr(module, family.config_class),
+        model.full.sizes,
+        {"dtype": request.dtype},
+        family.provides,
+        family.routed,
+    )
+    return recipe_program(request, built, recipe, adapter, files, length)

@@ -33,8 +33,9 @@ def as_class(request: Request) -> Request:
 
     Raises RedcoError where transformers has no such class, or it is code of the checkpoint's own.
     """
-    name = request.model
+    name, checkpoint = request.model, ""
     if is_checkpoint(name):
+        checkpoint = name
         source, _ = checkpoint_config(name, request.folder, None)
         read_source(source, name)  # which refuses what no class can have
     else:
@@ -47,7 +48,8 @@ def as_class(request: Request) -> Request:
     own = with_inputs(OwnClass(_arguments(source, class_name), source=f"config.json of {name}"))
     recipe = request.recipe or (LM if class_name.endswith("ForCausalLM") else "")
     model = f"{TRANSFORMERS}:{class_name}"
-    return replace(request, model=model, own=own, size="", recipe=recipe, via=TORCH)
+    request = replace(request, model=model, own=own, size="", recipe=recipe, via=TORCH)
+    return replace(request, checkpoint=checkpoint)
 
 
 def of_transformers(request: Request) -> bool:

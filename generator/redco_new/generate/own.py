@@ -32,7 +32,8 @@ def read_own_class(
     if request.sequence_parallel:
         what = f"{name} does not name its activations, which it is about"
         raise RedcoError("--sequence-parallel", what, "leave it out")
-    find_recipe(request.recipe)
+    if not of_transformers(request):  # which may be trained by the recipes of texts
+        find_recipe(request.recipe)
     if request.printed:
         return read_printed(request, template)
     if of_transformers(request):

@@ -18,6 +18,7 @@ from redco_new.models.recipes import NEW, SMOOTHING, Words, scored
 from redco_new.own.model import OwnModel
 from redco_new.own.recipes import TINY
 from redco_new.own.requirements import find_requirements
+from redco_new.pytorch.table import stacked_parts
 from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
 from redco_new.request import Request
@@ -71,6 +72,7 @@ def own_design(
             own_class=model.name,
             imported=not model.printed,
             printed=model.printed,
+            stacked=stacked_parts(texts.get("weights.py", "")) if model.printed else (),
         ),
         ProjectRecipe(
             name=model.recipe.name,

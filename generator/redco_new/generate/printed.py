@@ -13,9 +13,10 @@ from flax import nnx
 
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
-from redco_new.generate.hub_class import of_transformers
+from redco_new.generate.hub_class import LM, of_transformers
 from redco_new.generate.layout import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
+from redco_new.generate.printed_texts import decoder_design, is_decoder
 from redco_new.own.call import Call, read_plain
 from redco_new.own.find import Reference
 from redco_new.own.model import Usage, OwnModel, find_own, read_usage
@@ -47,8 +48,11 @@ def print_torch(
     model = _find_model(request, names, _load(request, printed.source), usage.where)
     tiny = model.tiny.changes
     source = table_source(request.package, printed, bool(tiny))
-    texts = {MODEL: printed.source, **template.print_folder("own/printed", source)}
+    folder = "own/printed_texts" if printed.hub else "own/printed"
+    texts = {MODEL: printed.source, **template.print_folder(folder, source)}
     notes = [_describe_gate(printed), *printed.notes]
+    if printed.hub:
+        return decoder_design(request, template, model, names, texts, notes)
     return own_design(request, template, model, names, texts, tiny, notes)
 
 
@@ -59,6 +63,8 @@ def read_printed(request: Request, template: Template) -> Design:
     module = _load(request, request.printed[MODEL])
     names = _find_names(request, module, name)
     model = _find_model(request, names, module, request.own.source)
+    if _is_decoder(request, module, names):
+        return decoder_design(request, template, model, names, request.printed)
     return own_design(request, template, model, names, request.printed, model.tiny.changes)
 
 
@@ -103,12 +109,22 @@ def _find_model(request: Request, names: ClassNames, module: ModuleType, where: 
     config_class = getattr(module, names.config)
     maker = _maker(getattr(module, names.model), config_class)
     reference = Reference(maker, names.model, request.package, f"{request.package}/{MODEL}")
-    usage = Usage({}, Call(Call(request.own.inputs).inputs), where)
+    inputs = Call(request.own.inputs).inputs
+    if _is_decoder(request, module, names):
+        inputs = {f"{name}_BS": x for name, x in inputs.items()}
+    usage = Usage({}, Call(inputs), where)
     fields = {field.name for field in dataclasses.fields(config_class)}
     # A flag of train.py is no name of a field: an argument `seed` is model_seed there.
     tiny = {k if k in fields else f"model_{k}": value for k, value in request.own.tiny.items()}
     own, parts = replace(request.own, tiny=tiny), most_parts(request)
-    return find_own(reference, usage, request.recipe, own, request.name, parts, printed=True)
+    recipe = LM if _is_decoder(request, module, names) else request.recipe
+    return find_own(reference, usage, recipe, own, request.name, parts, printed=True)
+
+
+def _is_decoder(request: Request, module: ModuleType, names: ClassNames) -> bool:
+    """Return whether recipes of texts train a class: one of transformers that has their methods."""
+    fields = [field.name for field in dataclasses.fields(getattr(module, names.config))]
+    return of_transformers(request) and is_decoder(getattr(module, names.model), fields)
 
 
 def _maker(

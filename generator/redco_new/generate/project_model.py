@@ -29,6 +29,8 @@ class ProjectModel:
     own_class: the name of the user's class, or of the recipe's; "" for a family.
     imported: whether model.py imports that class, from where the user has it.
     printed: whether model.py was printed from that class, which is PyTorch's.
+    hub: whether weights.py says its config.json too, so that its export is a folder of Hugging Face's.
+    stacked: paths of its parameters, of an own class, whose first dim is layers.
     adapter: what is trained beside its frozen layers; None where it is trained itself.
     whole: the layers that are trained in full beside an adapter.
     task: what PEFT calls that of an adapter; "" where it has no name for it.
@@ -51,6 +53,8 @@ class ProjectModel:
     own_class: str = ""
     imported: bool = False
     printed: bool = False
+    hub: bool = False
+    stacked: tuple[Text, ...] = ()
     adapter: Annotated[Adapter | None, checked("--lora")] = None
     whole: tuple[Name, ...] = ()
     task: str = ""
@@ -68,6 +72,11 @@ class ProjectModel:
         one = "adapted" if self.adapter else self.class_name
         call = f"pipeline.{self.maker}({one}, config" if self.maker else f"{one}(config.model"
         return f"{call}, rngs=nnx.Rngs(key))"
+
+    @property
+    def has_config(self) -> bool:
+        """Whether weights.py says its config.json, so that its export is a folder of Hugging Face's."""
+        return self.hub or not self.own_class
 
     @property
     def defaults(self) -> dict[str, str]:
@@ -93,12 +102,12 @@ class ProjectModel:
     @property
     def settings(self) -> str:
         """Python for what its table of weights is made by, of a run's config."""
-        return "config" if self.own_class and self.branches else "config.model"
+        return "config" if self.branches and not self.has_config else "config.model"
 
     @property
     def branch(self) -> str:
         """That which is exported of several models of a family; "" for one."""
-        several = [one.name for one in self.branches if one.section and not self.own_class]
+        several = [one.name for one in self.branches if one.section and self.has_config]
         return several[0] if several else ""
 
     @property

@@ -33,7 +33,7 @@ def read_model(
         raise RedcoError(
             "--lora", what, "leave it out; a class of your own may have its own adapters"
         )
-    if request.loss and not request.is_family:
+    if request.loss and not (request.is_family or request.via):
         what = f"{request.model_name} is no family of redco's, and has the loss of its pipeline.py"
         raise RedcoError("--loss", what, "leave it out")
     if request.dropout not in (0, CONFIG_RATES) and not request.is_family:

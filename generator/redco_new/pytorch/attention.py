@@ -18,18 +18,22 @@ def attention(
     k: torch.Tensor,
     v: torch.Tensor,
     mask: torch.Tensor | None,
+    attend: torch.Tensor | None,
     scale: float,
     causal: bool,
     window: int,
     cap: float,
     dropout: float,
 ) -> torch.Tensor:
-    """Give the shape of attention of (B, S, N, H) in a program, which is traced and never run."""
+    """Give the shape of attention of (B, S, N, H) in a program, which is traced and never run.
+
+    attend: stands for what the printed model attends by, where it is handed on to here.
+    """
     return q.new_empty(*q.shape[:3], v.shape[3])
 
 
 @attention.register_fake
-def _shape(q, k, v, mask, scale, causal, window, cap, dropout):
+def _shape(q, k, v, mask, attend, scale, causal, window, cap, dropout):
     return q.new_empty(*q.shape[:3], v.shape[3])
 
 
@@ -55,7 +59,7 @@ def _join(graph: fx.Graph, node: fx.Node) -> None:
         what = f"attention of {query.meta['val'].ndim} dims has no rule"
         raise refuse(place_of(node.meta.get("stack_trace")), what, "give it (B, heads, S, size)")
     scale = named.get("scale") or query.meta["val"].shape[-1] ** -0.5
-    rest = (named.get("attn_mask"), scale, named.get("is_causal", False), 0, 0.0)
+    rest = (named.get("attn_mask"), None, scale, named.get("is_causal", False), 0, 0.0)
     with graph.inserting_before(node):
         arrays = [_transpose(graph, named[name], node) for name in ("query", "key", "value")]
         arguments = (*arrays, *rest, named.get("dropout_p", 0.0))

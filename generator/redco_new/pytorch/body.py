@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from redco_new.pytorch.dims import number_text, unpack_dims
 from redco_new.pytorch.expressions import fill, names_in, parse, sequence, show
 from redco_new.pytorch.merge import Default, Node, walk
 from redco_new.pytorch.operators import RULES, SILENT
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.rules import FUNCTIONS
 from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
+from redco_new.pytorch.scope import Reference
 from redco_new.pytorch.variables import (
-    Rename,
     assign,
     count_values,
     hint_of,
@@ -25,7 +24,6 @@ from redco_new.pytorch.variables import (
     may_be_inner,
     name_node,
     safe_name,
-    unpack_shape,
 )
 from redco_new.pytorch.sizes import Atom, Number, exactly, express
 
@@ -36,28 +34,6 @@ DTYPES = {
 }  # fmt: skip
 # A longer expression is a statement of its own; a line has 100 characters.
 LONGEST = 88
-DIM = re.compile(r"_dim_(\d+)_(\d+)")
-# What dims are called by their places, where none is B.
-LETTERS = {2: "BS", 3: "BSD", 4: "BCHW", 5: "BCTHW"}
-
-
-@dataclass(frozen=True)
-class Reference:
-    """How a body names what its module holds.
-
-    parameter, module: target in the graph -> Python
-    order: target of a module -> in which order it takes its inputs
-    drop: rate -> Python of a Dropout, which __init__ makes
-    outputs: target of a module -> what it calls the values that it gives
-    layers: target of a list -> Python of what is saved of its layers, which are stacked; None where they are apart
-    """
-
-    parameter: Callable[[str], ast.expr]
-    module: Callable[[str], ast.expr]
-    order: Callable[[str], Sequence[int]]
-    drop: Callable[[Number], ast.expr]
-    layers: Callable[[str], str | None] = lambda target: None
-    outputs: Callable[[str], list[str]] = lambda target: []
 
 
 class Body:
@@ -65,6 +41,7 @@ class Body:
 
     atoms: what numbers can be made of, besides the dims of inputs
     inputs: the names of the program's inputs
+    order: of these, whose dims come first
     """
 
     def __init__(
@@ -75,6 +52,7 @@ class Body:
         batch: tuple[int, ...],
         reference: Reference,
         returned: Callable[[list[ast.expr]], ast.expr] | None = None,
+        order: Sequence[int] | None = None,
     ) -> None:
         self.imports: set[str] = set()
         self._nodes, self._reference, self._batch = nodes, reference, batch
@@ -82,8 +60,9 @@ class Body:
         self.names = [safe_name(name) for name in inputs]
         dims = [
             Atom(f"_dim_{i}_{d}", number.values)
-            for i, node in enumerate(self._inputs)
-            for d, number in enumerate(node.dims or ())
+            for i in order or range(len(self.names))
+            for d, number in enumerate(self._inputs[i].dims or ())
+            if self.names[i] != "attend"
         ]
         own = [atom for atom in atoms if atom.is_attribute]  # the author's names come first
         self._atoms = [*own, *dims, *(atom for atom in atoms if not atom.is_attribute)]
@@ -106,7 +85,10 @@ class Body:
 
     def lines(self) -> list[ast.stmt]:
         """Return the statements, the dims of inputs that they read first."""
-        return self._unpack_dims() + self._statements
+        reserved = {*self._holders}
+        shown = (self._inputs, self.names, self._batch, reserved)
+        dims, statements = unpack_dims(self._statements, *shown)
+        return dims + statements
 
     def _print(self) -> None:
         self._env: dict[Node, ast.expr] = dict(
@@ -158,8 +140,11 @@ class Body:
             body: list[ast.stmt] = [assign(name_node(name), call)]
             self._statements.append(ast.For(name_node(one), layers, body, [], lineno=0))
         else:
-            self.use("from redco_runtime.nn.layers import over_layers")
-            run = f"@over_layers({remat})\ndef run({one}, {name}):\n    return {show(call)}"
+            attend = any(x.id == "attend" for x in values if isinstance(x, ast.Name))
+            if not attend:
+                self.use("from redco_runtime.nn.layers import over_layers")
+            over, also = ("attend.over_layers", ", attend") if attend else ("over_layers", "")
+            run = f"@{over}({remat})\ndef run({one}, {name}{also}):\n    return {show(call)}"
             self._statements += ast.parse(run).body
             result = ast.Call(name_node("run"), [layers, carry], [])
             self._statements.append(assign(name_node(name), result))
@@ -244,7 +229,7 @@ class Body:
         if isinstance(x, Default):
             return self.value(x.value)
         if isinstance(x, Number):
-            return parse(self._number(x))
+            return parse(number_text(x, self._atoms))
         if isinstance(x, list):
             return sequence([self.value(item) for item in x])
         if isinstance(x, torch.dtype):
@@ -286,15 +271,6 @@ class Body:
             raise _NeedsName(base)
         return text.replace("_x.", f"{variable.id}.")
 
-    def _number(self, number: Number) -> str:
-        text = express(number, self._atoms)
-        if text is None:
-            what = f"a number, {number.values[0]} and {number.values[-1]}, follows from no size of the class"
-            raise refuse("", what)
-        if text in ("inf", "-inf"):
-            return text.replace("inf", "jnp.inf")
-        return "jnp.finfo(jnp.float32).min" if number.values[0] == torch.finfo().min else text
-
     def _variable(self, place: int, node: Node, hint: str, others: tuple[str, ...] = ()) -> str:
         """Return a name for a value: the author's, which may be that of a value no longer read."""
         name, number = safe_name(hint), 1
@@ -306,30 +282,6 @@ class Body:
 
     def _is_free(self, place: int, name: str) -> bool:
         return self._last.get(self._holders[name], 0) <= place
-
-    def _unpack_dims(self) -> list[ast.stmt]:
-        """Name the dims of inputs that are read: `B, S, _ = x.shape`."""
-        text = "\n".join(map(ast.unparse, map(ast.fix_missing_locations, self._statements)))
-        used = sorted({(int(i), int(d)) for i, d in DIM.findall(text)})
-        names: dict[str, str] = {}
-        statements: list[ast.stmt] = []
-        for i in sorted({i for i, _ in used}):
-            dims = self._inputs[i].dims or ()
-            row = ["_"] * len(dims)
-            for d in (d for j, d in used if j == i):
-                row[d] = self._letter(d, dims, names)
-                names[f"_dim_{i}_{d}"] = row[d]
-            statements.append(unpack_shape(self.names[i], row))
-        renamed = Rename(names)
-        self._statements = [renamed.visit(statement) for statement in self._statements]
-        return statements
-
-    def _letter(self, d: int, dims: Sequence[Number], names: dict[str, str]) -> str:
-        letters = LETTERS.get(len(dims), "BCDEFGHI")
-        wanted = "B" if dims[d].values == self._batch else letters[d]
-        wanted = wanted if wanted != "B" or dims[d].values == self._batch else "N"
-        reserved = {*names.values(), *self._holders}
-        return next(x for x in (wanted, *"TUVWXYZKLM") if x not in reserved)
 
 
 def _single(key: str, x: Any) -> Any:

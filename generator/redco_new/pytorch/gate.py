@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,12 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.pytorch.printed import Gate, Stored
 from redco_new.pytorch.probe import TORCH, Setting
+from redco_new.pytorch.texts import POSITIONS
 from redco_new.pytorch.weights import stack
 
 # Of the largest value of a tensor: what float32 leaves of a difference in the order of sums.
@@ -50,13 +52,15 @@ class Pair:
         nnx.update(self.printed, state)
 
 
-def compare(where: str, pair: Pair, setting: Setting, call: Call, names: Collection[str]) -> Gate:
+def compare(where: str, pair: Pair, setting: Setting, call: Call, names: Mapping[str, str]) -> Gate:
     """Return how far a printed model is from PyTorch. Raises RedcoError where it is too far.
 
-    names: of the inputs of the printed model: one that the class does not read is ones
+    names: inputs of the printed model -> of the class: one that is not among them is ones, and positions count
     """
-    arrays = _examples(pair.torch, setting)
-    arrays |= {key: np.ones_like(x) for key, x in arrays.items() if key not in names}
+    arrays = examples(pair.torch, setting)
+    for key in arrays.keys() - {*names.values()}:
+        ones = np.ones_like(arrays[key])
+        arrays[key] = np.cumsum(ones, axis=1) - 1 if key == POSITIONS else ones
     _randomize(pair.torch)
     pair.bring_weights()
     modes = [_measure(pair, arrays, call, names, training) for training in (False, True)]
@@ -76,7 +80,7 @@ def compare(where: str, pair: Pair, setting: Setting, call: Call, names: Collect
     return gate
 
 
-def _examples(module: nn.Module, setting: Setting) -> dict[str, np.ndarray]:
+def examples(module: nn.Module, setting: Setting) -> dict[str, np.ndarray]:
     """Return arrays of an example batch: ids that all tables have, numbers of mean 0."""
     rng = np.random.default_rng(0)
     tables = [part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)]
@@ -115,13 +119,17 @@ class _WithoutDropout(TorchFunctionMode):
 
 
 def _measure(
-    pair: Pair, arrays: Mapping[str, np.ndarray], call: Call, names: Collection[str], training: bool
+    pair: Pair,
+    arrays: Mapping[str, np.ndarray],
+    call: Call,
+    names: Mapping[str, str],
+    training: bool,
 ):
     """Return the largest error of outputs, that of gradients, and the name of that parameter."""
     pair.torch.train(training)
     pair.torch.zero_grad()
     tensors = {
-        name: torch.from_numpy(x.astype(TORCH.get(str(x.dtype), x.dtype)))
+        name: torch.from_numpy(np.ascontiguousarray(x).astype(TORCH.get(str(x.dtype), x.dtype)))
         for name, x in arrays.items()
     }
     with _WithoutDropout():
@@ -133,8 +141,13 @@ def _measure(
         for i, x in enumerate(floats)
     ]
     torch.stack([(x * w).sum() for x, w in zip(floats, draws, strict=True)]).sum().backward()
-    own = {name: x for name, x in arrays.items() if name in names}
-    outputs, grads = _run(pair.printed, own, [w.numpy() for w in draws], training)
+    own = {name: arrays[theirs] for name, theirs in names.items()}
+    try:
+        outputs, grads = _run(pair.printed, own, [w.numpy() for w in draws], training)
+    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
+        raise RedcoError(
+            "--model", f"as printed it cannot run: {error_message(error)}", "write it by others"
+        ) from error
     if len(outputs) != len(theirs):
         raise RedcoError(
             "--model", f"it gives {len(outputs)} arrays, and PyTorch {len(theirs)}", ""

@@ -87,10 +87,14 @@ def _gated(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 
 @rule("attention")
 def _attention(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    """Return attention of the runtime: a mask of keys is said as one, another one is a bias."""
+    """Return attention of the runtime: a mask of keys is said as one, another one is a bias.
+
+    Where the program hands on what it attends by, that: it says causal, and who is in a text.
+    """
     parts = {name: body.value(a[name]) for name in ("q", "k", "v")}
-    text = "attention(q, k, v"
-    if a["causal"]:
+    handed_on = isinstance(a["attend"], Node)
+    text = "attend(q, k, v" if handed_on else "attention(q, k, v"
+    if a["causal"] and not handed_on:
         text += ", causal=True"
     if isinstance(a["mask"], Node):
         argument, parts["mask"] = _masked(body, a["mask"])
@@ -102,12 +106,13 @@ def _attention(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     heads = a["q"].dims[-1].values
     if any(abs(x - h**-0.5) > 1e-9 for x, h in zip(a["scale"].values, heads, strict=True)):
         text, parts["scale"] = f"{text}, scale=scale", body.value(a["scale"])
-    if plain(a["dropout"]) == 0:
-        body.use("from redco_runtime.nn.attention import attention")
-        return fill(f"{text})", **parts)
-    body.use("from redco_runtime.nn.dropout import attention")
-    parts["dropped"] = body.drop(a["dropout"])
-    return fill(f"{text}, drop=dropped)", **parts)
+    if plain(a["dropout"]) != 0:
+        text, parts["dropped"] = f"{text}, drop=dropped", body.drop(a["dropout"])
+    if handed_on:
+        return fill(f"{text})", attend=body.value(a["attend"]), **parts)
+    module = "attention" if plain(a["dropout"]) == 0 else "dropout"
+    body.use(f"from redco_runtime.nn.{module} import attention")
+    return fill(f"{text})", **parts)
 
 
 def _masked(body: Printer, mask: Node) -> tuple[str, ast.expr]:

@@ -51,19 +51,19 @@ def _replace(nodes: list[Node], calls: Sequence[Node], name: str, place: str) ->
     for node in walk(arguments):
         node.users = [user for user in node.users if user not in calls] + [layers]
     for user in last.users:
-        user.arguments = _swap(user.arguments, last, layers)
+        user.arguments = swap(user.arguments, last, layers)
     return [
         layers if node is first else node for node in nodes if node is first or node not in calls
     ]
 
 
-def _swap(x, old: Node, new: Node):
+def swap(x, old: Node, new: Node):
     """Return an argument with another node in the place of one."""
     if x is old:
         return new
     if isinstance(x, dict):
-        return {key: _swap(value, old, new) for key, value in x.items()}
-    return [_swap(value, old, new) for value in x] if isinstance(x, list) else x
+        return {key: swap(value, old, new) for key, value in x.items()}
+    return [swap(value, old, new) for value in x] if isinstance(x, list | tuple) else x
 
 
 def can_stack(module: nn.Module, paths: Sequence[str], key: Callable[[str], object]) -> bool:

@@ -134,3 +134,20 @@ LEAVES: dict[type[nn.Module], Leaf] = {
     nn.BatchNorm3d: _batch_norm(),
     nn.Dropout: DROPOUT,
 }  # fmt: skip
+
+
+# What layers of Flax do unless told otherwise: not said again.
+USUAL = {"strides": 1, "kernel_dilation": 1, "feature_group_count": 1}
+
+
+def is_usual(name: str, values: list[Any]) -> bool:
+    """Return whether an argument of a layer is what Flax has by default."""
+    wanted = USUAL.get(name)
+    return wanted is not None and all(
+        x == wanted or isinstance(x, tuple) and set(x) == {wanted} for x in values
+    )
+
+
+def show_dict(items: list[tuple[str, str]]) -> str:
+    """Return Python of an nnx.Dict of (name, Python of a part)."""
+    return f"nnx.Dict({{{', '.join(f'{name!r}: {text}' for name, text in items)}}})"

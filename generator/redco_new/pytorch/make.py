@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from flax import nnx
 
-from redco_new.render.execute import load_text, use_runtime
+from redco_plan import error_message
+from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.maker import call_user_code
 from redco_new.own.source import FLAGS
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
-from redco_new.pytorch.classes import Classes, Probe
+from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.construct import construct
-from redco_new.pytorch.gate import Pair, compare
+from redco_new.pytorch.gate import Pair, compare, examples
+from redco_new.pytorch.gate_texts import attends_alone, writes_texts
 from redco_new.pytorch.graph import trace
 from redco_new.pytorch.printed import Field, PrintedClass
-from redco_new.pytorch.probe import Search, Setting
-from redco_new.pytorch.subject import read_subject
+from redco_new.pytorch.printed_class import Printed, Probe
+from redco_new.pytorch.probe import LEAST, Search, Setting
+from redco_new.pytorch.refusal import UnlikeProgram, refuse
+from redco_new.pytorch.subject import Subject, Way, read_subject
 from redco_new.pytorch.text import model_text
+from redco_new.pytorch.text_facts import with_cache
+from redco_new.pytorch.texts import IDS, NAMES, follow_attention
 from redco_new.pytorch.ties import tied_names
-from redco_new.pytorch.transformers_classes import MASK, is_transformers
+from redco_new.pytorch.transformers_classes import MASK, hub_facts, is_transformers
 from redco_new.pytorch.weights import find_stored
+from redco_new.render.execute import load_text, use_runtime
 
 FEW = 2  # layers of the model that the gate compares, where they are stacked
 # Of layers in a loop, what is saved for the backward pass: everything, as where they are written out.
+KEEP = "self.config = config"
 REMAT = Field("remat", "", "str", "everything_saveable", "everything_saveable")
 
 
@@ -41,17 +50,128 @@ def print_class(
 
     Raises RedcoError, with the class's line, for what cannot be printed or differs from PyTorch.
     """
-    name = reference.name
     use_runtime()
-    subject = read_subject(reference, where, arguments, call)
-    call, make = subject.call, subject.make
-    call_user_code(name, lambda: construct(lambda: make(subject.arguments)))
-    search = Search(make, call, Setting(subject.arguments, call.inputs))
+    subject, first = read_subject(reference, where, arguments, call), None
+    make = subject.ways[0].make
+    call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
+    for way in subject.ways:
+        try:
+            return _print(reference, subject, way)
+        except RedcoError as error:
+            first = first or error
+    assert first
+    raise first
+
+
+@dataclass
+class _Draft:
+    """A class that is printed, before it has passed the gate.
+
+    fields: of its config, `small` the setting that the gate makes it with
+    """
+
+    classes: Classes
+    whole: Printed
+    fields: list[Field]
+    small: Setting
+    reference: Reference
+
+    @property
+    def config_class(self) -> str:
+        """The name of its config's class."""
+        return f"{self.reference.name}Config"
+
+    def text(self) -> str:
+        """Return model.py, with the fields that it reads."""
+        head, printed = _head(self.reference), list(self.classes.printed.values())
+        text = model_text(head, self.config_class, self.fields, printed)
+        if is_transformers(
+            self.reference.value
+        ):  # whose configs have numbers for other classes too
+            self.fields = [f for f in self.fields if _is_read(f.name, text)]
+            text = model_text(head, self.config_class, self.fields, printed)
+        return text
+
+    def model(self, text: str) -> nnx.Module:
+        """Return the printed model, in the small setting."""
+        loaded = load_text("printed/model.py", text)
+        config = getattr(loaded, self.config_class)(**{f.name: f.small for f in self.fields})
+        model: nnx.Module = getattr(loaded, self.whole.name)(config, rngs=nnx.Rngs(0))
+        return model
+
+
+def _print(reference: Reference, subject: Subject, way: Way) -> PrintedClass:
+    """Return a class as one way prints it. Raises RedcoError."""
+    draft = _draft(reference, subject.arguments, way)
+    classes, whole, text = draft.classes, draft.whole, draft.text()
+    try:
+        model = draft.model(text)
+    except (TypeError, ValueError) as error:
+        raise refuse(
+            reference.name, f"as printed it cannot be made: {error_message(error)}"
+        ) from error
+    plain = construct(lambda: subject.make_plain(draft.small.arguments), "cpu").module
+    parameters, buffers = find_stored(plain, _shapes(model), classes.stacked)
+    pair = Pair(plain, model, parameters, buffers)
+    names = {NAMES[IDS]: IDS} if whole.methods else {name: name for name in whole.inputs}
+    gate = compare("--model", pair, draft.small, way.call, names)
+    if whole.methods:
+        ids = examples(plain, draft.small)[IDS]
+        if whole.methods.cache and not attends_alone(model, ids):
+            whole.methods = whole.methods.anew()
+            text = draft.text()
+            pair = replace(pair, printed=draft.model(text))
+            pair.bring_weights()
+        if not writes_texts(pair.printed, ids):
+            raise refuse(reference.name, "its tokens see later ones: it writes no texts")
+        if not whole.methods.cache:
+            classes.notes.append(ANEW.format(name=reference.name))
+    return PrintedClass(
+        name=reference.name,
+        source=text,
+        model_class=whole.name,
+        config_class=draft.config_class,
+        fields=tuple(draft.fields),
+        inputs={key: x for key, x in way.call.inputs.items() if key in names.values()},
+        modes=bool(buffers or classes.drops),
+        parameters=parameters,
+        buffers=buffers,
+        tied=dict(tied_names(plain)),
+        hub=hub_facts(reference.value, subject.arguments) if whole.methods else None,
+        requires=(f"torch {torch.__version__.partition('+')[0]}",),
+        notes=tuple([*classes.notes, *filter(None, [way.note])]),
+        gate=gate,
+    )
+
+
+ANEW = (
+    "{name} mixes positions otherwise than by attention: texts share no row (--packing off), and predict computes"
+    " each text anew for each token"
+)
+
+
+def _draft(reference: Reference, arguments: Mapping[str, Any], way: Way) -> _Draft:
+    """Return a class, printed: probes of it become one program."""
+    for least in (LEAST, 4 * LEAST):
+        try:
+            return _draft_of(reference, arguments, way, least)
+        except UnlikeProgram as error:  # of sizes so small that halves of them are none
+            unlike = error
+    raise unlike
+
+
+def _draft_of(reference: Reference, arguments: Mapping[str, Any], way: Way, least: int) -> _Draft:
+    call, make = way.call, way.make
+    search = Search(make, call, Setting(arguments, call.inputs), least)
     small = search.smaller()
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
+    if small != search.base:
+        settings.append(small)
     fields = _fields(settings, small)
     probes = [_probe(make, setting, call, fields) for setting in settings]
-    classes = Classes(probes, [key for key in call.inputs if key != MASK])
+    if way.texts and not follow_attention(probes[0].traced.graphs):
+        raise refuse(reference.name, "it computes with its mask of attention")
+    classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts)
     lengths = search.lengths()
     texts = {size: f"config.{size[-1]}" for size in lengths}
     classes.lengths = {path: texts[size] for size, paths in lengths.items() for path in paths}
@@ -62,44 +182,20 @@ def print_class(
             fields.append(Field(str(size[-1]), str(size[1]), "int", search.base.get(size), FEW))
     if classes.remat:
         fields.append(REMAT)
-    whole.is_whole, whole.docstring = True, f"{name}, as its arguments are in {name}Config."
-    printed = list(classes.printed.values())
-    text = model_text(_head(reference), f"{name}Config", fields, printed)
-    if is_transformers(
-        reference.value
-    ):  # whose configs have numbers for what is not in the program
-        fields = [f for f in fields if f"config.{f.name}" in text]
-        text = model_text(_head(reference), f"{name}Config", fields, printed)
-    config_class = f"{name}Config"
-    values = {f.name: f.small for f in fields}
-    model = _load(text, whole.name, config_class, values)
-    torch_model = construct(lambda: subject.make_plain(small.arguments), "cpu").module
-    parameters, buffers = find_stored(torch_model, _shapes(model), classes.stacked)
-    pair = Pair(torch_model, model, parameters, buffers)
-    gate = compare("--model", pair, small, call, whole.inputs)
-    return PrintedClass(
-        name=name,
-        source=text,
-        model_class=whole.name,
-        config_class=config_class,
-        fields=tuple(fields),
-        inputs={key: x for key, x in call.inputs.items() if key in whole.inputs},
-        modes=bool(buffers or classes.drops),
-        parameters=parameters,
-        buffers=buffers,
-        tied=dict(tied_names(torch_model)),
-        texts=False,
-        requires=(f"torch {torch.__version__.partition('+')[0]}",),
-        notes=tuple(classes.notes),
-        gate=gate,
+    whole.is_whole, whole.docstring = (
+        True,
+        f"{whole.name}, as its arguments are in {whole.name}Config.",
     )
+    if whole.methods:
+        whole.methods = with_cache(whole.methods, classes, fields)
+        reads = whole.methods.longest or whole.methods.cache
+        if reads and KEEP not in whole.init:
+            whole.init.insert(0, KEEP)
+    return _Draft(classes, whole, fields, small, reference)
 
 
-def _load(text: str, model_class: str, config_class: str, values: Mapping[str, Any]) -> nnx.Module:
-    """Return the printed model, instance with these values of its config."""
-    loaded = load_text("printed/model.py", text)
-    config = getattr(loaded, config_class)(**values)
-    return getattr(loaded, model_class)(config, rngs=nnx.Rngs(0))
+def _is_read(field: str, text: str) -> bool:
+    return any(f"{name}.{field}" in text for name in ("config", "c"))
 
 
 def _shapes(model: nnx.Module) -> dict[str, tuple[int, ...]]:
@@ -116,9 +212,8 @@ def _fields(settings: list[Setting], small: Setting) -> list[Field]:
         if name[0] == "model" and len(name) == 2 and len(set(values)) > 1:
             argument = str(name[1])
             field = f"model_{argument}" if argument in FLAGS else argument
-            fields.append(
-                Field(field, argument, type(values[0]).__name__, values[0], small.get(name))
-            )
+            kind = type(values[0]).__name__
+            fields.append(Field(field, argument, kind, values[0], small.get(name)))
     return fields
 
 

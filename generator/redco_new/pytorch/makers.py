@@ -7,21 +7,19 @@ from typing import Any
 
 from torch import nn
 
-from redco_new.pytorch.body import Body, Reference
+from redco_new.pytorch.body import Body
 from redco_new.pytorch.draws import Draw
 from redco_new.pytorch.expressions import parse, show
 from redco_new.pytorch.graph import is_function, own_path
 from redco_new.pytorch.initializers import fan_in, initializer, is_default
-from redco_new.pytorch.leaves import LEAVES, Leaf
+from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
 from redco_new.pytorch.refusal import refuse
-from redco_new.pytorch.scope import Own, Parts
+from redco_new.pytorch.scope import Own, Parts, Reference
 from redco_new.pytorch.sizes import Number, express
 from redco_new.pytorch.ties import tied_names
 
-# What layers of Flax do unless told otherwise: not said again.
 NORMAL = "nnx.initializers.normal(0.02)"  # of a parameter that a class draws in another way
-DEFAULTS = {"strides": 1, "kernel_dilation": 1, "feature_group_count": 1}
 
 
 class Makers:
@@ -125,7 +123,7 @@ class Makers:
             return self._leaf(path, leaf)
         if isinstance(part, nn.ModuleList | nn.ModuleDict):
             items = [(name, self._maker(f"{path}.{name}")) for name in part._modules]
-            return self._list(path, items) if isinstance(part, nn.ModuleList) else _dict(items)
+            return self._list(path, items) if isinstance(part, nn.ModuleList) else show_dict(items)
         if isinstance(part, nn.Sequential):
             return (
                 f"nnx.Sequential({', '.join(self._element(f'{path}.{n}') for n in part._modules)})"
@@ -183,7 +181,7 @@ class Makers:
             values = [
                 attribute(x) if callable(attribute) else getattr(x, attribute) for x in layers
             ]
-            if name in flags or _is_default(name, values):
+            if name in flags or is_usual(name, values):
                 continue
             text = self.expression(path, name, values)
             arguments.append(text if position < leaf.positional else f"{name}={text}")
@@ -295,14 +293,3 @@ class Makers:
         self._before += [ast.unparse(ast.fix_missing_locations(x)) for x in before]
         assert isinstance(last, ast.Return) and last.value is not None
         return show(last.value)
-
-
-def _is_default(name: str, values: list[Any]) -> bool:
-    wanted = DEFAULTS.get(name)
-    return wanted is not None and all(
-        x == wanted or isinstance(x, tuple) and set(x) == {wanted} for x in values
-    )
-
-
-def _dict(items: list[tuple[str, str]]) -> str:
-    return f"nnx.Dict({{{', '.join(f'{name!r}: {text}' for name, text in items)}}})"

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from redco_new.pytorch.author import Statement, statement_of
-from redco_new.pytorch.refusal import place_of, refuse
+from redco_new.pytorch.refusal import UnlikeProgram, place_of, refuse
 from redco_new.pytorch.sizes import Number
 
 
@@ -74,8 +74,14 @@ def merge(graphs: Sequence[fx.Graph]) -> list[Node]:
     """Return the nodes of graphs of one structure, in which each number is a Number of all of them."""
     merged: dict[fx.Node, Node] = {}
     nodes = []
-    for row in zip(*(graph.nodes for graph in graphs), strict=True):
+    lengths = {len(graph.nodes) for graph in graphs}
+    for row in zip(*(graph.nodes for graph in graphs), strict=False):
         first = row[0]
+        other = next((x for x in row if _outline(x) != _outline(first)), None)
+        if other is not None or len(lengths) > 1 and first.op == "output":
+            where = place_of((other or first).meta.get("stack_trace"))
+            what = f"its program is another one for other sizes ({first.target}, {other and other.target})"
+            raise UnlikeProgram(where or "--model", what, "give other sizes")
         arguments = [_bind(node) for node in row]
         node = Node(
             _kind(first),
@@ -91,6 +97,17 @@ def merge(graphs: Sequence[fx.Graph]) -> list[Node]:
         merged[first] = node
         nodes.append(node)
     return nodes
+
+
+def _outline(node: fx.Node) -> Hashable:
+    """Return what a step is in all programs: what it calls, and with how many arguments."""
+    target = "" if node.op == "placeholder" else own_target(str(node.target))
+    return node.op, target, len(node.args), tuple(sorted(node.kwargs))
+
+
+def own_target(target: str) -> str:
+    """Return what is called, without the mark of a second call."""
+    return ".".join(part.partition("@")[0] for part in target.split("."))
 
 
 def walk(x: Any) -> list[Node]:
@@ -122,7 +139,7 @@ def _target(node: fx.Node) -> Any:
     """Return what a node calls, without the mark of a second call."""
     if node.op == "call_function":
         return str(node.target).removeprefix("aten.").removeprefix("redco.")
-    return ".".join(part.partition("@")[0] for part in str(node.target).split("."))
+    return own_target(str(node.target))
 
 
 def _bind(node: fx.Node) -> dict[str, Any]:

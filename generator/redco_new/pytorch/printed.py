@@ -60,6 +60,18 @@ class Gate:
 
 
 @dataclass(frozen=True)
+class HubFacts:
+    """What Hugging Face says of a decoder of texts.
+
+    config: keys of config.json, those of the fields too
+    prefix: what names of tensors begin with, but for the head's
+    """
+
+    config: Mapping[str, Any]
+    prefix: str
+
+
+@dataclass(frozen=True)
 class PrintedClass:
     """A class of PyTorch as model.py of a project.
 
@@ -73,7 +85,7 @@ class PrintedClass:
     parameters: path in the model, as "layers/0/kernel" -> how PyTorch stores it
     buffers: the same of what is no parameter and is saved, as BatchNorm's running mean
     tied: other names of the state_dict -> the name of `parameters` that they are
-    texts: whether recipes of texts can call `hidden` and `logits` on it
+    hub: of a class of which recipes of texts can call `hidden`, `logits`, `init_cache` and `decode`; None for others
     requires: packages that only creation needed, with versions: ("torch 2.13.0",)
     notes: for the user, a line each: what was baked in, what stands apart and why
     gate: what was measured
@@ -89,7 +101,7 @@ class PrintedClass:
     parameters: Mapping[str, Stored]
     buffers: Mapping[str, Stored]
     tied: Mapping[str, str]
-    texts: bool
+    hub: HubFacts | None
     requires: tuple[str, ...]
     notes: tuple[str, ...]
     gate: Gate

@@ -21,7 +21,7 @@ Name = tuple[
 ]  # of a size: ("model", argument, part), ("input", name, dim), ("batch",)
 TORCH = {"int32": "int64"}  # what PyTorch's classes have for ids
 # A size is instance smaller for the gate and for tests, if it is at least so large, to no less than LEAST.
-LARGE, LEAST = 64, 16
+LARGE, LEAST = 64, 32
 BATCHES = (2, 3, 5)  # of the user's sizes, and of the others
 
 
@@ -95,24 +95,32 @@ class Search:
     """Look for settings that a class takes, one change after the other.
 
     make: the module of arguments
-    free: sizes that can be changed; structural: those by which the class has other parts
+    least: no size is made smaller than this
+    structural: sizes by which the class has other parts
+    formers: settings whose sizes the next one has not
     """
 
     make: Callable[[Mapping[str, Any]], nn.Module]
     call: Call
     base: Setting
+    least: int = LEAST
     structural: set[Name] = field(default_factory=set)
+    formers: list[Setting] = field(default_factory=list)
 
     def smaller(self) -> Setting:
         """Return a setting of smaller sizes."""
         setting = self.base
-        for names in self._groups(setting):
+        groups = list(self._groups(setting))
+        for names in sorted(groups, key=lambda names: names[0][0] != "input"):  # texts first
             value = setting.get(names[0])
             if isinstance(value, int) and value >= LARGE:
                 halves = [value // 2**k for k in range(10, 0, -1)]
                 # A table of positions stays as long as a text: the meta device looks nothing up.
                 lengths = [n for x in setting.inputs.values() if x.dtype in TORCH for n in x.shape]
-                least = max([LEAST, *(n for n in lengths if n <= value)])
+                own = names[0][0] == "model"
+                least = max([self.least, *(n for n in lengths if own and n <= value)])
+                if "window" in str(names[0][-1]):
+                    least = LEAST // 4  # which a text of the gate is longer than
                 setting = self._first(setting, names, [n for n in halves if n >= least])
         return setting
 
@@ -120,6 +128,7 @@ class Search:
         """Return a setting in which all sizes that can be are others, and pairwise different."""
         setting = Setting(setting.arguments, setting.inputs, BATCHES[number])
         left = list(self._groups(setting))
+        self.formers = self.formers or [self.base]
         for _ in range(2):  # a size may wait for another that it goes with
             failed = []
             for names in left:
@@ -128,6 +137,7 @@ class Search:
                     failed.append(names)
                 setting = changed
             left = [(name,) for names in failed for name in names] if failed != left else failed
+        self.formers = [*self.formers, setting]
         return setting
 
     def lengths(self) -> dict[Name, set[str]]:
@@ -150,10 +160,15 @@ class Search:
     def _values(self, setting: Setting, names: tuple[Name, ...], number: int) -> list[Any]:
         """Return other values of a size, but those that another size has."""
         value = setting.get(names[0])
+        if value == 0 and "drop" in str(names[0][-1]):
+            return []  # what is not dropped is not printed
         if isinstance(value, float):
             return [value * (1 + number / 4) if value else number / 8, value * (1 - number / 16)]
         others = {setting.get(name) for name in setting.names() if name not in names}
-        values = [value + number, value + 2 * number]
+        others |= {former.get(names[0]) for former in self.formers}
+        # What is large is split in halves, by heads and by groups: as the user's, another one is to be even.
+        steps = [16 * number * n for n in range(1, 5)] if value >= LEAST // 2 else []
+        values = [value + n for n in (*steps, number, 2 * number)]
         values += [value * n for n in range(number + 1, number + 5)]
         values += [value + 8 * n for n in range(number, number + 4)]
         return [n for n in values if n not in others and n != setting.batch]

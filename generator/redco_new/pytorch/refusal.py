@@ -37,3 +37,7 @@ def cut_stack(stack: str, file: str | None, lines: range) -> str:
 def refuse(where: str, what: str, todo: str = "write it otherwise, or by others") -> RedcoError:
     """Return the error for what cannot be printed. where: FILE:LINE, or what stands for it."""
     return RedcoError(where or "--model", what, todo)
+
+
+class UnlikeProgram(RedcoError):
+    """The program of a class is another one for other sizes."""

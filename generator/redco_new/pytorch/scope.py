@@ -1,9 +1,10 @@
-"""What the printer of an __init__ asks of the class that it is of, and of all classes."""
+"""What the printers of an __init__ and of a __call__ ask of the class that they are of, and of all classes."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import fx, nn
@@ -41,3 +42,22 @@ class Own(Protocol):
 
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout of F.dropout."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """How a body names what its module holds.
+
+    parameter, module: target in the graph -> Python
+    order: target of a module -> in which order it takes its inputs
+    drop: rate -> Python of a Dropout, which __init__ makes
+    outputs: target of a module -> what it calls the values that it gives
+    layers: target of a list -> Python of what is saved of its layers, which are stacked; None where they are apart
+    """
+
+    parameter: Callable[[str], ast.expr]
+    module: Callable[[str], ast.expr]
+    order: Callable[[str], Sequence[int]]
+    drop: Callable[[Number], ast.expr]
+    layers: Callable[[str], str | None] = lambda target: None
+    outputs: Callable[[str], list[str]] = lambda target: []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,8 +17,12 @@ from redco_new.own.signature import check_arguments, check_inputs, maker_signatu
 from redco_new.request.own_class import Constant
 from redco_new.pytorch.transformers_classes import (
     CACHE,
+    HANDED_ON,
+    IDS,
     MASK,
+    ONES,
     PLAIN,
+    POSITIONS,
     config_numbers,
     is_transformers,
     make_of_config,
@@ -26,18 +30,33 @@ from redco_new.pytorch.transformers_classes import (
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A class, and how it is made and called.
+class Way:
+    """A way to make a class, as it is traced.
 
-    make: the module of arguments, as it is traced
-    make_plain: the same as its users have it, which the gate compares with
-    arguments: with the defaults of those that were not given
+    make: the module of arguments
+    call: what it is called with
+    texts: whether it is printed as a decoder of texts
+    note: for the user, where it is not the first
     """
 
     make: Callable[[Mapping[str, Any]], nn.Module]
+    call: Call
+    texts: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A class, and how it is made and called.
+
+    ways: to make it, the best first
+    make_plain: the module as its users have it, which the gate compares with
+    arguments: with the defaults of those that were not given
+    """
+
+    ways: tuple[Way, ...]
     make_plain: Callable[[Mapping[str, Any]], nn.Module]
     arguments: Mapping[str, Any]
-    call: Call
 
 
 def read_subject(
@@ -55,7 +74,7 @@ def read_subject(
     def make(values: Mapping[str, Any]) -> nn.Module:
         return cls(**values)
 
-    return Subject(make, make, {**bound, **arguments}, call)
+    return Subject((Way(make, call),), make, {**bound, **arguments})
 
 
 def _of_config(cls: Any, where: str, arguments: Mapping[str, Any], call: Call) -> Subject:
@@ -65,13 +84,29 @@ def _of_config(cls: Any, where: str, arguments: Mapping[str, Any], call: Call) -
         raise RedcoError(f"{where}: [model]", what, "correct it")
     inputs = dict(call.arguments)
     takes = inspect.signature(cls.forward).parameters
-    if MASK in takes and "input_ids" in inputs and MASK not in inputs:
-        inputs[MASK] = replace(inputs["input_ids"], below=2, value=None)
+    texts = inputs.keys() == {IDS} and MASK in takes and hasattr(cls, "get_output_embeddings")
+    if IDS in inputs and MASK in takes and MASK not in inputs:
+        inputs[MASK] = replace(inputs[IDS], below=2, value=None)
     if CACHE in takes:
         inputs[CACHE] = Constant(False)
     return Subject(
-        partial(make_of_config, cls),
+        tuple(_ways(cls, inputs, call.method, texts, POSITIONS in takes)),
         partial(make_of_config, cls, attention=PLAIN),
         config_numbers(cls, arguments),
-        Call(inputs, call.method),
     )
+
+
+def _ways(
+    cls: Any, inputs: dict[str, Any], method: str, texts: bool, positions: bool
+) -> Iterator[Way]:
+    """Yield the ways to trace a class of transformers: with attention of our runtime, or with its own."""
+    plain, own = Call(inputs, method), partial(make_of_config, cls, attention=PLAIN)
+    note = f"{cls.__name__} has attention of its own: that is printed, and no kernel is used"
+    if texts:
+        places = {POSITIONS: replace(inputs[IDS], below=None, value=None)} if positions else {}
+        handed_on = partial(make_of_config, cls, mask=HANDED_ON)
+        yield Way(handed_on, Call(inputs | places, method), True)
+        yield Way(partial(make_of_config, cls, mask=ONES), plain, True)
+        yield Way(partial(own, mask=ONES), plain, True, note)
+    yield Way(partial(make_of_config, cls), plain)
+    yield Way(own, plain, False, note)

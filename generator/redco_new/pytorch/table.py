@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from redco_new.pytorch.printed import PrintedClass, Stored
+from redco_new.pytorch.printed import HubFacts, PrintedClass, Stored
 from redco_new.render.python import print_data
-from redco_new.render.values import Code, Name, Text
+from redco_new.render.values import Code, Name, Plain, Text
 
 # Names in a file of what is no weight: how many steps of PyTorch's BatchNorm there were.
 COUNTS = "*.num_batches_tracked"
@@ -25,6 +26,8 @@ class TableSource:
     tensors: path in model.py -> Tensor, as Python
     apart: Python for what is stored as several, by `config` of the class
     imports: what that needs of sharding.py and config.py
+    prefix, hf, keys: of a decoder of texts: what names of tensors begin with, what config.json says, and its keys that
+        are fields of the config
     """
 
     package: Name
@@ -35,6 +38,9 @@ class TableSource:
     tensors: Mapping[Text, Code]
     apart: Code
     imports: tuple[Code, ...]
+    prefix: Text
+    hf: Plain
+    keys: Mapping[Text, Name]
 
 
 def table_source(package: str, printed: PrintedClass, tiny: bool) -> TableSource:
@@ -48,6 +54,8 @@ def table_source(package: str, printed: PrintedClass, tiny: bool) -> TableSource
     choice = "TINY_APART if config == TINY.model else APART"
     config = (f"from {package}.config import TINY",) if tiny else ()
     sharding = "APART, TINY_APART" if tiny else "APART"
+    hub = printed.hub or HubFacts({}, "")
+    keys = {f.argument: f.name for f in printed.fields if f.argument in hub.config}
     return TableSource(
         package=package,
         name=printed.name,
@@ -57,6 +65,9 @@ def table_source(package: str, printed: PrintedClass, tiny: bool) -> TableSource
         tensors={path: _tensor(stored, others) for path, stored in table.items()},
         apart=choice if tiny else "APART",
         imports=(*config, f"from {package}.sharding import {sharding}"),
+        prefix=hub.prefix,
+        hf={key: value for key, value in hub.config.items() if key not in keys},
+        keys=keys,
     )
 
 
@@ -68,3 +79,12 @@ def _tensor(stored: Stored, others: Mapping[str, str]) -> str:
     other = others.get(stored.name)
     otherwise = [f"otherwise={print_data(other)}"] if other else []
     return f"Tensor({', '.join([print_data(stored.name), *order, *first, *step, *otherwise])})"
+
+
+def stacked_parts(weights: str) -> tuple[str, ...]:
+    """Return the places in the model of layers that are stacked, as "model layers", by the text of weights.py."""
+    rows = re.findall(r'"([\w/]+)": Tensor\(\s*"([\w.]+)\.\{\}', weights)
+    places = {
+        name.replace(".", "/") for path, name in rows if path.startswith(name.replace(".", "/"))
+    }
+    return tuple(sorted(place.replace("/", " ") for place in places))

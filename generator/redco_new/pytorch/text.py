@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import black
 
-from redco_new.pytorch.classes import Printed
 from redco_new.pytorch.printed import Field
+from redco_new.pytorch.printed_class import Printed
+from redco_new.pytorch.text_methods import print_methods
 
 MODE = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
 
@@ -19,6 +20,7 @@ def model_text(
     """Return model.py of the classes, the innermost first; it shows the outermost first."""
     bodies = "\n\n".join(_class_text(one, config_class) for one in reversed(classes))
     imports = {line for one in classes for line in one.imports}
+    imports |= {line for one in classes if one.methods for line in one.methods.imports}
     config = "\n".join(f"    {f.name}: {f.annotation} = {f.value!r}" for f in fields)
     first = [line for name in ("jax.numpy as jnp", "jax") for line in [f"import {name}"]]
     names = {"jnp": first[0], "jax": first[1]}
@@ -67,8 +69,16 @@ def _class_text(one: Printed, config_class: str) -> str:
     if one.init or one.is_whole:
         lines.append(f"    def __init__({', '.join(['self', *arguments, *rngs])}):")
         lines += [f"        {line}" for line in one.init or ["pass"]] + [""]
+    if one.methods:
+        statements = [_indented(x) for x in (one.methods.logits, one.call)]
+        return "\n".join(lines).rstrip() + "\n" + print_methods(one.methods, *statements)
     types_ = ": jax.Array" if one.is_whole else ""
     lines.append(f"    def __call__({', '.join(['self', *(x + types_ for x in one.inputs)])}):")
-    module = ast.fix_missing_locations(ast.Module(one.call, []))
-    lines += [f"        {line}" for line in ast.unparse(module).splitlines()]
+    lines.append(_indented(one.call))
     return "\n".join(lines) + "\n"
+
+
+def _indented(statements: Sequence[ast.stmt]) -> str:
+    """Return the statements of a method."""
+    text = ast.unparse(ast.fix_missing_locations(ast.Module([*statements], [])))
+    return "\n".join(f"        {line}" for line in text.splitlines())

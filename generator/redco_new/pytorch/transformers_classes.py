@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import nn
 
+from redco_new.pytorch.printed import HubFacts
+
 NAME = "redco"  # of our attention, in their registry
 PLAIN = "eager"  # theirs, written out
 # What a call gets besides the ids: without a mask of ones, transformers suspects texts packed in a row, and
 # builds S x S masks from positions; a cache is of no use in training.
-MASK, CACHE = "attention_mask", "use_cache"
+IDS, MASK, POSITIONS, CACHE = "input_ids", "attention_mask", "position_ids", "use_cache"
+HANDED_ON, ONES = "handed on", "ones"
 # Numbers of a config that say nothing about the program.
 OTHER = ("_token_id", "chunk_size_feed_forward", "pretraining_tp")
+
+# Keys of every config, which say how it is called and not what it is.
+LEFT_OUT = """transformers_version dtype torch_dtype use_cache is_encoder_decoder output_hidden_states return_dict
+    output_attentions chunk_size_feed_forward problem_type id2label label2id""".split()
 
 
 def is_transformers(cls: type[nn.Module]) -> bool:
@@ -23,15 +32,39 @@ def is_transformers(cls: type[nn.Module]) -> bool:
     return any(base.__name__ == "PreTrainedModel" for base in cls.__mro__)
 
 
-def make_of_config(cls: Any, arguments: Mapping[str, Any], attention: str = NAME) -> nn.Module:
-    """Return the module of a config with these values."""
+def make_of_config(
+    cls: Any, arguments: Mapping[str, Any], attention: str = NAME, mask: str = ""
+) -> nn.Module:
+    """Return the module of a config with these values.
+
+    mask: what attention_mask is: HANDED_ON to the layers, as what the printed ones attend by; ONES whatever it is given.
+    """
     register()
     config = cls.config_class(**copy.deepcopy(dict(arguments)))
     config._attn_implementation = attention
     module = cls(config)
     if next(module.parameters()).is_meta:
         module.initialize_weights()  # which they leave out there: what it draws is noted
+    if mask:
+        module.forward = _with_ones(module.forward, mask == HANDED_ON)
     return module
+
+
+_attend_by: ContextVar[torch.Tensor | None] = ContextVar("attend_by", default=None)
+
+
+def _with_ones(forward: Callable[..., Any], hands_on: bool) -> Callable[..., Any]:
+    """Return a forward whose mask is ones; what it is given reaches attention alone, in the place of all masks."""
+
+    @functools.wraps(forward)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        token = _attend_by.set(kwargs[MASK] if hands_on else None)
+        try:
+            return forward(*args, **kwargs | {MASK: torch.ones_like(kwargs[IDS])})
+        finally:
+            _attend_by.reset(token)
+
+    return wrapped
 
 
 def register() -> None:
@@ -59,6 +92,11 @@ def _attend(
     if any(rest.get(name) is not None for name in ("s_aux", "position_bias")):
         raise NotImplementedError("attention with sinks or a bias of positions")
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    attend = _attend_by.get()
+    if attend is not None and attention_mask is attend and causal:
+        attention_mask = None
+    else:
+        attend = None
     if attention_mask is not None and attention_mask.ndim == 2:
         attention_mask = attention_mask.bool()[:, None, None, :]
     elif attention_mask is not None:
@@ -67,7 +105,7 @@ def _attend(
     scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
     drop = dropout if module.training else 0.0
     numbers = (scale, bool(causal), int(sliding_window or 0), float(softcap or 0), float(drop))
-    return torch.ops.redco.attention(*arrays, attention_mask, *numbers), None
+    return torch.ops.redco.attention(*arrays, attention_mask, attend, *numbers), None
 
 
 def _mask(
@@ -77,18 +115,18 @@ def _mask(
     use_vmap: bool = False,
     **rest: Any,
 ) -> Any:
-    """Return no mask where it is causal, or causal and sliding; the keys' own where all see all; else theirs."""
+    """Return no mask, or what is handed on, where it is causal, or causal and sliding; the keys' own where all see all; else theirs."""
     from transformers import masking_utils
 
     if not use_vmap:
         if mask_function is masking_utils.causal_mask_function:
-            return None
+            return _attend_by.get()
         if mask_function is masking_utils.bidirectional_mask_function:
             return attention_mask
         cells = (cell.cell_contents for cell in getattr(mask_function, "__closure__", None) or ())
         parts = [f.__qualname__ for fs in cells if isinstance(fs, tuple) for f in fs]
         if sorted(parts) == ["causal_mask_function", "sliding_window_overlay.<locals>.inner_mask"]:
-            return None
+            return _attend_by.get()
     rest |= {"mask_function": mask_function, "attention_mask": attention_mask, "use_vmap": use_vmap}
     return masking_utils.sdpa_mask(*args, **rest | {"allow_is_causal_skip": False})
 
@@ -102,3 +140,25 @@ def config_numbers(cls: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, int | float) and not isinstance(value, bool) and name[0] != "_"
     }
     return {k: x for k, x in numbers.items() if not k.endswith(OTHER)} | dict(arguments)
+
+
+def hub_facts(cls: Any, arguments: Mapping[str, Any]) -> HubFacts:
+    """Return what config.json says of a class with these values, and what tensors are called."""
+    config = cls.config_class(**copy.deepcopy(dict(arguments)))
+    document = config.to_dict()
+    plain = {
+        k: v for k, v in document.items() if k[0] != "_" and k not in LEFT_OUT and _is_plain(v)
+    }
+    kind = {"model_type": config.model_type, "architectures": [cls.__name__]}
+    return HubFacts(
+        kind | plain | kind, f"{cls.base_model_prefix}." if cls.base_model_prefix else ""
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether JSON and Python's source have a value."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+    return value is None or isinstance(value, bool | int | str | float)

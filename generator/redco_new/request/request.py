@@ -44,6 +44,7 @@ class Request:
     dropout: the rate by which a model of a family drops in training, or CONFIG_RATES.
     launch: the launchers that it has files for, of LAUNCH_FILES.
     via: "torch" where model.py is printed from a class of PyTorch; "" otherwise.
+    checkpoint: of whose class it is printed, which has its tokenizer and weights; "" for none.
     own: what the user says of their class, if the model is one.
     folder: that of the project, which paths are relative to.
     recorded: the model, as a manifest has it.
@@ -65,6 +66,7 @@ class Request:
     dropout: float | str = CONFIG_RATES
     launch: tuple[str, ...] = DEFAULT_LAUNCH
     via: str = ""
+    checkpoint: str = ""
     own: OwnClass | None = None
     folder: Path = field(default=Path(), compare=False)
     recorded: Mapping[str, Any] | None = field(default=None, compare=False)
@@ -159,7 +161,7 @@ class Request:
         else:
             model, new_own = read_model(model, config, example, self.folder)
             if model != self.model:
-                changes = {"size": "", "recipe": "", "loss": "", "via": "", **changes}
+                changes = {"size": "", "recipe": "", "loss": "", "via": "", "checkpoint": "", **changes}
                 changes |= {"recorded": None, "printed": {}}
             if model != self.model or config or example:
                 own = new_own
@@ -342,4 +344,5 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "dropout": check_dropout,
     "launch": check_launch,
     "via": _check_via,
+    "checkpoint": _check_word,
 }

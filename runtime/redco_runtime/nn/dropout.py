@@ -96,7 +96,7 @@ def attention(
     """Return o_BSNH as nn.attention.attention does, whose weights `drop` drops.
 
     No kernel does that: all S x T weights lie in memory then, one layer's at a time, which is said once.
-    options: of that function; where weights are dropped causal, mask_BT, segments_BS, bias_1NST and scale,
+    options: of that function; where weights are dropped causal, window, mask_BT, segments_BS, bias_1NST and scale,
     and layout, which kernels alone ask for.
     """
     if drop is None or not drop.drops:
@@ -112,19 +112,23 @@ def attention(
 
 def _dropped(
     q_BSNH: jax.Array,
-    k_BTNH: jax.Array,
-    v_BTNH: jax.Array,
+    k_BTKH: jax.Array,
+    v_BTKH: jax.Array,
     drop: Dropout,
     *,
     causal: bool = False,
+    window: int | None = None,
     mask_BT: jax.Array | None = None,
     segments_BS: jax.Array | None = None,
     bias_1NST: jax.Array | None = None,
     scale: float | None = None,
 ) -> jax.Array:
     """Return o_BSNH by the formula; scores are float32."""
-    S, T, H = q_BSNH.shape[1], k_BTNH.shape[1], q_BSNH.shape[-1]
-    rule = plain.Rule(causal, None, None, H**-0.5 if scale is None else scale)
+    S, T, H = q_BSNH.shape[1], k_BTKH.shape[1], q_BSNH.shape[-1]
+    queries = q_BSNH.shape[2] // k_BTKH.shape[2]  # of a head of keys and values
+    arrays_BTKH = (k_BTKH, v_BTKH)
+    k_BTNH, v_BTNH = (jnp.repeat(x, queries, 2) if queries > 1 else x for x in arrays_BTKH)
+    rule = plain.Rule(causal, window, None, H**-0.5 if scale is None else scale)
     options = {"mask_BT": mask_BT, "segments_BS": segments_BS}
     arrays = {name: x for name, x in options.items() if x is not None}
     mask_B1ST = plain.seen(rule, 0, S, T, segments_BS, arrays)

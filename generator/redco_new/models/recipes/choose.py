@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from redco_new.errors import RedcoError
-from redco_new.models.family import Family
 from redco_new.models.recipes.kinds import RECIPES
 from redco_new.models.recipes.recipe import Recipe
 from redco_new.render.execute import load_text
 
 
-def possible_recipes(family: Family) -> list[str]:
+class Trained(Protocol):
+    """What a recipe asks of a family, or of a class that has its methods."""
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        """The recipes by which it is usually trained, the default first."""
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """The signatures that recipes may call."""
+
+
+def possible_recipes(family: Trained) -> list[str]:
     """Return the recipes whose needs a family meets, its default first."""
     others = [
         name
@@ -25,7 +36,7 @@ def possible_recipes(family: Family) -> list[str]:
     return [*family.recipes, *others]
 
 
-def choose_recipe(family: Family, name: str, model: str, loss: str = "") -> Recipe:
+def choose_recipe(family: Trained, name: str, model: str, loss: str = "") -> Recipe:
     """Return the recipe that `--recipe name --loss loss` asks for; the default where a name is "".
 
     model: as --model has it, for messages.

@@ -82,6 +82,7 @@ class RecipeContext:
     adapted: whether what is trained is an adapter.
     causal: whether a token of its model sees only those before it.
     head_rate: the field of `model` by whose rate the input of its head drops; "" where none does.
+    features: the field of `model` that is how many numbers a token's hidden state has.
     loss: which one it learns by, of a recipe that has several.
     served: whether a server may draw its answers.
     """
@@ -93,6 +94,7 @@ class RecipeContext:
     adapted: bool
     causal: bool
     head_rate: str
+    features: Name
     loss: str
     served: bool
 
@@ -251,11 +253,12 @@ class Recipe:
         adapted: bool = False,
         causal: bool = False,
         head_rate: str = "",
+        features: str = "embed_dim",
     ) -> dict[str, str]:
         """Return the texts of "pipeline.py" and other files of the package, by their names.
 
         "data.py" is the section `data` of config.py. Raises RedcoError.
         """
-        facts = (package, tokenizer, sequence_length, routed, adapted, causal, head_rate)
+        facts = (package, tokenizer, sequence_length, routed, adapted, causal, head_rate, features)
         context = RecipeContext(*facts, self.loss, self.served)
         return template.print_folder(f"recipes/{self.folder or self.name}", context)

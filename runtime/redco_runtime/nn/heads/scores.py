@@ -15,7 +15,8 @@ from ...base.contracts import Weights
 from ...base.class_names import name_labels
 from ...base.tensors import Tensor
 
-WORDS = "head"  # what a model calls its head for words, where that is no table of its embedding
+# What models call their heads for words, where that is no table of their embedding.
+WORDS = ("head", "lm_head", "embed_out", "output")
 SCORE = "score"
 FILES = ("lm_head.*", "embed_out.*")  # what checkpoints call that head
 
@@ -25,8 +26,9 @@ def with_score(model: Any, features: int, labels: int, rngs: nnx.Rngs) -> Any:
 
     features: D of these. labels: K.
     """
-    if hasattr(model, WORDS):
-        delattr(model, WORDS)
+    for name in WORDS:
+        if hasattr(model, name):
+            delattr(model, name)
     normal = nnx.initializers.normal(0.02)  # as heads of transformers begin
     layer = nnx.Linear(features, labels, use_bias=False, kernel_init=normal, rngs=rngs)
     setattr(model, SCORE, layer)
@@ -68,7 +70,7 @@ class ScoreWeights:
         """Return path of a parameter -> the tensor that holds it; a checkpoint need not have the score."""
         table = self.body.tensors(config).items()
         score = Tensor(f"{SCORE}.weight", (1, 0), optional=True, classes=True)
-        return {p: t for p, t in table if p.split("/")[0] != WORDS} | {f"{SCORE}/kernel": score}
+        return {p: t for p, t in table if p.split("/")[0] not in WORDS} | {f"{SCORE}/kernel": score}
 
     def hf_config(self, config: Any) -> dict[str, Any]:
         """Return config.json."""

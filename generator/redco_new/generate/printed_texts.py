@@ -1,0 +1,149 @@
+"""A decoder of transformers, printed, as a project trains it: by the recipes of texts, as a family's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redco_new.generate.context import ProjectRecipe
+from redco_new.generate.design import Design, package_files
+from redco_new.generate.own_design import ClassNames
+from redco_new.generate.project_model import ProjectModel
+from redco_new.generate.recipe_program import Built, recipe_program
+from redco_new.errors import RedcoError
+from redco_new.models.decoders import LONGEST
+from redco_new.models.family import CAUSAL
+from redco_new.models.gguf import safetensors_alone
+from redco_new.models.program import Program
+from redco_new.models.recipes import Recipe, choose_recipe
+from redco_new.models.tiny import tiny_vocab
+from redco_new.own.model import OwnModel
+from redco_new.pytorch.table import stacked_parts
+from redco_new.render.execute import importable, load_text
+from redco_new.render.template import Template
+from redco_new.request import Request
+from redco_plan import MODEL
+
+VOCAB = "vocab_size"  # the field of the config that recipes of texts read
+# What configs of transformers call the numbers of a hidden state, and the longest text.
+FEATURES = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
+POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+SHORT = 256  # tokens that the preset tiny has positions for
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What a recipe asks of a class of transformers whose printed model has the methods of a decoder."""
+
+    recipes: tuple[str, ...] = ("lm",)
+    provides: frozenset[str] = CAUSAL
+
+
+def is_decoder(model_class: Any, fields: Sequence[str]) -> bool:
+    """Return whether a printed class has what recipes of texts call, and read."""
+    return hasattr(model_class, "decode") and VOCAB in fields
+
+
+def decoder_design(
+    request: Request,
+    template: Template,
+    model: OwnModel,
+    names: ClassNames,
+    texts: Mapping[str, str],
+    notes: Sequence[str] = (),
+) -> Design:
+    """Return a decoder as a recipe of texts trains it. Raises RedcoError.
+
+    model: the printed class, made and called
+    names: of the classes of model.py
+    texts: name -> text of model.py and weights.py
+    """
+    recipe = choose_recipe(Decoder(), request.recipe, model.name, request.loss)
+    if recipe.teacher:
+        what = f"{recipe.name} makes a smaller model of the same kind, and {model.name} is printed in one size"
+        raise RedcoError("--recipe", what, "choose another")
+    sizes = _sizes(request, names, texts)
+    length = min(sizes.get(next((x for x in POSITIONS if x in sizes), ""), LONGEST), LONGEST)
+    tiny = _tiny(request, model, sizes)
+    tokenizer = request.checkpoint or "bytes"
+    facts: dict[str, Any] = {"adapted": False, "causal": True}
+    features = next((x for x in FEATURES if x in sizes), FEATURES[0])
+    printed = recipe.print_files(
+        template, request.package, tokenizer, length, False, **facts, features=features
+    )
+    data_class = printed.pop("data.py")
+    files = package_files(request, {**texts, **printed})
+
+    def program(changes: Mapping[str, Any]) -> Program:
+        path = f"{request.package}/model.py"
+        with importable(request.folder, request.package):
+            module = load_text(str(request.folder.resolve() / path), files[path])
+        classes = getattr(module, names.model), getattr(module, names.config)
+        built = Built(*classes, {**sizes, **changes}, changes, CAUSAL)
+        return recipe_program(
+            request, built, recipe, None, files, min(length, SHORT) if changes else length
+        )
+
+    return Design(
+        request,
+        _project_model(request, model, names, recipe, tiny, texts),
+        ProjectRecipe.of(
+            recipe,
+            data_class=data_class,
+            rate=recipe.rate,
+            continues=recipe.name == "lm",
+            tokenized=True,
+        ),
+        files,
+        lambda: program({}),
+        stateful=model.stateful,
+        packages=(*recipe.packages, "transformers>=5"),
+        notes=[*model.notes, *notes],
+        tiny=(lambda: program(tiny)) if tiny else None,
+    )
+
+
+def _sizes(request: Request, names: ClassNames, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of the config, with their defaults: those of the full model."""
+    module = load_text(f"{request.package}/model.py", texts["model.py"])
+    return dict(vars(getattr(module, names.config)()))
+
+
+def _tiny(request: Request, model: OwnModel, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that the preset tiny has otherwise: words for bytes, and positions for its texts."""
+    tiny = dict(model.tiny.changes)
+    words = min(sizes[VOCAB], tiny_vocab(sizes[VOCAB], request.mesh[MODEL]))
+    places = {x: min(sizes[x], SHORT) for x in POSITIONS if x in sizes}
+    changes = tiny | {VOCAB: words} | places
+    return {name: value for name, value in changes.items() if value != sizes.get(name)}
+
+
+def _project_model(
+    request: Request,
+    model: OwnModel,
+    names: ClassNames,
+    recipe: Recipe,
+    tiny: Mapping[str, Any],
+    texts: Mapping[str, str],
+) -> ProjectModel:
+    sections = {one.section: dict(tiny) for one in recipe.branches if one.section} | {
+        "model": dict(tiny)
+    }
+    return ProjectModel(
+        title=model.name,
+        class_name=names.model,
+        config_class=names.config,
+        tiny={**sections, **recipe.tiny},
+        branches=recipe.branches,
+        maker=recipe.maker,
+        head=bool(recipe.head_of(CAUSAL)),
+        classes=bool(recipe.classes),
+        own_class=model.name,
+        printed=True,
+        hub=True,
+        stacked=stacked_parts(texts["weights.py"]),
+        task=recipe.task or "CAUSAL_LM",
+        checkpoint=request.checkpoint,
+        format=safetensors_alone(f"llama.cpp opens no {model.name} of redco's"),
+    )

@@ -1,0 +1,60 @@
+"""Sizes in a body: the dims of its inputs have names of a letter, and numbers are made of these and of the class's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Sequence
+
+import torch
+
+from redco_new.pytorch.merge import Node
+from redco_new.pytorch.refusal import refuse
+from redco_new.pytorch.sizes import Atom, Number, express
+from redco_new.pytorch.variables import Rename, unpack_shape
+
+DIM = re.compile(r"_dim_(\d+)_(\d+)")
+# What dims are called by their places, where none is B.
+LETTERS = {2: "BS", 3: "BSD", 4: "BCHW", 5: "BCTHW"}
+
+
+def number_text(number: Number, atoms: Sequence[Atom]) -> str:
+    """Return Python of a number. Raises RedcoError where no size of the class makes it."""
+    text = express(number, atoms)
+    if text is None:
+        what = f"a number, {number.values[0]} and {number.values[-1]}, follows from no size of the class"
+        raise refuse("", what)
+    if text in ("inf", "-inf"):
+        return text.replace("inf", "jnp.inf")
+    return "jnp.finfo(jnp.float32).min" if number.values[0] == torch.finfo().min else text
+
+
+def unpack_dims(
+    statements: Sequence[ast.stmt],
+    inputs: Sequence[Node],
+    names: Sequence[str],
+    batch: tuple[int, ...],
+    reserved: Collection[str],
+) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """Return statements that name the dims of inputs which are read, `B, S, _ = x.shape`, and `statements` by these names."""
+    text = "\n".join(map(ast.unparse, map(ast.fix_missing_locations, statements)))
+    used = sorted({(int(i), int(d)) for i, d in DIM.findall(text)})
+    letters: dict[str, str] = {}
+    unpacked: list[ast.stmt] = []
+    for i in sorted({i for i, _ in used}):
+        dims = inputs[i].dims or ()
+        row = ["_"] * len(dims)
+        for d in (d for j, d in used if j == i):
+            row[d] = _letter(d, dims, batch, {*letters.values(), *reserved})
+            letters[f"_dim_{i}_{d}"] = row[d]
+        unpacked.append(unpack_shape(names[i], row))
+    renamed = Rename(letters)
+    return unpacked, [renamed.visit(statement) for statement in statements]
+
+
+def _letter(
+    d: int, dims: Sequence[Number], batch: tuple[int, ...], reserved: Collection[str]
+) -> str:
+    wanted = "B" if dims[d].values == batch else LETTERS.get(len(dims), "BCDEFGHI")[d]
+    wanted = wanted if wanted != "B" or dims[d].values == batch else "N"
+    return next(x for x in (wanted, *"TUVWXYZKLM") if x not in reserved)

@@ -1,0 +1,50 @@
+"""What recipes ask of a decoder, measured: texts that share a row, and texts that are written token by token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from redco_new.pytorch.gate import MOST
+
+
+def attends_alone(model: Any, ids: np.ndarray) -> bool:
+    """Return whether texts that share a row are as each alone: then a model mixes positions by attention only.
+
+    ids: of texts, at least two, (B, S)
+    """
+    first = ids.shape[1] // 3
+    segments = np.where(np.arange(ids.shape[1]) < first, 1, 2)[None].repeat(len(ids), 0)
+    together = _hidden(model, ids, segments)
+    alone = [_hidden(model, part) for part in (ids[:, :first], ids[:, first:])]
+    return _are_near(together, np.concatenate(alone, axis=1)) and writes_texts(model, ids)
+
+
+def writes_texts(model: Any, ids: np.ndarray) -> bool:
+    """Return whether `decode` gives what `hidden` gives of whole texts, in rows that are padded on the left."""
+    pad, (rows, length) = 3, ids.shape
+    mask = np.ones((rows, length), bool)
+    mask[1, :pad] = False
+    positions = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
+    cache, ends, outputs = model.init_cache(rows, length), (0, length - 2, length - 1, length), []
+    decode = nnx.jit(lambda model, *rest: model.decode(*rest), static_argnums=5)
+    for start, end in zip(ends, ends[1:], strict=False):
+        new = (jnp.asarray(x[:, start:end]) for x in (ids, positions))
+        x, cache = decode(model, *new, jnp.asarray(mask), cache, start)
+        outputs.append(np.asarray(x))
+    written = np.concatenate(outputs, axis=1)
+    wholes = _hidden(model, ids), _hidden(model, ids[:, pad:])
+    return _are_near(written[0], wholes[0][0]) and _are_near(written[1, pad:], wholes[1][1])
+
+
+def _hidden(model: Any, ids: np.ndarray, segments: np.ndarray | None = None) -> np.ndarray:
+    model.eval()
+    arrays = [jnp.asarray(ids), *([] if segments is None else [jnp.asarray(segments)])]
+    return np.asarray(nnx.jit(lambda model, *x: model.hidden(*x))(model, *arrays))
+
+
+def _are_near(one: np.ndarray, other: np.ndarray) -> bool:
+    return bool(np.abs(one - other).max() <= MOST * np.abs(other).max())

@@ -1,0 +1,234 @@
+"""One class of model.py: of all parts of a class of PyTorch that have one program."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import fx
+
+from redco_new.pytorch.body import Body
+from redco_new.pytorch.expressions import parse
+from redco_new.pytorch.graph import own_path
+from redco_new.pytorch.layers import can_stack, roll_layers
+from redco_new.pytorch.makers import Makers
+from redco_new.pytorch.merge import Node, merge
+from redco_new.pytorch.names import input_names, output_names
+from redco_new.pytorch.outputs import nest
+from redco_new.pytorch.printed_class import Printed, Probe
+from redco_new.pytorch.refusal import refuse
+from redco_new.pytorch.scope import Reference
+from redco_new.pytorch.sizes import Atom, Number, express
+from redco_new.pytorch.texts import HIDDEN, NAMES, TextMethods, split_at_head
+from redco_new.pytorch.variables import attributes_in
+
+
+class OneClass:
+    """Print the class of parts that are of one class and one program."""
+
+    def __init__(self, classes: Any, paths: Sequence[str]) -> None:
+        self.classes, self.paths = classes, paths
+        self.path = paths[0]
+        self.part = classes.part(self.path)
+        self.rows: list[tuple[Probe, str]] = [
+            (probe, path) for path in paths for probe in classes.probes
+        ]
+        self.init_atoms = self._init_atoms()
+        self.drops: dict[str, str] = {}  # attribute -> Python that makes a Dropout
+        self.makers = Makers(classes, self)
+
+    def graph(self, probe: Probe, path: str) -> fx.Graph:
+        return probe.traced.graphs[path]
+
+    def print(self) -> Printed:
+        """Return the class as it stands in model.py."""
+        nodes = self._nodes()
+        parts = split_at_head(self.part, nodes) if self.classes.texts and not self.path else None
+        if self.classes.texts and not (self.path or parts):
+            raise refuse("", "its logits are not made of hidden states alone")
+        body = self._body(parts[0] if parts else nodes)
+        call = body.lines()
+        logits = self._body(parts[1]) if parts else None
+        init = self._init([*call, *(logits.lines() if logits else [])])
+        text = "\n".join(init)
+        arguments = tuple(a for a in self.names if _reads(text, a))
+        name = type(self.part).__name__
+        imports = body.imports | self.makers.imports
+        order = self._input_order(body.names)
+        inputs = tuple(body.names[i] for i in order)
+        methods = None
+        if logits:
+            inputs = tuple(x for x in inputs if x in body.read)
+            imports |= logits.imports
+            methods = TextMethods(inputs, logits.lines())
+        elif not self.path:  # without constants, and a mask that attention says otherwise
+            inputs = tuple(x for x in inputs if x in body.read or x in self.classes.inputs)
+        shown = (name, arguments, init, call, inputs, order, imports, self._docstring())
+        return Printed(*shown, "rngs" in text, methods=methods)
+
+    def _input_order(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Return the order of a part's inputs: as its forward has them, where that is clear; what attends last."""
+        if not self.path:
+            return tuple(range(len(names)))
+        theirs = [p for p in inspect.signature(type(self.part).forward).parameters if p != "self"]
+
+        def place(i: int) -> tuple[int, str]:
+            if names[i] == "attend":
+                return len(theirs) + 1, ""
+            return theirs.index(names[i]) if names[i] in theirs else len(theirs), names[i]
+
+        return tuple(sorted(range(len(names)), key=place))
+
+    def _docstring(self) -> str:
+        """Return where the class of PyTorch is."""
+        lines, first = inspect.getsourcelines(type(self.part))
+        return f"{Path(inspect.getsourcefile(type(self.part)) or '').name}:{first}."
+
+    @property
+    def names(self) -> list[str]:
+        """The arguments of __init__ of the PyTorch class."""
+        if not self.path:
+            return ["config"]
+        return list(self.classes.probes[0].instance.arguments.get(own_path(self.path), {}))
+
+    def _init_atoms(self) -> list[Atom]:
+        """Return the numbers that __init__ has: of the config, or arguments of the class."""
+        rows = [
+            probe.sizes if not path else probe.instance.sizes(own_path(path))
+            for probe, path in self.rows
+        ]
+        names = [name for name in rows[0] if all(name in row for row in rows)]
+        return [Atom(name, tuple(row[name] for row in rows)) for name in names]
+
+    def _call_atoms(self) -> list[Atom]:
+        """Return the numbers that __call__ can have of self: the author's attributes, then arguments."""
+        atoms = []
+        for name, value in vars(self.part).items():
+            if isinstance(value, int | float) and not isinstance(value, bool) and name[0] != "_":
+                values = tuple(
+                    getattr(p.traced.module.get_submodule(own_path(path)), name)
+                    for p, path in self.rows
+                )
+                if len(set(values)) > 1 and express(Number(values), self.init_atoms):
+                    atoms.append(Atom(f"self.{name}", values, True))
+        return atoms + [Atom(f"self.{atom.text}", atom.values) for atom in self.init_atoms]
+
+    def _nodes(self) -> list[Node]:
+        nodes = merge([self.graph(probe, path) for probe, path in self.rows])
+        return roll_layers(nodes, self.part)
+
+    def _body(self, nodes: Sequence[Node]) -> Body:
+        reference = Reference(
+            self.makers.parameter,
+            self.makers.module,
+            self._order,
+            self.drop,
+            self._layers,
+            self._outputs,
+        )
+        batch = tuple(probe.batch for probe, _ in self.rows)
+        returned = None if self.path or self.classes.texts else self._returned
+        self.call_atoms = self._call_atoms()
+        names = self._inputs(nodes)
+        first = self._input_order(names)
+        return Body(nodes, self.call_atoms, names, batch, reference, returned, first)
+
+    def _inputs(self, nodes: Sequence[Node]) -> list[str]:
+        """Return names of the program's inputs: those of the class's own forward where that is clear."""
+        if self.classes.texts and nodes[0].target == HIDDEN:
+            return [HIDDEN]
+        own = [n.target for n in nodes if n.kind == "input"]
+        if not self.path:
+            return [NAMES.get(name, name) for name in own] if self.classes.texts else own
+        places = [n for n in self.graph(*self.rows[0]).nodes if n.op == "placeholder"]
+        parameters = [
+            p for p in inspect.signature(type(self.part).forward).parameters if p != "self"
+        ]
+        if len(own) == 1 and parameters and not places[0].meta.get("attend"):
+            return parameters[:1]
+        names: list[str] = []
+        theirs = input_names(self.rows[0][0].traced.graphs, self.path)
+        for node, name in zip(places, theirs, strict=True):
+            if node.meta.get("attend"):
+                names.append("attend")
+                continue
+            base, number = name or "x", 1
+            while (base if number == 1 else f"{base}_{number}") in names:
+                number += 1
+            names.append(base if number == 1 else f"{base}_{number}")
+        return names
+
+    def _outputs(self, target: str) -> list[str]:
+        """Return what a part calls the values that it gives."""
+        return output_names(self.classes.graphs, f"{self.path}.{target}".removeprefix("."))
+
+    def _order(self, target: str) -> Sequence[int]:
+        path = f"{self.path}.{target}".removeprefix(".")
+        if self.classes.is_class(path):
+            return self.classes.of(path).order
+        return (0,)
+
+    def _layers(self, target: str) -> str | None:
+        """Stack the layers of a list where that is possible; return Python of what is saved of them."""
+        names = self.part.get_submodule(target)._modules
+        paths = [f"{self.path}.{target}.{name}".removeprefix(".") for name in names]
+        if not can_stack(self.classes.module, paths, self.classes.key):
+            return None
+        self.makers.stacked.add(target)
+        self.classes.stacked |= {
+            f"{own_path(path)}.{target}".removeprefix(".") for path in self.paths
+        }
+        if "config" not in self.names:
+            return '"everything_saveable"'
+        self.classes.remat = True
+        return "self.config.remat"
+
+    def drop(self, rate: Number) -> ast.expr:
+        """Return Python of a Dropout of F.dropout, which __init__ makes."""
+        text = express(rate, self.init_atoms)
+        maker = f"Dropout({text}, rngs=rngs)"
+        name = next((key for key, value in self.drops.items() if value == maker), "")
+        if not name:
+            reserved = {*vars(self.part), *self.part._modules, *self.part._parameters, *self.drops}
+            name = next(
+                x for x in ("dropout", "drop", "dropout_2", "dropout_3") if x not in reserved
+            )
+            self.drops[name] = maker
+            self.classes.drops = True
+            self.makers.imports.add("from redco_runtime.nn.dropout import Dropout")
+        return parse(f"self.{name}")
+
+    def _returned(self, items: list[ast.expr]) -> ast.expr:
+        """Return what the whole gives, nested as the class nests it."""
+        return nest(self.classes.probes[0].traced.outputs, items)
+
+    def _init(self, call: list[ast.stmt]) -> list[str]:
+        """Return the statements of __init__: numbers that __call__ reads, then parts, in the class's order."""
+        read = set(attributes_in(call))
+        lines = []
+        if "config" in read:
+            lines.append("self.config = config")
+            read.discard("config")
+        for atom in self.call_atoms:
+            name = atom.text.removeprefix("self.").split(".")[0].split("[")[0]
+            if name in read and name not in self.part._modules:
+                read.discard(name)
+                text = (
+                    name
+                    if f"self.{name}" != atom.text
+                    else express(Number(atom.values), self.init_atoms)
+                )
+                is_argument = name in self.names
+                lines.append(f"self.{name} = {name if is_argument else text}")
+        return lines + self.makers.lines() + [f"self.{k} = {v}" for k, v in self.drops.items()]
+
+
+def _reads(text: str, name: str) -> bool:
+    """Return whether Python reads a name, which is no attribute."""
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+        for node in ast.walk(ast.parse(text))
+    )

@@ -1,0 +1,44 @@
+"""A tiny checkpoint of a class of transformers, with a tokenizer; and two checkpoints compared: in a process of its own."""
+
+import json
+import pydoc_data.topics
+import sys
+
+import torch
+import transformers
+
+SIZES = {
+    "vocab_size": 384, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256,
+}  # fmt: skip
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+
+
+def write(name, folder, further):
+    """Write a checkpoint of a class with SIZES, drawn at random."""
+    from tokenizers import ByteLevelBPETokenizer
+
+    torch.manual_seed(0)
+    cls = getattr(transformers, name)
+    fields = vars(cls.config_class())
+    known = {key: value for key, value in SIZES.items() if key in fields}
+    cls(cls.config_class(**known | further)).save_pretrained(folder)
+    words = ByteLevelBPETokenizer()
+    texts = [*pydoc_data.topics.topics.values()][:40]
+    words.train_from_iterator(texts, vocab_size=384, special_tokens=[*SPECIAL.values()])
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words._tokenizer, **SPECIAL)
+    tokenizer.save_pretrained(folder)
+
+
+def compare(one, other):
+    """Print how far the logits of two checkpoints are from each other."""
+    models = [transformers.AutoModelForCausalLM.from_pretrained(x).eval() for x in (one, other)]
+    ids = torch.randint(0, 300, (2, 40), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logits = [model(ids).logits for model in models]
+    print((logits[0] - logits[1]).abs().max().item(), type(models[1]).__name__)
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:]
+    write(rest[0], rest[1], json.loads(rest[2])) if command == "write" else compare(*rest)

@@ -1,0 +1,70 @@
+"""A checkpoint of a class of transformers that is no family becomes a project that the recipes of texts train."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from generated import run
+
+HERE = Path(__file__).parent
+DEVICES = "--virtual-devices 4"
+KIND = "StableLmForCausalLM"
+
+pytestmark = pytest.mark.slow  # a class is traced and compared, and projects compiled
+
+
+def checkpoint(*arguments):
+    """What decoder_checkpoint.py says."""
+    command = [sys.executable, str(HERE / "decoder_checkpoint.py"), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The folder of a checkpoint, and of a project of it."""
+    folder = tmp_path_factory.mktemp("decoders")
+    checkpoint("write", KIND, str(folder / "checkpoint"), "{}")
+    code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,model=2", folder)
+    assert code == 0, err
+    texts = "".join(json.dumps({"text": f"number {i} of many"}) + "\n" for i in range(99))
+    (folder / "texts.jsonl").write_text(texts)
+    return folder
+
+
+def test_its_model_is_a_decoder_as_a_familys(place):
+    model = (place / "p/p/model.py").read_text()
+    assert "class StableLmForCausalLM(nnx.Module):" in model
+    assert "return self._run(input_ids_BS, positions_BS, ToTexts(segments_BS))" in model
+    assert "(c.num_key_value_heads, c.hidden_size // c.num_attention_heads)," in model
+    assert "attend(" in model and " 64" not in model.partition("class StableLmForCausalLM(")[2]
+
+
+def test_weights_go_in_and_out_of_pytorch(place):
+    project = place / "p"
+    code, out, err = run(f"python -m p.train --steps 0 {DEVICES} --workdir runs/a", project)
+    assert code == 0 and "starting from the weights of" in out, out + err
+    code, out, err = run("python -m p.export --workdir runs/a --out exported", project)
+    assert code == 0, err
+    said = checkpoint("compare", str(place / "checkpoint"), str(project / "exported"))
+    assert said == f"0.0 {KIND}\n"
+
+
+def test_it_learns_texts_that_share_rows_and_writes_others(place):
+    data = f"--data {place}/texts.jsonl --sequence-length 64 --train.batch-size 8"
+    command = f"python -m p.train --steps 3 {data} {DEVICES} --workdir runs/b"
+    code, out, err = run(command, place / "p")
+    assert code == 0 and "step 3/3" in out, out + err
+    code, out, err = run(f"python -m p.predict --workdir runs/b {DEVICES} 'number'", place / "p")
+    assert code == 0, out + err
+
+
+@pytest.mark.parametrize("recipe", ["sft", "dpo", "reward", "classify-text"])
+def test_it_is_trained_by_the_recipes_of_texts(place, recipe):
+    code, out, err = run(f"redco update --recipe {recipe}", place / "p")
+    assert code == 0, err
+    train = f"python -m p.train --preset tiny --steps 2 {DEVICES} --workdir runs/{recipe}"
+    code, out, err = run(train, place / "p")
+    assert code == 0 and "step 2/2" in out, out + err

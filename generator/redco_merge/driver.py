@@ -9,8 +9,6 @@ from pathlib import Path
 from redco_merge.documents import merge_document
 from redco_merge.python import merge
 
-FAILED = 128  # of git merge-file, from here on: an error, and no count of conflicts
-
 
 def merge_files(
     base: Path, ours: Path, theirs: Path, path: str, show: Callable[[str], None]
@@ -32,7 +30,7 @@ def merge_files(
         show(f"{path}: {conflict.symbol}: {conflict.reason}")
     command = ["git", "merge-file", "--stdout", "-L", "ours", "-L", "base", "-L", "theirs"]
     marked = subprocess.run([*command, ours, base, theirs], capture_output=True)
-    if marked.returncode >= FAILED:
+    if marked.returncode >= 128:  # an error, and no count of conflicts
         raise OSError(0, " ".join(marked.stderr.decode(errors="replace").split()), path)
     ours.write_bytes(marked.stdout)
     return False

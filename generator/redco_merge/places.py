@@ -53,10 +53,11 @@ def merge_place(base: Place, ours: Place, theirs: Place) -> Merged:
     mine, others = _hunks(base, ours), _hunks(base, theirs)
     same = [h for h in mine for k in others if h.says == k.says]
     others = [k for k in others if k.says not in [h.says for h in same]]
-    for h, k in _touching([h for h in mine if h not in same], others):
-        new = [x for x in k.new if isinstance(x, Statement)]
-        if not _settle(base, h, k):
-            raise Clash(base[min(h.start, k.start) : max(h.stop, k.stop)], new)
+    for h in [h for h in mine if h not in same]:
+        for k in [k for k in others if k.start <= h.stop and h.start <= k.stop]:
+            new = [x for x in k.new if isinstance(x, Statement)]
+            if not _settle(base, h, k):
+                raise Clash(base[min(h.start, k.start) : max(h.stop, k.stop)], new)
     hunks = sorted([*mine, *others], key=lambda h: (h.start, h.stop > h.start))
     dropped = {i for h in hunks for i in range(h.start, h.stop)}
     merged: Merged = []
@@ -94,13 +95,6 @@ def _split(base: Place, side: Place, start: int, stop: int, new: int, end: int) 
         if i < stop and base[i].key != side[j].key:
             yield _Hunk(i, i + 1, [side[j]])
         at, there = i + 1, j + 1
-
-
-def _touching(mine: list[_Hunk], others: list[_Hunk]) -> Iterator[tuple[_Hunk, _Hunk]]:
-    for h in mine:
-        for k in others:
-            if k.start <= h.stop and h.start <= k.stop:
-                yield h, k
 
 
 def _settle(base: Place, mine: _Hunk, other: _Hunk) -> bool:

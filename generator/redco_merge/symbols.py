@@ -64,7 +64,7 @@ class Symbol:
     @cached_property
     def comments(self) -> list[str]:
         """What the comments above it say."""
-        return comments_of(self.lead)
+        return [comment_text(line) for line in self.lead if line.strip()]
 
     @cached_property
     def imports(self) -> list[Binding]:
@@ -90,11 +90,6 @@ class Symbol:
 def is_definition(symbol: Symbol) -> bool:
     """Return whether a symbol is a function or a class."""
     return bool(symbol.nodes) and isinstance(symbol.nodes[0], DEFINITIONS)
-
-
-def comments_of(lines: list[str]) -> list[str]:
-    """Return what the comments say of lines that hold nothing else."""
-    return [comment_text(line) for line in lines if line.strip()]
 
 
 def lines_of(symbols: Iterable[Symbol]) -> list[str]:

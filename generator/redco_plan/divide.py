@@ -212,11 +212,16 @@ class Placement:
     def partition(self, index: int) -> P:
         """Return the axes of split classes, and `fsdp` on another dim of a matrix that divides.
 
-        Each row is routed where it lies, so over `expert`, which splits rows too, a router is whole.
+        Of kernels of experts it divides these, if it can: their rows are gathered as they lie. Each row is
+        routed where it lies, so over `expert`, which splits rows too, a router is whole.
         """
         dims, shape = self.classes.parameter_dims[index], self.shapes[index]
         whole = self.experts if index in self.routers else ()
         entries = [() if node in whole else self.axes.get(node, ()) for node in dims]
+        if (i := self._experts_dim(index)) is not None:
+            if shape[i] % math.prod(self.mesh[axis] for axis in (*entries[i], FSDP)) == 0:
+                entries[i] = (*entries[i], FSDP)
+                return partition_spec(entries)
         if sum(node in self._fsdp_order for node in dims) > 1:
             for node in self._fsdp_order:
                 if node in dims and not entries[i := dims.index(node)]:
@@ -241,6 +246,23 @@ class Placement:
             best = max(fits, key=lambda i: (shard[i] & -shard[i], shard[i]))
             entries[best] = (*entries[best], DATA)
         return partition_spec(entries)
+
+    def _experts_dim(self, index: int) -> int | None:
+        """Return the dim of a parameter that counts the experts whose kernels it has, where fsdp splits any."""
+        if self.mesh[FSDP] == 1 or index in self._choosing:
+            return None
+        dims = enumerate(self.classes.parameter_dims[index])
+        return next((i for i, node in dims if node in self._labelled), None)
+
+    @cached_property
+    def _labelled(self) -> set[Node]:
+        """Classes of experts."""
+        return {node for node, label in self.classes.labels.items() if label == "experts"}
+
+    @cached_property
+    def _choosing(self) -> set[int]:
+        """Parameters that choose among experts."""
+        return routers(self.classes, self._labelled)
 
     @cached_property
     def experts(self) -> set[Node]:

@@ -32,13 +32,21 @@ MESHES = {
 }
 
 
-def arrays(rows=B):
+def arrays(rows=B, count=E, bias=None):
     """The residual stream, shares of all experts, the kernels, and the weights of a loss."""
-    shapes = [(rows, S, D), (rows, S, E), (E, D, F), (E, D, F), (E, F, D), (rows, S, D)]
+    kernels = [(count, D, F), (count, D, F), (count, F, D)]
+    shapes = [(rows, S, D), (rows, S, count), *kernels, (rows, S, D)]
     rng = np.random.default_rng(0)
     h, scores, *kernels, weights = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in shapes)
     # The last expert is chosen by nobody, the first by most.
-    return h, jax.nn.softmax(scores + jnp.array([2.0, 0, 0, -9])[None, None, :]), *kernels, weights
+    if bias is not None:
+        return h, jax.nn.softmax(scores + bias[None, None, :]), *kernels, weights
+    return (
+        h,
+        jax.nn.softmax(scores + jnp.zeros(count).at[0].set(2.0).at[-1].set(-9)[None, None, :]),
+        *kernels,
+        weights,
+    )
 
 
 def loss(h, shares, gate, up, down, weights):
@@ -46,8 +54,7 @@ def loss(h, shares, gate, up, down, weights):
     return (experts(h, shares, chosen, gate, up, down) * weights).sum()
 
 
-@functools.cache
-def expected(rows=B):
+def expected(inputs):
     """The loss and its gradients, each expert a plain product, one after the other."""
 
     def formula(h, shares, gate, up, down, weights):
@@ -56,15 +63,16 @@ def expected(rows=B):
         one = [(jax.nn.silu(h @ g) * (h @ u)) @ d for g, u, d in zip(gate, up, down, strict=True)]
         return (sum(y * shares[..., i, None] for i, y in enumerate(one)) * weights).sum()
 
-    return jax.value_and_grad(formula, range(5))(*arrays(rows))
+    return jax.value_and_grad(formula, range(5))(*inputs)
 
 
-def check(sizes, out=WHOLE, rows=B):
+def check(sizes, out=WHOLE, **others):
+    inputs = arrays(**others)
     mesh = make_mesh(dict.fromkeys((*ROWS, "model"), 1) | sizes)
     table = {"h_BSD": WHOLE, "u_BSEF": WITHIN, "a_BSEF": WITHIN, "x_BSD": out}
     with jax.set_mesh(mesh), layouts(table):
-        found = jax.jit(jax.value_and_grad(loss, range(5)))(*arrays(rows))
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected(rows)), strict=True):
+        found = jax.jit(jax.value_and_grad(loss, range(5)))(*inputs)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected(inputs)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -77,6 +85,23 @@ def test_values_and_gradients(sizes, monkeypatch):
 def test_groups_with_room_between(monkeypatch):
     monkeypatch.setitem(PRODUCTS, "cpu", Product(RAGGED.multiply, (4, 8)))
     check(MESHES["experts"])
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"expert": 4}, {"fsdp": 2, "expert": 2}, MESHES["both"]], ids=str
+)
+@pytest.mark.parametrize("favourites", [(0, 1), (3,), (1, 2)], ids=str)
+def test_no_token_is_left_out_where_all_choose_alike(sizes, favourites, monkeypatch):
+    """A device whose experts they are has room for 1.25 of an even share, and computes the rest in further passes."""
+    monkeypatch.setitem(PRODUCTS, "cpu", RAGGED)
+    bias = jnp.full(E, -20.0).at[jnp.array(favourites)].set(0.0)
+    check(sizes, bias=bias)
+
+
+def test_experts_that_fsdp_does_not_divide(monkeypatch):
+    """It splits the embed dim of their kernels then."""
+    monkeypatch.setitem(PRODUCTS, "cpu", RAGGED)
+    check({"fsdp": 4}, count=6)
 
 
 def test_the_formula():

@@ -14,6 +14,7 @@ from sharding.zoo import V
 from sharding.zoo_control import OPAQUE
 
 from redco_plan import plan_sharding
+from redco_plan.divide import axes_of_entry
 
 MESH = {"data": 1, "fsdp": 1, "model": 4}
 
@@ -54,7 +55,7 @@ def test_every_parameter_has_one_spec_whose_sizes_divide(name, sizes):
     paths = [row["path"] for row in plan.rows()]
     assert len(paths) == len(set(paths)) == len(jax.tree.leaves(ZOO[name][1]))
     for row in plan.rows():
-        axes = [axis for axis in row["spec"] if axis]
+        axes = [axis for entry in row["spec"] for axis in axes_of_entry(entry)]
         assert len(row["spec"]) == len(row["shape"]) == len(row["dims"])
         assert len(axes) == len(set(axes))
         assert math.prod(row["shape"]) == math.prod(row["shard_shape"]) * math.prod(

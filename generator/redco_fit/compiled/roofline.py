@@ -28,6 +28,7 @@ FREE = {
 # Of cuDNN's kernels, forward and backward together, of a dense peak: FlashAttention-3 reaches 75 % going
 # forward and 60 % over both (Shah et al. 2024, figures 5 and 6).
 ATTENTION = 0.6
+SELDOM = "/seldom/"  # in the name of a condition of the runtime whose longer branch is hardly ever taken
 SCALARS = 1024  # bytes below which an operand is an index
 VIEWS = ("bitcast", "convert")  # what XLA makes of no more elements than are taken of it
 SLICES = ("slice", "dynamic-slice")  # what takes a layer of a stack
@@ -82,7 +83,8 @@ def bound(
             costs.update(_cost(program, computation, one, machine, length, expert_parts))
             inner = [total(name) for name in program.callees(one)]
             if one.operation == "conditional":
-                inner = [max(inner, key=lambda cost: cost["seconds"])]
+                usual = min if SELDOM in one.rest else max
+                inner = [usual(inner, key=lambda cost: cost["seconds"])]
             if one.operation in ("while", "call", "conditional", "async-start"):
                 for costs_inside in inner:
                     times = program.trips(one)

@@ -1,21 +1,35 @@
 """What the experts of a layer need of a device's memory, beside what `needs` counts for any layer."""
 
+import math
 from typing import Any
 
 from jax.extend.core import Jaxpr, jaxprs_in_params
 
-from ..nn.experts.expert_blocks import room
+from ..layout.mesh import axes_of
+from ..nn.experts.expert_blocks import GPU, TPU, block_rows
+from ..nn.experts.expert_rows import most_rows
 from .jaxprs import by_step, bytes_of, makers_of, split_parts
 
 
 def rooms(body: Jaxpr, layouts: dict[Any, int]) -> dict[tuple[int, ...], float]:
-    """Return {(rows of experts,): those that fill up the blocks of rows, as a share of them}."""
-    shares = {}
+    """Return {(rows of experts,): what a device has room for, as a share of them, less 1}."""
+    shares, makers = {}, makers_of(body)
     for one in _grouped(body):
-        if (x_RD := one.invars[0]) in layouts:
-            rows = x_RD.aval.shape[0] // layouts[x_RD]
-            shares[x_RD.aval.shape[:1]] = room(rows, one.invars[1].aval.shape[0]) / rows
+        x_RD, kernels = one.invars[:2]
+        if x_RD in layouts and kernels.aval.ndim == 3:
+            rows, E = x_RD.aval.shape[0] // layouts[x_RD], kernels.aval.shape[0]
+            block = max(block_rows(blocks, rows // E) for blocks in (GPU, TPU))
+            apart = _devices_apart(makers.get(kernels))
+            shares[x_RD.aval.shape[:1]] = most_rows(rows, E // apart, block, apart) / rows - 1
     return shares
+
+
+def _devices_apart(maker: Any) -> int:
+    """Return over how many devices experts are split, by the equation that lays their kernels out."""
+    if maker is None or maker.primitive.name != "sharding_constraint":
+        return 1
+    place = maker.params["sharding"]
+    return math.prod(place.mesh.shape[axis] for axis in axes_of(place.spec[0]))
 
 
 def working_size(eqn: Any) -> tuple[int, int]:

@@ -10,11 +10,6 @@ TPU = (1, 128)
 SHARE = 4
 
 
-def room(rows: int, count: int) -> int:
-    """Return how many rows fill up the blocks of `count` experts at most, where they have `rows` together."""
-    return count * (max(block_rows(blocks, rows // count) for blocks in (GPU, TPU)) - 1)
-
-
 def block_rows(blocks: tuple[int, ...], even: int) -> int:
     """Return the rows of a block where an expert has `even` rows if all have as many.
 

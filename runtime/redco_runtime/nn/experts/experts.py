@@ -8,6 +8,7 @@ Shape letters: B batch, S sequence, T tokens, X experts of a token, E experts, D
 """
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,7 @@ from .expert_blocks import block_rows
 from .expert_exchange import Axes, Routes
 from .expert_rows import PRODUCTS, Kernel, Product, by_groups, count_experts, lay, product_of
 
-FSDP = "fsdp"  # the axis that splits a dim of each parameter: of kernels D, where it divides that
+FSDP = "fsdp"  # the axis that splits a dim of each parameter: of kernels E, or D, where it divides that
 
 
 def experts(
@@ -75,7 +76,7 @@ def _counted(h_BSD, shares_BSE, expert_BSX, *kernels: Kernel) -> jax.Array:
     h_TD, share_TX, expert_TX = (x_BSN.reshape(-1, x_BSN.shape[2]) for x_BSN in tokens)
     kernels = jax.tree.map(lay, kernels, _kernel_specs(kernels, of_experts, of_mlp))
     layouts = {"wide": P(rows, None), "inner": P(rows, of_mlp)}
-    x_TD = by_groups(jax.lax.ragged_dot, 1, h_TD, share_TX, expert_TX, *kernels, **layouts)
+    x_TD = by_groups(jax.lax.ragged_dot, 1, h_TD, share_TX, expert_TX, kernels, **layouts)
     return x_TD.reshape(h_BSD.shape)
 
 
@@ -88,17 +89,19 @@ def _on_devices(
     there = _with_rows(spec_of(h_BSD.shape, "x_BSD"), rows)
     routes = Routes(rows, of_experts + of_mlp, around)
     axes = around + of_experts
-    parts = tuple(axis for axis in rows if axis == FSDP and h_BSD.shape[2] % free_axes()[axis] == 0)
+    shared = math.prod(jax.sharding.get_abstract_mesh().shape[axis] for axis in axes)
+    parts, by_expert = _parts(h_BSD.shape[2], count_experts(kernels), rows, of_experts)
+    inner = (0, 0, 0) if by_expert else (1, 1, 2)  # the dim that is whole before a product
 
     def own(h_1BSD, share_1BSX, expert_1BSX, *kernels):
         h_TD, share_TX, expert_TX = (
             x.reshape(-1, x.shape[3]) for x in (h_1BSD, share_1BSX, expert_1BSX)
         )
-        kernels = tuple(map(functools.partial(_gather_kernel, parts), kernels, (1, 1, 2)))
+        kernels = tuple(map(functools.partial(_gather_kernel, parts), kernels, inner))
         first = jax.lax.axis_index(axes) * count_experts(kernels) if axes else 0
         block = block_rows(product.blocks, expert_TX.size // shares_BSE.shape[2])
         multiply = functools.partial(product.multiply, block=block)
-        x_TD = by_groups(multiply, block, h_TD, share_TX, expert_TX - first, *kernels)
+        x_TD = by_groups(multiply, block, h_TD, share_TX, expert_TX - first, kernels, shared)
         return x_TD.reshape(h_1BSD.shape)
 
     def anywhere(leaf):
@@ -107,7 +110,7 @@ def _on_devices(
 
     kernels = jax.tree.map(anywhere, kernels)
     every = (routes.devices,) * 3
-    specs = (*every, *_kernel_specs(kernels, of_experts, of_mlp, parts))
+    specs = (*every, *_kernel_specs(kernels, of_experts, of_mlp, parts, by_expert))
     run = on_parts(own, {*free_axes()}, in_specs=specs, out_specs=routes.devices)
     tokens = h_BSD, _shares_of(shares_BSE, expert_BSX), expert_BSX
     sent = (routes.dispatch(x, here) for x in tokens)
@@ -172,15 +175,32 @@ def _axes(h_BSD, kernels) -> tuple[Axes, Axes, Axes]:
     return rows, experts, mlp
 
 
-def _kernel_specs(kernels, of_experts: Axes, of_mlp: Axes, parts: Axes = ()) -> tuple:
-    """Return the specs of gate, up and down, D split over `parts` but where they are stored in few bits.
+def _parts(D: int, E: int, rows: Axes, of_experts: Axes) -> tuple[Axes, bool]:
+    """Return the axes that split kernels besides, where their dims divide, and whether they do E, as plans have it.
+
+    A gather of the first dim moves no row; one of D is a transposition too, a third of what Qwen3-MoE's experts
+    read and write on 32 H100. E: experts that are here.
+    """
+    sizes = free_axes()
+    each = math.prod(sizes[axis] for axis in of_experts)
+    if FSDP not in rows or sizes[FSDP] == 1:
+        return (), False
+    by_expert = E % (each * sizes[FSDP]) == 0
+    return ((FSDP,) if by_expert or D % sizes[FSDP] == 0 else ()), by_expert
+
+
+def _kernel_specs(
+    kernels, of_experts: Axes, of_mlp: Axes, parts: Axes = (), by_expert: bool = False
+) -> tuple:
+    """Return the specs of gate, up and down, D or E split over `parts` but where they are stored in few bits.
 
     of_experts, of_mlp: the axes that split E and F.
     """
 
     def spec(leaf, last, own):
-        dims = (own, *(None,) * (leaf.ndim - 3), of_mlp)
-        return P(of_experts, *(dims[::-1] if last else dims))
+        dims = (None if by_expert else own, *(None,) * (leaf.ndim - 3), of_mlp)
+        of_each = (*of_experts, *(own or ())) if by_expert else of_experts
+        return P(of_each, *(dims[::-1] if last else dims))
 
     def specs(kernel, last):
         own = None if isinstance(kernel, tuple) else parts

@@ -91,8 +91,8 @@ def test_a_product_of_groups_takes_the_rows_that_groups_fill_in_the_mean():
 
 
 def test_of_experts_that_devices_share_each_multiplies_its_part():
-    """Of 18 rows at least, two devices have 9 each; those that fill up the blocks of two groups are 15 on each."""
-    assert cost(*GROUPS, TO_ROWS, expert_parts=2)["flops"] == 2 * (9 + 15) * 8 * 4
+    """Of room for 18 rows, four in five are the share of a device; those that fill up the blocks of two groups are 15."""
+    assert cost(*GROUPS, TO_ROWS, expert_parts=2)["flops"] == 2 * (18 / 1.25 + 15) * 8 * 4
     # What is not of groups is not shared.
     assert cost(X, W, PRODUCTS[0], expert_parts=2)["flops"] == 2 * 4 * 8 * 2
 
@@ -157,6 +157,18 @@ def test_a_loop_counts_as_often_as_it_runs():
     loop = '%w = (f32[]) while(%t), condition=%c, body=%b, backend_config={"known_trip_count":{"n":"7"}}'
     body = "  %x = f32[2]{0} parameter(0)\n  %n = f32[2]{0} negate(%x)"
     assert cost(loop, b=body)["seconds"] == 7 * 16
+
+
+def test_of_a_condition_the_longer_branch_counts_but_where_it_is_seldom_taken():
+    branches = {
+        name: "  %x = f32[2]{0} parameter(0)\n"
+        + "\n".join(f"  %n{i} = f32[2]{{0}} negate(%x)" for i in range(runs))
+        for name, runs in (("once", 1), ("twice", 2))
+    }
+    condition = "%c = f32[2] conditional(%i, %x, %x), branch_computations={%once, %twice}"
+    assert cost(condition, **branches)["seconds"] == 2 * 16
+    seldom = ', metadata={op_name="jit(train)/seldom/cond"}'
+    assert cost(condition + seldom, **branches)["seconds"] == 16
 
 
 def test_scores_are_arrays_with_two_dims_of_the_length():

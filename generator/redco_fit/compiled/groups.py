@@ -18,6 +18,7 @@ from redco_fit.compiled.instructions import Instruction, Program, shapes
 
 TRITON = "__gpu$xla.gpu.triton"
 RAGGED = re.compile(r'ragged_dot_tiling="(\d+),')  # libtpu's kernel: rows of a tile
+ROOM = 1.25  # of an even share of rows: of redco_runtime/nn/experts/expert_rows.py
 # Of redco_runtime/nn/experts/grouped_matmul.py: columns of a tile; what it sums over at once; steps that are loaded before it multiplies.
 TILE, STEP, AHEAD = 128, 64, 3
 
@@ -65,8 +66,7 @@ def mean_rows(chosen: float, groups: int, block: int) -> float:
 def groups_of(program: Program, computation: str, one: Instruction, parts: int) -> Groups | None:
     """Return the product of groups of rows that an instruction is; None for anything else.
 
-    parts: in how many the devices split the experts. A device has the room for the rows of all, and of the rows
-    its share.
+    parts: in how many the devices split the experts. A device has a little more room then than its share of the rows.
     """
     tiling = RAGGED.search(one.rest)
     if one.operation != "custom-call" or not (tiling or TRITON in one.rest):
@@ -78,7 +78,7 @@ def groups_of(program: Program, computation: str, one: Instruction, parts: int) 
     block = int(tiling[1]) if tiling else _block(program, room)
     assert inner in stack, f"{one.name}: no product of groups"
     columns = prod(stack[1:]) // inner
-    chosen = (room - count * (block - 1)) / parts
+    chosen = (room - count * (block - 1)) / (ROOM if parts > 1 else 1)
     return Groups(mean_rows(chosen, count, block), count, inner, columns, block, of_kernels)
 
 

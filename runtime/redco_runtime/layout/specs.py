@@ -23,19 +23,16 @@ def parameter_specs(params: PyTree, table: Mapping[str, P]) -> PyTree:
     mesh = jax.sharding.get_mesh()
     shapes = {path: leaf.shape for path, leaf in flatten(params).items()}
     faults = [f"{path}: a parameter without a spec" for path in shapes if path not in table]
-    changed = bool(faults)
-    if changed:
+    if faults:
         faults += [f"{path}: a spec without a parameter" for path in table if path not in shapes]
     for path, shape in shapes.items():
         if path in table:
             faults += [f"{path}: {fault}" for fault in misfits(shape, table[path], mesh)]
     if faults:
         todo = (
-            "Correct the table there, the sizes of the model in config.py, or those of the mesh: "
-            "predict and export take the mesh that train had the last time."
+            "`redco update` works the table out anew, for another mesh with --mesh AXIS=N,...; or correct it there, or the "
+            "sizes of the model in config.py. predict and export take the mesh that train had the last time."
         )
-        if changed:
-            todo += " Where a parameter is new or gone, `redco update` works the table out anew."
         raise UserError(listed("sharding.py does not fit the model:", faults, todo))
     return rebuild(params, table)
 

@@ -34,7 +34,8 @@ def measure(row: Row, folder: Path) -> dict[str, Any]:
     """Return the record of a row, by the names of performance.COLUMNS."""
     step = compile_row(row, folder, row.length)
     count = prod(row.mesh.values())
-    cost = bound(step.text, count, H100, row.length)
+    parts = row.mesh.get("expert", 1)
+    cost = bound(step.text, count, H100, row.length, expert_parts=parts)
     if cost["squares"]:
         cost["squares"] = bound_of_squares(row, folder, count)
     record = {"peak": step.peak / 2**30, "squares": cost["squares"] / 1e9}

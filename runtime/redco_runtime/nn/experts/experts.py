@@ -182,10 +182,10 @@ def _parts(D: int, E: int, rows: Axes, of_experts: Axes) -> tuple[Axes, bool]:
     read and write on 32 H100. E: experts that are here.
     """
     sizes = free_axes()
-    each = math.prod(sizes[axis] for axis in of_experts)
+    apart = math.prod(sizes[axis] for axis in of_experts)
     if FSDP not in rows or sizes[FSDP] == 1:
         return (), False
-    by_expert = E % (each * sizes[FSDP]) == 0
+    by_expert = E % (apart * sizes[FSDP]) == 0
     return ((FSDP,) if by_expert or D % sizes[FSDP] == 0 else ()), by_expert
 
 

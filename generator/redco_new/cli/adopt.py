@@ -28,6 +28,7 @@ def adopt(
     dropout: options.Dropout = None,
     launch: options.Launch = None,
     via: options.Via = None,
+    license: options.License = None,
     template: options.Template = None,
 ) -> None:
     """Look after a project again that lost its .redco/, or whose package was renamed.

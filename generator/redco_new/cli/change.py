@@ -10,6 +10,7 @@ import typer
 from redco_new.cli import options
 from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
+from redco_new.request.license import license_notes
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The project, or a folder in it.")]
 Target = Annotated[str, typer.Argument(metavar="PATH[::SYMBOL]", help="What is to be settled.")]
@@ -66,6 +67,7 @@ def update(
     dropout: options.Dropout = None,
     launch: options.Launch = None,
     via: options.Via = None,
+    license: options.License = None,
     template: options.Template = None,
     dry_run: DryRun = False,
     diff: Diff = None,
@@ -148,6 +150,8 @@ def change(
     with status() as progress:
         modes = {"partial": partial, "print_model": print_model}
         plan, notes = run.update_project(root, flags, template, progress, **modes)
+    if flags.get("license"):
+        notes = [*license_notes(plan.request.name, plan.request.copyright), *notes]
     where = [] if root == Path() else [shlex.quote(str(root))]
     again = ["--print-model"] if print_model else []
     words = ["redco update", *where, *_spell({**flags, "template": template}), *again]

@@ -15,6 +15,7 @@ from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
 from redco_new.project.manifest import MANIFEST
 from redco_new.request import Request
+from redco_new.request.license import license_notes
 
 if TYPE_CHECKING:
     from redco_new.generate.context import ProjectContext
@@ -42,6 +43,7 @@ def new(
     dropout: options.Dropout = None,
     launch: options.Launch = None,
     via: options.Via = None,
+    license: options.License = None,
     hardware: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +86,7 @@ def new(
             raise RedcoError("--hardware", f"{name} is a project already", todo)
         return change(parent / name, flags, source)
     request = Request.from_flags(name, folder=parent / name, **flags)
-    notes: list[str] = []
+    notes = license_notes(request.name, request.copyright)
     seen: list[ProjectContext] = []
     with status() as progress:
         if hardware is not None:

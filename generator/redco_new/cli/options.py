@@ -8,6 +8,7 @@ import typer
 from redco_new import __version__
 from redco_new.request.features import FEATURES
 from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES
+from redco_new.request.license import LICENSES
 
 
 def family_names() -> list[str]:
@@ -110,6 +111,13 @@ Launch = Annotated[
         help=f"Write these files of launch/, of {', '.join(LAUNCH_FILES)}; by default {','.join(DEFAULT_LAUNCH)}.",
     ),
 ]
+License = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LICENSE",
+        help=f"Write LICENSE, by the name of git's user: {', '.join(LICENSES).lower()}; none: no file, the default.",
+    ),
+]
 Size = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="A size of the family: `redco models` lists them."),
@@ -159,6 +167,7 @@ REQUEST = (
         "dropout",
         "launch",
         "via",
+        "license",
     ),
 )
 

@@ -14,6 +14,7 @@ OWNERS = (
     ("redco.toml", YOURS),
     ("pyproject.toml", YOURS),
     ("README.md", YOURS),
+    ("LICENSE", YOURS),
     ("AGENTS.md", YOURS),
     (".gitattributes", GENERATED),
     (".gitignore", GENERATED),

@@ -13,6 +13,7 @@ from redco_new.errors import RedcoError
 from redco_new.request.dropout import CONFIG_RATES, check_dropout
 from redco_new.request.features import check_features
 from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES, LaunchFile, check_launch
+from redco_new.request.license import check_copyright, check_license, copyright_of
 from redco_new.request.lora import Lora, check_lora
 from redco_new.request.mesh import AXES, check_mesh, parse_mesh
 from redco_new.request.names import check_name, dns_label, package_name
@@ -45,6 +46,8 @@ class Request:
     launch: the launchers that it has files for, of LAUNCH_FILES.
     via: "torch" where model.py is printed from a class of PyTorch; "" otherwise.
     checkpoint: of whose class it is printed, which has its tokenizer and weights; "" for none.
+    license: its licence, by SPDX's name; "" for none.
+    copyright: since when and by whom it is held; "" without a licence.
     own: what the user says of their class, if the model is one.
     folder: that of the project, which paths are relative to.
     recorded: the model, as a manifest has it.
@@ -67,6 +70,8 @@ class Request:
     launch: tuple[str, ...] = DEFAULT_LAUNCH
     via: str = ""
     checkpoint: str = ""
+    license: str = ""
+    copyright: str = ""
     own: OwnClass | None = None
     folder: Path = field(default=Path(), compare=False)
     recorded: Mapping[str, Any] | None = field(default=None, compare=False)
@@ -129,7 +134,7 @@ class Request:
             own=own,
             folder=folder,
             mesh=parse_mesh(shards, mesh),
-            **_check_settings(settings),
+            **_with_copyright(_check_settings(settings), name, ""),
         )
 
     def with_flags(
@@ -148,6 +153,7 @@ class Request:
         recipe that the flags say, or its own.
         """
         changes, own = _check_settings(settings), self.own
+        changes = _with_copyright(changes, self.name, self.copyright)
         if features := changes.get("features"):
             changes["features"] = check_features("--features", [*self.features, *features])
         if shards is not None or mesh is not None:
@@ -199,6 +205,9 @@ class Request:
         if "model" not in table and "dtype" in table:
             what = "the model of a recipe computes in what its own code says"
             raise RedcoError(f"{source}: dtype", what, "leave it out, or write it in model.py")
+        if table.get("license") and not table.get("copyright"):
+            what = "LICENSE names who holds the copyright, and nobody is said to"
+            raise RedcoError(f"{source}: license", what, 'add copyright = "2026 Ada Lovelace"')
         return cls(
             name=check_name(f"{source}: name", _check_word(f"{source}: name", table["name"])),
             model=_check_word(f"{source}: model", model) if "model" in table else "",
@@ -282,6 +291,16 @@ def _check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _with_copyright(changes: dict[str, Any], name: str, copyright: str) -> dict[str, Any]:
+    """Return changes of a request, with who holds the copyright where they have a licence, and nobody where they end it.
+
+    copyright: of the project so far.
+    """
+    if "license" not in changes:
+        return changes
+    return {**changes, "copyright": changes["license"] and (copyright or copyright_of(name))}
+
+
 def is_folder(model: str) -> bool:
     """Return whether --model is the path of a checkpoint, rather than a family or an id of the hub."""
     return model.startswith((".", "/", "~")) or ("/" in model and Path(model).is_dir())
@@ -345,4 +364,6 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "launch": check_launch,
     "via": _check_via,
     "checkpoint": _check_word,
+    "license": check_license,
+    "copyright": check_copyright,
 }

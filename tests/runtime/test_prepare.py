@@ -95,7 +95,7 @@ def test_workers_make_the_same_shards(tmp_path, monkeypatch, maker):
     assert made[0] == made[1] and len(made[0][0]) > 3
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("count", [1, 4])
 def test_processes_share_the_shards_out(tmp_path, monkeypatch, maker, count):
     monkeypatch.setattr(formats, "RANGE", 500)
     file = write(tmp_path / "a.jsonl", *WORDS * 4)

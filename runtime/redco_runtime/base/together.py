@@ -31,15 +31,14 @@ def decide(what: str, value: Any, rule: Callable[[list[Any]], Any]) -> Any:
     if jax.process_count() == 1:
         return rule([value])
     client, turn, index = _client(), next(_turn), jax.process_index()
-    values, answer = f"redco/values/{turn} {what}", f"redco/answer/{turn}"
-    milliseconds = patience() * 1000
+    values, answer = f"redco/values/{turn}", f"redco/answer/{turn}"
+    client.key_value_set(f"{values}/{index}", json.dumps(value))
+    client.wait_at_barrier(f"redco/{turn} {what}", patience() * 1000)
     if index:
-        client.key_value_set(f"{values}/{index}", json.dumps(value))
-        return json.loads(client.blocking_key_value_get(answer, milliseconds))
-    others = range(1, jax.process_count())
-    said = [client.blocking_key_value_get(f"{values}/{other}", milliseconds) for other in others]
-    result = rule([value, *map(json.loads, said)])
-    client.key_value_delete(f"{values}/")
+        return json.loads(client.blocking_key_value_get(answer, patience() * 1000))
+    every = {int(key.rpartition("/")[2]): said for key, said in client.key_value_dir_get(values)}
+    result = rule([json.loads(every[other]) for other in sorted(every)])
+    client.key_value_delete(values)
     client.key_value_delete(f"redco/answer/{turn - 1}")  # which all have: they came here
     client.key_value_set(answer, json.dumps(result))
     return result

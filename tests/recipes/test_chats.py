@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from redco_runtime.data.chats.answers import Writer
 from redco_runtime.data.chats.documents import ChatMaker
 from redco_runtime.data.chats.encoding import ChatEncoder
 from redco_runtime.data.chats import examples
@@ -327,6 +328,11 @@ def test_a_tokenizer_of_several_templates_uses_that_of_tools():
     ids = [one.ids for one in maker.rows(Chat(ONE)) + maker.rows(Chat(ONE, tools=[WEATHER]))]
     texts = [own.decode(row) for row in ids]
     assert texts[0].startswith("<|user|>") and json.dumps(WEATHER) in texts[1]
+
+
+def test_the_longest_special_token_is_not_parted():
+    own = SimpleNamespace(get_added_vocab=lambda: {"<e>": 0, "<e><e>": 1})
+    assert Writer(own)._shared("a<e><e>b", "a<e><x>b") == 1
 
 
 def test_of_a_pair_only_what_differs_is_learned():

@@ -179,6 +179,9 @@ def test_merges_of_sentencepiece_are_scores():
     words = vocabulary(tokenizer, 7)
     assert (words.model, words.prefix, words.scores[5:]) == ("llama", True, [0.0, -1.0])
     assert words.kinds == [2, 6, 1, 1, 1, 1, 1]
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<end>"]})
+    tokenizer.add_tokens(["<call>"])
+    assert vocabulary(tokenizer, 9).kinds[7:] == [3, 4]  # what only steers, and what people see
 
 
 def test_a_tokenizer_that_llama_cpp_lacks_is_refused():

@@ -81,7 +81,7 @@ def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_a_checkpoint(
     )
     with pytest.raises(UnsoundError) as ended:
         run(tmp_path, save_every=5, steps=9)
-    assert ended.value.code == 3
+    assert ended.value.code == 3 and ended.value.together  # all processes see it
     indices = ", ".join(map(str, example_indices(0, 4, 4, 40)))
     assert f"step 5: loss nan, gradient norm nan. Its examples: {indices}." in str(ended.value)
     assert not list((tmp_path / "checkpoints").glob("[0-9]*"))

@@ -56,6 +56,13 @@ def test_what_is_learned_is_in_brackets(show):
     assert out.endswith("in brackets; a dot is between two tokens; nothing was trained\n")
 
 
+@pytest.mark.parametrize(("no_color", "begins"), [("", "\x1b[32m"), ("1", "[")])
+def test_a_terminal_shows_what_is_learned_in_green(show, monkeypatch, no_color, begins):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    assert f"a{begins}b" in show(pipeline([row("ab", " ^")]))
+
+
 def test_texts_of_a_packed_row_are_apart_and_control_characters_are_written(show):
     packed = row("a\x1b\nbc", " ^^ ^", segments=np.array([1, 1, 1, 2, 2]))
     assert "5 tokens in 2 texts, 3 of them learned\na[\\x1b·\\n\n]\nb[c]\n" in show(

@@ -60,6 +60,13 @@ def worker(port: str, process: str, folder: str) -> None:
             assert np.array_equal(one.data, other.data)
 
 
+def test_one_process_reads_as_the_tensor_lies():
+    """Here two devices each read all of what was written as one."""
+    split = NamedSharding(Mesh(np.array(jax.devices()[:2]), ("data",)), P("data"))
+    leaf = jax.ShapeDtypeStruct(SHAPE, jnp.float32, sharding=split)
+    assert to_read(leaf, SHAPE).sharding == split
+
+
 def test_each_byte_is_read_by_one_process(tmp_path, run_processes):
     run_processes(__file__, tmp_path)
 

@@ -23,15 +23,8 @@ from redco_new.own.repeats import count_repeats
 from redco_new.own.pipeline import Examples, PipelineSource, pipeline_source
 from redco_new.own.recipes import OwnRecipe, find_recipe, name_target
 from redco_new.own.maker import call_user_code
-from redco_new.own.smaller import (
-    Candidate,
-    Tiny,
-    add_defaults,
-    change_arguments,
-    find_difference,
-    make_smaller,
-    takes_tiny,
-)
+from redco_new.own.arguments import add_defaults, change_arguments
+from redco_new.own.smaller import Candidate, Tiny, find_difference, make_smaller, takes_tiny
 from redco_new.own.source import ModelSource, model_source
 from redco_new.own.wrapper import print_wrapper
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,12 +15,11 @@ from flax import linen
 from redco_new.errors import RedcoError
 from redco_new.models.tiny import tiny_vocab
 from redco_new.request.own_class import TINY
+from redco_new.own.arguments import Name, add_sizes, change_arguments, nest_sizes, sizes_of
 from redco_new.own.build import AbstractModel
 from redco_new.own.contents import Content
 from redco_new.own.find import Reference
 from redco_new.own.outputs import Output
-from redco_new.own.maker import call_user_code
-from redco_new.own.signature import maker_signature
 
 # A model of fewer parameters is tiny as it is: a step of it takes well under a second on a laptop.
 SMALL = 2_000_000
@@ -36,8 +34,6 @@ LEAST = {True: 64, False: 8}
 FEW_WORDS = 512
 # How many scalings are tried, each by half as much: what fails by then fails for another reason.
 TRIALS = 4
-
-Name = tuple[str, ...]  # of a size: its argument, and its key or field there
 
 
 @dataclass(frozen=True)
@@ -80,40 +76,7 @@ def make_smaller(
     search = _Search(full, make, shards, texts)
     search.shorten()
     search.narrow()
-    return _nest(search.smaller)
-
-
-def takes_tiny(example: Reference) -> bool:
-    """Return whether the user's function gives the arguments of the preset tiny too."""
-    return TINY in inspect.signature(example.value).parameters
-
-
-def change_arguments(
-    cls: Callable[..., Any], arguments: Mapping[str, Any], changes: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return `arguments` of `cls` with `changes`: a mapping changes keys or fields of an argument."""
-    full = add_defaults(cls, arguments, changes)
-    return {**full, **{name: change_value(full.get(name), x) for name, x in changes.items()}}
-
-
-def add_defaults(
-    cls: Callable[..., Any], arguments: Mapping[str, Any], names: Iterable[str]
-) -> dict[str, Any]:
-    """Return `arguments` of `cls`, and the defaults of those among `names` that they lack."""
-    defaults = {
-        n: p.default for n, p in maker_signature(cls).parameters.items() if p.default is not p.empty
-    }
-    return {**arguments, **{n: defaults[n] for n in names if n in defaults.keys() - arguments}}
-
-
-def change_value(value: Any, change: Any) -> Any:
-    """Return what an argument is changed to: a mapping changes keys, or fields, of what has some."""
-    if not isinstance(change, Mapping):
-        return change
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        name = type(value).__name__  # whose own code may refuse the change
-        return call_user_code(name, lambda: dataclasses.replace(value, **change))
-    return {**value, **change} if isinstance(value, Mapping) else change
+    return nest_sizes(search.smaller)
 
 
 def find_difference(full: Candidate, tiny: Candidate, texts: bool) -> str:
@@ -134,6 +97,11 @@ def find_difference(full: Candidate, tiny: Candidate, texts: bool) -> str:
     return ""
 
 
+def takes_tiny(example: Reference) -> bool:
+    """Return whether the user's function gives the arguments of the preset tiny too."""
+    return TINY in inspect.signature(example.value).parameters
+
+
 class _Search:
     """Look for smaller sizes, one change after the other: each is kept where the class still works."""
 
@@ -147,7 +115,7 @@ class _Search:
         self.full, self.best, self.make = full, full, make
         self.shards, self.texts = shards, texts
         self.cls, self.arguments = full.abstract.reference.value, full.abstract.arguments
-        self.sizes = dict(_sizes(_with_defaults(self.cls, self.arguments)))
+        self.sizes = dict(sizes_of(add_sizes(self.cls, self.arguments)))
         self.smaller: dict[Name, Any] = {}
 
     def shorten(self) -> None:
@@ -232,7 +200,7 @@ class _Search:
 
     def _make(self, sizes: Mapping[Name, Any]) -> Candidate | None:
         """Return the class with these sizes too; None where it cannot be made or called."""
-        changes = _nest({**self.smaller, **sizes})
+        changes = nest_sizes({**self.smaller, **sizes})
         try:
             return self.make(change_arguments(self.cls, self.arguments, changes))
         except RedcoError:
@@ -254,17 +222,6 @@ class _Search:
         )
 
 
-def _nest(sizes: Mapping[Name, Any]) -> dict[str, Any]:
-    """Return changes of arguments, from sizes by their names."""
-    changes: dict[str, Any] = {}
-    for (argument, *part), value in sizes.items():
-        if part:
-            changes.setdefault(argument, {})[part[0]] = value
-        else:
-            changes[argument] = value
-    return changes
-
-
 def _numbers(size: Any) -> tuple[int, ...]:
     """Return the numbers of a size, which may be several."""
     return size if isinstance(size, tuple) else (size,)
@@ -275,27 +232,3 @@ def _divide(size: Any, factor: int) -> Any:
     if isinstance(size, tuple):
         return tuple(n // factor if n >= WIDTH else n for n in size)
     return size // factor
-
-
-def _with_defaults(cls: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a constructor, and the sizes among the defaults of the others."""
-    parameters = maker_signature(cls).parameters.items()
-    return {**{name: p.default for name, p in parameters if _is_size(p.default)}, **arguments}
-
-
-def _sizes(arguments: Mapping[str, Any]) -> Iterator[tuple[Name, Any]]:
-    """Yield the sizes among arguments: whole numbers and tuples of them, in configs and tables too."""
-    for name, value in arguments.items():
-        if _is_size(value):
-            yield (name,), value
-        elif isinstance(value, Mapping):
-            yield from (((name, key), part) for key, part in value.items() if _is_size(part))
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            for field in dataclasses.fields(value):
-                if field.init and _is_size(part := getattr(value, field.name)):
-                    yield (name, field.name), part
-
-
-def _is_size(value: Any) -> bool:
-    several = value if isinstance(value, tuple) and value else (value,)
-    return all(type(n) is int and n > 0 for n in several)

@@ -17,7 +17,8 @@ from redco_new.own.find import Reference
 from redco_new.own.imports import import_lines, reference_source
 from redco_new.own.outputs import Output
 from redco_new.own.signature import MODES
-from redco_new.own.smaller import Tiny, change_value
+from redco_new.own.arguments import change_value
+from redco_new.own.smaller import Tiny
 from redco_new.render.values import Code, Name, Plain
 
 # Flags of train.py, which an argument of the constructor cannot have too.

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 
 from redco_new.errors import RedcoError
-from redco_new.request import COMPUTE
+from redco_new.request import COMPUTE, PRODUCTS
 
 from redco_fit.hardware import HARDWARE, Hardware
 
@@ -70,12 +70,17 @@ class Target:
         """How many hosts they are in."""
         return self.devices // self.per_host
 
+    @property
+    def products(self) -> str:
+        """What its devices multiply 8 bits as, by PRODUCTS of a request; "" where they do not."""
+        return next((name for name in PRODUCTS if name in self.hardware.flops), "")
+
     def check_products(self, products: str) -> None:
         """Raise RedcoError where its devices have no such products, of PRODUCTS of a request."""
-        if products != COMPUTE and products not in self.hardware.flops:
+        if products not in (COMPUTE, self.products):
             what = f"{self.hardware.kind} has no such products"
             having = [one.name for one in HARDWARE.values() if products in one.flops]
-            todo = f"{', '.join(having)} have them; leave it out for others"
+            todo = f"{', '.join(having)} have them; give compute elsewhere"
             raise RedcoError(f"--products {products}", what, todo)
 
     @property

@@ -8,8 +8,8 @@ from bad_input import complaint
 from fit.readings import FITS
 from redco_fit.reading import SCRATCH
 from redco_fit.search import compile_best as compiling
-from redco_fit.search.best import COMPUTING, Search, search
-from redco_fit.search.candidates import Trial
+from redco_fit.search.best import COMPUTING, Search, _in_8_bits, search
+from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.estimate import estimate_step
 from redco_fit.search.sending import first_group
 from redco_fit.search.meshes import meshes_of, on_sides
@@ -89,6 +89,27 @@ def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():
     assert {one.batch for one in found.trials} == {16}
     least = sum(found.best.parts[part] for part in COMPUTING)
     assert math.isclose(found.best.seconds, found.target.hardware.step_seconds(least))
+
+
+@pytest.mark.parametrize(
+    ("asked", "target", "faster"),
+    [
+        ({}, "h100:2", True),
+        ({}, "a100-80g:2", False),
+        ({"products": "float8"}, "h100:2", False),
+        ({"recipe": "grpo"}, "h100:2", False),
+    ],
+)
+def test_products_in_8_bits_are_offered_where_they_are_faster(asked, target, faster):
+    with open_template() as template:
+        request = Request.from_flags("a", "gpt2", size="xl", **asked)
+        planner, machine = Planner(request, template, None), parse_target(target)
+        trial = Trial({"data": 2, "fsdp": 1, "expert": 1, "model": 1}, 0, False, 4)
+        best = price(planner, machine, trial) if faster else replace(trial, seconds=math.inf)
+        offer = _in_8_bits(planner, machine, best)
+    assert (offer is not None) == faster
+    if faster:
+        assert 0.5 * best.seconds < offer.seconds < best.seconds
 
 
 def test_larger_batches_come_first_where_an_example_takes_less_time_and_that_is_compiled(

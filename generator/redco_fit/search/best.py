@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from redco_new.errors import RedcoError
 from redco_fit.target import Target, parse_target
-from redco_new.request import Request
+from redco_new.request import COMPUTE, Request
 from redco_new.render.template import Template
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.memory import state_bytes
@@ -34,6 +34,7 @@ class Search:
     fewest: the least devices that the batch fits on, of halves of the machine; None where it fits on none.
     seconds: that the search took.
     assumed: tokens of an example, where the batch was not given; 0 where it was.
+    coded: the best, with layers that multiply in 8 bits, where that was not asked for and is faster.
     """
 
     target: Target
@@ -42,6 +43,7 @@ class Search:
     fewest_target: Target | None
     seconds: float
     assumed: int = 0
+    coded: Trial | None = None
 
     @property
     def best(self) -> Trial | None:
@@ -96,7 +98,20 @@ def search(
     if batch is None and trials and not trials[0].reason:
         trials = _grown(planner, target, trials, progress)
     length = (length or planner.length_of(trials)) if batch is None and trials else 0
-    return Search(target, tuple(trials), few, few_target, time.monotonic() - start, length)
+    coded = _in_8_bits(planner, target, trials[0]) if trials and not trials[0].reason else None
+    return Search(target, tuple(trials), few, few_target, time.monotonic() - start, length, coded)
+
+
+def _in_8_bits(planner: Planner, target: Target, best: Trial) -> Trial | None:
+    """Return the best with products in 8 bits, where a project of the request may have them, and they are faster."""
+    if not target.products or planner.request.products != COMPUTE:
+        return None
+    request = replace(planner.request, products=target.products)
+    try:
+        one = price(Planner(request, planner.template, planner.length), target, best)
+    except RedcoError:  # such as that of a recipe that needs all bits
+        return None
+    return one if one is not None and one.seconds < best.seconds else None
 
 
 def _search(planner: Planner, target: Target, batch: int, progress: Progress) -> list[Trial]:

@@ -19,7 +19,7 @@ from redco_fit.target import Target
 # of what products read and write, in a forward pass (a backward pass counts as two); of what layers save in a loop, which is
 # written, sliced and copied; of the state, which the optimizer reads and writes.
 TOUCHED, SAVED, STATE = 1.7, 7.0, 6.6
-QUANTIZED = 1.0  # times that in 8 bits, besides, an array of a product is read for its largest, and codes are written
+QUANTIZED = 1.0  # times that an array of a product in 8 bits is read for its largest, and written (tests/tools/tables/products.md)
 ACCUMULATED = 4  # times that a micro-batch reads or writes the sum of the gradients, and its own
 SCORES = 8  # times that XLA's attention reads or writes the scores, forward and backward together
 CAUSAL = 0.5  # of all pairs of positions

@@ -11,18 +11,18 @@ from redco_plan import (
     DATA,
     EXPERT,
     FSDP,
-    Node,
-    Plan,
     axes_of_entry,
     predict_collectives,
     shard_shape,
 )
 
+from redco_new.request import COMPUTE
+
 from redco_fit.compiled.hlo import Collective
 from redco_fit.links import link_seconds
 from redco_fit.search import experts
 from redco_fit.search.model import Planned
-from redco_fit.search.work import Work
+from redco_fit.search.work import Work, layers_of
 from redco_fit.target import Target
 
 # Of the steps that estimate.py's factors are of: the share of the collectives of activations that nothing is computed beside; of the computing,
@@ -55,7 +55,7 @@ def sending(
     links: dict[str, float] = defaultdict(float)
     activations = parameters = kernels = 0.0
     tpu = target.hardware.platform == "tpu"
-    layers = max((_layers(plan, dims) for dims in plan.classes.parameter_dims), default=1)
+    layers = max((layers_of(plan, dims) for dims in plan.classes.parameter_dims), default=1)
     of_experts = 4 * sum(one.kernels for one in work.routed)
     for one in predict_collectives(plan):
         axes = [axis for axis in one.axes if plan.mesh[axis] > 1]
@@ -66,7 +66,10 @@ def sending(
         # Devices add up the gradients of their own rows first.
         passes = 1 if of_parameters and {*axes} <= {DATA, EXPERT} else micro_batches
         if of_parameters:
-            size, messages = one.bytes * narrow, _joined(model, one.kind, axes, narrow)
+            codes = _coded(model) / 2 if one.kind == "all-gather" else 0.0
+            size, messages = one.bytes * narrow * (1 - codes), _joined(
+                model, one.kind, axes, narrow
+            )
         else:
             times = one.times * (1 + again)
             # The loss's chunks, which a trace of all rows makes smaller than a step does, are fewer than its layers.
@@ -91,6 +94,20 @@ def sending(
     return dict(links), WAITED * activations + waited
 
 
+def _coded(model: Planned) -> float:
+    """Return the share of the parameters that are gathered in 8 bits: kernels of layers, where these multiply so."""
+    if model.request.products == COMPUTE:
+        return 0.0
+    kernels = (
+        math.prod(parameter.shape)
+        for dims, parameter in zip(
+            model.plan.classes.parameter_dims, model.plan.parameters, strict=True
+        )
+        if layers_of(model.plan, dims) > 1 and len(dims) == 3
+    )
+    return sum(kernels) / model.elements
+
+
 def _joined(model: Planned, kind: str, axes: Sequence[str], narrow: float) -> float:
     """Return as how many collectives the parameters are gathered, or gradients summed, over `axes`: a layer's apart, small ones joined."""
     plan, count = model.plan, 0.0
@@ -101,18 +118,13 @@ def _joined(model: Planned, kind: str, axes: Sequence[str], narrow: float) -> fl
         own = {axis for entry in spec for axis in axes_of_entry(entry)}
         rest = [axis for axis in plan.batch_axes if axis not in own and plan.mesh[axis] > 1]
         if rest == [*axes] if kind == "all-reduce" else FSDP in own:
-            layers = _layers(plan, dims)
+            layers = layers_of(plan, dims)
             size = (
                 narrow * math.prod(shard_shape(stored, spec, plan.mesh)) * parameter.dtype.itemsize
             )
             size *= plan.mesh[FSDP] if FSDP in own and kind != "all-reduce" else 1
             count += layers * min(1.0, size / layers / JOINED)
     return max(1.0, count)
-
-
-def _layers(plan: Plan, dims: Sequence[Node]) -> int:
-    """Return of how many layers a parameter has a part each, which a loop runs over."""
-    return math.prod(max(plan.classes.sizes[node]) for node in dims if node in plan.classes.loops)
 
 
 def first_group(mesh: Mapping[str, int], axes: Sequence[str]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,12 +51,18 @@ def work_of(model: Planned, rows: int, platform: str) -> Work:
             scores += share * largest.bytes * dot.times / _split(plan, largest) * longer**2
             continue
         flops += work * longer
-        layers += work * longer if dot.times > 1 else 0.0
+        own = [plan.classes.parameter_dims[x.parameter] for x in sides if x.parameter is not None]
+        layers += work * longer if any(layers_of(plan, dims) > 1 for dims in own) else 0.0
         for value in sides:
             if value.data:
                 size = share * longer * value.bytes * dot.times / _split(plan, value)
                 touched[value.key] = max(touched.get(value.key, 0.0), size)
     return Work(flops, attention, scores, sum(touched.values()), tuple(routed), layers)
+
+
+def layers_of(plan: Plan, dims: Sequence[int]) -> int:
+    """Return of how many layers a parameter has a part each, which a loop runs over."""
+    return math.prod(max(plan.classes.sizes[node]) for node in dims if node in plan.classes.loops)
 
 
 def _split(plan: Plan, value: Any) -> int:

@@ -121,6 +121,9 @@ def _lines(
     few, few_target = result.fewest, result.fewest_target
     if few is not None and few_target is not None and few_target.devices < result.target.devices:
         yield f"fewest devices: {few_target.name}, {few.name}{_parts(few)}"
+    if result.coded is not None:
+        milliseconds, products = 1e3 * result.coded.seconds, result.target.products
+        yield f"layers in 8 bits: about {milliseconds:.0f} ms a step with --products {products}"
     yield f"train it with --batch-size {best.batch} --micro-batches {best.micro_batches}"
     yield f"tried in {result.seconds:.0f} s (what lost before its memory was of interest has none):"
 

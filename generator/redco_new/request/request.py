@@ -167,7 +167,14 @@ class Request:
         else:
             model, new_own = read_model(model, config, example, self.folder)
             if model != self.model:
-                changes = {"size": "", "recipe": "", "loss": "", "via": "", "checkpoint": "", **changes}
+                changes = {
+                    "size": "",
+                    "recipe": "",
+                    "loss": "",
+                    "via": "",
+                    "checkpoint": "",
+                    **changes,
+                }
                 changes |= {"recorded": None, "printed": {}}
             if model != self.model or config or example:
                 own = new_own

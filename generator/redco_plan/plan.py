@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_plan.activations import Layouts
 from redco_plan.classes import Classes, find_classes, label_by_layout
+from redco_plan.cost import cost_model
 from redco_plan.divide import (
     DATA,
     EXPERT,
@@ -35,7 +36,7 @@ from redco_plan.fused import find_fused, is_rewritten
 from redco_plan.graph import Node
 from redco_plan.apart import Apart, run_apart, take_apart
 from redco_plan.rules import build_graph
-from redco_plan.search import choose_classes, cost_model, find_conflicts
+from redco_plan.search import choose_classes, find_conflicts
 from redco_plan.trace import Forward, Parameter, Tree, trace
 
 

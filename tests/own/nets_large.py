@@ -109,3 +109,16 @@ def wide(tiny=False):
     """The arguments of Wide, and a batch."""
     sizes = {"widths": (8, 16, 32)} if tiny else {}
     return sizes, {"image": np.zeros((1, 64, 64, 3), np.float32)}
+
+
+class Stack(nnx.Module):
+    """More layers than any width is: numbers (B, D) through them all."""
+
+    def __init__(self, width: int = 96, layers: int = 300, *, rngs: nnx.Rngs):
+        make = jax.nn.initializers.normal(0.02)
+        self.layers = nnx.List([nnx.Param(make(rngs(), (width, width))) for _ in range(layers)])
+
+    def __call__(self, x):
+        for layer in self.layers:
+            x = nnx.relu(x @ layer)
+        return x

@@ -29,6 +29,11 @@ def test_layers_words_and_widths():
     assert "words: int = 32000" in deep.source.config_fields
 
 
+def test_hundreds_of_layers_are_layers():
+    changes = own("Stack", "regress", inputs={"x": Input((96,))}).tiny.changes
+    assert changes == {"layers": 2}
+
+
 def test_a_dataclass_of_sizes():
     fused = own("Fused", "lm", example="nets_large.py:fused")
     # Odd, as the full one is by 4; one width alone is refused by the dataclass itself.

@@ -14,7 +14,8 @@ from flax import nnx
 from jax.sharding import PartitionSpec as P
 
 from redco_plan import plan_sharding
-from redco_plan.search import CostModel, choose_classes
+from redco_plan.cost import CostModel
+from redco_plan.search import choose_classes
 from redco_new.models.find import find_model
 
 
@@ -53,6 +54,37 @@ def test_small_tangles_are_solved_exactly(seed):
     free = [s for s in subsets if not any(conflicts[node] & s for node in s)]
     best = min(model.cost(s) for s in free)
     assert model.cost(choose_classes(model, conflicts)).time == pytest.approx(best.time)
+
+
+def test_what_is_exchanged_costs_what_it_costs_anew():
+    rng, parts = random.Random(0), {node: 2 for node in range(0, 9, 2)}
+    work = tuple((frozenset(rng.sample(range(9), 3)), rng.randrange(1, 99)) for _ in range(40))
+    model = CostModel(4, {node: node for node in range(9)}, work, work[:20], parts)
+    split, sums = frozenset({1, 2}), model.nothing
+    sums = model.exchange(sums, frozenset(), frozenset(), split)
+    sums = model.exchange(sums, split, frozenset({2}), frozenset({4, 7}))
+    chosen = {1, 4, 7}
+    ways = [max((parts.get(n, 4) for n in nodes & chosen), default=1) for nodes, _ in work]
+    assert sums.repeated == sum(
+        (4 // k - 1) * flops for k, (_, flops) in zip(ways, work, strict=True)
+    )
+    assert sums.memory == sum(size // k for k, (_, size) in zip(ways, work[:20], strict=False))
+    assert sums.moved == 12 and model.price(sums) == model.cost(frozenset(chosen))
+
+
+def test_each_block_is_priced_by_what_it_has(monkeypatch):
+    def priced(blocks):
+        seen, items = [], CostModel._items
+        monkeypatch.setattr(
+            CostModel, "_items", lambda *args: (seen.append(1) or one for one in items(*args))
+        )
+        work = tuple((frozenset({i, i + 1}), 9) for i in range(0, 3 * blocks, 3))
+        conflicts = {node: frozenset() for node in range(3 * blocks)}
+        choose_classes(CostModel(4, dict.fromkeys(conflicts, 1), work, work), conflicts)
+        monkeypatch.setattr(CostModel, "_items", items)
+        return len(seen)
+
+    assert priced(200) == 2 * priced(100) > 0
 
 
 D, N, F, V, T, S, LAYERS = 9216, 72, 36864, 50272, 2050, 2048, 64

@@ -154,14 +154,13 @@ def _experts(planner: Planner, target: Target) -> int:
     return max((max(one) for one in sizes), default=1)
 
 
-def _options(planner: Planner, target: Target, trial: Trial) -> Iterator[Trial]:
-    """Yield a mesh with more and more of what spares memory: what costs no time first."""
+def _options(planner: Planner, target: Target, trial: Trial, count: int = 1) -> Iterator[Trial]:
+    """Yield a mesh with more and more of what spares memory: what costs no time first; from `count` micro-batches on."""
     variants = [trial]
     if trial.mesh["data"] > 1:
         variants.append(replace(trial, zero=1))
     if trial.mesh["model"] > 1:
         variants.append(replace(variants[-1], sequence_parallel=True))
-    count = 1
     while count <= MOST_MICRO:
         for option in variants:
             one = price(planner, target, replace(option, micro_batches=count))
@@ -227,20 +226,23 @@ def _fewest(
     few = (min(fitting, key=lambda one: one.seconds), target) if fitting else (None, None)
     while few[0] is not None and (half := _half(few[1])) is not None:
         progress(f"trying {half.name}")
-        one = next(_least(planner, half, batch), None)
+        one = next(_least(planner, half, batch, few[0].micro_batches), None)
         if one is None:
             break
         few = (one, half)
     return few
 
 
-def _least(planner: Planner, target: Target, batch: int) -> Iterator[Trial]:
-    """Yield ways to fit on a machine, of the meshes that split the state over all devices."""
+def _least(planner: Planner, target: Target, batch: int, count: int) -> Iterator[Trial]:
+    """Yield ways to fit on a machine, of the meshes that split the state over all devices.
+
+    count: micro-batches that twice as many devices need, of which fewer need no less.
+    """
     limit = target.hardware.usable
     for mesh in meshes_of(target, 1):
         if mesh["data"] == 1:
             trial = Trial(mesh, 0, False, batch)
-            for one in _options(planner, target, trial):
+            for one in _options(planner, target, trial, count):
                 if one.peak <= limit:
                     yield one
 

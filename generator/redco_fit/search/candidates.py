@@ -10,6 +10,7 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
+from redco_new.models.program import Program
 from redco_new.render.template import Template
 from redco_new.request import Request
 
@@ -72,6 +73,7 @@ class Planner:
     def __init__(self, request: Request, template: Template, length: int | None):
         self.request, self.template, self.length = request, template, length
         self._plans: dict[str, Planned | None] = {}
+        self._programs: dict[str, tuple[Program, bool]] = {}
 
     def plan(self, trial: Trial) -> Planned | None:
         """Return the model on a mesh; None where it cannot be split so."""
@@ -91,16 +93,23 @@ class Planner:
             zero=trial.zero,
             sequence_parallel=trial.sequence_parallel,
         )
-        design = read_model(request, self.template)
-        program = design.program()
+        program, causal = self._program(request)
         try:
             plan = plan_program(request, program)
         except RedcoError as error:
             if error.where in ("--shards", "--mesh"):
                 return None
             raise
-        model = Planned(request, program, plan, design.recipe.continues, 0)
+        model = Planned(request, program, plan, causal, 0)
         return replace(model, length=self.length or model.traced[1])
+
+    def _program(self, request: Request) -> tuple[Program, bool]:
+        """Return the model's program, and whether it is causal: the same for all meshes that split layers, and rows, in as many."""
+        split = (request.devices, request.mesh["model"], request.sequence_parallel)
+        if (key := repr(split)) not in self._programs:
+            design = read_model(request, self.template)
+            self._programs[key] = (design.program(), design.recipe.continues)
+        return self._programs[key]
 
 
 def price(planner: Planner, target: Target, trial: Trial, exact: bool = True) -> Trial | None:

@@ -24,7 +24,8 @@ from redco_new.own.outputs import Output
 # A model of fewer parameters is tiny as it is: a step of it takes well under a second on a laptop.
 SMALL = 2_000_000
 LAYERS = 2  # of a tiny model, as those of our families
-MOST_LAYERS = 256  # a larger number is no number of layers: the deepest models have about 130
+# A larger dim is no number of layers: the deepest models have about 130. As many equal parameters are layers all the same.
+MOST_LAYERS = 256
 # Sizes from WIDTH on are scaled, to no less than 8, and those from WIDE on to no less than 64, so that
 # a width of some heads has a few numbers for each. Smaller sizes, such as heads, groups and kernels of
 # convolutions, stay: what divides by them still does.
@@ -126,11 +127,11 @@ class _Search:
             if isinstance(size, tuple):
                 if max(size) < WIDTH:  # the depths of stages
                     self._try({name: (1,) * len(size)}, partial(self._is_shorter, LAYERS))
-            elif LAYERS < size <= MOST_LAYERS:
+            elif LAYERS < size:
                 repeated = any(count % size == 0 for count in counts.values())
                 # Heads look like layers in one array, but are split: what divides them still does.
                 few = max(LAYERS, math.gcd(size, self.shards)) if stacked[size] > 1 else LAYERS
-                if few < size and (repeated or stacked[size] > 1):
+                if few < size and (repeated or stacked[size] > 1 and size <= MOST_LAYERS):
                     self._try({name: few}, partial(self._is_shorter, few))
 
     def narrow(self) -> None:

@@ -177,7 +177,7 @@ def agreement(pairs: list[tuple[float, float]]) -> float:
     """Return Kendall's tau of pairs: of all two of them, the share in one order less that in the other."""
     products = [(a[0] - b[0]) * (a[1] - b[1]) for a, b in itertools.combinations(pairs, 2)]
     signs = [(one > 0) - (one < 0) for one in products]
-    return sum(signs) / len(signs)
+    return sum(signs) / max(1, len(signs))  # of one pair nothing
 
 
 def read(text: str) -> dict[str, list[str]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from redco_plan.graph import Graph, Value
 
@@ -13,57 +15,73 @@ SUMS = {"add", "add_any", "sub"}
 
 @dataclass
 class Flow:
-    """The flow of one program.
+    """The flow of one program, by the keys of its values.
 
-    By the keys of values; one that is not in a table has nothing there.
-
-    sources: the products, look-ups and results of loops that it is made of, with none between.
+    made: each value, with those of the batch that it is made of; none where a product, a look-up or a loop makes it.
     trained: values that depend on a parameter.
-    sums: the products that it is the sum of, and nothing else that depends on the batch.
+    sums: each product, with nothing, and each sum of products and constants, with what it adds up.
     """
 
-    sources: dict[int, frozenset[int]] = field(default_factory=dict)
+    made: dict[int, tuple[int, ...]] = field(default_factory=dict)
     trained: set[int] = field(default_factory=set)
-    sums: dict[int, frozenset[int]] = field(default_factory=dict)
+    sums: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
 
     @classmethod
     def of(cls, graph: Graph) -> Flow:
         """Return the flow of a program."""
-        flow = cls()
+        flow, summed = cls(), set()
         products = {dot.out.key for dot in graph.dots}
         for body, eqn, inner in graph.bodies[0].equations():
             inputs = [v for atom in eqn.invars if (v := body.value(atom)) is not None]
+            data = tuple(v.key for v in inputs if v.data)
             for value in (body.values[var] for var in eqn.outvars):
-                if value.key not in flow.sources:
-                    starts = value.key in products or inner or eqn.primitive.name == "gather"
-                    flow._add(value, inputs, starts=bool(starts), product=value.key in products)
-                if eqn.primitive.name in SUMS:
-                    flow._add_sum(value, inputs)
+                key, product = value.key, value.key in products
+                if key not in flow.made:
+                    starts = product or inner or eqn.primitive.name == "gather"
+                    flow.made[key] = () if starts else data
+                    flow._train(value, inputs)
+                    if product:
+                        flow.sums.append((key, ()))
+                        summed.add(key)
+                if eqn.primitive.name in SUMS and data and summed.issuperset(data):
+                    flow.sums.append((key, data))
+                    summed.add(key)
         return flow
 
-    def _add(self, value: Value, inputs: list[Value], *, starts: bool, product: bool) -> None:
-        """Record what a new value is made of."""
-        data = [v for v in inputs if v.data]
-        behind = (self.sources.get(v.key, frozenset({v.key})) for v in data)
-        own = frozenset({value.key})
-        self.sources[value.key] = own if starts or not data else frozenset().union(*behind)
+    def _train(self, value: Value, inputs: list[Value]) -> None:
+        """Record whether a new value depends on a parameter."""
         if any(v.parameter is not None or v.key in self.trained for v in inputs):
             self.trained.add(value.key)
-        if product:
-            self.sums[value.key] = own
 
-    def _add_sum(self, value: Value, inputs: list[Value]) -> None:
-        """Record what a value is the sum of, if that is products and constants."""
-        keys = [v.key for v in inputs if v.data]
-        if keys and all(key in self.sums for key in keys):
-            self.sums[value.key] = frozenset().union(*(self.sums[key] for key in keys))
+    @cached_property
+    def sources(self) -> dict[int, frozenset[int]]:
+        """The products, look-ups and results of loops that a value is made of, with none between; itself where that is one."""
+        sources: dict[int, frozenset[int]] = {}
+        for key, data in self.made.items():
+            behind = (sources.get(one, frozenset({one})) for one in data)
+            sources[key] = frozenset().union(*behind) if data else frozenset({key})
+        return sources
 
     def groups(self, keys: Set[int]) -> set[frozenset[int]]:
         """Return products in groups: those of a group are added up, and of no other use."""
-        groups: dict[int, frozenset[int]] = {key: frozenset({key}) for key in keys}
-        for sums in self.sums.values():
-            together = sums & keys
-            if len(together) > 1:
-                group = frozenset().union(*(groups[key] for key in together))
-                groups.update(dict.fromkeys(group, group))
-        return {*groups.values()}
+        parents = {key: key for key in keys}
+
+        def root(key: int) -> int:
+            while parents[key] != key:
+                parents[key] = key = parents[parents[key]]
+            return key
+
+        inside: dict[int, int] = {}  # one product of each sum: all of them are in one group
+        for key, parts in self.sums:
+            of = (
+                [inside[part] for part in parts if part in inside]
+                if parts
+                else [key] * (key in keys)
+            )
+            for other in of[1:]:
+                parents[root(other)] = root(of[0])
+            inside.update({key: of[0]} if of else {})
+        groups: dict[int, set[int]] = defaultdict(set)
+        for key in keys:
+            groups[root(key)].add(key)
+        return {frozenset(group) for group in groups.values()}

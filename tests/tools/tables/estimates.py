@@ -36,7 +36,8 @@ Written by `make table NAME=estimates`: train steps (preset `full`, AdamW, bfloa
 S tokens over all devices. Both ms are rooflines, with the collectives that nothing is computed beside: the estimate's of the plan,
 the compiler's kernel by kernel (`redco fit`). They are bounds, not measurements: of either, `redco fit` and its `--search` make
 the seconds of a step by the same division (`step_seconds` of [hardware.py](../../../generator/redco_fit/hardware.py)). A peak
-that is estimated is an upper bound: none may be below the compiled one. On the axis `expert` the program has room for the case that
+that is estimated is an upper bound: none may be below the compiled one. The compiled ms are from before a collective had a latency,
+which the estimates count. On the axis `expert` the program has room for the case that
 all rows go to the experts of one device: by both it moves all of that room, and multiplies an even share of it.
 
 """

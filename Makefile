@@ -129,6 +129,7 @@ RUN_recipes := -m recipes.measure
 RUN_kills := -m survival.kills
 RUN_kills-bucket := -m survival.kills --bucket
 RUN_faults := -m survival.faults
+RUN_faults-bucket := -m survival.faults --bucket
 RUN_elastic := -m survival.elastic
 RUN_merges := tests/tools/merges/replay.py table
 RUN_bonsai := -m classes.bonsai_table
@@ -138,6 +139,7 @@ NEEDS_estimates := $(COMPILERS)
 NEEDS_large := $(COMPILERS)
 NEEDS_table1 := $(COMPILERS)
 NEEDS_kills-bucket := $(BUCKET)
+NEEDS_faults-bucket := $(BUCKET)
 NEEDS_parity := $(PARITY)
 NEEDS_bonsai := $(CLASSES) $(COMPILERS)
 

@@ -182,3 +182,10 @@ def test_where_process_0_listens_on_another_host(hosts):
 def test_hosts_that_cannot_do_without_each_other(hosts, env):
     with pytest.raises(BootError, match="start one launcher on each of several hosts"):
         hosts(0, **env)
+
+
+@pytest.mark.usefixtures("still")
+def test_a_signal_ends_the_wait_for_hosts_with_a_line(hosts, tmp_path, capsys):
+    (tmp_path / "elastic").mkdir()
+    assert hosts(0).join([signal.SIGINT]) == elastic.STOPPED
+    assert "launch: stopped while it waited" in capsys.readouterr().err

@@ -128,6 +128,7 @@ class Hosts:
                 self._write(runs=plan.number)
                 return None
             time.sleep(POLL)
+        self._say("stopped while it waited: the same command waits again")
         return STOPPED
 
     @property

@@ -1,8 +1,9 @@
 """Every fault that a run of two processes may meet: how soon each of them ends, with which code, and what it says.
 
-    python -m survival.faults [NAME ...]
+    python -m survival.faults [--bucket] [NAME ...]
 
-Writes faults.md, of all faults where none is named; else prints the rows of those.
+Writes faults.md, of all faults where none is named; else prints the rows of those. With --bucket the work folder is in an
+emulated one, and buckets/faults.md has those that have to do with it.
 """
 
 import re
@@ -13,15 +14,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from buckets.emulated import emulated_bucket
 from survival.project import FAULTY, HERE, NAME, environment, make_project
 
 MOST = 150.0  # seconds; what still runs then has not ended
-TABLE = """# Faults of a run of two processes
+TITLE = """# Faults of a run of two processes, in a bucket
 
-Written by `make table NAME=faults`, on two cores and loopback: each fault in a run of its own, of [a small network](net.py).
+The work folder lies in moto's server of S3, a process of Python on the same cores; those faults that have to do with it."""
+TABLE = """{title}
+
+Written by `make table NAME={name}`, on two cores and loopback: each fault in a run of its own, of [a small network](net.py).
 *before*: what became of a project of the first version, as it was measured then. *ends*: seconds from the fault
 until both processes have ended. *codes*: exit codes of process 0 and 1, negative for a signal, none for one that
 is stopped for good. *says*: the last
@@ -50,8 +56,9 @@ class Fault:
 class Run:
     """Processes of one run, without a launcher, whose run starts now."""
 
-    def __init__(self, folder: Path, fault: Fault) -> None:
+    def __init__(self, folder: Path, fault: Fault, bucket: str = "") -> None:
         self.folder = Path(tempfile.mkdtemp(dir=folder))
+        workdir = f"{bucket or self.folder.parent}/{self.folder.name}/run"
         self._fault_at = self.folder / "fault"
         with socket.socket() as free:
             free.bind(("localhost", 0))
@@ -66,7 +73,7 @@ class Run:
         command = [
             *(sys.executable, "-u", "-m", f"{NAME}.train", "--virtual-devices", str(2 // fault.processes)),
             *("--steps", "1000000", "--log-every", "1", "--save-every", "20", "--eval-every", "1000000"),
-            *("--step-timeout", "15", "--workdir", str(self.folder / "run"), *fault.both),
+            *("--step-timeout", "15", "--workdir", workdir, *fault.both),
         ]  # fmt: skip
         last = fault.processes - 1
         self.began = time.monotonic()
@@ -120,9 +127,9 @@ class Run:
             process.wait()
 
 
-def row(folder: Path, fault: Fault) -> str:
+def row(folder: Path, fault: Fault, bucket: str = "") -> str:
     """Return the row of a fault in the table, of a run that meets it."""
-    run = Run(folder, fault)
+    run = Run(folder, fault, bucket)
     try:
         if fault.act:
             run.wait_for_steps()
@@ -183,29 +190,42 @@ FAULTS = (
 )  # fmt: skip
 
 
+STORED = ("kill -9", "SIGTERM", "Ctrl-C in", "raises", "NaN", "another work folder")  # in a bucket
+
+
 def main() -> None:
-    names = sys.argv[1:]
+    in_bucket, names = "--bucket" in sys.argv, [x for x in sys.argv[1:] if x != "--bucket"]
+    whole, names = not names, names or list(STORED if in_bucket else ())
     signal.signal(
         INT, signal.default_int_handler
     )  # which a shell ignores in what it runs beside itself
     some = [fault for fault in FAULTS if not names or any(name in fault.name for name in names)]
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    where = emulated_bucket() if in_bucket else nullcontext("")
+    with tempfile.TemporaryDirectory() as folder, where as bucket:
         make_project(Path(folder))
         with open(Path(folder) / NAME / NAME / "pipeline.py", "a") as pipeline:
             pipeline.write(FAULTY)
         for fault in some:
-            rows.append(row(Path(folder), fault))
+            rows.append(row(Path(folder), fault, bucket))
             print(rows[-1], flush=True)
-    if not names:
-        (HERE / "faults.md").write_text(TABLE + "\n".join(rows) + "\n")
+    if whole:
+        title, name = (
+            (TITLE, "faults-bucket")
+            if in_bucket
+            else ("# Faults of a run of two processes", "faults")
+        )
+        page = HERE.with_name("buckets") if in_bucket else HERE
+        table = TABLE.format(title=title, name=name)
+        (page / "faults.md").write_text(table + "\n".join(rows) + "\n")
 
 
 def _last_line(text: str) -> str:
     """Return the last message of a log: of several lines the first, without what only a screen shows."""
     lines = [x for x in text.splitlines() if x.strip() and not re.match(r"  |\[|[WEFI]\d{4} ", x)]
     starts = [line for line in lines if re.match(r"(boot|error|stopped|[A-Z]\w+Error)\b.*: ", line)]
-    return (starts or lines or [""])[-1].replace("|", "\\|")[:400]
+    last = re.sub(r"; its log: \S+", "", (starts or lines or [""])[-1])  # of this machine
+    return last.replace("|", "\\|")[:400]
 
 
 def _stopped(pid: int) -> bool:

@@ -64,7 +64,7 @@ def make_project(folder: Path) -> None:
         example=str(HERE / "net.py:example"),
         recipe="regress",
         shards="2",
-        features="buckets",  # of kills.py --bucket
+        features="buckets,elastic",  # of kills.py --bucket, and of elastic.py
         folder=folder / NAME,
     )
     create_project(request, folder)

@@ -21,6 +21,8 @@ from redco_new.check.measure.sent import Length, tell_sent
 # As the tests of a project compare gradients: by their largest number, and where rounding decides (a ReLU at zero), by
 # how far those of near parameters are apart.
 CLOSE, NEAR = 1e-5, 3
+# Of a mean whose numbers, of about 1, cancel each other, such as advantages in ppo, roundings alone are left: 5e-7 of 256.
+CANCELLED = 0.1
 NUDGE = 1e-5  # of a parameter: some tens of roundings
 MOVED = 0.02  # of the length of an update: Adam divides by what may be a rounding
 TINY = 1e-30  # so that nothing is divided by 0
@@ -222,7 +224,7 @@ def difference(project: Project, one: Outcome, whole: Outcome) -> str:
     devices = f"{math.prod(project.mesh.values())} devices"
     for name, value in ((k, float(x)) for k, x in one.values.items()):
         other, nudged = float(whole.values[name]), float(one.near_values[name])
-        if not abs(value - other) <= CLOSE * max(abs(value), 1e-2) + NEAR * abs(nudged - value):
+        if not abs(value - other) <= CLOSE * max(abs(value), CANCELLED) + NEAR * abs(nudged - value):
             return f"{name} of a step is {other:.6g} over {devices}, {value:.6g} on one"
     shares, scales = dict[str, float](), largest(project, one)
     for path, array in one.after.items():

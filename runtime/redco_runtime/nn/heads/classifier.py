@@ -14,7 +14,7 @@ from flax import nnx
 from ...base.contracts import Weights
 from ...base.class_names import name_labels
 from ...base.tensors import Tensor
-from .scores import SCORE, WORDS
+from .scores import SCORE, WORDS, drop_words
 
 FILES = "cls.*"  # what checkpoints call the head for hidden tokens
 NORMAL = nnx.initializers.normal(0.02)  # as heads of transformers begin
@@ -32,7 +32,7 @@ def with_classifier(
 
     features: D. classes: C. pooled: whether a layer `pooler` comes before it. drop: what drops of its input.
     """
-    delattr(model, WORDS)
+    drop_words(model)
     model.drop_score = drop
     if pooled:
         model.pooler = nnx.Linear(features, features, kernel_init=NORMAL, rngs=rngs)
@@ -83,7 +83,7 @@ class ClassifierWeights:
     def tensors(self, config: Any) -> Mapping[str, Tensor]:
         """Return path of a parameter -> the tensor that holds it; a checkpoint need not have those of the head."""
         table = self.body.tensors(config).items()
-        own = {p: t for p, t in table if p.split("/")[0] != WORDS}
+        own = {p: t for p, t in table if p.split("/")[0] not in WORDS}
         names = {SCORE: "classifier"}
         names |= {"pooler": f"{self.PREFIX}pooler.dense"} if self.pooled else {}
         for path, name in names.items():

@@ -21,14 +21,19 @@ SCORE = "score"
 FILES = ("lm_head.*", "embed_out.*")  # what checkpoints call that head
 
 
+def drop_words(model: Any) -> None:
+    """Take the head for words out of a model, if it has one."""
+    for name in WORDS:
+        if hasattr(model, name):
+            delattr(model, name)
+
+
 def with_score(model: Any, features: int, labels: int, rngs: nnx.Rngs) -> Any:
     """Return a model with a linear layer `score` of its hidden states, and without a head for words.
 
     features: D of these. labels: K.
     """
-    for name in WORDS:
-        if hasattr(model, name):
-            delattr(model, name)
+    drop_words(model)
     normal = nnx.initializers.normal(0.02)  # as heads of transformers begin
     layer = nnx.Linear(features, labels, use_bias=False, kernel_init=normal, rngs=rngs)
     setattr(model, SCORE, layer)

@@ -109,7 +109,7 @@ def update(
         raise RedcoError("command line", what, "give one of them")
     if as_json and not check:
         raise RedcoError("--json", "is the form of --check", "give both")
-    from redco_new.update import report
+    from redco_new.update import patches, report
     from redco_new.project.state import find_root
     from redco_new.update.run import preview_update
 
@@ -129,7 +129,7 @@ def update(
     if check:
         return report.print_check(plan, as_json=as_json)
     if diff is not None:
-        return report.print_diff(plan, diff)
+        return patches.print_diff(plan, diff)
     return report.print_dry_run(plan)
 
 

@@ -180,7 +180,7 @@ def show_edits(
       redco diff my_project/model.py
     """
     from redco_new.project.state import find_root, read_project_state
-    from redco_new.update.report import print_edits
+    from redco_new.update.patches import print_edits
     from redco_new.update.run import check_finished
 
     root = find_root(Path(path or "."))

@@ -377,10 +377,10 @@ def test_an_older_config_that_lacks_the_setting_splits_no_turns(monkeypatch):
     assert chat_examples(settings, encoder, 1) is False
 
 
-def test_answers_that_are_apart_are_said(rows, capsys):
+def test_answers_that_are_apart_are_said(rows, capfd):
     train = rows([{"messages": TWO}, {"messages": ONE}])
     assert len(train) == 3
-    line = capsys.readouterr().out
+    line = capfd.readouterr().out
     assert (
         "2 chats of" in line and "1 answers are apart from their chats, since the template" in line
     )

@@ -53,11 +53,15 @@ def build(
     with writing(path.parent.parent, option="--token-folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path.parent / "lock", "ab") as lock:
-            if is_bucket(there) and not path.exists():
-                there.bring(path)
+            claims = Claims(lock)
+            if is_bucket(there):
+                yield from claims.wait()  # for another of this host, which brings it
+                if not path.exists():
+                    there.bring(path)
+                claims.leave()
             if not path.exists():
-                yield from _make(maker, source, path, vocabulary, shape, Claims(lock), place)
-                if is_bucket(there):
+                ours = yield from _make(maker, source, path, vocabulary, shape, claims, place)
+                if ours and is_bucket(there):
                     there.fill(path.parent)
 
 
@@ -77,8 +81,8 @@ class Claims:
             return False
         return True
 
-    def leave(self, number: int) -> None:
-        """Give up a shard."""
+    def leave(self, number: int = -1) -> None:
+        """Give up a shard, or the index."""
         fcntl.lockf(self._lock, fcntl.LOCK_UN, 1, number + 1)
 
     def wait(self, number: int = -1, answer: Mapping[str, str] = {}) -> Answers:
@@ -112,7 +116,8 @@ def _make(
     shape: Shape,
     claims: Claims,
     place: tuple[int, int],
-) -> Answers:
+) -> Generator[dict[str, Any], None, bool]:
+    """Make them, together with others; return whether it was this process that wrote the index."""
     jobs = _jobs(maker, source, path.parent, shape)
     for folder in {job.folder for job in jobs}:
         folder.mkdir(exist_ok=True)
@@ -122,7 +127,7 @@ def _make(
     wait = {"say": f"data: waiting for the process that tokenizes {source.name}"}
     yield from claims.wait(answer=wait)
     if path.exists():
-        return
+        return False
     contents |= yield from task.make([job for job in jobs if job.number not in contents])
     for job in jobs:
         while job.number not in contents:  # another process has it
@@ -146,6 +151,7 @@ def _make(
             with suppress(FileNotFoundError):
                 if leftover.stat().st_mtime < time.time() - OLD:
                     leftover.unlink()
+    return True
 
 
 def _jobs(maker: Maker, source: Source, folder: Path, shape: Shape) -> list[Job]:

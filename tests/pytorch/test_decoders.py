@@ -53,11 +53,13 @@ def test_weights_go_in_and_out_of_pytorch(place):
 
 
 def test_it_learns_texts_that_share_rows_and_writes_others(place):
-    data = f"--data {place}/texts.jsonl --sequence-length 64 --train.batch-size 8"
+    data = f"--data {place}/texts.jsonl --sequence-length 128 --batch-size 8"
     command = f"python -m p.train --steps 3 {data} {DEVICES} --workdir runs/b"
     code, out, err = run(command, place / "p")
     assert code == 0 and "step 3/3" in out, out + err
-    code, out, err = run(f"python -m p.predict --workdir runs/b {DEVICES} 'number'", place / "p")
+    code, out, err = run(
+        f"python -m p.predict --workdir runs/b {DEVICES} --prompt number", place / "p"
+    )
     assert code == 0, out + err
 
 

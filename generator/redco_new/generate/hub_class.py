@@ -16,7 +16,7 @@ from redco_new.own.find import without_torch
 from redco_new.pytorch.install import is_torch
 from redco_new.request import TORCH, Request
 from redco_new.request.lookup import look_up
-from redco_new.request.own_class import Input, OwnClass, check_plain
+from redco_new.request.own_class import NONE, Input, OwnClass, check_plain
 
 TRANSFORMERS = "transformers"
 LENGTH = (
@@ -93,11 +93,30 @@ def _arguments(source: Mapping[str, Any], class_name: str) -> dict[str, Any]:
     """Return the keys of a config.json that a redco.toml can hold, but those that say what it is of."""
     config_class = getattr(import_transformers(class_name), class_name).config_class
     default = vars(config_class())
-    return {
-        key: check_plain(key, value)
-        for key, value in source.items()
-        if key not in OTHERS and key.isidentifier() and key in default and _is_plain(value)
-    }
+    arguments = {}
+    for key, value in source.items():
+        if key in OTHERS or not key.isidentifier() or key not in default:
+            continue
+        if _as_list(value) == _as_list(default[key]) and not _is_plain(value):  # which TOML has not
+            continue
+        if not _is_plain(value := _with_words(value)):
+            what = f"{key} is {value!r}, which no redco.toml can hold"
+            raise RedcoError("config.json", what, "give a file of your own: --model FILE.py:NAME")
+        arguments[key] = check_plain(key, value)
+    return arguments
+
+
+def _as_list(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _with_words(value: Any) -> Any:
+    """Return a value of JSON with a word for null, which TOML has not."""
+    if isinstance(value, dict):
+        return {key: _with_words(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_words(part) for part in value]
+    return NONE if value is None else value
 
 
 def _is_plain(value: Any) -> bool:

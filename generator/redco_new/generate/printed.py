@@ -26,6 +26,7 @@ from redco_new.pytorch.table import table_source
 from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
 from redco_new.request import TORCH, Request
+from redco_new.request.own_class import NONE
 
 MODEL = "model.py"
 
@@ -69,7 +70,9 @@ def read_printed(request: Request, template: Template) -> Design:
 
 
 def _as_lists(value: Any) -> Any:
-    """Return plain data as JSON has it, which configs of transformers ask for: lists, and no tuples."""
+    """Return plain data as JSON has it, which configs of transformers ask for: lists, no tuples, and null."""
+    if value == NONE:
+        return None
     if isinstance(value, Mapping):
         return {key: _as_lists(part) for key, part in value.items()}
     return [_as_lists(part) for part in value] if isinstance(value, tuple) else value

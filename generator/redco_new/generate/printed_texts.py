@@ -99,7 +99,7 @@ def decoder_design(
         lambda: program({}),
         stateful=model.stateful,
         packages=(*recipe.packages, "transformers>=5"),
-        notes=[*model.notes, *notes],
+        notes=[*model.notes, *notes, f"{model.name} computes in float32, whatever --dtype says"],
         tiny=(lambda: program(tiny)) if tiny else None,
     )
 

@@ -20,9 +20,12 @@ from redco_new.pytorch.variables import (
     assign,
     count_values,
     hint_of,
+    is_neutral,
     last_uses,
     may_be_inner,
     name_node,
+    names_of_several,
+    return_last,
     safe_name,
 )
 from redco_new.pytorch.sizes import Atom, Number, exactly, express
@@ -88,13 +91,14 @@ class Body:
         reserved = {*self._holders}
         shown = (self._inputs, self.names, self._batch, reserved)
         dims, statements = unpack_dims(self._statements, *shown)
-        return dims + statements
+        return dims + return_last(statements)
 
     def _print(self) -> None:
         self._env: dict[Node, ast.expr] = dict(
             zip(self._inputs, map(name_node, self.names), strict=True)
         )
         self._statements: list[ast.stmt] = []
+        self._hints = names_of_several(self._nodes)
         self._last = last_uses(self._nodes)
         self._holders: dict[str, Node] = dict(zip(self.names, self._inputs, strict=True))
         for place, node in enumerate(self._nodes):
@@ -117,7 +121,7 @@ class Body:
         elif self._is_inner(node, expression):
             self._env[node] = expression
         else:
-            name = self._variable(place, node, hint_of(node))
+            name = self._variable(place, node, self._hints.get(node) or hint_of(node))
             self._statements.append(assign(name_node(name), expression))
             self._env[node] = name_node(name)
 
@@ -197,6 +201,8 @@ class Body:
             ordered = [arguments[i] for i in self._reference.order(node.target)]
             return ast.Call(self._reference.module(node.target), ordered, [])
         name = node.target.partition(".")[0]
+        if is_neutral(name, node):
+            return self.value(node.arguments["self"])
         if name == "native_dropout":
             return ast.Call(
                 self.drop(node.arguments["p"]), [self.value(node.arguments["input"])], []

@@ -83,16 +83,18 @@ def compare(where: str, pair: Pair, setting: Setting, call: Call, names: Mapping
 def examples(module: nn.Module, setting: Setting) -> dict[str, np.ndarray]:
     """Return arrays of an example batch: ids that all tables have, numbers of mean 0."""
     rng = np.random.default_rng(0)
-    tables = [part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)]
+    tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
+    sizes = [table.num_embeddings for table in tables]
+    # PyTorch gives these rows no gradient, which no text that is learned reads.
+    padding = [table.padding_idx for table in tables if table.padding_idx is not None]
     arrays = {}
     for name, x in setting.inputs.items():
         shape = (setting.batch, *x.shape)
         if x.dtype == "bool":
             arrays[name] = rng.random(shape) < 0.9
         elif np.issubdtype(np.dtype(x.dtype), np.integer):
-            arrays[name] = rng.integers(0, min([x.below or 2**31, *tables, 256]), shape).astype(
-                x.dtype
-            )
+            ids = rng.integers(0, min([x.below or 2**31, *sizes, 256]), shape)
+            arrays[name] = np.where(np.isin(ids, padding), 3, ids).astype(x.dtype)
         else:
             arrays[name] = rng.normal(size=shape).astype(x.dtype)
     return arrays

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -193,7 +194,9 @@ def _export_failure(module: nn.Module, error: Exception) -> RedcoError:
     import traceback
 
     stack = "".join(traceback.format_tb(error.__traceback__))
-    own = [line for line in stack.splitlines() if "/torch/" not in line and "redco_new" not in line]
+    # PyTorch's own, wherever it is installed, ours, and what is made at run time.
+    others = (str(Path(torch.__file__).parent), "redco_new", 'File "<')
+    own = [line for line in stack.splitlines() if not any(x in line for x in others)]
     where = place_of("\n".join(own)) or type(module).__name__
     text = error_message(error)
     if "data-dependent" in str(error).lower() or "DataDependent" in type(error).__name__:

@@ -25,6 +25,8 @@ from redco_new.pytorch.sizes import Atom, Number, express
 from redco_new.pytorch.texts import HIDDEN, NAMES, TextMethods, split_at_head
 from redco_new.pytorch.variables import attributes_in
 
+EMBEDS = "inputs_embeds"  # what transformers calls the input of its first layer
+
 
 class OneClass:
     """Print the class of parts that are of one class and one program."""
@@ -155,6 +157,8 @@ class OneClass:
             if node.meta.get("attend"):
                 names.append("attend")
                 continue
+            if name == EMBEDS and EMBEDS not in parameters and parameters[0] not in theirs:
+                name = parameters[0]  # of the first layer's caller: what all layers have
             base, number = name or "x", 1
             while (base if number == 1 else f"{base}_{number}") in names:
                 number += 1

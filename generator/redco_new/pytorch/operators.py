@@ -123,8 +123,6 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "tril": ("jnp.tril(self)", "jnp.tril(self, diagonal)"),
     "triu": ("jnp.triu(self)", "jnp.triu(self, diagonal)"),
     # new arrays
-    "new_ones": ("jnp.ones(size, self.dtype)", "jnp.ones(size, dtype)"),
-    "new_zeros": ("jnp.zeros(size, self.dtype)", "jnp.zeros(size, dtype)"),
     "ones_like": ("jnp.ones_like(self)", "jnp.ones_like(self, dtype)"),
     "zeros_like": ("jnp.zeros_like(self)", "jnp.zeros_like(self, dtype)"),
     "full_like": ("jnp.full_like(self, fill_value)", "jnp.full_like(self, fill_value, dtype)"),

@@ -68,9 +68,9 @@ def _expand(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("jnp.broadcast_to(x, shape)", x=body.value(a["self"]), shape=shape)
 
 
-@rule("zeros", "ones", "empty")
+@rule("zeros", "ones", "empty", "new_zeros", "new_ones", "new_empty")
 def _new(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    name = "ones" if node.target.startswith("ones") else "zeros"
+    name = "ones" if "ones" in node.target else "zeros"
     shape = sequence(body.shape(a["size"], None))
     return fill(f"jnp.{name}(shape, dtype)", shape=shape, dtype=body.value(node.dtype))
 

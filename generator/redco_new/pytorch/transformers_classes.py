@@ -41,6 +41,9 @@ def make_of_config(
     """
     register()
     config = cls.config_class(**copy.deepcopy(dict(arguments)))
+    padding = getattr(config, "pad_token_id", None)
+    if isinstance(padding, int) and padding >= getattr(config, "vocab_size", padding + 1):
+        config.pad_token_id = None  # of the full vocabulary, where this one is smaller
     config._attn_implementation = attention
     module = cls(config)
     if next(module.parameters()).is_meta:

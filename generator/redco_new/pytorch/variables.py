@@ -6,9 +6,11 @@ import ast
 import keyword
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from redco_new.pytorch.expressions import parse, sequence, show
 from redco_new.pytorch.merge import Node
+from redco_new.pytorch.sizes import Number
 
 # What values are called that no statement of the author assigns.
 PLAIN_NAMES = {"cat": "joined", "mul": "product", "unsqueeze": "wide", "add": "total"}
@@ -89,6 +91,12 @@ def hint_of(node: Node, otherwise: str = "") -> str:
             return name
     if otherwise:
         return otherwise
+    if (
+        node.kind == "module"
+        and node.statement.names
+        and not any(user.kind == "item" for user in node.users)
+    ):
+        return node.statement.names[0]  # the others are None, as weights of attention
     if node.kind in ("module", "layers"):
         return next((x for x in reversed(node.target.split(".")) if not x.isdigit()), "x")
     name = re.sub(r"\W|^_+", "", str(node.target).partition(".")[0])
@@ -120,3 +128,39 @@ def attributes_in(statements: Sequence[ast.stmt]) -> Iterator[str]:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 if node.value.id == "self":
                     yield node.attr
+
+
+def names_of_several(nodes: Sequence[Node]) -> dict[Node, str]:
+    """Return what values are called that one statement of the author assigns to several names, in their order."""
+    groups: dict[Any, list[Node]] = {}
+    for node in nodes:
+        read = any(user.statement != node.statement for user in node.users)
+        if node.kind == "operation" and len(node.statement.names) > 1 and read:
+            groups.setdefault(node.statement, []).append(node)
+    return {
+        node: name
+        for statement, group in groups.items()
+        if len(group) == len(statement.names)
+        for node, name in zip(group, statement.names, strict=True)
+    }
+
+
+def return_last(statements: list[ast.stmt]) -> list[ast.stmt]:
+    """Return statements that return their last value as it is made, and not by its name."""
+    if len(statements) < 2:
+        return statements
+    *before, made, end = statements
+    name = made.targets[0] if isinstance(made, ast.Assign) else None
+    if isinstance(end, ast.Return) and isinstance(name, ast.Name) and end.value is not None:
+        if show(end.value) == name.id and isinstance(made, ast.Assign):
+            return [*before, ast.Return(made.value)]
+    return statements
+
+
+def is_neutral(name: str, node: Node) -> bool:
+    """Return whether a step changes nothing: + 0, or * 1."""
+    one = {"add": 0, "sub": 0, "mul": 1, "div": 1}.get(name)
+    x, other = node.arguments.get("self"), node.arguments.get("other")
+    if one is None or not isinstance(other, Number) or not isinstance(x, Node):
+        return False
+    return set(other.values) == {one} and x.dtype == node.dtype

@@ -1,0 +1,149 @@
+"""Which causal language models of transformers become projects: each is printed at small size, and compared with PyTorch.
+
+make table NAME=universal                      every fourth first, then the others; what results.jsonl has is not run again
+make table NAME=universal ROWS="mamba bloom"   these, again
+make table NAME=universal ROWS=write           the table alone, of results.jsonl
+
+One class after the other, each in a process of its own, at the lowest priority; a run that is stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS, TABLE = HERE / "results.jsonl", HERE / "table.md"
+LONGEST = 900  # seconds of a class
+WORDS, LENGTH = 384, 32
+# Sizes of a small model, where a config has these keys.
+SMALL = {
+    "vocab_size": WORDS, "hidden_size": 64, "n_embd": 64, "d_model": 64, "intermediate_size": 128, "ffn_dim": 128,
+    "decoder_ffn_dim": 128, "n_inner": 128, "num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "num_layers": 2,
+    "decoder_layers": 2, "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "decoder_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128, "n_positions": 128,
+    "moe_intermediate_size": 48, "shared_expert_intermediate_size": 48, "num_experts": 4, "num_local_experts": 4,
+    "n_routed_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16, "state_size": 8, "q_lora_rank": 24,
+    "kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "n_group": 1, "topk_group": 1,
+}  # fmt: skip
+HEAD = """# Causal language models of transformers, printed
+
+`make table NAME=universal` wrote this: classes of {version}, at small size ({sizes}).
+Of {entries} entries {run} were run: {printed} are printed, {cached} of them with texts that share a row and a cache, and {refused}
+refused. Errors are the largest difference from PyTorch over the largest value, in float32. Seconds are of the CPU.
+The others were not run yet.
+
+| model type | class | lines | CPU s | logits | gradients | decoding | refused, and why |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def main(rows: list[str]) -> None:
+    """Run classes that were not run yet, or those that are asked for, and write the table."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as NAMES
+
+    entries = dict(NAMES)
+    results = _read()
+    order = [*list(entries)[::4], *(x for i, x in enumerate(entries) if i % 4)]
+    chosen = rows or [x for x in order if x not in results]
+    for model_type in [] if rows == ["write"] else chosen:
+        row = _run(model_type, str(entries[model_type]))
+        results[model_type] = row
+        with RESULTS.open("a") as out:
+            out.write(json.dumps({"model_type": model_type, **row}) + "\n")
+        print(model_type, row, flush=True)
+        _write(entries, results)
+    _write(entries, results)
+
+
+def _read() -> dict[str, dict[str, Any]]:
+    """Return model type -> its last result."""
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    rows = [json.loads(line) for line in lines]
+    return {row.pop("model_type"): row for row in rows}
+
+
+def _run(model_type: str, name: str) -> dict[str, Any]:
+    """Return what becomes of a class, in a process of its own."""
+    command = [sys.executable, __file__, "--one", name]
+    env = os.environ | {"JAX_PLATFORMS": "cpu"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env=env)
+    except subprocess.TimeoutExpired:
+        return {"class": name, "refused": f"takes more than {LONGEST} s"}
+    last = (done.stdout.splitlines() or [""])[-1]
+    if done.returncode or not last.startswith("{"):
+        why = (done.stderr.splitlines() or ["?"])[-1]
+        return {"class": name, "refused": f"fails, unsaid: {why[:160]}"}
+    return {"class": name, **json.loads(last)}
+
+
+def print_one(name: str) -> dict[str, Any]:
+    """Return what becomes of one class: figures, or why it is refused."""
+    import jax
+
+    from redco_new.errors import RedcoError
+    from redco_new.generate.hub_class import with_inputs
+    from redco_new.own.call import Call
+    from redco_new.own.find import find_reference
+    from redco_new.pytorch.make import print_class
+    from redco_new.request.own_class import Input, OwnClass
+
+    jax.config.update("jax_numpy_rank_promotion", "allow")
+    with_inputs(OwnClass({}))  # which quiets transformers
+    start = time.process_time()
+    try:
+        reference = find_reference("--model", f"transformers:{name}", HERE)
+        fields = vars(reference.value.config_class())
+        arguments = {key: value for key, value in SMALL.items() if fields.get(key) is not None}
+        call = Call({"input_ids": Input((LENGTH,), "int32", WORDS)})
+        printed = print_class(reference, "small", arguments, call)
+    except RedcoError as error:
+        return {"seconds": round(time.process_time() - start), "refused": str(error)}
+    decoding = "cache" if "empty_cache" in printed.source else "anew" if printed.hub else "none"
+    return {
+        "lines": len(printed.source.splitlines()),
+        "seconds": round(time.process_time() - start),
+        "logits": printed.gate.outputs,
+        "gradients": printed.gate.gradients,
+        "decoding": decoding,
+    }
+
+
+def _write(entries: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
+    """Write the table of what was run."""
+    import transformers
+
+    rows = {x: results[x] for x in entries if x in results}
+    printed = [row for row in rows.values() if "refused" not in row]
+    head = HEAD.format(
+        version=f"transformers {transformers.__version__}",
+        sizes=f"{WORDS} words, 64 features, 2 layers, {LENGTH} tokens",
+        entries=len(entries),
+        run=len(rows),
+        printed=len(printed),
+        cached=sum(row["decoding"] == "cache" for row in printed),
+        refused=len(rows) - len(printed),
+    )
+    TABLE.write_text(head + "".join(_line(x, row) for x, row in rows.items()))
+
+
+def _line(model_type: str, row: dict[str, Any]) -> str:
+    """Return a row of the table."""
+    errors = [f"{row[key]:.0e}" if key in row else "" for key in ("logits", "gradients")]
+    why = " ".join(row.get("refused", "").split()).replace("|", "\\|")
+    cells = [model_type, f"`{row['class']}`", row.get("lines", ""), row.get("seconds", "")]
+    return f"| {' | '.join(map(str, [*cells, *errors, row.get('decoding', ''), why]))} |\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(print_one(sys.argv[2])))
+    else:
+        os.nice(19)
+        main(sys.argv[1:])

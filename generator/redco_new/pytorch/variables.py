@@ -146,14 +146,14 @@ def names_of_several(nodes: Sequence[Node]) -> dict[Node, str]:
 
 
 def return_last(statements: list[ast.stmt]) -> list[ast.stmt]:
-    """Return statements that return their last value as it is made, and not by its name."""
+    """Return statements that return their last value by its expression, and not by its name."""
     if len(statements) < 2:
         return statements
-    *before, made, end = statements
-    name = made.targets[0] if isinstance(made, ast.Assign) else None
+    *before, final, end = statements
+    name = final.targets[0] if isinstance(final, ast.Assign) else None
     if isinstance(end, ast.Return) and isinstance(name, ast.Name) and end.value is not None:
-        if show(end.value) == name.id and isinstance(made, ast.Assign):
-            return [*before, ast.Return(made.value)]
+        if show(end.value) == name.id and isinstance(final, ast.Assign):
+            return [*before, ast.Return(final.value)]
     return statements
 
 

@@ -121,6 +121,7 @@ $(PARITY): tests/tools/parity/requirements.txt
 # NAME -> what makes the table, where that is not tests/tools/NAME/table.py; what it needs.
 RUN_collectives := -m tables.collectives
 RUN_perf := -m tables.performance
+RUN_products := -m tables.products
 RUN_estimates := -m tables.estimates
 RUN_published := -m tables.published
 RUN_large := -m tables.large
@@ -135,6 +136,7 @@ RUN_merges := tests/tools/merges/replay.py table
 RUN_bonsai := -m classes.bonsai_table
 NEEDS_collectives := $(COMPILERS)
 NEEDS_perf := $(COMPILERS)
+NEEDS_products := $(COMPILERS)
 NEEDS_estimates := $(COMPILERS)
 NEEDS_large := $(COMPILERS)
 NEEDS_table1 := $(COMPILERS)

@@ -1,0 +1,49 @@
+"""Products in 8 bits, as compilers have them: the committed table, and small programs compiled anew."""
+
+import pytest
+from redco_new.project.create import create_project
+from redco_new.request import Request
+from tables import products
+from tables.collectives import run_module
+
+CELLS = products.read(products.TABLE.read_text())
+LAYERS, LINEAR = 32, 7  # of the rows' models; linear layers of each
+
+
+def row(name):
+    return dict(zip(products.COLUMNS, map(float, CELLS[name]), strict=True))
+
+
+def test_the_table_is_as_it_is_written():
+    assert products.written(CELLS) == products.TABLE.read_text()
+
+
+@pytest.mark.parametrize(
+    "of",
+    [one for one in products.COMPILED if products.name_of(one, "float8") in CELLS],
+    ids=lambda one: one.name,
+)
+def test_steps_are_faster_send_half_and_take_no_more_memory(of):
+    plain, coded = (row(products.name_of(of, name)) for name in products.PRODUCTS)
+    assert coded["step"] <= 0.76 * plain["step"]
+    assert coded["gathered"] <= 0.55 * plain["gathered"] and coded["peak"] <= plain["peak"]
+    # Forward, for x and for the kernel; more where layers compute again.
+    assert plain["calls"] == 0 and coded["calls"] >= 0.95 * 3 * LINEAR * LAYERS
+
+
+@pytest.mark.parametrize("model", [x for x in products.TRAINED if f"{x}, float8" in CELLS])
+def test_losses_are_within_the_spread_of_seeds(model):
+    plain, coded = (list(map(float, CELLS[f"{model}, {name}"])) for name in products.PRODUCTS)
+    assert coded[-2] <= max(plain[:-2]) and min(coded[:-2]) <= max(plain[:-2])
+
+
+@pytest.mark.slow  # the compilers of H100 and of a TPU
+@pytest.mark.parametrize(
+    ("target", "name", "calls"), [("h100:4", "float8", 3 * 2 * LINEAR), ("v5p:2x2x1", "int8", 0)]
+)
+def test_two_layers_multiply_codes_and_send_them(target, name, calls, tmp_path):
+    request = Request.from_flags("small", "llama", size="3.2-1b", mesh="fsdp=4", products=name)
+    folder = create_project(request, tmp_path)
+    small = run_module("tables.products_row", str(folder), "fsdp=4", "8", "1024", target, "2")[0]
+    assert small["calls"] == calls
+    assert small["share"] > 40  # the head is most of the rest

@@ -34,16 +34,19 @@ def test_steps_are_faster_send_half_and_take_no_more_memory(of):
 @pytest.mark.parametrize("model", [x for x in products.TRAINED if f"{x}, float8" in CELLS])
 def test_losses_are_within_the_spread_of_seeds(model):
     plain, coded = (list(map(float, CELLS[f"{model}, {name}"])) for name in products.PRODUCTS)
-    assert coded[-2] <= max(plain[:-2]) and min(coded[:-2]) <= max(plain[:-2])
+    *_, mean, spread = plain
+    assert coded[-2] - mean <= spread
 
 
 @pytest.mark.slow  # the compilers of H100 and of a TPU
 @pytest.mark.parametrize(
-    ("target", "name", "calls"), [("h100:4", "float8", 3 * 2 * LINEAR), ("v5p:2x2x1", "int8", 0)]
+    ("target", "name", "calls", "share"),
+    [("h100:4", "float8", 3 * 2 * LINEAR, 31), ("v5p:2x2x1", "int8", 0, 20)],
 )
-def test_two_layers_multiply_codes_and_send_them(target, name, calls, tmp_path):
+def test_two_layers_multiply_codes_and_send_them(target, name, calls, share, tmp_path):
     request = Request.from_flags("small", "llama", size="3.2-1b", mesh="fsdp=4", products=name)
     folder = create_project(request, tmp_path)
     small = run_module("tables.products_row", str(folder), "fsdp=4", "8", "1024", target, "2")[0]
     assert small["calls"] == calls
-    assert small["share"] > 40  # the head is most of the rest
+    # The head of 128,256 words is most of the rest; of int8, gradients of kernels are too.
+    assert small["share"] > share

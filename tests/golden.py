@@ -106,11 +106,14 @@ def once(case: Path, new: Texts, first: dict[tuple[str, str], Path]) -> Texts:
 def write(case: Path, new: Texts) -> None:
     """Write the texts and links of a case, whose project is made anew."""
     shutil.rmtree(case / "project", ignore_errors=True)
-    links = {path: text for path, text in new.items() if text.startswith(LINK)}
-    write_tree(case, {path: text for path, text in new.items() if path not in links})
-    for path, text in links.items():
-        (case / path).parent.mkdir(parents=True, exist_ok=True)
-        (case / path).symlink_to(text.removeprefix(LINK).removesuffix("\n"))
+    for path, text in new.items():
+        file = case / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if text.startswith(LINK):
+            file.symlink_to(text.removeprefix(LINK).removesuffix("\n"))
+        else:
+            file.write_text(text)
+            file.chmod(0o755 if text.startswith("#!") else 0o644)
 
 
 def committed(case: Path) -> Texts:

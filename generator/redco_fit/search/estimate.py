@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from redco_plan import FSDP
 
 from redco_fit.compiled.roofline import ATTENTION
 from redco_fit.search.memory import FIT, Memory, memory_of
@@ -93,8 +92,7 @@ def _computing(
     moved += QUANTIZED * work.touched * (passes + memory.repeated) if quantized else 0.0
     products = (passes * work.flops + memory.again - quantized) / peak + quantized / fast8
     routed = sum(one.seconds(hardware, dtype, not memory.routed) for one in work.routed)
-    whole = model.plan.mesh[FSDP] == 1
-    rows = sum(one.moving(hardware, whole) for one in work.routed)
+    rows = sum(one.moving(hardware) for one in work.routed)
     state = STATE * (model.parameter_bytes + model.moment_bytes)
     return {
         "products": micro_batches * (products + routed),

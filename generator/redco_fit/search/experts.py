@@ -1,8 +1,8 @@
 """What the experts of a model make of a device: the rows that were sent to them, in blocks (redco_runtime/nn/experts/expert_rows.py).
 
 The program that is planned has every expert compute every token; on an accelerator the chosen ones do. On the axis
-`expert` a device takes the tokens of all devices of that axis: it has room for all rows of theirs, which it moves through
-its memory, and multiplies those of its own experts, which are its even share.
+`expert` a device takes the tokens of all devices of that axis: it has room for a little more than its even share of their
+rows, which it moves through its memory, and multiplies that share.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jax.extend.core import Jaxpr, jaxprs_in_params
-from redco_plan import Node, Plan
+from redco_plan import FSDP, Node, Plan
+from redco_plan.divide import axes_of_entry
 
 from redco_fit.compiled.groups import Groups, mean_rows
-from redco_fit.hardware import ADDED, READ, Hardware
+from redco_fit.hardware import READ, Hardware
 from redco_fit.search.model import Planned
 
 # Of programs that XLA compiled for H100 and TPU (mixtral 8x7b and qwen3-moe 30b-a3b, fsdp alone and with expert). Times that
 # a step reads or writes an array of rows, besides its products: rows of mlp 3 times forward and 6 to 9 backward, others 5.
 ROWS = 3.5
 # Copies of a kernel that is sent, read and written: collectives of XLA for GPUs take an array's first dim, and fsdp
-# splits another. Gathered forward and backward; the gradient scattered.
+# splits another where it does not divide the experts. Gathered forward and backward; the gradient scattered.
 COPIED = 3
-# Of the three kernels of a layer, one is sent while another multiplies; TPUs wait for each.
+# Of the three kernels of a layer, one is sent while another multiplies; TPUs wait for each. Where devices share the
+# experts, what they multiply meanwhile is their share of rows alone, which hides little.
 WAITED = {"gpu": 2 / 3, "tpu": 1.0}
+WAITED_APART = 0.9
 NAME = "u_BSEF"  # what redco_runtime/nn/experts/expert_rows.py calls the results of the first two products of an expert
 
 
@@ -36,12 +39,14 @@ class Routed:
 
     room: rows of its arrays.  times: how often a step makes it.
     first: whether tokens are sent to it; what the others multiply lies there already.
+    apart: whether its kernels are sent by a dim that is not their first.
     """
 
     groups: Groups
     room: int
     times: int
     first: bool
+    apart: bool
 
     @property
     def flops(self) -> float:
@@ -72,23 +77,19 @@ class Routed:
         peak, cache = hardware.flops[dtype], READ * hardware.cycles
         return self.times * sum(max(one.flops / peak, one.read / cache) for one in every)
 
-    def moving(self, hardware: Hardware, whole: bool) -> float:
-        """Return the seconds of what is not multiplied: of rows, and of kernels.
-
-        whole: whether its kernels are those that a device stores, and are not sent.
-        """
+    def moving(self, hardware: Hardware) -> float:
+        """Return the seconds of what is not multiplied: of rows, and of kernels."""
         moved = ROWS * self.rows_bytes
-        if hardware.platform == "gpu" and not whole:
+        if hardware.platform == "gpu" and self.apart:
             moved += 2 * 2 * COPIED * self.kernels
-        added = 0 if self.first else self.times * 2 * self.room * self.groups.columns
-        return moved / hardware.bandwidth + added / (ADDED * hardware.cycles)
+        return moved / hardware.bandwidth
 
 
 def routed_product(model: Planned, dot: Any, rows: int, platform: str) -> Routed | None:
     """Return what a product is where it is one of experts, of `rows` examples over all devices; None where it is not."""
     # Late: reading a model makes it importable.
     from redco_runtime.nn.experts.expert_blocks import block_rows
-    from redco_runtime.nn.experts.expert_rows import PRODUCTS
+    from redco_runtime.nn.experts.expert_rows import PRODUCTS, most_rows
 
     plan, graph = model.plan, model.plan.classes.graph
     kernels = dot.lhs if dot.lhs.parameter is not None else dot.rhs
@@ -113,7 +114,19 @@ def routed_product(model: Planned, dot: Any, rows: int, platform: str) -> Routed
         mean_rows(sent * here / whole, here, block), here, size(inner), size(columns), block
     )
     first = "mlp" in {plan.classes.labels.get(graph.find(node)) for node in columns}
-    return Routed(groups, int(sent) + here * (block - 1), dot.times, first)
+    room = most_rows(int(sent), here, block, whole // here)
+    return Routed(groups, room, dot.times, first, _sent_apart(plan, kernels.parameter))
+
+
+def _sent_apart(plan: Plan, index: int) -> bool:
+    """Return whether fsdp splits another dim of experts' kernels than their number."""
+    labels = map(plan.classes.labels.get, plan.classes.parameter_dims[index])
+    split = [
+        label
+        for label, entry in zip(labels, plan.partitions[index], strict=True)
+        if FSDP in axes_of_entry(entry)
+    ]
+    return plan.mesh[FSDP] > 1 and "experts" not in split
 
 
 def chosen_experts(jaxpr: Jaxpr) -> float:

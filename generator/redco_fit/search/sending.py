@@ -90,7 +90,8 @@ def sending(
             activations += seconds
     others = parameters - kernels
     waited = max(ENDS * others, others - HIDING * computing)
-    waited += experts.WAITED[target.hardware.platform] * kernels
+    alone = experts.WAITED_APART if plan.mesh.get(EXPERT, 1) > 1 else 0.0
+    waited += max(alone, experts.WAITED[target.hardware.platform]) * kernels
     return dict(links), WAITED * activations + waited
 
 

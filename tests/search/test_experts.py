@@ -50,7 +50,8 @@ def test_a_device_has_room_for_the_rows_of_all_experts_and_multiplies_those_of_i
         (mlp, D),
     ]
     for one in every:
-        assert one.groups.groups == here and one.room == sent + here * 127
+        room = sent if here == E else 1.25 * sent * here / E
+        assert one.groups.groups == here and one.room == (room + here * 127) // 128 * 128
         assert one.groups.rows == sent * here / E + here * 127 / 2
         assert one.kernels == L * here * D * mlp
 

@@ -80,7 +80,9 @@ class Transformers:
 
     def __init__(self):
         import torch
-        from transformers import GPT2LMHeadModel, LlamaForCausalLM  # noqa: F401, before there are threads
+
+        # Before there are threads.
+        from transformers import GPT2LMHeadModel, LlamaForCausalLM  # noqa: F401
 
         torch.set_num_threads(1)
         self.model, self.folders = None, []

@@ -88,7 +88,6 @@ ROWS = (
         axes="fsdp=4,expert=8",
         reason="the same, with four times the tokens, and less that a layer can save",
     ),
-
     Row("llama", "7b", 32, 2048, target="v5p:2x2x2"),
     # What MaxText's is compiled with, whose peak is 18.2 GiB.
     Row("llama", "7b", 32, 2048, target="v5p:2x2x2", remat="nothing_saveable"),

@@ -224,7 +224,9 @@ def difference(project: Project, one: Outcome, whole: Outcome) -> str:
     devices = f"{math.prod(project.mesh.values())} devices"
     for name, value in ((k, float(x)) for k, x in one.values.items()):
         other, nudged = float(whole.values[name]), float(one.near_values[name])
-        if not abs(value - other) <= CLOSE * max(abs(value), CANCELLED) + NEAR * abs(nudged - value):
+        if not abs(value - other) <= CLOSE * max(abs(value), CANCELLED) + NEAR * abs(
+            nudged - value
+        ):
             return f"{name} of a step is {other:.6g} over {devices}, {value:.6g} on one"
     shares, scales = dict[str, float](), largest(project, one)
     for path, array in one.after.items():

@@ -66,15 +66,20 @@ def boot(
 
 def _agree(process: Process, facts: Mapping[str, str]) -> tuple[Member, Door]:
     """Meet the other processes and compare notes. Raises BootError."""
-    timeout = os.environ.get("REDCO_BOOT_TIMEOUT", "300")
-    if not timeout.isdecimal():
-        raise BootError(f"REDCO_BOOT_TIMEOUT={timeout!r} is not a whole number of seconds.")
     host = socket.gethostname()
     on_cpu = (jax.config.jax_platforms or "").startswith("cpu")  # there gloo connects by host name
     facts = {**_versions(), **_code(), **facts}
     address = find_address(host) if on_cpu else None
     me = Member(process.index, process.count, host, facts, address)
-    return me, meet(me, process.coordinator, float(timeout))
+    return me, meet(me, process.coordinator, _timeout())
+
+
+def _timeout() -> int:
+    """Return how many seconds a process waits for the others. Raises BootError."""
+    timeout = os.environ.get("REDCO_BOOT_TIMEOUT", "300")
+    if not timeout.isdecimal():
+        raise BootError(f"REDCO_BOOT_TIMEOUT={timeout!r} is not a whole number of seconds.")
+    return int(timeout)
 
 
 def _versions() -> dict[str, str]:
@@ -107,7 +112,7 @@ def _connect(process: Process) -> None:
             *(process.coordinator, process.count, process.index),
             local_device_ids=None if process.gpu is None else [process.gpu],
             cluster_detection_method="deactivate",  # it would show each process only one GPU
-            initialization_timeout=60,
+            initialization_timeout=_timeout(),
             heartbeat_timeout_seconds=round(PROGRESS.silence) + 60,  # the lifeline says who it was
             shutdown_timeout_seconds=60,
         )
@@ -130,8 +135,9 @@ def _before_arrays() -> Iterator[None]:
 
 def _end(process: Process, show: Callable[..., None], *error: Any) -> None:
     """End at once, as sys.excepthook: JAX would hold this process, and so all, in a barrier at exit."""
-    try:
+
+    def tell() -> None:
         print(f"boot: process {process.index} of {process.count} failed:", file=sys.stderr)
         show(*error)
-    finally:
-        lifeline.end(f"{error[0].__name__}: {error[1]}", 1)
+
+    lifeline.end(f"{error[0].__name__}: {error[1]}", 1, tell=tell)

@@ -13,7 +13,6 @@ from my_project.runtime.base.output import print_once
 from my_project.runtime.base.paths import any_path
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
 from my_project.runtime.checkpoints.export import export, safetensors_alone
-from my_project.runtime.checkpoints.publish import hub_name, publish
 from my_project.runtime.data.tokenizer import tokenizer_if_any
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.loop.command import command, program_parser, recorded_run
@@ -30,9 +29,6 @@ def main() -> None:
         "--format",
         type=safetensors_alone("llama.cpp does not open GPT-J"),
         help="safetensors",
-    )
-    options.add_argument(
-        "--push", type=hub_name, metavar="ORG/NAME", help="send it to the hub, with a card"
     )
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
@@ -53,7 +49,6 @@ def main() -> None:
             variables=model.variables,
         )
     print_once(f"step {step} of {args.workdir} is in {args.out}")
-    publish(args, run, step)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ class Data:
     packing: Literal["on", "off"] = "on"  # texts of `data` share a row; off: rows are padded
     skip_bad_rows: int = 0  # rows of a source of `data` that may be no text, and are left out
     token_folder: str = "~/.cache/redco/tokens"  # where what `data` is tokenized to is kept
+    verify_data: bool = False  # know files by all bytes, not by size, time and samples
     streaming: bool = False  # `data` is tokenized as it is read, and not before
     text_files: tuple[str, ...] = ()  # paths; none: the language reference that ships with Python
     tokenizer: str = "../checkpoint"  # Hugging Face id or folder; "bytes": one token a byte
@@ -55,7 +56,9 @@ class Optimizer:
                 "beta2: above 0.99, what a step adds is lost in a moment_dtype of bfloat16"
             )
         if self.algorithm == "muon":
-            raise ValueError("algorithm: this project has no Muon: `redco update --muon` brings it")
+            raise ValueError(
+                "algorithm: this project has no Muon: `redco update --features muon` brings it"
+            )
 
     def schedule(self, steps: int) -> Callable[[jax.Array], jax.Array]:
         """Return optimizer step -> learning rate, for a run of `steps`: a linear warm-up, then the decay."""

@@ -12,10 +12,7 @@ from my_project.config import Config
 from my_project.runtime.base.output import print_once
 from my_project.runtime.base.paths import any_path
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
-from my_project.runtime.checkpoints.export import export
-from my_project.runtime.checkpoints.gguf.changes import interleaved
-from my_project.runtime.checkpoints.gguf.write import gguf
-from my_project.runtime.checkpoints.publish import hub_name, publish
+from my_project.runtime.checkpoints.export import export, safetensors_alone
 from my_project.runtime.data.tokenizer import tokenizer_if_any
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.loop.command import command, program_parser, recorded_run
@@ -30,11 +27,8 @@ def main() -> None:
     options.add_argument("--out", type=any_path, required=True, help="a folder that does not exist")
     options.add_argument(
         "--format",
-        type=gguf("llama", interleaved),
-        help="safetensors; of llama.cpp: gguf, gguf-q8_0",
-    )
-    options.add_argument(
-        "--push", type=hub_name, metavar="ORG/NAME", help="send it to the hub, with a card"
+        type=safetensors_alone("not in this project: `redco update --features gguf` brings it"),
+        help="safetensors",
     )
     args = options.parse_args()
     run = recorded_run(args, Config, AXES)
@@ -55,7 +49,6 @@ def main() -> None:
             variables=model.variables,
         )
     print_once(f"step {step} of {args.workdir} is in {args.out}")
-    publish(args, run, step)
 
 
 if __name__ == "__main__":

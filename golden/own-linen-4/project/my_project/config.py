@@ -45,7 +45,9 @@ class Optimizer:
                 "beta2: above 0.99, what a step adds is lost in a moment_dtype of bfloat16"
             )
         if self.algorithm == "muon":
-            raise ValueError("algorithm: this project has no Muon: `redco update --muon` brings it")
+            raise ValueError(
+                "algorithm: this project has no Muon: `redco update --features muon` brings it"
+            )
 
     def schedule(self, steps: int) -> Callable[[jax.Array], jax.Array]:
         """Return optimizer step -> learning rate, for a run of `steps`: a linear warm-up, then the decay."""

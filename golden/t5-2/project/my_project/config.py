@@ -22,6 +22,7 @@ class Data:
     target_field: str = ""  # likewise
     skip_bad_rows: int = 0  # rows of a source of `data` that may be no pair, and are left out
     token_folder: str = "~/.cache/redco/tokens"  # where what `data` is tokenized to is kept
+    verify_data: bool = False  # know files by all bytes, not by size, time and samples
     prefix: str = ""  # put before each source, such as "summarize: "
     tokenizer: str = "google/t5-v1_1-base"  # Hugging Face id or folder; "bytes": one token a byte
     sequence_length: int = 512  # S: tokens of a source, cut or filled up to it
@@ -54,7 +55,9 @@ class Optimizer:
                 "beta2: above 0.99, what a step adds is lost in a moment_dtype of bfloat16"
             )
         if self.algorithm == "muon":
-            raise ValueError("algorithm: this project has no Muon: `redco update --muon` brings it")
+            raise ValueError(
+                "algorithm: this project has no Muon: `redco update --features muon` brings it"
+            )
 
     def schedule(self, steps: int) -> Callable[[jax.Array], jax.Array]:
         """Return optimizer step -> learning rate, for a run of `steps`: a linear warm-up, then the decay."""

@@ -45,7 +45,9 @@ class Optimizer:
                 "beta2: above 0.99, what a step adds is lost in a moment_dtype of bfloat16"
             )
         if self.algorithm == "muon":
-            raise ValueError("algorithm: this project has no Muon: `redco update --muon` brings it")
+            raise ValueError(
+                "algorithm: this project has no Muon: `redco update --features muon` brings it"
+            )
 
     def schedule(self, steps: int) -> Callable[[jax.Array], jax.Array]:
         """Return optimizer step -> learning rate, for a run of `steps`: a linear warm-up, then the decay."""
@@ -87,7 +89,8 @@ def matrices(params: Any) -> Any:
     def decays(path, leaf):
         words = jax.tree_util.keystr(path, simple=True, separator=" ").split()
         name = [word for word in words if not word.isdigit()][-1]
-        return leaf.ndim > 1 and name not in ("bias", "scale")
+        layers = any(f"{stack} " in f"{' '.join(words)} " for stack in ("blocks",))
+        return leaf.ndim - layers > 1 and name not in ("bias", "scale")
 
     return jax.tree_util.tree_map_with_path(decays, params)
 

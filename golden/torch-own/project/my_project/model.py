@@ -81,7 +81,7 @@ class Attention(nnx.Module):
         B, S, D = x.shape
         q, k, v = jnp.split(self.qkv(x), 3, axis=2)
         q = q.reshape(B, S, self.heads, -1)
-        q_2 = k.reshape(B, S, self.heads, -1)
-        q_3 = v.reshape(B, S, self.heads, -1)
-        y = attention(q, q_2, q_3, causal=True)
+        k = k.reshape(B, S, self.heads, -1)
+        v = v.reshape(B, S, self.heads, -1)
+        y = attention(q, k, v, causal=True)
         return self.out(y.reshape(B, S, D))

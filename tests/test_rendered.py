@@ -88,7 +88,11 @@ def test_headers(rendered):
 
 def test_every_owner_has_files(rendered):
     request, files = rendered
-    others = OF_OWN_CLASSES.format(package=request.package), "redco_runtime/*"  # of former ones
+    others = (
+        OF_OWN_CLASSES.format(package=request.package),
+        "redco_runtime/*",
+        "LICENSE",
+    )  # where they are
     for pattern, _ in OWNERS:
         pattern = pattern.format(package=request.package)
         has_files = any(fnmatchcase(path, pattern) for path in files)

@@ -19,9 +19,9 @@ from redco_new.render.carried import carried
 GOLDENS = sorted((assets.CHECKOUT / "golden").glob("*/project"))
 NAMES = {"orbax": "orbax-checkpoint"}  # of modules that are called otherwise
 CODE = ("my_project", "tests")  # launch/ runs elsewhere
-# Image files, --log, BLEU, buckets and --format gguf say what they need; Orbax brings tensorstore, etils, fsspec; transformers tokenizers.
+# Image files, --log, BLEU, buckets and --format gguf say what they need; Orbax brings absl, tensorstore, etils, fsspec; transformers tokenizers.
 OPTIONAL = {"PIL", "sacrebleu", "tensorboardX", "tensorstore", "tokenizers", "trackio", "wandb"}
-OPTIONAL |= {"etils", "fsspec", "botocore", "gguf"}
+OPTIONAL |= {"absl", "etils", "fsspec", "botocore", "gguf"}
 OF_FAMILIES = "transformers"  # the runtime has it for what a family's weights.py asks
 
 

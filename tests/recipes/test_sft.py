@@ -164,13 +164,13 @@ def test_a_row_each(examples):
 
 
 def test_chats_are_tokenized_once_and_again_where_the_template_changes(examples, monkeypatch):
-    first = [row["input_ids"].tolist() for row in examples(LINES)[0]]
+    first = [row["input_ids"].tolist() for row in examples(LINES, verify_data=True)[0]]
     encode = ChatMaker.encode
     monkeypatch.setattr(ChatMaker, "encode", None)
-    assert [row["input_ids"].tolist() for row in examples(LINES)[0]] == first
+    assert [row["input_ids"].tolist() for row in examples(LINES, verify_data=True)[0]] == first
     monkeypatch.setattr(ChatMaker, "encode", encode)
     monkeypatch.setattr(encoding, "TEMPLATE", encoding.TEMPLATE.replace("###", "##"))
-    again, _ = examples(LINES)
+    again, _ = examples(LINES, verify_data=True)
     assert [row["input_ids"].tolist() for row in again] != first
 
 

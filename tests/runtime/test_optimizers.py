@@ -51,7 +51,7 @@ def emitted():
         recipe=recipe,
         layout=layout,
         python=print_data,
-        request=SimpleNamespace(features=("muon",)),
+        request=SimpleNamespace(features=("muon",), products="compute"),
     )
     stub, module = ModuleType("optimized.model"), ModuleType("optimized.config")
     stub.Net = type("Net", (), {})

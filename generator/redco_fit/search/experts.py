@@ -14,7 +14,6 @@ from typing import Any
 
 from jax.extend.core import Jaxpr, jaxprs_in_params
 from redco_plan import FSDP, Node, Plan
-from redco_plan.divide import axes_of_entry
 
 from redco_fit.compiled.groups import Groups, mean_rows
 from redco_fit.hardware import READ, Hardware
@@ -124,7 +123,7 @@ def _sent_apart(plan: Plan, index: int) -> bool:
     split = [
         label
         for label, entry in zip(labels, plan.partitions[index], strict=True)
-        if FSDP in axes_of_entry(entry)
+        if FSDP in (entry or ())
     ]
     return plan.mesh[FSDP] > 1 and "experts" not in split
 

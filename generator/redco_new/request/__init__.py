@@ -1,8 +1,9 @@
 """What the user asks for: flags or redco.toml, checked alike, as one frozen Request."""
 
+from redco_new.request.checks import COMPUTE, DTYPES, PRODUCTS, STAGES, TORCH
 from redco_new.request.dropout import CONFIG_RATES
 from redco_new.request.lora import Lora
-from redco_new.request.request import COMPUTE, DTYPES, PRODUCTS, STAGES, TORCH, Request, is_folder
+from redco_new.request.request import Request, is_folder
 
 __all__ = [
     "COMPUTE",

@@ -3,28 +3,23 @@
 import math
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from redco_new.request import own_class
 from redco_new.errors import RedcoError
-from redco_new.request.dropout import CONFIG_RATES, check_dropout
+from redco_new.request.checks import CHECKS, COMPUTE, DTYPES, check_truth, check_word
+from redco_new.request.dropout import CONFIG_RATES
 from redco_new.request.features import check_features
-from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES, LaunchFile, check_launch
-from redco_new.request.license import check_copyright, check_license, copyright_of
-from redco_new.request.lora import Lora, check_lora
+from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES, LaunchFile
+from redco_new.request.license import copyright_of
+from redco_new.request.lora import Lora
 from redco_new.request.mesh import AXES, check_mesh, parse_mesh
 from redco_new.request.names import check_name, dns_label, package_name
 from redco_new.request.own_class import CLASS, TABLES, OwnClass
 from redco_new.request.toml import read_toml, value_text
-
-DTYPES = ("bfloat16", "float32")
-TORCH = "torch"  # by which a model.py is printed
-COMPUTE = "compute"  # products in the dtype of all else
-PRODUCTS = (COMPUTE, "float8", "int8")
-STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
 
 
 @dataclass(frozen=True)
@@ -191,7 +186,7 @@ class Request:
         """
         table = read_toml(source, text)
         if "muon" in table:  # a project made before there were features
-            muon = _check_truth(f"{source}: muon", table.pop("muon"))
+            muon = check_truth(f"{source}: muon", table.pop("muon"))
             table.setdefault("features", ["muon"] if muon else [])
         keys = {f.name for f in fields(cls)} - {"own", "folder", "recorded", "printed"}
         if isinstance(table.get("model"), dict):
@@ -216,8 +211,8 @@ class Request:
             what = "LICENSE names who holds the copyright, and nobody is said to"
             raise RedcoError(f"{source}: license", what, 'add copyright = "2026 Ada Lovelace"')
         return cls(
-            name=check_name(f"{source}: name", _check_word(f"{source}: name", table["name"])),
-            model=_check_word(f"{source}: model", model) if "model" in table else "",
+            name=check_name(f"{source}: name", check_word(f"{source}: name", table["name"])),
+            model=check_word(f"{source}: model", model) if "model" in table else "",
             own=own,
             folder=folder,
             mesh=check_mesh(f"{source}: mesh", table.get("mesh", {})),
@@ -260,7 +255,7 @@ def read_model(
     """
     if model is None:
         return "", read_own("", config, example, folder)
-    model = _check_word("--model", model)
+    model = check_word("--model", model)
     if own_class.is_own(model):
         model = own_class.relative_to(folder, own_class.check_reference("--model", model))
     elif is_folder(model):
@@ -317,60 +312,3 @@ def _path_inside(folder: Path, path: str) -> str:
     """Return a path as typed in the working folder, as it is typed in `folder`: ../checkpoint."""
     relative = own_class.path_from(folder, os.path.expanduser(path))
     return relative if relative.startswith(".") else f"./{relative}"
-
-
-def _check_word(where: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise RedcoError(where, f"{value!r} is not a name", "give one, in one line of text")
-    return value
-
-
-def _check_dtype(where: str, value: Any) -> str:
-    if value not in DTYPES:
-        raise RedcoError(where, f"unknown dtype {value!r}", f"choose one of {', '.join(DTYPES)}")
-    return value
-
-
-def _check_products(where: str, value: Any) -> str:
-    if value not in PRODUCTS:
-        what = f"unknown products {value!r}"
-        raise RedcoError(where, what, f"choose one of {', '.join(PRODUCTS)}")
-    return str(value)
-
-
-def _check_zero(where: str, value: Any) -> int:
-    if type(value) is not int or value not in STAGES:
-        todo = "give 0 or 1; stage 3, which splits the parameters too, is --mesh fsdp=N"
-        raise RedcoError(where, f"{value!r} is not a stage of ZeRO that redco has", todo)
-    return value
-
-
-def _check_via(where: str, value: Any) -> str:
-    if value not in ("", TORCH):
-        raise RedcoError(where, f"{value!r} is no way to a model", f"give {TORCH}, or leave it out")
-    return str(value)
-
-
-def _check_truth(where: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise RedcoError(where, f"{value!r} is neither true nor false", "give one of them")
-    return value
-
-
-CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "size": _check_word,
-    "recipe": _check_word,
-    "loss": _check_word,
-    "dtype": _check_dtype,
-    "products": _check_products,
-    "zero": _check_zero,
-    "sequence_parallel": _check_truth,
-    "features": check_features,
-    "lora": check_lora,
-    "dropout": check_dropout,
-    "launch": check_launch,
-    "via": _check_via,
-    "checkpoint": _check_word,
-    "license": check_license,
-    "copyright": check_copyright,
-}

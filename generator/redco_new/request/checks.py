@@ -1,0 +1,76 @@
+"""What each setting of a request may be, as a flag or as a key of redco.toml: a check each."""
+
+from collections.abc import Callable
+from typing import Any
+
+from redco_new.errors import RedcoError
+from redco_new.request.dropout import check_dropout
+from redco_new.request.features import check_features
+from redco_new.request.launch import check_launch
+from redco_new.request.license import check_copyright, check_license
+from redco_new.request.lora import check_lora
+
+DTYPES = ("bfloat16", "float32")
+TORCH = "torch"  # by which a model.py is printed
+COMPUTE = "compute"  # products in the dtype of all else
+PRODUCTS = (COMPUTE, "float8", "int8")
+STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
+
+
+def check_word(where: str, value: Any) -> str:
+    """Return a text of one line. Raises RedcoError."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise RedcoError(where, f"{value!r} is not a name", "give one, in one line of text")
+    return value
+
+
+def _check_dtype(where: str, value: Any) -> str:
+    if value not in DTYPES:
+        raise RedcoError(where, f"unknown dtype {value!r}", f"choose one of {', '.join(DTYPES)}")
+    return value
+
+
+def _check_products(where: str, value: Any) -> str:
+    if value not in PRODUCTS:
+        what = f"unknown products {value!r}"
+        raise RedcoError(where, what, f"choose one of {', '.join(PRODUCTS)}")
+    return str(value)
+
+
+def _check_zero(where: str, value: Any) -> int:
+    if type(value) is not int or value not in STAGES:
+        todo = "give 0 or 1; stage 3, which splits the parameters too, is --mesh fsdp=N"
+        raise RedcoError(where, f"{value!r} is not a stage of ZeRO that redco has", todo)
+    return value
+
+
+def _check_via(where: str, value: Any) -> str:
+    if value not in ("", TORCH):
+        raise RedcoError(where, f"{value!r} is no way to a model", f"give {TORCH}, or leave it out")
+    return str(value)
+
+
+def check_truth(where: str, value: Any) -> bool:
+    """Return true or false. Raises RedcoError."""
+    if not isinstance(value, bool):
+        raise RedcoError(where, f"{value!r} is neither true nor false", "give one of them")
+    return value
+
+
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "size": check_word,
+    "recipe": check_word,
+    "loss": check_word,
+    "dtype": _check_dtype,
+    "products": _check_products,
+    "zero": _check_zero,
+    "sequence_parallel": check_truth,
+    "features": check_features,
+    "lora": check_lora,
+    "dropout": check_dropout,
+    "launch": check_launch,
+    "via": _check_via,
+    "checkpoint": check_word,
+    "license": check_license,
+    "copyright": check_copyright,
+}

@@ -45,7 +45,9 @@ def load(
     heads = steps.classes.read_heads(stored, whole, config) if steps.classes else None
     table, other = stored_there(whole, stored.shapes, shapes, heads.there if heads else ())
     ignored = (*weights.IGNORED, *other)
-    return start_from(stored, table, steps, config, weights.PREFIX, ignored, heads)
+    state, random = start_from(stored, table, steps, config, weights.PREFIX, ignored, heads)
+    # Variables that such a checkpoint has not follow from the config.
+    return state, [path for path in random if path in steps.shapes]
 
 
 def start_from(
@@ -57,7 +59,7 @@ def start_from(
     ignored: Sequence[str],
     heads: Any = None,
 ) -> tuple[TrainState, list[str]]:
-    """Return (state of a new run, paths of the parameters that `table` has not and `init` makes).
+    """Return (state of a new run, paths of what `table` has not and `init` makes).
 
     table: path of a parameter or a variable -> where it is.
     prefix, ignored: PREFIX and IGNORED of weights.py.
@@ -84,7 +86,7 @@ def start_from(
             arrays[path] = move(array, like[path].sharding)
             bar.update(math.prod(shapes[path]))
     named = heads.fill(arrays, config, stored.path) if heads else []
-    random = [path for path in random if path in steps.shapes and path not in named]
+    random = [path for path in random if path not in named]
     return steps.start(steps.state.model.with_arrays(arrays)), random
 
 

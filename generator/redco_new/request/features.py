@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from redco_new.errors import RedcoError
+from redco_new.request.lookup import list_of
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,8 @@ FEATURES = {
 
 def check_features(where: str, value: Any) -> tuple[str, ...]:
     """Return features by name, each once, in our order; of `buckets,muon`, or of a list. Raises RedcoError."""
-    names = [name for name in value.split(",") if name] if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        what = f"{value!r} is no list of features"
-        raise RedcoError(where, what, 'give such as ["buckets", "muon"]')
-    names = [name.strip() for name in names]
-    if unknown := [name for name in names if name not in FEATURES]:
-        what = f"unknown feature {unknown[0]!r}"
-        raise RedcoError(where, what, f"choose some of {','.join(FEATURES)}")
+    words = [name for name in value.split(",") if name] if isinstance(value, str) else value
+    names = list_of("feature", where, words, FEATURES, '["buckets", "muon"]')
     return tuple(name for name in FEATURES if name in names)
 
 

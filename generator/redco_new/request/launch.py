@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redco_new.errors import RedcoError
+from redco_new.request.lookup import list_of
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,7 @@ DEFAULT_LAUNCH = ("slurm", "hosts", "jobset")
 
 def check_launch(where: str, value: Any) -> tuple[str, ...]:
     """Return launchers by name, each once, in our order; of `slurm,sky`, or of a list. Raises RedcoError."""
-    names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise RedcoError(
-            where, f"{value!r} is no list of launchers", 'give such as ["slurm", "sky"]'
-        )
-    names = [name.strip() for name in names]
-    if unknown := [name for name in names if name not in LAUNCH_FILES]:
-        what = f"unknown launcher {unknown[0]!r}"
-        raise RedcoError(where, what, f"choose some of {','.join(LAUNCH_FILES)}")
+    names = list_of("launcher", where, value, LAUNCH_FILES, '["slurm", "sky"]')
     names += [LAUNCH_FILES[name].calls for name in names]
     return tuple(name for name in LAUNCH_FILES if name in names)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 from redco_new.errors import RedcoError
 
@@ -23,6 +23,21 @@ def look_up(kind: str, name: str, entries: Mapping[str, T]) -> T:
     near = near or difflib.get_close_matches(name.lower(), entries, n=3, cutoff=0.5)
     todo = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(entries)}"
     raise RedcoError(f"--{kind}", f"unknown {kind} {name!r}", todo)
+
+
+def list_of(kind: str, where: str, value: Any, table: Collection[str], example: str) -> list[str]:
+    """Return names as `slurm,sky` or a list of TOML gives them. Raises RedcoError for one that is not known.
+
+    kind: what each is, for people. example: such a list.
+    """
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise RedcoError(where, f"{value!r} is no list of {kind}s", f"give such as {example}")
+    names = [name.strip() for name in names]
+    if unknown := [name for name in names if name not in table]:
+        todo = f"choose some of {','.join(table)}"
+        raise RedcoError(where, f"unknown {kind} {unknown[0]!r}", todo)
+    return names
 
 
 def _nearest_sizes(name: str, entries: Iterable[str]) -> list[str]:

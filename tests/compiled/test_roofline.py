@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from redco_fit.compiled.groups import AHEAD, STEP, TILE
+from redco_fit.compiled.groups import AHEAD, ROOM, STEP, TILE
 from redco_fit.compiled.instructions import Program
 from redco_fit.compiled.products import attention_workspace, seen
-from redco_fit.compiled.roofline import Machine, bound
+from redco_fit.compiled.roofline import SELDOM, Machine, bound
+from redco_runtime.nn.experts import expert_passes, expert_rows
 from redco_runtime.nn.experts import grouped_matmul as kernels
 from tables.performance import ROWS, cells_of, read, written
 
@@ -118,6 +119,7 @@ def test_tiles_of_groups_wait_for_the_cache_that_all_cores_read():
 
 def test_the_tiles_of_groups_are_those_of_the_runtime():
     assert (TILE, STEP, AHEAD) == (kernels.TILE, kernels.STEP, kernels.OPTIONS.num_stages)
+    assert (ROOM, SELDOM) == (expert_rows.ROOM, f"/{expert_passes.SCOPE}/")
 
 
 ADDING = "  %p = f32[] parameter(0)\n  ROOT %s = f32[] add(%p, %p)"

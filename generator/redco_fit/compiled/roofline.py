@@ -28,9 +28,8 @@ FREE = {
 # Of cuDNN's kernels, forward and backward together, of a dense peak: FlashAttention-3 reaches 75 % going
 # forward and 60 % over both (Shah et al. 2024, figures 5 and 6).
 ATTENTION = 0.6
-SELDOM = (
-    "/seldom/"  # in the name of a condition of the runtime whose longer branch is hardly ever taken
-)
+# In the name of a condition of the runtime (nn/experts/expert_passes.py) whose longer branch is hardly ever taken.
+SELDOM = "/seldom/"
 SCALARS = 1024  # bytes below which an operand is an index
 VIEWS = ("bitcast", "convert")  # what XLA makes of no more elements than are taken of it
 SLICES = ("slice", "dynamic-slice")  # what takes a layer of a stack

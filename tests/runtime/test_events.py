@@ -28,7 +28,7 @@ def kinds(lines):
 def of_no_run():
     """Nothing of what other tests in this process have done is a run's."""
     PROGRESS.at("its start")
-    EVENTS._path, EVENTS._steps, EVENTS._seconds = None, 0, 0.0
+    EVENTS._path, EVENTS._kind, EVENTS._steps, EVENTS._seconds = None, "boot", 0, 0.0
     EVENTS._early.clear()
 
 

@@ -98,7 +98,7 @@ $(RAY): $(INSTALLED)
 # Apart from the environment: llama.cpp is compiled, which takes two cores six minutes.
 $(SERVE): tests/tools/serve/requirements.txt
 	$(PYTHON) -m venv --clear $(@D)
-	CMAKE_BUILD_PARALLEL_LEVEL=2 nice $(@D)/bin/pip install --quiet --no-binary llama-cpp-python -r $<
+	CMAKE_BUILD_PARALLEL_LEVEL=$${CMAKE_BUILD_PARALLEL_LEVEL:-2} nice $(@D)/bin/pip install --quiet --no-binary llama-cpp-python -r $<
 	touch $@
 
 # What needs more than this environment has: NAME is a folder of tests/tools.

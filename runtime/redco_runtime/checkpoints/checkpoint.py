@@ -19,7 +19,6 @@ from ..base.paths import is_bucket, path_of, send_lines, whole_checkpoints
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, flatten, rebuild
 from ..base.together import patience
-from ..nn.adapters.settings import A, B
 from ..run.record import BEST, LAST
 from .checksums import damage_of, handlers, least, write_checksums
 from .fit_report import describe, differences
@@ -28,6 +27,7 @@ from .tensors import (
     Flat,
     divide,
     heads,
+    is_later,
     names_of_other,
     orbax,
     read,
@@ -119,7 +119,7 @@ class Checkpoints(AbstractContextManager):
         folders = self._folders(folder)
         wanted, (stored, shapes) = flatten(abstract), heads(folders, parts)
         self.position = shapes.get(POSITION)
-        later = [path for path in wanted.keys() - stored.keys() if _is_later(path)]
+        later = [path for path in wanted.keys() - stored.keys() if is_later(path)]
         names, rest = trained_before(wanted, stored, shapes)
         lacks = not wanted.keys() - later - names.keys() <= stored.keys()
         if alone and lacks and (others := names_of_other(wanted, stored)):
@@ -256,9 +256,12 @@ class Checkpoints(AbstractContextManager):
         )
         others = self._retention | self._atomicity()
         options = orbax().CheckpointManagerOptions(async_options=asynchronous, **others)
-        return orbax().CheckpointManager(
+        writer = orbax().CheckpointManager(
             self.directory, options=options, handler_registry=handlers()
         )
+        # It would tell JAX its own step in the place of Stop's count, and a signal that comes then be lost.
+        writer.reached_preemption = lambda step: False
+        return writer
 
     def _add_checksums(self) -> None:
         """Write checksums.json: Orbax calls it on process 0 just before the rename."""
@@ -291,11 +294,3 @@ def _bare(stored: Flat, names: Mapping[str, str], shapes: Flat) -> Flat:
 
 def _path(name: str) -> str:
     return name.partition("/")[2]
-
-
-def _is_later(name: str) -> bool:
-    """Return whether checkpoints of earlier versions may lack a tensor, which was 0 there.
-
-    The mean of gradients' norms; the adapter that stays of a reference, which was the model without one.
-    """
-    return name == "grad_norm" or (name.startswith(FROZEN) and name.endswith((A, B)))

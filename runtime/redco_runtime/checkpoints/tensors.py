@@ -11,6 +11,7 @@ import jax
 
 from ..base.state import owner
 from ..base.together import patience
+from ..nn.adapters.settings import A, B
 from .shared_reads import move, to_read
 
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
@@ -59,6 +60,11 @@ def read(folders: Sequence[Path], wanted: Flat) -> Flat:
     if frozen:
         leaves |= {FROZEN + path: leaf for path, leaf in _read_one(folders[1], frozen).items()}
     return leaves
+
+
+def is_later(name: str) -> bool:
+    """Return whether former checkpoints may lack it, which was 0: a mean of norms, a reference's adapter."""
+    return name == "grad_norm" or (name.startswith(FROZEN) and name.endswith((A, B)))
 
 
 def names_of_other(wanted: Flat, stored: Flat) -> dict[str, str]:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from forked import run_forked
+
 from redco_new.generate.files import print_files, project_context
 from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
@@ -23,6 +25,8 @@ BIN = Path(sys.executable).parent
 def run(command, folder, **variables):
     """(exit code, stdout, stderr) of a shell command, with this Python's programs first."""
     env = users_environ() | {"PATH": f"{BIN}:{os.environ['PATH']}"} | variables
+    if forked := run_forked(command, folder, env, 500):
+        return forked
     done = subprocess.run(
         command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=500
     )

@@ -111,7 +111,7 @@ def design(request: Request = REQUEST) -> Design:
     """A model without a program, whose files are VERBATIM."""
     files = {path.replace("my_project", request.package): VERBATIM[path] for path in VERBATIM}
     files = {path: with_header(path, text, YOURS) for path, text in files.items()}
-    return Design(request, None, None, files, program=lambda: None)
+    return Design(request, None, None, files, loss=lambda changes: None)
 
 
 def render(template: Path) -> dict[str, str]:

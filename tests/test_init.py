@@ -2,9 +2,8 @@
 
 import json
 import re
+import shlex
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import orbax.checkpoint
@@ -12,7 +11,7 @@ import pytest
 import torch
 import transformers
 from families.parity import random_torch
-from generated import users_environ
+from generated import run
 
 from redco_new.project.create import create_project
 from redco_new.request import Request
@@ -85,11 +84,7 @@ def checkpoint(reference, tmp_path_factory):
 
 def python(folder, command, *more):
     """(exit code, stdout, stderr) of a Python command in the project."""
-    words = [sys.executable, *command.split(), *map(str, more)]
-    done = subprocess.run(
-        words, cwd=folder, env=users_environ(), capture_output=True, text=True, timeout=300
-    )
-    return done.returncode, done.stdout, done.stderr
+    return run(shlex.join(["python", *command.split(), *map(str, more)]), folder)
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,8 @@ from redco_plan.collectives import (
     predict_collectives,
 )
 from redco_plan.constraints import constrain, row_constraints
-from redco_plan.divide import (
-    DATA,
-    EXPERT,
-    FSDP,
-    MODEL,
-    Divider,
-    axes_of_entry,
-    find_ways,
-    inner_axes,
-    shard_shape,
-)
+from redco_plan.divide import Divider, find_ways
+from redco_plan.placement import DATA, EXPERT, FSDP, MODEL, axes_of_entry, inner_axes, shard_shape
 from redco_plan.graph import Node
 from redco_plan.plan import Plan, plan_sharding
 from redco_plan.trace import (

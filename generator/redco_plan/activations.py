@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_plan.apart import ELEMENTWISE
 from redco_plan.classes import Classes
-from redco_plan.divide import FSDP, Axes, axes_of_entry, inner_axes, partition_spec
+from redco_plan.placement import FSDP, Axes, axes_of_entry, inner_axes, partition_spec
 from redco_plan.graph import Body, Node, Value
 
 PRODUCTS = {"dot_general", "ragged_dot_general", "conv_general_dilated"}

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from redco_plan.classes import routers
-from redco_plan.divide import Axes
+from redco_plan.placement import Axes
 from redco_plan.flow import Flow
 from redco_plan.graph import Dot, Node, Use, Value
 from redco_plan.plan import Plan

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from redco_plan.activations import Rows
 from redco_plan.causes import BACKWARD, PHASES, Cause, Causes
 from redco_plan.classes import LETTERS
-from redco_plan.divide import FSDP, Axes, axes_of_entry, shard_shape
+from redco_plan.placement import FSDP, Axes, axes_of_entry, shard_shape
 from redco_plan.graph import Node, Value
 from redco_plan.plan import Plan
 

@@ -19,7 +19,7 @@ from redco_plan.activations import Layouts
 from redco_plan.apart.jaxprs import rewrite_jaxprs
 from redco_plan.apart.rows import constraint, find_readers, last_sum
 from redco_plan.classes import find_classes, label_by_layout
-from redco_plan.divide import FSDP, axes_of_entry
+from redco_plan.placement import FSDP, axes_of_entry
 from redco_plan.graph import Atom, Body, Value
 from redco_plan.plan import Plan
 from redco_plan.rules import build_graph

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from redco_plan.classes import Classes
-from redco_plan.divide import Axes, Ways, inner_axes
+from redco_plan.divide import Ways
+from redco_plan.placement import Axes, inner_axes
 from redco_plan.graph import Node
 from redco_plan.apart import Apart
 from redco_plan.trace import Program

@@ -15,18 +15,17 @@ from jax.sharding import PartitionSpec as P
 from redco_plan.activations import Layouts
 from redco_plan.classes import Classes, find_classes, label_by_layout
 from redco_plan.cost import cost_model
-from redco_plan.divide import (
+from redco_plan.divide import Divider, find_ways
+from redco_plan.placement import (
     DATA,
     EXPERT,
     FSDP,
     MODEL,
     Axes,
-    Divider,
     Placement,
     Shape,
     cut_to,
     expert_axes,
-    find_ways,
     model_axes,
     pad_to,
     shard_shape,

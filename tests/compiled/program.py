@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from compiled.remembered import remembered
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -80,9 +81,15 @@ def compile_step(
     split = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs)
     whole = NamedSharding(mesh, P())
     program = jax.jit(step(forward), in_shardings=(split, whole), out_shardings=(whole, split))
-    with compiled_anew(), captured_stderr() as warnings:
-        text = program.lower(params, batch).compile().as_text()
-    return text, warnings[0]
+    lowered = program.lower(params, batch)
+
+    def compiled() -> tuple[str, str]:
+        with compiled_anew(), captured_stderr() as warnings:
+            text = lowered.compile().as_text()
+        return text, warnings[0]
+
+    text, warnings = remembered(lowered, compiled)
+    return text, warnings
 
 
 def measure(forward: Callable, params: Any, batch: Any, specs: Any, mesh: Mesh) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from redco_runtime.base.errors import UserError
 from safetensors.numpy import load_file
 
-from generated import texts, users_environ
+import generated
 
 from redco_new.project.create import create_project
 from redco_new.render.execute import load_text
@@ -129,22 +129,17 @@ class Settings:
 @pytest.mark.parametrize("name", ["mixer", "translator", "noisy", "pair"])
 def test_held_out_that_is_no_share_is_named(folder, name):
     request = Request.from_flags(name, folder=folder / name, **flags_of(folder, name))
-    text = texts(request)[0][f"{name}/pipeline.py"].replace(f"{name}.runtime", "redco_runtime")
+    text = generated.texts(request)[0][f"{name}/pipeline.py"].replace(
+        f"{name}.runtime", "redco_runtime"
+    )
     with pytest.raises(UserError, match="^--held-out: 2.0 is no share"):
         load_text("pipeline.py", text).examples(Settings())
 
 
 def run(place, command):
     """(exit code, stdout and stderr) of a Python program in a project's folder."""
-    done = subprocess.run(
-        [sys.executable, *command.format(place.name).split()],
-        cwd=place,
-        env=users_environ(),
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    return done.returncode, done.stdout + done.stderr
+    code, out, err = generated.run(f"python {command.format(place.name)}", place)
+    return code, out + err
 
 
 @pytest.fixture(scope="module")
@@ -211,4 +206,4 @@ def test_redco_toml_gives_the_request_back(folder, results):
     request = Request.from_toml((place / "redco.toml").read_text(), folder=place)
     assert (request.model, request.own.output) == ("../nets_linen.py:Tagger", "topic")
     assert request.own.inputs["ids"].below == 40
-    assert texts(request)[0]
+    assert generated.texts(request)[0]

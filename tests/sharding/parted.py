@@ -14,7 +14,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from redco_plan import Plan
-from redco_plan.divide import cut_to
+from redco_plan.placement import cut_to
 
 # Without the optimisations of machine code, which take most of the compiler's time.
 UNOPTIMISED = {"xla_backend_optimization_level": 0}

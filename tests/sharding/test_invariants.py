@@ -14,7 +14,7 @@ from sharding.zoo import V
 from sharding.zoo_control import OPAQUE
 
 from redco_plan import plan_sharding
-from redco_plan.divide import axes_of_entry
+from redco_plan.placement import axes_of_entry
 
 MESH = {"data": 1, "fsdp": 1, "model": 4}
 

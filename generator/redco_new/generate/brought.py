@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -37,7 +38,6 @@ def read_recipe_model(request: Request, template: Template) -> Design:
     texts |= template.print_folder("own/weights", weights_source(request.package, recipe, model))
     data_class = texts.pop("data.py")
     files = package_files(request, texts)
-    tiny = recipe.tiny["model"]
     return Design(
         request,
         ProjectModel(
@@ -51,9 +51,9 @@ def read_recipe_model(request: Request, template: Template) -> Design:
         ),
         ProjectRecipe.of(recipe, data_class=data_class),
         files,
-        lambda: read_program(request, recipe, model, files, {}),
+        partial(read_program, request, recipe, model, files),
         packages=recipe.packages,
-        tiny=lambda: read_program(request, recipe, model, files, tiny),
+        tiny=recipe.tiny["model"],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from redco_new.generate.context import ProjectRecipe
@@ -20,24 +20,28 @@ class Design:
     request: what was asked for.
     model, recipe: what the templates of a project print of them.
     files: path -> text of the files of the model and its recipe, with their headers.
-    program: makes the loss of the full model, which the layout is derived from.
+    loss: makes the loss of the model whose config has these fields otherwise than by default.
     record: the model, for the manifest; None for an own class.
     stateful: whether a call may change or draw more than its parameters.
     packages: what its code imports besides the packages of every project, as pip has them.
     notes: what its user should know.
-    tiny: makes the loss of the preset tiny of an own class, if its sizes are others.
+    tiny: those fields of the preset tiny of an own class.
     """
 
     request: Request
     model: ProjectModel
     recipe: ProjectRecipe
     files: Mapping[str, str]
-    program: Callable[[], Program]
+    loss: Callable[[Mapping[str, Any]], Program]
     record: Mapping[str, Any] | None = None
     stateful: bool = False
     packages: Sequence[str] = ()
     notes: Sequence[str] = ()
-    tiny: Callable[[], Program] | None = None
+    tiny: Mapping[str, Any] = field(default_factory=dict)
+
+    def program(self) -> Program:
+        """Return the loss of the full model, which the layout is derived from."""
+        return self.loss({})
 
     @property
     def branches(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from redco_new.generate.context import ProjectRecipe
@@ -72,7 +73,7 @@ def read_family(request: Request, template: Template) -> Design:
             tokenized="tokenizer" in recipe.tiny.get("data", {}),
         ),
         files,
-        lambda: _program(request, model, recipe, adapter, files, length),
+        partial(_program, request, model, recipe, adapter, files, length),
         recorded,
         packages=(*recipe.packages, f"transformers>={TRANSFORMERS}"),
         notes=_notes(request, model, recipe),
@@ -160,15 +161,16 @@ def _program(
     adapter: Adapter | None,
     files: Mapping[str, str],
     length: int,
+    changes: Mapping[str, Any],
 ) -> Program:
-    """Return the loss of the full model, by the code that the project has."""
+    """Return the loss of the full model, with `changes` of its config, by the code that the project has."""
     path, family = f"{request.package}/model.py", model.family
     module = load_text(path, files[path])
     built = Built(
         getattr(module, family.model_class),
         getattr(module, family.config_class),
         model.full.sizes,
-        {"dtype": request.dtype},
+        {"dtype": request.dtype, **changes},
         family.provides,
         family.routed,
     )

@@ -38,7 +38,7 @@ def project_context(design: Design, program: Program, plan: Plan) -> ProjectCont
     """
     tiny, notes = None, list(design.notes)
     if design.tiny:
-        small = design.tiny()
+        small = design.loss(design.tiny)
         tiny = small, plan_program(design.request, small)
         check_tiny(plan, *tiny)
         notes += tiny_notes(plan, tiny[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -59,9 +60,6 @@ def own_design(
     pipeline = template.print_folder(f"own/{model.recipe.name}", model.pipeline)
     files = package_files(request, {**texts, **pipeline})
 
-    def program(settings: Mapping[str, Any]) -> Program:
-        return _program(request, model, names, files, settings)
-
     return Design(
         request,
         ProjectModel(
@@ -83,11 +81,11 @@ def own_design(
             smooths=model.recipe.smooths,
         ),
         files,
-        lambda: program({}),
+        partial(_program, request, model, names, files),
         stateful=model.stateful,
         packages=() if model.printed else find_requirements(model.references),
         notes=[*model.notes, *notes],
-        tiny=(lambda: program(tiny)) if tiny else None,
+        tiny=tiny,
     )
 
 

@@ -96,11 +96,11 @@ def decoder_design(
             tokenized=True,
         ),
         files,
-        lambda: program({}),
+        program,
         stateful=model.stateful,
         packages=(*recipe.packages, "transformers>=5"),
         notes=[*model.notes, *notes, f"{model.name} computes in float32, whatever --dtype says"],
-        tiny=(lambda: program(tiny)) if tiny else None,
+        tiny=tiny,
     )
 
 

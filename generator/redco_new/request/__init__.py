@@ -3,7 +3,8 @@
 from redco_new.request.checks import COMPUTE, DTYPES, PRODUCTS, STAGES, TORCH
 from redco_new.request.dropout import CONFIG_RATES
 from redco_new.request.lora import Lora
-from redco_new.request.request import Request, is_folder
+from redco_new.request.model import is_folder
+from redco_new.request.request import Request
 
 __all__ = [
     "COMPUTE",

@@ -79,14 +79,11 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
     if not models:
         what = "it has no redco.toml, and its model is of no family that redco knows"
         raise RedcoError(str(root), what, "say it as redco-new would take it: --model, --recipe")
+    features += check_features("--features", flags["features"] or [])
     requests = [
-        replace(
-            Request.from_flags(name, folder=root, **{**flags, "features": None, **model}),
-            features=features,
-        )
+        Request.from_flags(name, folder=root, **{**flags, "features": features, **model})
         for model in models
     ]
-    requests = [request.with_flags(features=flags["features"]) for request in requests]
     if flags["launch"] is None and not {*launch} <= {*DEFAULT_LAUNCH}:  # else one was deleted
         requests = [replace(request, launch=launch) for request in requests]
     mesh = axes_of_layout(root, package)

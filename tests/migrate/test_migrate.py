@@ -87,6 +87,10 @@ CASES = {
         "from redco_runtime.loop import say\n\nsay(1)\n\n\ndef f():\n    from other import say\n\n    say(2)\n",
         "from redco_runtime.cli import print_once\n\nprint_once(1)\n\n\ndef f():\n    from other import say\n\n    say(2)\n",
     ),
+    "a module that is imported in two places": (
+        "if DEBUG:\n    import redco_runtime.loop\nelse:\n    import redco_runtime.loop\n\n"
+        "redco_runtime.loop.fit(steps, pipeline, run)\n",
+    ),
     "another function of the name": (
         "def say(x):\n    pass\n\n\n# of redco_runtime.loop\nsay(1)\n",
     ),

@@ -65,3 +65,14 @@ def test_rows_of_experts_are_those_of_all_that_share_them(sizes):
     kernels = 3 * 2 * KERNEL * 2 // (axes["expert"] * model)
     layer = 2 * (3 * u + tokens) + 2 * 2 * rows * D * 2 + kernels
     assert layer <= needs.size <= layer + 1000  # beside them the router, and x outside of layers
+
+
+def test_kernels_that_are_made_of_few_bits_are_left_out():
+    """What they are made of is stored, and is no kernel."""
+    params = {**MODEL.params, "gate": jax.ShapeDtypeStruct((L, KERNEL), jnp.int8)}
+
+    def few(model, batch, key):
+        gate = model.params["gate"].reshape(SHAPES["gate"])
+        return loss(ModelState({**model.params, "gate": gate}, {}), batch, key)
+
+    ...

@@ -13,6 +13,7 @@ from sharding.zoo_apart import INNER, STACK, STATE, WRITTEN, E, model
 
 from redco_plan import plan_sharding, predict_collectives
 from redco_plan.apart import run_apart
+from redco_plan.apart.entries import join_products
 
 MESH = {"model": 4}
 COLUMNS, ROWS, WHOLE, CHANNELS = P("fsdp", "model"), P("model", "fsdp"), P("fsdp", None), P("model")
@@ -148,3 +149,40 @@ def test_parts_that_are_whole_come_first():
     program = str(jax.make_jaxpr(run)(stored, jnp.ones((5, 2))))
     dots = [line.split("[5,")[1][0] for line in program.splitlines() if "= dot_general" in line]
     assert dots == ["1", "3", "2"]
+
+
+def test_every_second_of_parts_is_that_of_the_whole():
+    """A part of three ends with a first of two, so the next one begins with a second."""
+    stored = {"in": tuple(jnp.eye(5)[:, part] for part in (slice(3), slice(3, 5)))}
+
+    def forward(params, x):
+        return (x @ params["in"])[:, ::2]
+
+    x = jnp.arange(5.0)[None]
+    specs = dict.fromkeys(("in/0", "in/1"), P("fsdp", "model"))
+    found = run_apart(forward, stored, x, apart={"in": (1, (3, 2))}, specs=specs)
+    assert found.tolist() == [[0, 2, 4]]
+
+
+def joined(function):
+    """The operations of a function of x, i and j, and of that whose products are joined."""
+    program = jax.make_jaxpr(function)(*[jnp.ones((2, 2))] * 3).jaxpr
+    return [[eqn.primitive.name for eqn in x.eqns] for x in (program, join_products(program))]
+
+
+def test_products_of_an_array_are_made_where_the_first_is():
+    before, after = joined(lambda x, i, j: jnp.sin(x @ i) + x @ j)
+    assert before == ["dot_general", "sin", "dot_general", "add"]
+    assert after[1:] == ["sin", "add"]
+
+
+def test_a_product_of_what_comes_later_stays():
+    before, after = joined(lambda x, i, j: x @ (j * (x @ i)))
+    assert before == after == ["dot_general", "mul", "dot_general"]
+
+
+def test_a_function_with_a_gradient_of_its_own_is_as_it_is():
+    function = jax.custom_jvp(lambda x, i, j: x @ i + x @ j)
+    function.defjvp(lambda values, tangents: (function(*values), tangents[0]))
+    program = jax.make_jaxpr(function)(*[jnp.ones((2, 2))] * 3).jaxpr
+    assert str(join_products(program)) == str(program)

@@ -118,10 +118,17 @@ def test_every_second_of_all_columns_lies_as_the_columns(cut, same):
     assert (columns == rows) is same
 
 
-def test_rows_that_are_written_into_others_are_of_one_class():
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda a, b: lax.dynamic_update_slice(a, b[:2], (1, 0)),
+        lambda a, b: lax.sort((a, b), dimension=0, num_keys=1)[1],
+    ],
+    ids=["written into", "sorted by"],
+)
+def test_rows_that_come_together_are_of_one_class(join):
     def forward(params, batch):
-        rows = (batch["x"] @ params["j"])[:2]
-        return lax.dynamic_update_slice(batch["x"] @ params["i"], rows, (1, 0)) @ params["o"]
+        return join(batch["x"] @ params["i"], batch["x"] @ params["j"]) @ params["o"]
 
     plan = plan_sharding(forward, shapes(i=(D, F), j=(D, F), o=(F, D)), X, {"model": 4})
     i, j, o = plan.classes.parameter_dims

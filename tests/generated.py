@@ -34,12 +34,16 @@ def run(command, folder, **variables):
 
 
 def users_environ():
-    """The environment of a user, and what spares the time of compilers: slow machine code, compiled once a run of the tests."""
+    """The environment of a user, and what spares the time of compilers: slow machine code, compiled once a run of the tests.
+
+    pytest has no plugin, which a project needs none of.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "PYTHON"))}
     cache = {
         k: v for k, v in os.environ.items() if re.match("JAX_(COMPILATION|PERSISTENT)_CACHE", k)
     }
-    return kept | cache | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    spared = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return kept | cache | spared
 
 
 def shell_commands(text):

@@ -6,7 +6,7 @@ import pytest
 from generated import ROOT
 
 
-@pytest.mark.parametrize("package", ["redco_plan", "redco_merge"])
+@pytest.mark.parametrize("package", ["redco_new", "redco_plan", "redco_merge"])
 def test_the_example_of_a_readme_does_what_it_says(package):
     readme = ROOT / "generator" / package / "README.md"
     outcome = doctest.testfile(str(readme), module_relative=False, report=True)

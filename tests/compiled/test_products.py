@@ -41,12 +41,13 @@ def test_losses_are_within_the_spread_of_seeds(model):
 @pytest.mark.slow  # the compilers of H100 and of a TPU
 @pytest.mark.parametrize(
     ("target", "name", "calls", "share"),
-    [("h100:4", "float8", 3 * 2 * LINEAR, 31), ("v5p:2x2x1", "int8", 0, 20)],
+    [("h100:4", "float8", 3 * 2 * LINEAR, 31), ("v5p:2x2x1", "int8", 0, 50)],
 )
 def test_two_layers_multiply_codes_and_send_them(target, name, calls, share, tmp_path):
     request = Request.from_flags("small", "llama", size="3.2-1b", mesh="fsdp=4", products=name)
     folder = create_project(request, tmp_path)
-    small = run_module("tables.products_row", str(folder), "fsdp=4", "8", "1024", target, "2")[0]
+    sizes = ("num_layers=2", "vocab_size=8192")
+    small = run_module("tables.products_row", str(folder), "fsdp=4", "8", "256", target, *sizes)[0]
     assert small["calls"] == calls
-    # The head of 128,256 words is most of the rest; of int8, gradients of kernels are too.
+    # The head is most of the rest; of int8, gradients of kernels are too.
     assert small["share"] > share

@@ -1,6 +1,6 @@
 """Compiles the train step of a project with products in 8 bits or without; prints a record of products.py as JSON.
 
-    python -m tables.products_row FOLDER AXES ROWS LENGTH TARGET [LAYERS]
+    python -m tables.products_row FOLDER AXES ROWS LENGTH TARGET [SIZE=N ...]
 
 Runs in the environment of targets.py.
 """
@@ -41,11 +41,11 @@ def read_text(text: str, peak: int, devices: int, length: int) -> dict[str, Any]
 
 
 def main() -> None:
-    folder, axes, rows, length, target, *layers = sys.argv[1:]
+    folder, axes, rows, length, target, *sizes = sys.argv[1:]
     row = Row("llama", "", int(rows), int(length), axes=axes)
-    count, sizes = prod(row.mesh.values()), {"num_layers": int(layers[0])} if layers else {}
-    machine = target_of(target, count)
-    step = compile_train(Path(folder), machine, row.mesh, row.rows, row.length, sizes)
+    count, machine = prod(row.mesh.values()), target_of(target, prod(row.mesh.values()))
+    model = {name: int(value) for name, value in (one.split("=") for one in sizes)}
+    step = compile_train(Path(folder), machine, row.mesh, row.rows, row.length, model)
     print(json.dumps(read_text(step.text, step.peak, count, row.length)), flush=True)
 
 

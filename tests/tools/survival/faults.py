@@ -27,7 +27,7 @@ TITLE = """# Faults of a run of two processes, in a bucket
 The work folder lies in moto's server of S3, a process of Python on the same cores; those faults that have to do with it."""
 TABLE = """{title}
 
-Written by `make table NAME={name}`, on two cores and loopback: each fault in a run of its own, of [a small network](net.py).
+Written by `make table NAME={name}`, on two cores and loopback: each fault in a run of its own, of [a small network]({net}).
 *before*: what became of a project of the first version, as it was measured then. *ends*: seconds from the fault
 until both processes have ended. *codes*: exit codes of process 0 and 1, negative for a signal, none for one that
 is stopped for good. *says*: the last
@@ -210,13 +210,11 @@ def main() -> None:
             rows.append(row(Path(folder), fault, bucket))
             print(rows[-1], flush=True)
     if whole:
-        title, name = (
-            (TITLE, "faults-bucket")
-            if in_bucket
-            else ("# Faults of a run of two processes", "faults")
+        page, net = (
+            (HERE.with_name("buckets"), "../survival/net.py") if in_bucket else (HERE, "net.py")
         )
-        page = HERE.with_name("buckets") if in_bucket else HERE
-        table = TABLE.format(title=title, name=name)
+        title, name = (TITLE, "faults-bucket") if in_bucket else (TITLE.partition(",")[0], "faults")
+        table = TABLE.format(title=title, name=name, net=net)
         (page / "faults.md").write_text(table + "\n".join(rows) + "\n")
 
 

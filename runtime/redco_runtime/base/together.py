@@ -15,7 +15,9 @@ from .progress import PROGRESS
 
 MARGIN = 60.0  # seconds in which the lifeline, which has the same deadline, says who it was
 LONGEST = 7 * 24 * 3600.0  # seconds, where there is no deadline, as in a notebook
+HOSTS: list[str] = []  # of process 0: the name of the host of each, which they said as they met
 _turn = itertools.count()  # of this process, which makes the same calls as the others
+_words: list[str] = []  # what process 0 has said since all were seen
 
 
 def patience() -> int:
@@ -30,18 +32,18 @@ def decide(what: str, value: Any, rule: Callable[[list[Any]], Any]) -> Any:
     """
     if jax.process_count() == 1:
         return rule([value])
-    client, turn, index = _client(), next(_turn), jax.process_index()
-    values, answer = f"redco/values/{turn}", f"redco/answer/{turn}"
-    client.key_value_set(f"{values}/{index}", json.dumps(value))
-    client.wait_at_barrier(f"redco/{turn} {what}", patience() * 1000)
-    if index:
-        return json.loads(client.blocking_key_value_get(answer, patience() * 1000))
-    every = {int(key.rpartition("/")[2]): said for key, said in client.key_value_dir_get(values)}
-    result = rule([json.loads(every[other]) for other in sorted(every)])
-    client.key_value_delete(values)
-    client.key_value_delete(f"redco/answer/{turn - 1}")  # which all have: they came here
-    client.key_value_set(answer, json.dumps(result))
-    return result
+    client, values = _client(), f"redco/values/{next(_turn)}"
+    client.key_value_set(f"{values}/{jax.process_index()}", json.dumps(value))
+    client.wait_at_barrier(f"{values} {what}", patience() * 1000)
+
+    def conclude() -> Any:
+        every = {int(key.rpartition("/")[2]): x for key, x in client.key_value_dir_get(values)}
+        for key in (values, *_words):
+            client.key_value_delete(key)  # which all have: they came here
+        _words.clear()
+        return rule([json.loads(every[index]) for index in sorted(every)])
+
+    return of_first(what, conclude)
 
 
 def wait_for_all(what: str) -> None:
@@ -50,9 +52,16 @@ def wait_for_all(what: str) -> None:
         _client().wait_at_barrier(f"redco/{next(_turn)} {what}", patience() * 1000)
 
 
-def of_first(values: list[Any]) -> Any:
-    """Return what process 0 says."""
-    return values[0]
+def of_first(what: str, say: Callable[[], Any]) -> Any:
+    """Return what `say` says in process 0, as JSON has it: others wait for that, and it waits for nobody."""
+    key = f"redco/word/{next(_turn)} {what}"
+    if jax.process_index():
+        return json.loads(_client().blocking_key_value_get(key, patience() * 1000))
+    value = say()
+    if jax.process_count() > 1:
+        _client().key_value_set(key, json.dumps(value))
+        _words.append(key)
+    return value
 
 
 def _client() -> Any:

@@ -14,7 +14,7 @@ from ..base.errors import UserError, writing
 from ..base.output import print_once
 from ..base.paths import remove_tree
 from ..base.state import PyTree, TrainState
-from ..base.together import decide, of_first, wait_for_all
+from ..base.together import of_first, wait_for_all
 from ..run.record import Run
 from .checkpoint import Checkpoints
 
@@ -94,7 +94,7 @@ def read_best(folder: Path, name: str) -> tuple[int, float]:
 
 def _agreed(value: bool) -> bool:
     """Return what process 0 says: the others may see its files late."""
-    return bool(decide("the best score", value, of_first))
+    return bool(of_first("the best score", lambda: value))
 
 
 def _clear_later(folder: Path, step: int) -> None:

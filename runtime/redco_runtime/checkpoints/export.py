@@ -19,7 +19,7 @@ from ..base.hf_files import INDEX, ONE
 from ..base.paths import is_bucket, path_of
 from ..base.state import PyTree, flatten
 from ..base.tensors import Tensor, wholes
-from ..base.together import decide, of_first, wait_for_all
+from ..base.together import of_first, wait_for_all
 
 # Bytes of a file with more than one tensor, at most: as save_pretrained of transformers has it.
 FILE_BYTES = 5_000_000_000
@@ -144,7 +144,7 @@ def write_safetensors(
 def new_folder(directory: Path) -> Iterator[Path | None]:
     """Yield a folder that becomes `directory` when all went well, for process 0; None for the others."""
     directory = path_of(directory).absolute()
-    if decide("the folder of an export", directory.exists(), of_first):
+    if of_first("the folder of an export", directory.exists):
         raise UserError(f"{directory} is there already: export to a new folder")
     if jax.process_index() == 0:
         with writing(directory, option="--out"):

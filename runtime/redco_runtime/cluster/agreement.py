@@ -31,21 +31,16 @@ def check_shared(folder: Path) -> None:
     """
     if jax.process_count() == 1:
         return
-    token = time.time_ns()
+    path = folder / f"{TOKEN}{of_first('the work folder', time.time_ns)}"
     if jax.process_index() == 0:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{TOKEN}{token}").touch()
-    path = folder / f"{TOKEN}{decide('the work folder', token, of_first)}"
+            path.touch()
     until = time.monotonic() + VISIBLE_WITHIN
     while not (seen := path.exists()) and time.monotonic() < until:
         list(folder.glob("*"))  # makes NFS look again
         time.sleep(0.2)
-    blind = decide(
-        "a look at the work folder",
-        seen,
-        lambda all_see: np.flatnonzero(~np.array(all_see)).tolist(),
-    )
+    blind = decide("the folder", seen, lambda each: [i for i, sees in enumerate(each) if not sees])
     if jax.process_index() == 0:
         path.unlink(missing_ok=True)
     if blind:

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..base.errors import UserError, few
+from ..base.together import HOSTS
 
 GRACE = 2.0  # seconds, well over what a local network takes: for more to come after a fault, and for the verdict to arrive
 POLL = 0.1  # seconds: much less than a process takes to start
@@ -191,6 +192,7 @@ async def _receive_all(
             f"these never came: {few(missing)}; these did: {few(members)}. "
             "Look at the output of the missing. REDCO_BOOT_TIMEOUT sets the seconds to wait."
         )
+    HOSTS[:] = [member.host for member in sorted(members, key=lambda member: member.index)]
     code = UserError.code if faults else ABSENT
     verdict = {"fault": fault, "code": code, "door": lifeline.getsockname()[1]}
     for guest in guests:

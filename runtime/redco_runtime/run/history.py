@@ -15,21 +15,18 @@ import jax
 
 from ..base.contracts import Steps
 from ..base.json_lines import append_line, cut_lines, read_lines
-from ..base.together import decide
+from ..base.together import HOSTS
 from .record import Run
 
 FILE = "starts.jsonl"
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 # How the names of those recorded begin.
 VARIABLES = ("XLA_", "LIBTPU_", "JAX_", "NCCL_", "CUDA_VISIBLE")
-NAME = 64  # bytes of a host's name, which Linux has at most
 PATIENCE = 10.0  # seconds for git: a work tree on a slow disk
 
 
 def record_start(run: Run, steps: Steps, step: int) -> None:
     """Add a line, by process 0; all call it. Raises UserError where it cannot be written."""
-    hosts = list[str]()
-    decide("the names of hosts", socket.gethostname(), hosts.extend)
     if jax.process_index() == 0:
         path = run.workdir / FILE
         cut_lines(path)
@@ -43,7 +40,7 @@ def record_start(run: Run, steps: Steps, step: int) -> None:
             "folder": os.getcwd(),
             "versions": _versions(type(run.config).__module__.partition(".")[0]),
             "devices": {"kind": device.device_kind, "count": jax.device_count()},
-            "hosts": hosts,
+            "hosts": HOSTS if jax.process_count() > 1 else [socket.gethostname()],
             "git": _git(Path(__file__).parents[1]),
             "environment": {k: v for k, v in os.environ.items() if k.startswith(VARIABLES)},
             "compiler_options": steps.options,

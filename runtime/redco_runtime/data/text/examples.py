@@ -122,16 +122,15 @@ def rows_of(source: Source, settings: Any, maker: Maker, vocabulary: int, share:
     """
     import jax  # late: what makes documents is imported where none is
 
-    from ...base.together import decide, of_first
+    from ...base.together import of_first
 
     root = cache_of(settings.token_folder)
     shape = shape_of(settings, share)
-    name = ""
-    if jax.process_index() == 0:  # which reads of the files what tells them from others
-        verify = getattr(settings, "verify_data", False)
-        with writing(root, option="--token-folder"):
-            name = _key(source, maker, root / "files", verify)
-    path = root / decide("what the data are", name, of_first) / f"index-{shape.layout}.json"
+    verify = getattr(settings, "verify_data", False)
+    with writing(root, option="--token-folder"):
+        # Process 0 reads of the files what tells them from others.
+        name = of_first("the data", lambda: _key(source, maker, root / "files", verify))
+    path = root / name / f"index-{shape.layout}.json"
     if not path.exists():
         facts = {"source": source, "path": path, "vocabulary": vocabulary, "shape": shape}
         facts["folder"] = settings.token_folder

@@ -19,19 +19,15 @@ from ..data.example_streams import is_stream
 
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
-TOKEN = ".seen-by-all-"
 # Examples that are compared, spread over all: a shifted or reordered file differs in most.
 SAMPLES = 32
 
 
 def check_shared(folder: Path) -> None:
-    """Raise UserError where `folder` cannot be written, or is another one on some host.
-
-    Checkpoints would otherwise wait for the files of the other processes for an hour.
-    """
+    """Raise UserError where `folder` cannot be written, or is another one on some host: a save would wait for the others' files."""
     if jax.process_count() == 1:
         return
-    path = folder / f"{TOKEN}{of_first('the work folder', time.time_ns)}"
+    path = folder / f".seen-by-all-{of_first('the work folder', time.time_ns)}"
     if jax.process_index() == 0:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +36,7 @@ def check_shared(folder: Path) -> None:
     while not (seen := path.exists()) and time.monotonic() < until:
         list(folder.glob("*"))  # makes NFS look again
         time.sleep(0.2)
-    blind = decide("the folder", seen, lambda each: [i for i, sees in enumerate(each) if not sees])
+    blind = decide("the folder", seen, lambda views: [i for i, saw in enumerate(views) if not saw])
     if jax.process_index() == 0:
         path.unlink(missing_ok=True)
     if blind:

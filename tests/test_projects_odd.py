@@ -7,6 +7,7 @@ import pytest
 from generated import make, run, texts
 from jax.sharding import PartitionSpec as P
 
+from redco_new.models.families import FAMILIES
 from redco_new.project.create import create_project
 from redco_new.request import Request
 
@@ -26,6 +27,24 @@ def test_experts_and_their_routers_learn_the_same_on_any_devices(tmp_path):
     quick = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
     code, out, err = run(f"{sys.executable} -m pytest -q -k 'unsharded and 2'", folder, **quick)
     assert code == 0 and "1 passed" in out, out + err
+
+
+def _learn_the_same_where_positions_are_split(model, tmp_path):
+    request = Request.from_flags("my-project", model, mesh="fsdp=2,context=2,model=2")
+    folder = create_project(request, tmp_path)
+    code, out, err = run(f"{sys.executable} -m pytest -q -k unsharded", folder)
+    assert code == 0 and "2 passed" in out, out + err
+
+
+@pytest.mark.slow
+def test_positions_that_are_split_change_nothing(tmp_path):
+    _learn_the_same_where_positions_are_split("qwen3-moe", tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", sorted(FAMILIES.keys() - {"vit"}))
+def test_positions_that_are_split_change_nothing_in_any_family(model, tmp_path):
+    _learn_the_same_where_positions_are_split(model, tmp_path)
 
 
 PADDED = """

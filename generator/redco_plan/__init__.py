@@ -12,7 +12,16 @@ from redco_plan.collectives import (
 )
 from redco_plan.constraints import constrain, row_constraints
 from redco_plan.divide import Divider, find_ways
-from redco_plan.placement import DATA, EXPERT, FSDP, MODEL, axes_of_entry, inner_axes, shard_shape
+from redco_plan.placement import (
+    CONTEXT,
+    DATA,
+    EXPERT,
+    FSDP,
+    MODEL,
+    axes_of_entry,
+    inner_axes,
+    shard_shape,
+)
 from redco_plan.graph import Node
 from redco_plan.plan import Plan, plan_sharding
 from redco_plan.trace import (
@@ -24,6 +33,7 @@ from redco_plan.trace import (
 )
 
 __all__ = [
+    "CONTEXT",
     "DATA",
     "EXPERT",
     "FSDP",

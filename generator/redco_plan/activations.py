@@ -13,8 +13,8 @@ from jax.sharding import PartitionSpec as P
 
 from redco_plan.apart import ELEMENTWISE
 from redco_plan.classes import Classes
-from redco_plan.placement import FSDP, Axes, axes_of_entry, inner_axes, partition_spec
-from redco_plan.graph import Body, Node, Value
+from redco_plan.placement import CONTEXT, Axes, axes_of_entry, fsdp_axes, inner_axes, partition_spec
+from redco_plan.graph import Body, Dot, Node, Value
 
 PRODUCTS = {"dot_general", "ragged_dot_general", "conv_general_dilated"}
 # They hand the same data on: what counts is what is done with it next.
@@ -66,13 +66,15 @@ class Layouts:
         An axis splits one dim: that of a parameter's class, or else the rows, or the positions.
         What experts make lies by expert; what is said of them (a router's choice), by row.
 
-        gathered: whether all positions are on every device.
+        gathered: whether all positions are on every device: by `context` each has them of its own heads.
         """
         nodes, local = self.nodes(value), self.is_expert(value)
         wanted = [self.axes.get(n, ()) if local or n not in self.experts else () for n in nodes]
         later = [self.batch_axes if node in self.rows else () for node in nodes]
         if not gathered and (i := self.position(value)) is not None:
             later[i] = self.model
+        if CONTEXT in self.mesh:
+            wanted, later = self._over_context(nodes, wanted, later, value.key in self._mixing)
         used = {axis for axes in wanted for axis in axes}
         for i, axes in enumerate(later):
             if not wanted[i]:
@@ -82,6 +84,17 @@ class Layouts:
         fits = [size % self._parts(axes) == 0 for size, axes in zip(sizes, wanted, strict=True)]
         entries = zip(partition_spec(wanted), fits, strict=True)
         return P(*(entry if fit else P.UNCONSTRAINED for entry, fit in entries))
+
+    def _over_context(
+        self, nodes: Sequence[Node], wanted: list[Axes], later: list[Axes], mixing: bool
+    ) -> tuple[list[Axes], list[Axes]]:
+        """Return the axes of each dim, positions split by `context` too, or what `model` splits where they mix."""
+        for i, node in enumerate(nodes):
+            if mixing and {*wanted[i]} & {*self.model}:
+                wanted[i] = (*wanted[i], CONTEXT)
+            elif not mixing and node in self._positions:
+                later[i] = (*later[i], CONTEXT)
+        return wanted, later
 
     def by_name(self, partitions: Sequence[P]) -> dict[str, P]:
         """Return the layout of each array that the model names with checkpoint_name.
@@ -152,7 +165,8 @@ class Layouts:
     def _over_fsdp(self, index: int, partition: P) -> set[Node]:
         """Return the classes of a parameter that fsdp splits in it."""
         pairs = zip(self.classes.parameter_dims[index], partition, strict=True)
-        return {self.classes.graph.find(n) for n, axes in pairs if FSDP in axes_of_entry(axes)}
+        over = {*fsdp_axes(self.mesh)}
+        return {self.classes.graph.find(n) for n, axes in pairs if over & {*axes_of_entry(axes)}}
 
     def _as_table(self, value: Value, split: set[Node], axes: set[str]) -> P:
         """Return the layout of rows where every device looks up what it has of a table, for all.
@@ -165,10 +179,10 @@ class Layouts:
         spec = self.of(value)
         if P.UNCONSTRAINED in spec:
             return spec
-        pairs = zip(self.nodes(value), spec, strict=True)
+        pairs, over = zip(self.nodes(value), spec, strict=True), fsdp_axes(self.mesh)
         entries = [
             (
-                (*(axis for axis in axes_of_entry(entry) if axis != FSDP), FSDP)
+                (*(axis for axis in axes_of_entry(entry) if axis not in over), *over)
                 if node in split
                 else tuple(axis for axis in axes_of_entry(entry) if axis not in axes)
             )
@@ -253,6 +267,28 @@ class Layouts:
                     if (value := body.value(atom)) is not None:
                         uses[value.key].add(i in gathers)
         return frozenset(key for key, kinds in uses.items() if kinds == {True})
+
+    @cached_property
+    def meetings(self) -> list[tuple[Value, Dot]]:
+        """What meets where positions mix, and the product: queries and keys, values, and what attention gives."""
+        pairs = []
+        for dot in self.classes.graph.dots:
+            if not dot.batch or not (dot.lhs.data and dot.rhs.data):
+                continue
+            scores = self.count_positions(dot.out.dims) > 1
+            if scores or self.count_positions(dot.contracted):
+                once = [v for v in (dot.lhs, dot.rhs) if self.count_positions(v.dims) == 1]
+                pairs += [(value, dot) for value in (once if scores else [*once, dot.out])]
+        return pairs
+
+    @cached_property
+    def _mixing(self) -> frozenset[int]:
+        """Keys of the values that are sums over positions, each of its own weights: what attention gives."""
+        return frozenset(dot.out.key for value, dot in self.meetings if value is dot.out)
+
+    def count_positions(self, nodes: Sequence[Node]) -> int:
+        """Return how many of some dims are positions."""
+        return sum(self.classes.graph.find(node) in self._positions for node in nodes)
 
     @cached_property
     def _positions(self) -> frozenset[Node]:

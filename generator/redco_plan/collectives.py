@@ -5,6 +5,7 @@ What a compiler adds when it recomputes a layer in the backward pass is not coun
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from redco_plan.activations import Rows
 from redco_plan.causes import BACKWARD, PHASES, Cause, Causes
 from redco_plan.classes import LETTERS
-from redco_plan.placement import FSDP, Axes, axes_of_entry, shard_shape
+from redco_plan.placement import CONTEXT, Axes, axes_of_entry, fsdp_axes, shard_shape
 from redco_plan.graph import Node, Value
 from redco_plan.plan import Plan
 
@@ -51,7 +52,8 @@ def predict_collectives(plan: Plan) -> list[Collective]:
     Equal ones are one record, their `times` added up.
     """
     times: dict[Collective, int] = defaultdict(int)
-    for one in (*_of_activations(plan), *_of_rows(plan), *_of_parameters(plan)):
+    parts = _of_activations(plan), _of_positions(plan), _of_rows(plan), _of_parameters(plan)
+    for one in itertools.chain(*parts):
         times[replace(one, times=0)] += one.times
     merged = [replace(one, times=n) for one, n in times.items()]
     return sorted(merged, key=lambda one: (not one.classes, PHASES.index(one.phase)))
@@ -98,28 +100,62 @@ def _of_activations(plan: Plan) -> Iterator[Collective]:
 def _bytes_on_device(plan: Plan, cause: Cause) -> int:
     """Return the bytes of the rows of an array that one device ends or begins with."""
     gathered = cause.axes if cause.kind in ("all-gather", "reduce-scatter") else ()
-    over = [axis for axis in plan.batch_axes if axis not in gathered]
+    axes = _token_axes(plan) if plan.layouts.count_positions(cause.value.dims) else plan.batch_axes
+    over = [axis for axis in axes if axis not in gathered]
     parts = math.prod(plan.mesh[axis] for axis in over) if cause.value.data else 1
     return cause.value.bytes // parts
+
+
+def _gathered_over(plan: Plan) -> Axes:
+    """Return the axes of several devices over which a device gathers what it has a part of, of parameters."""
+    return tuple(axis for axis in fsdp_axes(plan.mesh) if plan.mesh[axis] > 1)
+
+
+def _token_axes(plan: Plan) -> Axes:
+    """Return the axes that split the tokens of a batch: rows, and positions."""
+    return (*plan.batch_axes, *(axis for axis in plan.mesh if axis == CONTEXT))
+
+
+def _of_positions(plan: Plan) -> Iterator[Collective]:
+    """Yield how what meets in attention changes from a part of the positions to one of the heads, and back."""
+    if plan.mesh.get(CONTEXT, 1) == 1:
+        return
+    letters = dim_letters(plan)
+    for value, dot in plan.layouts.meetings:
+        spec = plan.layouts.of(value)
+        parts = math.prod(plan.mesh[axis] for entry in spec for axis in axes_of_entry(entry))
+        several = tuple(node for node in value.dims if plan.classes.graph.sizes[node] > 1)
+        dims = _dims_text(plan, letters, replace(value, dims=several))
+        for phase in PHASES:
+            yield Collective(
+                kind="all-to-all",
+                phase=phase,
+                axes=(CONTEXT,),
+                classes=("positions",),
+                array=dims,
+                bytes=value.bytes // parts,
+                times=dot.times,
+                sources=(dot.source,),
+            )
 
 
 def _tables(plan: Plan) -> Iterator[Rows]:
     """Yield the rows that change devices over fsdp, so that their tables stay."""
     for named in plan.layouts.rows_of_tables(plan.partitions).values():
         layouts = {rows.layout for rows in named}
-        if len(layouts) == 1 and plan.mesh[FSDP] > 1:
-            over = {axis for entry in layouts.pop() for axis in axes_of_entry(entry)}
-            yield from named if FSDP in over else ()
+        if len(layouts) == 1 and (over := _gathered_over(plan)):
+            split = {axis for entry in layouts.pop() for axis in axes_of_entry(entry)}
+            yield from named if split & {*over} else ()
 
 
 def _of_rows(plan: Plan) -> Iterator[Collective]:
     """Yield how rows of tables that fsdp splits go to the devices of their tokens, and gradients back."""
     letters = dim_letters(plan)
-    parts = math.prod(plan.mesh[axis] for axis in plan.batch_axes)
+    parts = math.prod(plan.mesh[axis] for axis in _token_axes(plan))
     for rows in _tables(plan):
         dims, size = _dims_text(plan, letters, rows.value), rows.value.bytes // parts
         for phase in PHASES:
-            yield Collective("all-to-all", phase, (FSDP,), (), dims, size, 1, ())
+            yield Collective("all-to-all", phase, _gathered_over(plan), (), dims, size, 1, ())
 
 
 def _of_parameters(plan: Plan) -> Iterator[Collective]:
@@ -133,22 +169,25 @@ def _of_parameters(plan: Plan) -> Iterator[Collective]:
     """
     tables = {i for rows in _tables(plan) for i in rows.tables if plan.layouts.only_looked_up(i)}
     gathered = scattered = 0
+    over = _gathered_over(plan)
+    devices = math.prod(plan.mesh[axis] for axis in over)
     reduced: dict[Axes, int] = defaultdict(int)
     parameters = zip(plan.parameters, plan.partitions, plan.stored, strict=True)
     for i, (parameter, spec, stored) in enumerate(parameters):
         own = {axis for entry in spec for axis in axes_of_entry(entry)}
         size = math.prod(shard_shape(stored, spec, plan.mesh)) * parameter.dtype.itemsize
-        gathered += size * plan.mesh[FSDP] if FSDP in own and i not in tables else 0
+        whole = size * devices if own & {*over} and i not in tables else 0
+        gathered += whole
         if parameter.path in plan.frozen:
             continue
-        scattered += size * plan.mesh[FSDP] if FSDP in own and i not in tables else 0
-        others = (axis for axis in plan.batch_axes if axis not in own)
+        scattered += whole
+        others = (axis for axis in _token_axes(plan) if axis not in own)
         reduced[tuple(axis for axis in others if plan.mesh[axis] > 1)] += size
-    if plan.mesh[FSDP] > 1 and gathered:
+    if gathered:
         for phase in PHASES:
-            yield Collective("all-gather", phase, (FSDP,), (), PARAMETERS, gathered, 1, ())
-    if plan.mesh[FSDP] > 1 and scattered:
-        yield Collective("reduce-scatter", BACKWARD, (FSDP,), (), GRADIENTS, scattered, 1, ())
+            yield Collective("all-gather", phase, over, (), PARAMETERS, gathered, 1, ())
+    if scattered:
+        yield Collective("reduce-scatter", BACKWARD, over, (), GRADIENTS, scattered, 1, ())
     for axes, size in reduced.items():
         if axes:
             yield Collective("all-reduce", BACKWARD, axes, (), GRADIENTS, size, 1, ())

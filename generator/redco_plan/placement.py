@@ -15,9 +15,9 @@ from jax.sharding import PartitionSpec as P
 from redco_plan.classes import Classes, parameters_per_class, routers
 from redco_plan.graph import Node
 
-# The mesh axes. `model` splits layers, the others the rows of the batch; `fsdp` also splits a dim
-# of each parameter, `expert` the experts.
-DATA, FSDP, EXPERT, MODEL = "data", "fsdp", "expert", "model"
+# The mesh axes. `model` splits layers, `context` positions, the others the rows of the batch; `fsdp` and
+# `context` also split a dim of each parameter, `expert` the experts.
+DATA, FSDP, EXPERT, CONTEXT, MODEL = "data", "fsdp", "expert", "context", "model"
 
 Axes = tuple[str, ...]
 Shape = tuple[int, ...]
@@ -52,6 +52,11 @@ def model_axes(n: int, parts: Mapping[Node, int]) -> tuple[dict[str, int], dict[
 def inner_axes(mesh: Iterable[str]) -> Axes:
     """Return the axes of a mesh that split a layer: `model`, or those it is taken apart into."""
     return tuple(axis for axis in mesh if axis.split("_")[0] == MODEL)
+
+
+def fsdp_axes(mesh: Iterable[str]) -> Axes:
+    """Return the axes of a mesh that split a dim of each parameter: a device gathers it to compute with it."""
+    return tuple(axis for axis in mesh if axis in (FSDP, CONTEXT))
 
 
 def _prime_powers(n: int) -> Iterator[tuple[int, int]]:
@@ -105,15 +110,17 @@ class Placement:
         dims, shape = self.classes.parameter_dims[index], self.shapes[index]
         whole = self.experts if index in self.routers else ()
         entries = [() if node in whole else self.axes.get(node, ()) for node in dims]
+        over = fsdp_axes(self.mesh)
+        parts = math.prod(self.mesh[axis] for axis in over)
         if (i := self._experts_dim(index)) is not None:
-            if shape[i] % math.prod(self.mesh[axis] for axis in (*entries[i], FSDP)) == 0:
-                entries[i] = (*entries[i], FSDP)
+            if shape[i] % math.prod(self.mesh[axis] for axis in (*entries[i], *over)) == 0:
+                entries[i] = (*entries[i], *over)
                 return partition_spec(entries)
         if sum(node in self._fsdp_order for node in dims) > 1:
             for node in self._fsdp_order:
                 if node in dims and not entries[i := dims.index(node)]:
-                    if shape[i] > 1 and shape[i] % self.mesh[FSDP] == 0:
-                        entries[i] = (FSDP,)
+                    if shape[i] > 1 and shape[i] % parts == 0:
+                        entries[i] = over
                         break
         return partition_spec(entries)
 
@@ -136,7 +143,7 @@ class Placement:
 
     def _experts_dim(self, index: int) -> int | None:
         """Return the dim of a parameter that counts the experts whose kernels it has, where fsdp splits any."""
-        if self.mesh[FSDP] == 1 or index in self._choosing:
+        if index in self._choosing or all(self.mesh[axis] == 1 for axis in fsdp_axes(self.mesh)):
             return None
         dims = enumerate(self.classes.parameter_dims[index])
         return next((i for i, node in dims if node in self._labelled), None)

@@ -173,7 +173,7 @@ def plan_sharding(
     """Derive a layout from the computation `forward(params, batch)`.
 
     params, batch: trees of arrays or ShapeDtypeStructs; nothing is computed or allocated.
-    mesh: sizes of the axes "data", "fsdp", "expert" and "model"; one left out has size 1.
+    mesh: sizes of the axes "data", "fsdp", "expert", "context" and "model"; one left out has size 1.
     adapt: a dim that does not divide by `model` is not left whole if it can be padded, or be
         split over a part of `model`; then `stored` and `mesh` of the plan are not the model's own
         shapes and the argument `mesh`.
@@ -215,7 +215,7 @@ def _split_apart(plan: Plan) -> Apart:
 class Options:
     """The options of plan_sharding.
 
-    mesh: axis -> size, all but "expert" always there.
+    mesh: axis -> size, all but "expert" and "context" always there.
     """
 
     mesh: Mapping[str, int]

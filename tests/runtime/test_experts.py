@@ -66,10 +66,11 @@ def expected(inputs):
     return jax.value_and_grad(formula, range(5))(*inputs)
 
 
-def check(sizes, out=WHOLE, **others):
+def check(sizes, out=WHOLE, positions=None, **others):
     inputs = arrays(**others)
     mesh = make_mesh(dict.fromkeys((*ROWS, "model"), 1) | sizes)
-    table = {"h_BSD": WHOLE, "u_BSEF": WITHIN, "a_BSEF": WITHIN, "x_BSD": out}
+    specs = {"h_BSD": WHOLE, "u_BSEF": WITHIN, "a_BSEF": WITHIN, "x_BSD": out}
+    table = {name: P(spec[0], spec[1] or positions, *spec[2:]) for name, spec in specs.items()}
     with jax.set_mesh(mesh), layouts(table):
         found = jax.jit(jax.value_and_grad(loss, range(5)))(*inputs)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected(inputs)), strict=True):
@@ -128,6 +129,12 @@ def test_a_split_sequence_and_a_row_that_no_axis_divides(monkeypatch):
     monkeypatch.setitem(PRODUCTS, "cpu", RAGGED)
     check({"expert": 2, "model": 2}, out=P(ROWS, "model", None))
     check({"fsdp": 2, "expert": 2}, rows=1)
+
+
+@pytest.mark.parametrize("sizes", [{"fsdp": 2}, {"expert": 2}, {"model": 2}], ids=str)
+def test_positions_that_devices_split(sizes, monkeypatch):
+    monkeypatch.setitem(PRODUCTS, "cpu", RAGGED)
+    check(sizes | {"context": 2}, positions="context")
 
 
 MIXED = {

@@ -39,6 +39,20 @@ def test_each_named_activation_has_the_layout_of_its_classes(sequence):
     }
 
 
+def test_positions_are_split_but_where_they_mix_which_heads_are():
+    plan = plan_sharding(NAMED, PARAMS, IDS, {"fsdp": 2, "context": 2, "model": 2})
+    assert plan.activations == {
+        "residual": P(ROWS, "context", None),
+        "gathered": P(ROWS, "context", None),
+        "heads": P(ROWS, "context", "model", None),
+        "joined": P(ROWS, None, ("model", "context")),
+        "hidden": P(ROWS, "context", "model"),
+        "logits": P(ROWS, "context", "model"),
+    }
+    both = ("fsdp", "context")
+    assert plan.specs["l"][0]["i"] == P(both, "model") and plan.specs["t"] == P("model", both)
+
+
 def test_names_are_keys_only():
     def swapped(x, name):
         return checkpoint_name(x, {"residual": "hidden", "hidden": "residual"}.get(name, name))

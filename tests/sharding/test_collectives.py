@@ -190,6 +190,17 @@ def test_what_splits_the_words_of_a_table_splits_no_tokens_of_its_rows(tied, pos
     assert plan.activations["rows_BSD"] == P("data", positions, "fsdp")
 
 
+def test_what_meets_in_attention_changes_from_positions_to_heads():
+    found = predict_collectives(plan_of("llama", context=2, model=2))
+    moved = [one for one in found if one.classes == ("positions",)]
+    assert {(one.kind, one.axes) for one in moved} == {("all-to-all", ("context",))}
+    for phase in ("forward", "backward"):  # queries, keys, values, results, of two layers
+        assert sum(o.times for o in moved if o.phase == phase) == 8
+    gathered = predict_collectives(plan_of("llama", fsdp=2, model=2))
+    sizes = [[o.bytes for o in of if o.array == "parameters"] for of in (found, gathered)]
+    assert sizes[0] == sizes[1]
+
+
 def test_nothing_is_sent_over_an_axis_of_one_device():
     assert not predict_collectives(plan_of("llama", model=1))
     (one,) = predict_collectives(plan_of("llama", data=2, model=1))

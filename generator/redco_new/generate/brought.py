@@ -15,6 +15,7 @@ from redco_new.generate.context import ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.generate.project_model import ProjectModel
+from redco_new.generate.shards import check_positions
 from redco_new.models.branches import (
     MAIN,
     default_config,
@@ -80,9 +81,7 @@ def find_model(request: Request) -> tuple[Recipe, OwnModel]:
     name = request.recipe
     if request.size:
         raise RedcoError("--size", f"the model of {name} has none", "leave it out")
-    if request.sequence_parallel:
-        what = f"the model of {name} does not name its activations, which it is about"
-        raise RedcoError("--sequence-parallel", what, "leave it out")
+    check_positions(request, f"the model of {name}")
     model = RECIPES[name].model
     assert isinstance(model, OwnModel)
     return RECIPES[name], model

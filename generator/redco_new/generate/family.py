@@ -30,7 +30,7 @@ from redco_new.render.execute import load_text
 from redco_new.render.template import Template
 from redco_new.errors import RedcoError
 from redco_new.request import COMPUTE, Request
-from redco_plan import MODEL
+from redco_plan import CONTEXT, MODEL
 
 TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger matrices' do
 
@@ -38,12 +38,14 @@ TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger
 def read_family(request: Request, template: Template) -> Design:
     """Return the model of a family that `request` names. Raises RedcoError if there is none."""
     key = (request.model, request.size, request.mesh[MODEL], request.folder)
+    context = request.mesh.get(CONTEXT, 1)
     recorded = request.recorded
     source = (recorded or {}).get("source")
-    model = recall(recorded, *key) or find_model(*key, source=source)
+    model = recall(recorded, *key, context)
+    model = model or find_model(*key, source=source, context=context)
     recipe = choose_recipe(model.family, request.recipe, request.model, request.loss)
     recipe = recipe.having(request.features)
-    recorded = record(model, *key)
+    recorded = record(model, *key, context)
     model = with_dropout(model, request, recipe)
     length = _sequence_length(request, model)
     if request.lora:
@@ -103,9 +105,10 @@ def _check_products(request: Request, recipe: Recipe) -> None:
 
 
 def _sequence_length(request: Request, model: Model) -> int:
-    """Return the full model's tokens; with sequence parallelism, a multiple of what splits them."""
-    length, shards = model.full.sequence_length, request.mesh[MODEL]
-    return length - length % shards if request.sequence_parallel else length
+    """Return the full model's tokens; a multiple of what splits them."""
+    length, shards = model.full.sequence_length, request.mesh.get(CONTEXT, 1)
+    shards *= request.mesh[MODEL] if request.sequence_parallel else 1
+    return length - length % shards
 
 
 def _notes(request: Request, model: Model, recipe: Recipe) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redco_plan import Plan
+from redco_plan import CONTEXT, Plan
 
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectContext
@@ -66,9 +66,9 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
     }
     printed = without_others(printed, design.request.launch)
     features = [FEATURES[name] for name in design.request.features]
-    beside = {
-        f"{package}/{x.module}": f"import {AT_HOME}.{x.module}" for x in features if not x.printed
-    }
+    modules = [x.module for x in features if not x.printed]
+    modules += ["nn.context"] * (CONTEXT in design.request.mesh)
+    beside = {f"{package}/{module}": f"import {AT_HOME}.{module}" for module in modules}
     others = {**design.files, **carried({**design.files, **printed, **beside}, package)}
     if idle := [x for x in design.request.features if FEATURES[x].path(package) not in others]:
         what = f"{idle[0]}: nothing of {design.request.model_name} uses it"

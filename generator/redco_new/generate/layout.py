@@ -10,6 +10,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec as P
 from redco_plan import (
+    CONTEXT,
     EXPERT,
     LETTERS,
     MODEL,
@@ -25,7 +26,7 @@ from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectLayout, SpecTable
 from redco_new.generate.first_runs import FirstRuns
 from redco_new.generate.remat import saved_sizes
-from redco_new.generate.shards import check_shards
+from redco_new.generate.shards import check_context, check_shards
 from redco_new.inspect.elements import count_elements
 from redco_new.models.program import Program
 from redco_new.render.python import print_data
@@ -42,7 +43,7 @@ SCORE = {"score/kernel": "P(None, None)"}, {"score/kernel": "D 1 | whole: a numb
 def traced_rows(request: Request) -> int:
     """Return how many examples are traced: TRACED_BATCH for each device that has its own."""
     mesh = _sizes(request)
-    return TRACED_BATCH * math.prod(mesh.values()) // mesh[MODEL]
+    return TRACED_BATCH * math.prod(mesh.values()) // mesh[MODEL] // mesh.get(CONTEXT, 1)
 
 
 def most_parts(request: Request) -> int:
@@ -109,6 +110,9 @@ def _tiny_parts(plan: Plan, program: Program, tiny: Plan) -> dict[str, tuple[int
 def plan_program(request: Request, program: Program) -> Plan:
     """Return the layout of the parameters of `program` that `request` asks for. Raises RedcoError."""
     mesh = _sizes(request)
+    if request.sequence_parallel and CONTEXT in mesh:
+        what = f"context={mesh[CONTEXT]} splits the positions already"
+        raise RedcoError("--sequence-parallel", what, "leave one of the two out")
 
     def plan_on(sizes: Mapping[str, int]) -> Plan:
         return plan_sharding(
@@ -131,6 +135,7 @@ def plan_program(request: Request, program: Program) -> Plan:
     if mesh[EXPERT] > 1 and not any(EXPERT in axes for axes in plan.axes.values()):
         what = f"{request.model_name} has no experts that expert={mesh[EXPERT]} can split"
         raise RedcoError("--mesh", what, "leave the axis expert out")
+    check_context(plan, request.model_name)
     return replace(_with_copies(plan, program.copies), frozen=program.frozen)
 
 
@@ -186,16 +191,23 @@ def layout_context(
         moments=_moments(plan) if request.zero else {},
         saved=saved_sizes(plan, traced_rows(request)) if request.is_family else {},
         padded=_padded(plan, branches, scores),
-        divided={"sequence_length": inner_axes(mesh)} if request.sequence_parallel else {},
+        divided={"sequence_length": over} if (over := _position_axes(request, mesh)) else {},
         total=_in_words(count_elements(rows)),
         trained=_in_words(count_elements([r for r in rows if r["path"] not in plan.frozen])),
         total_per_device=_in_words(sum(math.prod(row["shard_shape"]) for row in rows)),
     )
 
 
+def _position_axes(request: Request, mesh: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the axes that split positions."""
+    context = (CONTEXT,) if CONTEXT in mesh else ()
+    return (inner_axes(mesh) if request.sequence_parallel else ()) + context
+
+
 def _axes_legend(mesh: Mapping[str, int]) -> str:
     experts = ["expert the batch and the experts"] if EXPERT in mesh else []
-    parts = ["data splits the batch", "fsdp the batch and the parameters", *experts]
+    context = ["context the positions and the parameters"] if CONTEXT in mesh else []
+    parts = ["data splits the batch", "fsdp the batch and the parameters", *experts, *context]
     legend = "; ".join([*parts, f"{' and '.join(inner_axes(mesh))} the dims inside a layer"])
     rest = ".\nThe size -1 stands for the devices that the other axes leave"
     return legend + rest if REST in mesh.values() else legend

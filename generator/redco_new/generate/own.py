@@ -11,6 +11,7 @@ from redco_new.generate.hub_class import of_transformers, with_inputs
 from redco_new.generate.layout import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
 from redco_new.generate.printed import print_torch, read_printed
+from redco_new.generate.shards import check_positions
 from redco_new.own.find import Reference, find_reference
 from redco_new.own.model import find_own, read_usage
 from redco_new.own.recipes import find_recipe
@@ -29,9 +30,7 @@ def read_own_class(
     if request.size:
         what = f"{name} has the size that its arguments say"
         raise RedcoError("--size", what, "leave it out")
-    if request.sequence_parallel:
-        what = f"{name} does not name its activations, which it is about"
-        raise RedcoError("--sequence-parallel", what, "leave it out")
+    check_positions(request, name)
     if not of_transformers(request):  # which may be trained by the recipes of texts
         find_recipe(request.recipe)
     if request.printed:

@@ -5,15 +5,49 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from redco_plan import Divider, Node, Plan, find_ways, inner_axes
+from jax.sharding import PartitionSpec as P
+from redco_plan import CONTEXT, Divider, Node, Plan, axes_of_entry, find_ways, inner_axes
 
 from redco_new.errors import RedcoError
+from redco_new.request import Request
 
 # Devices that repeat more than this share of each other's work are better rows of `data` or `fsdp`. At half, 16
 # heads and a wide MLP go in 32 parts, 12 heads in 8, and nothing in 2 where nothing can be split.
 REPEATED = 0.5
 MOST = 512  # shards that are looked through for an answer: more than any product of a published model is split in
 NAMED = 10  # numbers that an answer names: those nearest below what was asked for
+
+
+def check_positions(request: Request, name: str) -> None:
+    """Raise RedcoError where positions are to be split in a model that does not name its activations."""
+    what = f"{name} does not name its activations, which it is about"
+    if request.sequence_parallel:
+        raise RedcoError("--sequence-parallel", what, "leave it out")
+    if CONTEXT in request.mesh:
+        where = f"context={request.mesh[CONTEXT]}"
+        raise RedcoError("--mesh", f"{where}: {what}", "leave the axis context out")
+
+
+def check_context(plan: Plan, name: str) -> None:
+    """Raise RedcoError where the axis `context` cannot split positions outside of attention, and heads within it."""
+    size = plan.mesh.get(CONTEXT, 1)
+    if size == 1:
+        return
+    over = {
+        name: {
+            axis for entry in spec if entry is not P.UNCONSTRAINED for axis in axes_of_entry(entry)
+        }
+        for name, spec in plan.activations.items()
+    }
+    where, todo = f"context={size}", "leave the axis context out"
+    if CONTEXT not in over.get("x_BSD", ()):
+        what = f"{where}: {name} has no positions of a batch that it could split"
+        raise RedcoError("--mesh", what, todo)
+    if CONTEXT not in over.get("attention", ()):
+        inner = inner_axes(plan.mesh)
+        parts = size * math.prod(plan.mesh[axis] for axis in inner)
+        what = f"{where}: {parts} devices (context x model) do not divide the heads of attention in {name}, of which each has its own"
+        raise RedcoError("--mesh", what, "give a context that does, or " + todo)
 
 
 def check_shards(plan: Plan, shards: int, unsplit: Callable[[], Plan]) -> None:

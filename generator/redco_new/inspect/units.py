@@ -73,5 +73,6 @@ def join_words(words: list[str]) -> str:
 
 
 def cause_text(row: CollectiveRow) -> str:
-    """Return what a collective is for: classes, the parts that fsdp makes, or different rows."""
-    return ", ".join(row["classes"]) or ("fsdp" if row["axes"] == ["fsdp"] else "the batch")
+    """Return what a collective is for: classes, the parts that fsdp and context make, or different rows."""
+    parts = {*row["axes"]} <= {"fsdp", "context"}
+    return ", ".join(row["classes"]) or (join_words(row["axes"]) if parts else "the batch")

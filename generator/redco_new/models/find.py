@@ -124,10 +124,12 @@ def find_model(
     shards: int,
     folder: Path = Path(),
     source: Mapping[str, Any] | None = None,
+    context: int = 1,
 ) -> Model:
     """Return the model that `--model name --size size` names.
 
     shards: devices that split a layer, by which the tiny model divides where the full one does.
+    context: devices that share the heads of each of these.
     folder: what the path of a checkpoint is relative to.
     source: config.json of the checkpoint as recorded, for where it is not there.
     Raises RedcoError if there is no such model, or what its config.json says cannot be honoured.
@@ -140,13 +142,13 @@ def find_model(
         family = _find_type(name, source["model_type"])
         config = read_source(source, name)
         title = f"{family.title} ({words(Path(name).name)})"
-        model = make_model(family, title, read_transformers(config, source), name, shards)
+        model = make_model(family, title, read_transformers(config, source), name, shards, context)
         return replace(model, source=source, absent=absent)
     family = look_up("model", name, FAMILIES)
     chosen = look_up("size", size, family.sizes) if size else next(iter(family.sizes.values()))
     size = size or next(iter(family.sizes))
     config = make_config(family.model_type, {**family.defaults, **chosen.config})
-    return make_model(family, f"{family.title} {size}", config, chosen.tokenizer, shards)
+    return make_model(family, f"{family.title} {size}", config, chosen.tokenizer, shards, context)
 
 
 def is_checkpoint(name: str) -> bool:
@@ -164,17 +166,24 @@ def _find_type(name: str, model_type: str) -> Family:
 
 
 def make_model(
-    family: Family, title: str, config: SimpleNamespace, tokenizer: str, shards: int
+    family: Family,
+    title: str,
+    config: SimpleNamespace,
+    tokenizer: str,
+    shards: int,
+    context: int = 1,
 ) -> Model:
     """Return the model that a config of hf_config.py describes. Raises RedcoError."""
     check_values(config, family)
     full = family.read(config)
     # The ids of special tokens are of the full vocabulary, and need not be in a tiny one.
     outside = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
-    small = change_config(config, outside | family.shrink(config, shards))
+    heads = shards * context
+    words = {key: x for key, x in family.shrink(config, shards).items() if key == "vocab_size"}
+    small = change_config(config, outside | family.shrink(config, heads) | words)
     kind = {"model_type": family.model_type, "architectures": [family.architecture]}
     hf = kind | printed_keys(config, besides={*family.keys.values()})
-    full, tiny = (_copy_kv_heads(settings, shards) for settings in (full, family.read(small)))
+    full, tiny = (_copy_kv_heads(settings, heads) for settings in (full, family.read(small)))
     return Model(family, title, hf, full, tiny, tokenizer)
 
 

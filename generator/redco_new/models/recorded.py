@@ -20,10 +20,12 @@ from redco_new.request import is_folder
 MODELS = Path(__file__).parent
 
 
-def record(model: Model, name: str, size: str, shards: int, folder: Path) -> dict[str, Any]:
+def record(
+    model: Model, name: str, size: str, shards: int, folder: Path, context: int = 1
+) -> dict[str, Any]:
     """Return plain data, of which `recall` makes the model again.
 
-    name, size, shards, folder: as find_model has them.
+    name, size, shards, folder, context: as find_model has them.
     """
     parts = (
         model.family.name,
@@ -35,14 +37,19 @@ def record(model: Model, name: str, size: str, shards: int, folder: Path) -> dic
     )
     # As Python, which keeps the order of keys and tells tuples from lists, as emitted code does.
     return {
-        "key": record_key(name, size, shards, folder),
+        "key": record_key(name, size, shards, folder, context),
         "source": model.source,
         "found": repr(parts),
     }
 
 
 def recall(
-    recorded: Mapping[str, Any] | None, name: str, size: str, shards: int, folder: Path
+    recorded: Mapping[str, Any] | None,
+    name: str,
+    size: str,
+    shards: int,
+    folder: Path,
+    context: int = 1,
 ) -> Model | None:
     """Return the recorded model; None if another is wanted, or the record cannot be read.
 
@@ -51,7 +58,7 @@ def recall(
     try:
         if not recorded:
             return None
-        key = record_key(name, size, shards, folder)
+        key = record_key(name, size, shards, folder, context)
         if not key or recorded["key"] != key:
             return None
         family_name, title, hf, full, tiny, tokenizer = ast.literal_eval(recorded["found"])
@@ -75,7 +82,7 @@ def _settings(family: Family, parts: dict[str, Any]) -> Settings:
     return Settings(**parts | {"quirks": family.quirks(**parts["quirks"])})
 
 
-def record_key(name: str, size: str, shards: int, folder: Path) -> str:
+def record_key(name: str, size: str, shards: int, folder: Path, context: int = 1) -> str:
     """Return a hash of all that a model follows from; "" for an id of the hub, which may change.
 
     A checkpoint that is not there counts by its name alone.
@@ -86,7 +93,7 @@ def record_key(name: str, size: str, shards: int, folder: Path) -> str:
         text = file.read_text(encoding="utf-8") if file.is_file() else ""
     elif is_checkpoint(name):
         return ""
-    source = json.dumps([name, size, shards, text, code_version()])
+    source = json.dumps([name, size, shards, context, text, code_version()])
     return hashlib.sha256(source.encode()).hexdigest()
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 
-AXES = ("data", "fsdp", "expert", "model")
+AXES = ("data", "fsdp", "expert", "context", "model")
+RARE = "context"  # the axis that a mesh has only where it is asked for
 REST = -1  # as the size of `data`: the devices that the other axes leave
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")  # nine digits: more devices than there are
 MESH_EXAMPLE = "give for example --mesh data=2,fsdp=1,model=4"
@@ -46,7 +47,7 @@ def _parse_axes(text: str) -> dict[str, int]:
 
 
 def check_mesh(where: str, sizes: Any) -> dict[str, int]:
-    """Return `sizes` with all of AXES, in their order. Raises RedcoError for what is no axis or no size."""
+    """Return `sizes` with all of AXES but RARE of 1, in their order. Raises RedcoError for what is no axis or no size."""
     if not isinstance(sizes, dict):
         raise RedcoError(where, f"{sizes!r} is not a table", "write [mesh] with an axis a line")
     for axis, size in sizes.items():
@@ -56,4 +57,5 @@ def check_mesh(where: str, sizes: Any) -> dict[str, int]:
         if type(size) is not int or (size < 1 and not rest):
             todo = "give 1 or more (data may be -1: the devices that are left)"
             raise RedcoError(where, f"{axis}={size} is not a size", todo)
-    return {a: sizes.get(a, REST if a == "data" else 1) for a in AXES}
+    whole = {a: sizes.get(a, REST if a == "data" else 1) for a in AXES}
+    return {a: size for a, size in whole.items() if a != RARE or size > 1}

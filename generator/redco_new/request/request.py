@@ -15,7 +15,7 @@ from redco_new.request.features import check_features
 from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES, LaunchFile
 from redco_new.request.license import copyright_of
 from redco_new.request.lora import Lora
-from redco_new.request.mesh import AXES, check_mesh, parse_mesh
+from redco_new.request.mesh import check_mesh, parse_mesh
 from redco_new.request.model import check_dtype_of, read_model, read_own
 from redco_new.request.names import check_name, dns_label, package_name
 from redco_new.request.own_class import CLASS, TABLES, OwnClass
@@ -237,7 +237,7 @@ class Request:
             values |= {"example": own.example, "output": own.output, "method": own.method}
             tables = [own_class.to_toml(self.model, own), ""]
         lines = [f"{k} = {value_text(v)}" for k, v in values.items() if v != ""]
-        sizes = [f"{axis} = {self.mesh[axis]}" for axis in AXES]
+        sizes = [f"{axis} = {size}" for axis, size in self.mesh.items()]
         return "\n".join([*lines, "", *tables, "[mesh]", *sizes, ""])
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,13 +6,16 @@ from typing import Any
 from .errors import UserError
 
 
-def feature(name: str, module: str) -> Any:
-    """Return a module of the runtime that one feature brings. Raises UserError where this project lacks it."""
+def feature(name: str, module: str, flag: str = "") -> Any:
+    """Return a module of the runtime that one feature brings. Raises UserError where this project lacks it.
+
+    flag: of `redco update`, which brings it.
+    """
     whole = f"{__name__.removesuffix('.base.features')}.{module}"
     try:
         return import_module(whole)
     except ModuleNotFoundError as error:
         if error.name != whole:
             raise
-        todo = f"`redco update --features {name}` brings it"
+        todo = f"`redco update {flag or f'--features {name}'}` brings it"
         raise UserError(f"this project was made without {name}: {todo}") from None

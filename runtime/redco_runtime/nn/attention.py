@@ -11,12 +11,15 @@ H head dim, C blocks of P queries.
 import functools
 import itertools
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from ..layout.activations import lay_out
-from ..layout.mesh import platform
+from ..base.features import feature
+from ..layout.activations import lay_out, spec_of
+from ..layout.mesh import axes_of, platform
 from .kernels import KERNELS, SAVED_AS, Arrays, Rule, run_kernel
 
 # Queries at a time of XLA's on an accelerator: S x T scores never lie in its memory at once.
@@ -27,6 +30,20 @@ BLOCK = 512
 PARTS = 4
 
 
+def by_heads(attend: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Return `attend`, for which each device has all positions of its own heads, where devices split these."""
+
+    @functools.wraps(attend)
+    def exchanged(*arrays: jax.Array, layout: str = "heads_BSNH", **options: Any) -> jax.Array:
+        if not axes_of(spec_of(arrays[0].shape, layout)[1]):
+            return attend(*arrays, layout=layout, **options)
+        context = feature("context", "nn.context", "--mesh context=2")
+        return context.by_heads(attend, layout, *arrays, **options)
+
+    return exchanged
+
+
+@by_heads
 def attention(
     q_BSNH: jax.Array,
     k_BTKH: jax.Array,

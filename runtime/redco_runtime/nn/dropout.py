@@ -85,6 +85,7 @@ class Dropout(nnx.Dropout):
         return jnp.where(kept_R, x_R / share, 0)
 
 
+@plain.by_heads
 def attention(
     q_BSNH: jax.Array,
     k_BTNH: jax.Array,

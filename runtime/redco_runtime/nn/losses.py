@@ -40,7 +40,7 @@ def cross_entropy(
     What `logits_fn` computes without hidden states, such as a head in the compute dtype, is computed
     and gathered once for all chunks. Its gradient is summed in float32, and then sent, once.
     """
-    B, S, D = x_BSD.shape
+    B, S, _ = x_BSD.shape
     share = smoothing_here()
     if chunk is None:
         V = jax.eval_shape(logits_fn, x_BSD).shape[-1]
@@ -49,15 +49,22 @@ def cross_entropy(
             chunk = S
     if S <= chunk:
         return nats(logits_fn(x_BSD), labels_BS, share)
+    axes = axes_of(spec_of(x_BSD.shape, "x_BSD")[1])
+    parts = math.prod(
+        free_axes()[axis] for axis in axes
+    )  # of positions: each device has a part of every chunk
     num_chunks = -(-S // chunk)
-    size = -(-S // num_chunks)  # equal chunks: less padding than full ones and a rest
-    padding = num_chunks * size - S
-    x_BSD = jnp.pad(x_BSD, ((0, 0), (0, padding), (0, 0)))
-    labels_BS = jnp.pad(labels_BS, ((0, 0), (0, padding)))
-    x_CBPD = x_BSD.reshape(B, num_chunks, size, D).swapaxes(0, 1)
-    labels_CBP = labels_BS.reshape(B, num_chunks, size).swapaxes(0, 1)
-    losses_CBP = _in_chunks(logits_fn, x_CBPD, labels_CBP, share)
-    return losses_CBP.swapaxes(0, 1).reshape(B, num_chunks * size)[:, :S]
+    size = -(-S // (num_chunks * parts))  # equal chunks: less padding than full ones and a rest
+    padding = num_chunks * size * parts - S
+
+    def cut(x: jax.Array) -> jax.Array:
+        x = jnp.pad(x, ((0, 0), (0, padding), (0, 0))[: x.ndim])
+        x = x.reshape(B, parts, num_chunks, size, *x.shape[2:])
+        return jnp.moveaxis(x, 2, 0).reshape(num_chunks, B, parts * size, *x.shape[4:])
+
+    losses_CBP = _in_chunks(logits_fn, cut(x_BSD), cut(labels_BS), share)
+    losses_BCS = losses_CBP.reshape(num_chunks, B, parts, size)
+    return jnp.moveaxis(losses_BCS, 0, 2).reshape(B, num_chunks * size * parts)[:, :S]
 
 
 def _in_chunks(
@@ -65,11 +72,18 @@ def _in_chunks(
 ) -> jax.Array:
     """Return losses_CBP. Each device has all that the head is of, and sums what its rows give of it."""
     sizes = free_axes()
-    rows = [axis for axis in axes_of(spec_of(x_CBPD.shape[1:], "x_BSD")[0]) if sizes[axis] > 1]
+    split = [
+        tuple(axis for axis in axes_of(entry) if sizes[axis] > 1)
+        for entry in spec_of(x_CBPD.shape[1:], "x_BSD")[:2]
+    ]
+    rows = sum(split, ())
     arrays, function = _open(logits_fn)
     if not arrays and jax.sharding.get_abstract_mesh().manual_axes:
-        rows = []  # what a function brings along is refused in a shard_map within another
-    own, sums = P(None, (*rows,)), P(*rows)  # of arrays with B; of sums, a dim for each axis
+        split, rows = [
+            (),
+            (),
+        ], ()  # what a function brings along is refused in a shard_map within another
+    own, sums = P(None, *split), P(*rows)  # of arrays with B and P; of sums, a dim for each axis
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
 
     def losses(weights: list, x_BPD: jax.Array, labels_BP: jax.Array) -> jax.Array:

@@ -99,7 +99,8 @@ def shard_parts(eqn: Any, body: Jaxpr) -> int:
     """Return into how many parts a shard_map splits arrays before `body`; 1 for another equation."""
     if eqn.primitive.name != "shard_map":
         return 1
-    return max(bytes_of(a) // bytes_of(b) for a, b in zip(eqn.invars, body.invars, strict=True))
+    pairs = zip(eqn.invars, body.invars, strict=True)
+    return max((bytes_of(a) // bytes_of(b) for a, b in pairs), default=1)
 
 
 def bytes_of(var: Any) -> int:

@@ -21,7 +21,8 @@ from .expert_blocks import block_rows
 from .expert_exchange import Axes, Routes
 from .expert_rows import PRODUCTS, Kernel, Product, by_groups, count_experts, lay, product_of
 
-FSDP = "fsdp"  # the axis that splits a dim of each parameter: of kernels E, or D, where it divides that
+# The axes that split a dim of each parameter: of kernels E, or D, where they divide that.
+OVER = ("fsdp", "context")
 
 
 def experts(
@@ -71,11 +72,11 @@ def _by_formula(around: Axes, h_BSD, shares_BSE, expert_BSX, *kernels: Kernel) -
 
 def _counted(h_BSD, shares_BSE, expert_BSX, *kernels: Kernel) -> jax.Array:
     """Return x_BSD by a program whose FLOPs and bytes are those of all devices; it is not run."""
-    rows, of_experts, of_mlp = _axes(h_BSD, kernels)
+    rows, positions, of_experts, of_mlp = _axes(h_BSD, kernels)
     tokens = h_BSD, _shares_of(shares_BSE, expert_BSX), expert_BSX
     h_TD, share_TX, expert_TX = (x_BSN.reshape(-1, x_BSN.shape[2]) for x_BSN in tokens)
     kernels = jax.tree.map(lay, kernels, _kernel_specs(kernels, of_experts, of_mlp))
-    layouts = {"wide": P(rows, None), "inner": P(rows, of_mlp)}
+    layouts = {"wide": P(rows + positions, None), "inner": P(rows + positions, of_mlp)}
     x_TD = by_groups(jax.lax.ragged_dot, 1, h_TD, share_TX, expert_TX, kernels, **layouts)
     return x_TD.reshape(h_BSD.shape)
 
@@ -84,13 +85,13 @@ def _on_devices(
     product: Product, around: Axes, h_BSD, shares_BSE, expert_BSX, *kernels: Kernel
 ) -> jax.Array:
     """Return x_BSD, each device the products of the rows that its experts were chosen for."""
-    rows, of_experts, of_mlp = _axes(h_BSD, kernels)
+    rows, positions, of_experts, of_mlp = _axes(h_BSD, kernels)
     here = _with_rows(spec_of(h_BSD.shape, "h_BSD"), rows)
     there = _with_rows(spec_of(h_BSD.shape, "x_BSD"), rows)
-    routes = Routes(rows, of_experts + of_mlp, around)
+    routes = Routes(rows + positions, of_experts + of_mlp, around)
     axes = around + of_experts
     shared = math.prod(jax.sharding.get_abstract_mesh().shape[axis] for axis in axes)
-    parts, by_expert = _parts(h_BSD.shape[2], count_experts(kernels), rows, of_experts)
+    parts, by_expert = _parts(h_BSD.shape[2], count_experts(kernels), routes.rows, of_experts)
     inner = (0, 0, 0) if by_expert else (1, 1, 2)  # the dim that is whole before a product
 
     def own(h_1BSD, share_1BSX, expert_1BSX, *kernels):
@@ -168,11 +169,11 @@ def _shares_of(shares_BSE, expert_BSX) -> jax.Array:
     return jnp.where(chosen_BSXE, shares_BSE[:, :, None, :], 0).sum(axis=3)
 
 
-def _axes(h_BSD, kernels) -> tuple[Axes, Axes, Axes]:
-    """Return the axes that split rows, experts, and what is inside of these."""
+def _axes(h_BSD, kernels) -> tuple[Axes, Axes, Axes, Axes]:
+    """Return the axes that split rows, positions, experts, and what is inside of these."""
     E, *_, F = jax.tree.leaves(kernels)[0].shape
-    rows, _, experts, mlp = map(axes_of, spec_of((*h_BSD.shape[:2], E, F), "u_BSEF"))
-    return rows, experts, mlp
+    rows, positions, experts, mlp = map(axes_of, spec_of((*h_BSD.shape[:2], E, F), "u_BSEF"))
+    return rows, positions, experts, mlp
 
 
 def _parts(D: int, E: int, rows: Axes, of_experts: Axes) -> tuple[Axes, bool]:
@@ -183,10 +184,10 @@ def _parts(D: int, E: int, rows: Axes, of_experts: Axes) -> tuple[Axes, bool]:
     """
     sizes = free_axes()
     apart = math.prod(sizes[axis] for axis in of_experts)
-    if FSDP not in rows or sizes[FSDP] == 1:
-        return (), False
-    by_expert = E % (apart * sizes[FSDP]) == 0
-    return ((FSDP,) if by_expert or D % sizes[FSDP] == 0 else ()), by_expert
+    over = tuple(axis for axis in OVER if axis in rows and sizes[axis] > 1)
+    parts = math.prod(sizes[axis] for axis in over)
+    by_expert = bool(over) and E % (apart * parts) == 0
+    return (over if by_expert or D % parts == 0 else ()), by_expert
 
 
 def _kernel_specs(

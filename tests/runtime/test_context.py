@@ -1,0 +1,104 @@
+"""Attention and the loss where devices split positions, beside one device."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from jax.sharding import PartitionSpec as P
+
+from redco_runtime.base.errors import UserError
+from redco_runtime.layout.activations import layouts
+from redco_runtime.layout.mesh import make_mesh
+from redco_runtime.nn.attention import attention, text_positions
+from redco_runtime.nn.losses import cross_entropy
+
+B, S, N, H, D, V = 2, 16, 8, 4, 12, 40
+AXES = {"context": 2, "model": 2}
+TABLE = {
+    "heads_BSNH": P(None, "context", "model", None),
+    "attention": P(None, None, ("model", "context"), None),
+    "x_BSD": P(None, "context", None),
+}
+
+
+def step(function, arrays):
+    every = tuple(range(len(arrays)))
+    return jax.jit(jax.value_and_grad(lambda *x: (function(*x) ** 2).sum(), every))
+
+
+def compare(function, *arrays):
+    """Check a function and its gradients on devices of AXES beside one."""
+    expected = step(function, arrays)(*arrays)
+    with jax.set_mesh(make_mesh(AXES)), layouts(TABLE):
+        result = step(function, arrays)(*arrays)
+    for ours, theirs in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4)
+
+
+def heads(count, length=S, seed=0):
+    return jax.random.normal(jax.random.key(seed), (B, length, count, H))
+
+
+@pytest.mark.parametrize("kv_heads", [N, 4, 2, 1])
+def test_each_device_has_all_positions_of_its_own_heads(kv_heads):
+    segments = jnp.cumsum(jnp.arange(S)[None, :] % 5 == 0, axis=1).repeat(B, axis=0)
+
+    def attend(q, k, v):
+        o = attention(q, k, v, causal=True, segments_BS=segments)
+        return o + text_positions(S, segments)[:, :, None, None]
+
+    q, k, v = heads(N), heads(kv_heads, seed=1), heads(kv_heads, seed=2)
+    compare(attend, q, k, v)
+
+
+def test_nothing_is_gathered_where_heads_divide():
+    q, k, v = heads(N), heads(4, seed=1), heads(4, seed=2)
+    with jax.set_mesh(make_mesh(AXES)), layouts(TABLE):
+        spec = jax.NamedSharding(jax.sharding.get_mesh(), TABLE["heads_BSNH"])
+        step = jax.jit(
+            jax.grad(lambda *x: (attention(*x, causal=True) ** 2).sum(), (0, 1, 2)),
+            in_shardings=(spec,) * 3,
+            out_shardings=(spec,) * 3,
+        )
+        text = step.lower(q, k, v).compile().as_text()
+    assert text.count(" all-to-all(") == 8 and " all-gather(" not in text
+
+
+def test_keys_of_another_length_and_one_token():
+    arrays = (
+        heads(N),
+        heads(N, 7, seed=1),
+        heads(N, 7, seed=2),
+    )  # 7 positions are whole on each device
+    compare(lambda q, k, v: attention(q, k, v), *arrays)
+    compare(lambda q, k, v: attention(q, k, v, start=6, causal=True), heads(N, 1), *arrays[1:])
+
+
+def test_heads_that_do_not_divide_are_named():
+    with jax.set_mesh(make_mesh(AXES)), layouts(TABLE):
+        with pytest.raises(
+            UserError, match="model 2 x context 2 devices do not divide the 6 heads"
+        ):
+            jax.eval_shape(attention, heads(6), heads(6), heads(6))
+
+
+@dataclass
+class Head(nnx.Module):
+    kernel: nnx.Param
+
+    def logits(self, x):
+        return x @ self.kernel[...]
+
+
+@pytest.mark.parametrize("chunk", [None, 4, 6])
+def test_each_device_has_a_part_of_every_chunk_of_a_loss(chunk):
+    labels = jax.random.randint(jax.random.key(3), (B, S), 0, V)
+
+    def loss(kernel, x):
+        return cross_entropy(Head(nnx.Param(kernel)).logits, x, labels, chunk)
+
+    kernel = jax.random.normal(jax.random.key(0), (D, V))
+    compare(loss, kernel, jax.random.normal(jax.random.key(1), (B, S, D)))

@@ -66,6 +66,22 @@ class Bag(nn.Module):
         return self.out(x)
 
 
+class Island(nn.Module):
+    """Computes a part in float32, whatever it is made in."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+        self.scale = nn.Parameter(torch.ones(width))
+        self.shift = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        h = self.fc(x).float()
+        h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)
+        h = h * self.scale.float()
+        return h.to(x.dtype) + self.shift
+
+
 class Distances(nn.Module):
     def __init__(self, width=8):
         super().__init__()

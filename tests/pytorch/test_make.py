@@ -21,10 +21,10 @@ def printed(name, arguments=None, **inputs):
 
 def test_a_perceptron_is_printed_as_its_author_wrote_it():
     made = printed("MLP", x=Input((784,)))
-    assert "self.fc1 = Linear(config.features, config.width, rngs=rngs)" in made.source
+    assert "self.fc1 = Linear(config.features, config.width, dtype=config.dtype, rngs=rngs)" in made.source
     assert "from redco_runtime.nn.uniform import Linear" in made.source
     assert "h = jax.nn.relu(self.fc1(x))\n        return self.fc2(h)" in made.source
-    assert [field.name for field in made.fields] == ["features", "width", "classes"]
+    assert [field.name for field in made.fields] == ["features", "width", "classes", "dtype"]
     assert made.parameters["fc1/kernel"].name == "fc1.weight"
     assert not made.modes and max(made.gate.outputs, made.gate.gradients) < 1e-5
 
@@ -32,7 +32,7 @@ def test_a_perceptron_is_printed_as_its_author_wrote_it():
 def test_images_with_batch_norm_and_dropout():
     made = printed("CNN", x=Input((3, 16, 16)))
     assert made.source.count("class Block(") == 1  # of two instances of other sizes
-    assert "Block(config.width, 2 * config.width, 0.1, rngs=rngs)" in made.source
+    assert "Block(config.width, 2 * config.width, 0.1, dtype=config.dtype, rngs=rngs)" in made.source
     assert "h = self.dropout(h)" in made.source and made.modes
     assert made.buffers["stem/layers/1/var"].name == "stem.1.running_var"
     assert 0 < made.gate.buffers < 1e-4 and made.gate.gradients < 1e-4
@@ -42,6 +42,15 @@ def test_the_length_of_a_text_is_never_baked_in():
     made = printed("Bag", ids=Input((12,), "int32"))
     assert "S = ids.shape[1]" in made.source and "jnp.arange(S)[None, :, None] / S" in made.source
     assert "12" not in made.source
+    assert "dtype" not in made.source and "Bag computes in float32" in made.notes[0]  # S is float32 there
+
+
+def test_it_computes_in_the_dtype_of_its_config_but_where_its_class_says_float32():
+    made = printed("Island", x=Input((64,)))
+    assert "h = self.fc(x).astype(jnp.float32)" in made.source
+    assert "h = h * self.scale[...]\n" in made.source  # as stored
+    assert "return h.astype(self.dtype) + self.shift[...].astype(self.dtype)" in made.source
+    assert made.gate.rounded < 2
 
 
 def test_a_gpt_has_its_layers_in_a_loop_and_attention_by_the_runtime():
@@ -49,7 +58,7 @@ def test_a_gpt_has_its_layers_in_a_loop_and_attention_by_the_runtime():
     assert "y = attention(q, k, v, causal=True, drop=self.dropout)" in made.source
     assert "q = q.reshape(B, S, self.heads, self.head_dim)" in made.source
     assert "x = run(self.blocks, x)" in made.source and "splits=config.layers" in made.source
-    assert "return self.ln_f(x) @ self.wte.embedding[...].T" in made.source
+    assert "return self.ln_f(x) @ self.wte.embedding[...].astype(self.dtype).T" in made.source
     assert "embedding_init=nnx.initializers.normal(1.0)" in made.source
     assert made.tied == {"lm_head.weight": "wte.weight"}
     assert made.parameters["blocks/attn/qkv/kernel"].name == "blocks.{}.attn.qkv.weight"

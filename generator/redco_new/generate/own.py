@@ -57,4 +57,4 @@ def _read_flax(request: Request, reference: Reference, template: Template) -> De
     weights = weights_source(request.package, source, model.abstract.linen)
     texts |= template.print_folder("own/weights", weights)
     names = ClassNames(source.model_class, source.config_class)
-    return own_design(request, template, model, names, texts, source.tiny)
+    return own_design(request, template, model, names, texts, {}, source.tiny)

@@ -48,6 +48,7 @@ def own_design(
     model: OwnModel,
     names: ClassNames,
     texts: Mapping[str, str],
+    full: Mapping[str, Any],
     tiny: Mapping[str, Any],
     notes: Sequence[str] = (),
 ) -> Design:
@@ -55,7 +56,7 @@ def own_design(
 
     names: of the classes of model.py
     texts: name -> text of model.py and weights.py, and what they need in the package
-    tiny: fields of its config that the preset of that name has otherwise
+    full, tiny: fields of its config that these presets have otherwise than model.py
     """
     pipeline = template.print_folder(f"own/{model.recipe.name}", model.pipeline)
     files = package_files(request, {**texts, **pipeline})
@@ -66,6 +67,7 @@ def own_design(
             title=model.name,
             class_name=names.model,
             config_class=names.config,
+            sizes={"model": full} if full else {},
             tiny=({"model": tiny} if tiny else {}) | TINY,
             own_class=model.name,
             imported=not model.printed,
@@ -81,7 +83,7 @@ def own_design(
             smooths=model.recipe.smooths,
         ),
         files,
-        partial(_program, request, model, names, files),
+        partial(_program, request, model, names, files, full),
         stateful=model.stateful,
         packages=() if model.printed else find_requirements(model.references),
         notes=[*model.notes, *notes],
@@ -94,9 +96,10 @@ def _program(
     model: OwnModel,
     names: ClassNames,
     files: Mapping[str, str],
+    full: Mapping[str, Any],
     settings: Mapping[str, Any],
 ) -> Program:
-    """Return the loss of the class with `settings` of its config, by the code that the project has."""
+    """Return the loss of the class with `full` and `settings` of its config, by the code that the project has."""
 
     def load(file: str) -> ModuleType:
         path = f"{request.package}/{file}"
@@ -108,4 +111,4 @@ def _program(
     config, build = getattr(module, names.config), getattr(module, names.model)
     loss = load("pipeline.py").loss
     batch = model.batch(traced_rows(request))
-    return Program(lambda: build(config(**settings), rngs=nnx.Rngs(0)), loss, batch)
+    return Program(lambda: build(config(**{**full, **settings}), rngs=nnx.Rngs(0)), loss, batch)

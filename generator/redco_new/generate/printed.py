@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -16,7 +16,7 @@ from redco_new.generate.design import Design
 from redco_new.generate.hub_class import LM, of_transformers
 from redco_new.generate.layout import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
-from redco_new.generate.printed_texts import decoder_design, is_decoder
+from redco_new.generate.printed_texts import DTYPE, decoder_design, is_decoder
 from redco_new.own.call import Call, read_plain
 from redco_new.own.find import Reference
 from redco_new.own.model import Usage, OwnModel, find_own, read_usage
@@ -54,7 +54,7 @@ def print_torch(
     notes = [_describe_gate(printed), *printed.notes]
     if printed.hub:
         return decoder_design(request, template, model, names, texts, notes)
-    return own_design(request, template, model, names, texts, tiny, notes)
+    return _own(request, template, model, names, texts, notes)
 
 
 def read_printed(request: Request, template: Template) -> Design:
@@ -66,7 +66,23 @@ def read_printed(request: Request, template: Template) -> Design:
     model = _find_model(request, names, module, request.own.source)
     if _is_decoder(request, module, names):
         return decoder_design(request, template, model, names, request.printed)
-    return own_design(request, template, model, names, request.printed, model.tiny.changes)
+    return _own(request, template, model, names, request.printed)
+
+
+def _own(
+    request: Request,
+    template: Template,
+    model: OwnModel,
+    names: ClassNames,
+    texts: Mapping[str, str],
+    notes: Sequence[str] = (),
+) -> Design:
+    """Return a class as an own recipe trains it: in --dtype, if transformers has it, and the preset tiny in float32."""
+    config = getattr(_load(request, texts[MODEL]), names.config)
+    has_dtype = of_transformers(request) and DTYPE in config.__dataclass_fields__
+    full, exact = ({DTYPE: request.dtype}, {DTYPE: "float32"}) if has_dtype else ({}, {})
+    tiny = {**model.tiny.changes, **exact}
+    return own_design(request, template, model, names, texts, full, tiny, notes)
 
 
 def _as_lists(value: Any) -> Any:
@@ -81,9 +97,10 @@ def _as_lists(value: Any) -> Any:
 def _describe_gate(printed: PrintedClass) -> str:
     """Return how near the printed class is to that of PyTorch, for people."""
     gate, source = printed.gate, ", ".join(printed.requires)
+    rounded = "" if gate.rounded is None else f", {gate.rounded:.1f} times its error in bfloat16"
     return (
         f"{printed.name} is printed from {source}, and computes as there: outputs within"
-        f" {gate.outputs:.0e} of the largest, gradients within {gate.gradients:.0e}"
+        f" {gate.outputs:.0e} of the largest, gradients within {gate.gradients:.0e}{rounded}"
     )
 
 

@@ -25,6 +25,7 @@ from redco_new.render.template import Template
 from redco_new.request import Request
 from redco_plan import MODEL
 
+DTYPE = "dtype"  # the field of the config that says what is computed in
 VOCAB = "vocab_size"  # the field of the config that recipes of texts read
 # What configs of transformers call the numbers of a hidden state, and the longest text.
 FEATURES = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
@@ -65,6 +66,7 @@ def decoder_design(
         raise RedcoError("--recipe", what, "choose another")
     sizes = _sizes(request, names, texts)
     length = min(sizes.get(next((x for x in POSITIONS if x in sizes), ""), LONGEST), LONGEST)
+    full = {DTYPE: request.dtype} if DTYPE in sizes else {}
     tiny = _tiny(request, model, sizes)
     tokenizer = request.checkpoint or "bytes"
     facts: dict[str, Any] = {"adapted": False, "causal": True}
@@ -80,14 +82,14 @@ def decoder_design(
         with importable(request.folder, request.package):
             module = load_text(str(request.folder.resolve() / path), files[path])
         classes = getattr(module, names.model), getattr(module, names.config)
-        built = Built(*classes, {**sizes, **changes}, changes, CAUSAL)
+        built = Built(*classes, {**sizes, **full, **changes}, {**full, **changes}, CAUSAL)
         return recipe_program(
             request, built, recipe, None, files, min(length, SHORT) if changes else length
         )
 
     return Design(
         request,
-        _project_model(request, model, names, recipe, tiny, texts),
+        _project_model(request, model, names, recipe, full, tiny, texts),
         ProjectRecipe.of(
             recipe,
             data_class=data_class,
@@ -99,7 +101,7 @@ def decoder_design(
         program,
         stateful=model.stateful,
         packages=(*recipe.packages, "transformers>=5"),
-        notes=[*model.notes, *notes, f"{model.name} computes in float32, whatever --dtype says"],
+        notes=[*model.notes, *notes],
         tiny=tiny,
     )
 
@@ -115,8 +117,8 @@ def _tiny(request: Request, model: OwnModel, sizes: Mapping[str, Any]) -> dict[s
     tiny = dict(model.tiny.changes)
     words = min(sizes[VOCAB], tiny_vocab(sizes[VOCAB], request.mesh[MODEL]))
     places = {x: min(sizes[x], SHORT) for x in POSITIONS if x in sizes}
-    changes = tiny | {VOCAB: words} | places
-    return {name: value for name, value in changes.items() if value != sizes.get(name)}
+    changes = tiny | {VOCAB: words} | places | ({DTYPE: "float32"} if DTYPE in sizes else {})
+    return {k: value for k, value in changes.items() if k == DTYPE or value != sizes.get(k)}
 
 
 def _project_model(
@@ -124,17 +126,17 @@ def _project_model(
     model: OwnModel,
     names: ClassNames,
     recipe: Recipe,
+    full: Mapping[str, Any],
     tiny: Mapping[str, Any],
     texts: Mapping[str, str],
 ) -> ProjectModel:
-    sections = {one.section: dict(tiny) for one in recipe.branches if one.section} | {
-        "model": dict(tiny)
-    }
+    sections = ["model", *(one.section for one in recipe.branches if one.section)]
     return ProjectModel(
         title=model.name,
         class_name=names.model,
         config_class=names.config,
-        tiny={**sections, **recipe.tiny},
+        sizes=dict.fromkeys(sections, full) if full else {},
+        tiny={**dict.fromkeys(sections, tiny), **recipe.tiny},
         branches=recipe.branches,
         maker=recipe.maker,
         head=bool(recipe.head_of(CAUSAL)),

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 
 from redco_new.pytorch.dims import number_text, unpack_dims
+from redco_new.pytorch.dtypes import COMPUTE, DTYPES, cast, dtype_of_result
 from redco_new.pytorch.expressions import fill, names_in, parse, sequence, show
+from redco_new.pytorch.loops import print_loop
 from redco_new.pytorch.merge import Default, Node, walk
-from redco_new.pytorch.operators import RULES, SILENT
+from redco_new.pytorch.operators import RULES, SILENT, text_for
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.rules import FUNCTIONS
 from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
@@ -30,11 +32,6 @@ from redco_new.pytorch.variables import (
 )
 from redco_new.pytorch.sizes import Atom, Number, exactly, express
 
-DTYPES = {
-    torch.float32: "jnp.float32", torch.float64: "jnp.float32", torch.bfloat16: "jnp.bfloat16",
-    torch.float16: "jnp.float16", torch.int64: "jnp.int32", torch.int32: "jnp.int32",
-    torch.uint8: "jnp.uint8", torch.int8: "jnp.int8", torch.bool: "bool",
-}  # fmt: skip
 # A longer expression is a statement of its own; a line has 100 characters.
 LONGEST = 88
 
@@ -45,6 +42,7 @@ class Body:
     atoms: what numbers can be made of, besides the dims of inputs
     inputs: the names of the program's inputs
     order: of these, whose dims come first
+    casts: whether inputs are arrays of a batch, which are float32
     """
 
     def __init__(
@@ -56,9 +54,11 @@ class Body:
         reference: Reference,
         returned: Callable[[list[ast.expr]], ast.expr] | None = None,
         order: Sequence[int] | None = None,
+        casts: bool = False,
     ) -> None:
         self.imports: set[str] = set()
         self._nodes, self._reference, self._batch = nodes, reference, batch
+        self._casts, self._said_dtype = casts, False
         self._inputs = [node for node in nodes if node.kind == "input"]
         self.names = [safe_name(name) for name in inputs]
         dims = [
@@ -105,11 +105,11 @@ class Body:
             if node.kind == "output":
                 items = [self.value(x) for x in walk(node.arguments)]
                 self._statements.append(ast.Return(self._returned(items)))
-            elif node.kind == "parameter":
-                self._env[node] = self._reference.parameter(node.target)
+            elif node.kind == "input" and self._casts and node.dtype == COMPUTE:
+                self._cast_input(node)
             elif node.kind == "layers":
                 self._layers(place, node)
-            elif node.kind != "input" and node not in self._env and node.users:
+            elif node.kind not in ("input", "parameter") and node not in self._env and node.users:
                 self._step(place, node)
 
     def _step(self, place: int, node: Node) -> None:
@@ -125,6 +125,13 @@ class Body:
             self._statements.append(assign(name_node(name), expression))
             self._env[node] = name_node(name)
 
+    def _cast_input(self, node: Node) -> None:
+        """Print the cast of an array of the batch, where it is not a layer that reads it, which casts it."""
+        leaf = self._reference.leaf
+        if not all(user.kind == "module" and leaf(user.target) for user in node.users):
+            name = self._env[node]
+            self._statements.append(assign(name, cast(name, self.value(COMPUTE))))
+
     def _layers(self, place: int, node: Node) -> None:
         """Print the calls of all layers of a list: a loop, or over_layers where they are stacked."""
         carry = self.value(node.arguments["carry"])
@@ -136,22 +143,11 @@ class Body:
         arguments[node.arguments["place"]] = name_node(name)
         values = [arguments[key] for key in sorted(arguments, key=int)]
         call = ast.Call(name_node(one), [values[i] for i in order], [])
-        layers = self._reference.module(node.target)
-        remat = self._reference.layers(node.target)
-        if remat is None:
-            if show(carry) != name:
-                self._statements.append(assign(name_node(name), carry))
-            body: list[ast.stmt] = [assign(name_node(name), call)]
-            self._statements.append(ast.For(name_node(one), layers, body, [], lineno=0))
-        else:
-            attend = any(x.id == "attend" for x in values if isinstance(x, ast.Name))
-            if not attend:
-                self.use("from redco_runtime.nn.layers import over_layers")
-            over, also = ("attend.over_layers", ", attend") if attend else ("over_layers", "")
-            run = f"@{over}({remat})\ndef run({one}, {name}{also}):\n    return {show(call)}"
-            self._statements += ast.parse(run).body
-            result = ast.Call(name_node("run"), [layers, carry], [])
-            self._statements.append(assign(name_node(name), result))
+        attend = any(x.id == "attend" for x in values if isinstance(x, ast.Name))
+        stacked = self._reference.module(node.target), self._reference.layers(node.target)
+        if stacked[1] is not None and not attend:
+            self.use("from redco_runtime.nn.layers import over_layers")
+        self._statements += print_loop(*stacked, one, name, carry, call, attend)
         self._env[node] = name_node(name)
 
     def _unpack(self, place: int, node: Node, expression: ast.expr, items: list[Node]) -> None:
@@ -192,6 +188,13 @@ class Body:
         return may_be_inner(node)
 
     def _expression(self, node: Node) -> ast.expr:
+        expression = self._of_step(node)
+        leaf = self._reference.leaf(node.target) if node.kind == "module" else None
+        result = dtype_of_result(node, leaf, self._said_dtype)
+        return expression if result is None else cast(expression, self.value(node.dtype))
+
+    def _of_step(self, node: Node) -> ast.expr:
+        self._said_dtype = False
         if node.kind == "item":
             return fill(
                 "x[i]", x=self.value(node.arguments["0"]), i=self.value(node.arguments["1"])
@@ -218,28 +221,34 @@ class Body:
 
     def _by_text(self, name: str, node: Node) -> ast.expr:
         """Return a rule of the table, filled: the first text that has all arguments that are not defaults."""
-        texts = RULES[name]
         said = {key for key, x in node.arguments.items() if not isinstance(x, Default)} - SILENT
         said = {key for key in said if node.arguments[key] is not None}
-        for text in (texts,) if isinstance(texts, str) else texts:
-            if said <= names_in(text):
-                arguments = {key: self.value(_single(key, x)) for key, x in node.arguments.items()}
-                return fill(text, **{k: x for k, x in arguments.items() if k in names_in(text)})
-        rest = ", ".join(sorted(said))
-        raise refuse(node.place, f"{name} with {rest} has no rule", "write it by others")
+        if not (text := text_for(name, said)):
+            rest = ", ".join(sorted(said))
+            raise refuse(node.place, f"{name} with {rest} has no rule", "write it by others")
+        names = names_in(text)
+        self._said_dtype = "dtype" in names
+        return fill(
+            text,
+            **{k: self.value(_single(k, node.arguments[k])) for k in names & node.arguments.keys()},
+        )
 
     def value(self, x: Any) -> ast.expr:
         """Return an argument as Python."""
+        if isinstance(x, Node) and x.kind == "parameter":
+            return (
+                cast(self.stored(x), self.value(COMPUTE)) if x.dtype == COMPUTE else self.stored(x)
+            )
         if isinstance(x, Node):
             return self._env[x]
         if isinstance(x, Default):
             return self.value(x.value)
         if isinstance(x, Number):
-            return parse(number_text(x, self._atoms))
+            return parse(number_text(x, self._atoms, self._reference.dtype))
         if isinstance(x, list):
             return sequence([self.value(item) for item in x])
         if isinstance(x, torch.dtype):
-            return parse(DTYPES[x])
+            return parse(self._reference.dtype if x == COMPUTE else DTYPES[x])
         return ast.Constant(x)
 
     def shape(self, sizes: list[Any], base: Node | None) -> list[ast.expr]:
@@ -255,6 +264,10 @@ class Body:
         if None in texts:
             raise refuse("", f"a shape {sizes} follows from no size of the class")
         return [parse(text) for text in texts if text is not None]
+
+    def stored(self, node: Node) -> ast.expr:
+        """Return a parameter as Python, in the dtype that it is stored in."""
+        return self._reference.parameter(node.target)
 
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout, which __init__ makes."""
@@ -272,7 +285,7 @@ class Body:
         text = express(number, atoms)
         if text is None:
             return None
-        variable = self._env[base]
+        variable = self.value(base)
         if not isinstance(variable, ast.Name):
             raise _NeedsName(base)
         return text.replace("_x.", f"{variable.id}.")
@@ -280,14 +293,14 @@ class Body:
     def _variable(self, place: int, node: Node, hint: str, others: tuple[str, ...] = ()) -> str:
         """Return a name for a value: the author's, which may be that of a value no longer read."""
         name, number = safe_name(hint), 1
-        while name in others or name in self._holders and not self._is_free(place, name):
+        while name in others or self._is_read_after(place, name):
             number += 1
             name = f"{safe_name(hint)}_{number}"
         self._holders[name] = node
         return name
 
-    def _is_free(self, place: int, name: str) -> bool:
-        return self._last.get(self._holders[name], 0) <= place
+    def _is_read_after(self, place: int, name: str) -> bool:
+        return name in self._holders and self._last.get(self._holders[name], 0) > place
 
 
 def _single(key: str, x: Any) -> Any:

@@ -42,13 +42,33 @@ class Instance:
         return sizes
 
 
-def construct(make: Callable[[], nn.Module], device: str = "meta") -> Instance:
-    """Return the module that `make` makes on a device, in training mode."""
-    with torch.device(device), record_draws() as draw_of, _record_arguments() as record:
+def construct(
+    make: Callable[[], nn.Module], device: str = "meta", dtype: torch.dtype = torch.float32
+) -> Instance:
+    """Return the module that `make` makes on a device, in training mode.
+
+    dtype: of its parameters and buffers, but for those of which it says another
+    """
+    with (
+        _default_dtype(dtype),
+        torch.device(device),
+        record_draws() as draw_of,
+        _record_arguments() as record,
+    ):
         module = make()
     paths = {id(part): path for path, part in module.named_modules()}
     arguments = {paths[key]: values for key, (_, values) in record.items() if key in paths}
     return Instance(module.train(), arguments, draws_of(module, draw_of))
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    former = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(former)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 import torch
 
+from redco_new.pytorch.dtypes import COMPUTE
 from redco_new.pytorch.merge import Node
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.sizes import Atom, Number, express
@@ -18,15 +19,23 @@ DIM = re.compile(r"_dim_(\d+)_(\d+)")
 LETTERS = {2: "BS", 3: "BSD", 4: "BCHW", 5: "BCTHW"}
 
 
-def number_text(number: Number, atoms: Sequence[Atom]) -> str:
-    """Return Python of a number. Raises RedcoError where no size of the class makes it."""
+def number_text(number: Number, atoms: Sequence[Atom], dtype: str) -> str:
+    """Return Python of a number. Raises RedcoError where no size of the class makes it.
+
+    dtype: Python of that of the computation
+    """
     text = express(number, atoms)
     if text is None:
         what = f"a number, {number.values[0]} and {number.values[-1]}, follows from no size of the class"
         raise refuse("", what)
     if text in ("inf", "-inf"):
         return text.replace("inf", "jnp.inf")
-    return "jnp.finfo(jnp.float32).min" if number.values[0] == torch.finfo().min else text
+    lowest = {
+        torch.finfo(key).min: name
+        for key, name in ((torch.float32, "jnp.float32"), (COMPUTE, dtype))
+    }
+    name = lowest.get(number.values[0])
+    return f"jnp.finfo({name}).min" if name else text
 
 
 def unpack_dims(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch.utils import _pytree as pytree
 from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.own.call import Call
+from redco_new.pytorch.experts import by_checkpoint_names
 from redco_new.pytorch.printed import Gate, Stored
 from redco_new.pytorch.probe import TORCH, Setting
 from redco_new.pytorch.texts import POSITIONS
@@ -43,7 +45,7 @@ class Pair:
     def bring_weights(self) -> None:
         """Give the printed model the weights of the class in PyTorch."""
         stored = {**self.parameters, **self.buffers}
-        weights = self.torch.state_dict()
+        weights = by_checkpoint_names(self.torch, self.torch.state_dict())
         state = nnx.state(self.printed)
         for path, leaf in nnx.to_flat_state(state):
             key = "/".join(map(str, path))
@@ -52,15 +54,28 @@ class Pair:
         nnx.update(self.printed, state)
 
 
-def compare(where: str, pair: Pair, setting: Setting, call: Call, names: Mapping[str, str]) -> Gate:
-    """Return how far a printed model is from PyTorch. Raises RedcoError where it is too far.
+@contextmanager
+def compiled_once() -> Iterator[None]:
+    """Compile programs without what makes them fast: each runs once."""
+    former = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", former)
 
-    names: inputs of the printed model -> of the class: one that is not among them is ones, and positions count
+
+def compare(
+    where: str,
+    pair: Pair,
+    arrays: Mapping[str, np.ndarray],
+    call: Call,
+    names: Mapping[str, str],
+) -> Gate:
+    """Return how far a printed model is from PyTorch, in float32. Raises RedcoError where it is too far.
+
+    names: inputs of the printed model -> of the class
     """
-    arrays = examples(pair.torch, setting)
-    for key in arrays.keys() - {*names.values()}:
-        ones = np.ones_like(arrays[key])
-        arrays[key] = np.cumsum(ones, axis=1) - 1 if key == POSITIONS else ones
     _randomize(pair.torch)
     pair.bring_weights()
     modes = [_measure(pair, arrays, call, names, training) for training in (False, True)]
@@ -80,8 +95,11 @@ def compare(where: str, pair: Pair, setting: Setting, call: Call, names: Mapping
     return gate
 
 
-def examples(module: nn.Module, setting: Setting) -> dict[str, np.ndarray]:
-    """Return arrays of an example batch: ids that all tables have, numbers of mean 0."""
+def examples(module: nn.Module, setting: Setting, inputs: Collection[str]) -> dict[str, np.ndarray]:
+    """Return arrays of an example batch: ids that all tables have, numbers of mean 0.
+
+    inputs: what the printed model reads of them: another one is ones, and positions count
+    """
     rng = np.random.default_rng(0)
     tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
     sizes = [table.num_embeddings for table in tables]
@@ -97,6 +115,9 @@ def examples(module: nn.Module, setting: Setting) -> dict[str, np.ndarray]:
             arrays[name] = np.where(np.isin(ids, padding), 3, ids).astype(x.dtype)
         else:
             arrays[name] = rng.normal(size=shape).astype(x.dtype)
+    for name in arrays.keys() - {*inputs}:
+        ones = np.ones_like(arrays[name])
+        arrays[name] = np.cumsum(ones, axis=1) - 1 if name == POSITIONS else ones
     return arrays
 
 
@@ -128,38 +149,16 @@ def _measure(
     training: bool,
 ):
     """Return the largest error of outputs, that of gradients, and the name of that parameter."""
-    pair.torch.train(training)
-    pair.torch.zero_grad()
-    tensors = {
-        name: torch.from_numpy(np.ascontiguousarray(x).astype(TORCH.get(str(x.dtype), x.dtype)))
-        for name, x in arrays.items()
-    }
-    with _WithoutDropout():
-        result = pair.torch(**call.fill(tensors))
-    theirs = [x for x in pytree.tree_leaves(result) if torch.is_tensor(x)]
-    floats = [x for x in theirs if x.is_floating_point()]
-    draws = [
-        torch.randn(x.shape, generator=torch.Generator().manual_seed(i))
-        for i, x in enumerate(floats)
-    ]
-    torch.stack([(x * w).sum() for x, w in zip(floats, draws, strict=True)]).sum().backward()
+    theirs, of_theirs = run_torch(pair.torch, arrays, call, training)
     own = {name: arrays[theirs] for name, theirs in names.items()}
-    try:
-        outputs, grads = _run(pair.printed, own, [w.numpy() for w in draws], training)
-    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
-        raise RedcoError(
-            "--model", f"as printed it cannot run: {error_message(error)}", "write it by others"
-        ) from error
+    outputs, grads = run_printed(pair.printed, own, training)
     if len(outputs) != len(theirs):
         raise RedcoError(
             "--model", f"it gives {len(outputs)} arrays, and PyTorch {len(theirs)}", ""
         )
-    of_outputs = max(_error(a, b.detach().numpy()) for a, b in zip(outputs, theirs, strict=True))
-    parameters = dict(pair.torch.named_parameters(remove_duplicate=False))
-    scale = max(
-        float(x.abs().max()) for x in (p.grad for p in parameters.values()) if x is not None
-    )
-    worst, of_theirs = (0.0, ""), {name: p.grad for name, p in parameters.items()}
+    of_outputs = max(_error(a, b) for a, b in zip(outputs, theirs, strict=True))
+    scale = max(float(x.abs().max()) for x in of_theirs.values() if x is not None)
+    worst = (0.0, "")
     for path, grad in grads.items():
         stored = pair.parameters[path]
         wanted = stack(of_theirs, stored, grad.shape)
@@ -167,8 +166,45 @@ def _measure(
     return of_outputs, *worst
 
 
-def _run(model: nnx.Module, arrays: Any, draws: Sequence[np.ndarray], training: bool):
-    """Return the outputs of the printed model, and the gradients of their sum, weighed by `draws`."""
+def run_torch(
+    module: nn.Module,
+    arrays: Mapping[str, np.ndarray],
+    call: Call,
+    training: bool,
+    dtype: torch.dtype = torch.float32,
+) -> tuple[list[np.ndarray], dict[str, torch.Tensor | None]]:
+    """Return the outputs of a class in PyTorch, and the gradients of their sum, weighed at random.
+
+    dtype: of the numbers that it is called with
+    """
+    module.train(training)
+    module.zero_grad()
+    tensors = {
+        name: torch.from_numpy(np.ascontiguousarray(x).astype(TORCH.get(str(x.dtype), x.dtype)))
+        for name, x in arrays.items()
+    }
+    tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
+    with _WithoutDropout():
+        result = module(**call.fill(tensors))
+    outputs = [x for x in pytree.tree_leaves(result) if torch.is_tensor(x)]
+    floats = [x for x in outputs if x.is_floating_point()]
+    weights = map(_weights, range(len(floats)), (x.shape for x in floats))
+    torch.stack([(x * w).sum() for x, w in zip(floats, weights, strict=True)]).sum().backward()
+    named = module.named_parameters(remove_duplicate=False)
+    grads = by_checkpoint_names(module, {name: x.grad for name, x in named})
+    as_arrays = (x.float() if x.is_floating_point() else x for x in outputs)
+    return [x.detach().numpy() for x in as_arrays], grads
+
+
+def _weights(number: int, shape: Sequence[int]) -> torch.Tensor:
+    """Return what the numbers of an output are weighed by."""
+    return torch.randn(tuple(shape), generator=torch.Generator().manual_seed(number))
+
+
+def run_printed(
+    model: nnx.Module, arrays: Any, training: bool
+) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+    """Return the same of the printed model, whose gradients have its paths. Raises RedcoError where it cannot run."""
     for _, part in nnx.iter_modules(model):
         if isinstance(part, nnx.Dropout):
             part.rate = 0.0
@@ -181,15 +217,20 @@ def _run(model: nnx.Module, arrays: Any, draws: Sequence[np.ndarray], training: 
             model = nnx.merge(graph, params, *rest, copy=True)
             outputs = jax.tree.leaves(model(**arrays))
             floats = [x for x in outputs if jnp.issubdtype(x.dtype, jnp.inexact)]
-            total = sum((x * w).sum() for x, w in zip(floats, draws, strict=True))
+            total = sum((x * _weights(i, x.shape).numpy()).sum() for i, x in enumerate(floats))
             return total, (outputs, nnx.state(model, nnx.Not(nnx.Param)))
 
         return jax.grad(loss, has_aux=True)(params)
 
-    grads, (outputs, changed) = run(params, rest)
+    try:
+        grads, (outputs, changed) = run(params, rest)
+    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
+        raise RedcoError(
+            "--model", f"as printed it cannot run: {error_message(error)}", "write it by others"
+        ) from error
     nnx.update(model, changed)
     flat = {"/".join(map(str, path)): np.asarray(x[...]) for path, x in nnx.to_flat_state(grads)}
-    return [np.asarray(x) for x in outputs], flat
+    return [np.asarray(x, np.float32 if x.dtype == jnp.bfloat16 else None) for x in outputs], flat
 
 
 def _buffers_error(pair: Pair) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,7 +16,10 @@ from redco_new.pytorch.sizes import Number
 
 @rule("embedding")
 def _embedding(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    return fill("weight[indices]", weight=body.value(a["weight"]), indices=body.value(a["indices"]))
+    weight = (
+        body.stored(a["weight"]) if a["weight"].kind == "parameter" else body.value(a["weight"])
+    )
+    return fill("weight[indices]", weight=weight, indices=body.value(a["indices"]))
 
 
 @rule("layer_norm")
@@ -24,6 +28,9 @@ def _layer_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
         raise NotImplementedError("normalized_shape of several dims")
     parts = {"x": body.value(a["input"]), "eps": body.value(a["eps"])}
     text = "jax.nn.standardize(x, epsilon=eps)"
+    if node.dtype != torch.float32:  # means of bfloat16 are sums of float32
+        parts |= {"dtype": body.value(node.dtype)}
+        text = "jax.nn.standardize(x.astype(jnp.float32), epsilon=eps).astype(dtype)"
     for name, sign in (("weight", "*"), ("bias", "+")):
         if isinstance(a[name], Node):
             text = f"{text} {sign} {name}"
@@ -113,6 +120,18 @@ def _attention(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     module = "attention" if plain(a["dropout"]) == 0 else "dropout"
     body.use(f"from redco_runtime.nn.{module} import attention")
     return fill(f"{text})", **parts)
+
+
+@rule("experts")
+def _experts(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return experts of the runtime, whose matrices are apart in model.py."""
+    body.use("from redco_runtime.nn.experts.chosen import chosen_experts")
+    kernels = [
+        body.value(replace(a[of], target=name))
+        for name, of in (("gate_proj", "pair"), ("up_proj", "pair"), ("down_proj", "last"))
+    ]
+    arrays = [body.value(a[name]) for name in ("x", "numbers", "shares")]
+    return ast.Call(ast.Name("chosen_experts", ast.Load()), [*arrays, *kernels], [])
 
 
 def _masked(body: Printer, mask: Node) -> tuple[str, ast.expr]:

@@ -23,6 +23,8 @@ class Leaf:
     positional: how many of the arguments stand without their names
     drawn: (maker, import) of the same layer that draws its parameters as PyTorch does by itself, uniformly
     fits: what of such a layer is not served, in words, or ""
+    computes: whether it takes the dtype that it computes in; the rows of a table are cast, so that gradients add up
+        in float32
     """
 
     maker: str
@@ -33,6 +35,7 @@ class Leaf:
     positional: int = 2
     fits: Callable[[Any], str] = lambda layer: ""
     drawn: tuple[str, str] | None = None
+    computes: bool = True
 
 
 def _bias(layer: Any) -> dict[str, Any]:
@@ -102,7 +105,7 @@ def _rms_flags(layer: Any) -> dict[str, Any]:
 
 
 LINEAR = {"in_features": "in_features", "out_features": "out_features"}
-DROPOUT = Leaf("Dropout", {"rate": "p"}, imports=f"{NN}.dropout import Dropout")
+DROPOUT = Leaf("Dropout", {"rate": "p"}, imports=f"{NN}.dropout import Dropout", computes=False)
 SCALE = {"weight": ("scale", ()), "bias": ("bias", ())}
 
 LEAVES: dict[type[nn.Module], Leaf] = {
@@ -115,6 +118,7 @@ LEAVES: dict[type[nn.Module], Leaf] = {
         {"num_embeddings": "num_embeddings", "features": "embedding_dim"},
         {"weight": ("embedding", ())},
         fits=lambda layer: "max_norm" if layer.max_norm is not None else "",
+        computes=False,
     ),
     nn.LayerNorm: Leaf(
         "nnx.LayerNorm",

@@ -18,7 +18,9 @@ from redco_new.own.source import FLAGS
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.construct import construct
-from redco_new.pytorch.gate import Pair, compare, examples
+from redco_new.pytorch.dtypes import COMPUTE, FIELD
+from redco_new.pytorch.gate import Pair, compare, compiled_once, examples
+from redco_new.pytorch.gate_dtype import compare_rounded
 from redco_new.pytorch.gate_texts import attends_alone, writes_texts
 from redco_new.pytorch.graph import trace
 from redco_new.pytorch.printed import Field, PrintedClass
@@ -51,16 +53,21 @@ def print_class(
     Raises RedcoError, with the class's line, for what cannot be printed or differs from PyTorch.
     """
     use_runtime()
-    subject, first = read_subject(reference, where, arguments, call), None
+    subject, causes = read_subject(reference, where, arguments, call), list[RedcoError]()
     make = subject.ways[0].make
     call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
     for way in subject.ways:
-        try:
-            return _print(reference, subject, way)
-        except RedcoError as error:
-            first = first or error
-    assert first
-    raise first
+        for dtype in (COMPUTE, torch.float32):
+            try:
+                printed = _print(reference, subject, way, dtype)
+            except RedcoError as error:
+                causes.append(error)
+                continue
+            if dtype == torch.float32:
+                note = FLOAT32.format(name=reference.name, cause=causes[-1].what)
+                printed = replace(printed, notes=(*printed.notes, note))
+            return printed
+    raise causes[1]  # of the first way, in float32
 
 
 @dataclass
@@ -92,17 +99,24 @@ class _Draft:
             text = model_text(head, self.config_class, self.fields, printed)
         return text
 
-    def model(self, text: str) -> nnx.Module:
-        """Return the printed model, in the small setting."""
+    def model(self, text: str, **changes: Any) -> nnx.Module:
+        """Return the printed model, in the small setting. changes: of its config"""
         loaded = load_text("printed/model.py", text)
-        config = getattr(loaded, self.config_class)(**{f.name: f.small for f in self.fields})
+        values = {f.name: f.small for f in self.fields} | changes
+        config = getattr(loaded, self.config_class)(**values)
         model: nnx.Module = getattr(loaded, self.whole.name)(config, rngs=nnx.Rngs(0))
         return model
 
 
-def _print(reference: Reference, subject: Subject, way: Way) -> PrintedClass:
-    """Return a class as one way prints it. Raises RedcoError."""
-    draft = _draft(reference, subject.arguments, way)
+def _print(reference: Reference, subject: Subject, way: Way, dtype: torch.dtype) -> PrintedClass:
+    """Return a class as one way prints it, traced in a dtype. Raises RedcoError."""
+    draft = _draft(reference, subject.arguments, way, dtype)
+    with compiled_once():
+        return _pass_gate(reference, subject, way, draft)
+
+
+def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) -> PrintedClass:
+    """Return a class that is printed and compared. Raises RedcoError where it differs from PyTorch's."""
     classes, whole, text = draft.classes, draft.whole, draft.text()
     try:
         model = draft.model(text)
@@ -114,9 +128,16 @@ def _print(reference: Reference, subject: Subject, way: Way) -> PrintedClass:
     parameters, buffers = find_stored(plain, _shapes(model), classes.stacked)
     pair = Pair(plain, model, parameters, buffers)
     names = {NAMES[IDS]: IDS} if whole.methods else {name: name for name in whole.inputs}
-    gate = compare("--model", pair, draft.small, way.call, names)
+    arrays = examples(plain, draft.small, names.values())
+    gate = compare("--model", pair, arrays, way.call, names)
+    if any(f.name == FIELD for f in draft.fields):
+        like = construct(lambda: subject.make_plain(draft.small.arguments), dtype=COMPUTE).module
+        rounded = replace(pair, printed=draft.model(text, dtype="bfloat16"))
+        rounded.bring_weights()
+        times = compare_rounded("--model", rounded, like, arrays, way.call, names)
+        gate = replace(gate, rounded=times)
     if whole.methods:
-        ids = examples(plain, draft.small)[IDS]
+        ids = arrays[IDS]
         if whole.methods.cache and not attends_alone(model, ids):
             whole.methods = whole.methods.anew()
             text = draft.text()
@@ -144,23 +165,32 @@ def _print(reference: Reference, subject: Subject, way: Way) -> PrintedClass:
     )
 
 
+FLOAT32 = "{name} computes in float32, whatever --dtype says: in bfloat16 {cause}"
 ANEW = (
     "{name} mixes positions otherwise than by attention: texts share no row (--packing off), and predict computes"
     " each text anew for each token"
 )
 
 
-def _draft(reference: Reference, arguments: Mapping[str, Any], way: Way) -> _Draft:
+def _draft(
+    reference: Reference, arguments: Mapping[str, Any], way: Way, dtype: torch.dtype
+) -> _Draft:
     """Return a class, printed: probes of it become one program."""
     for least in (LEAST, 4 * LEAST):
         try:
-            return _draft_of(reference, arguments, way, least)
+            return _draft_of(reference, arguments, way, least, dtype)
         except UnlikeProgram as error:  # of sizes so small that halves of them are none
             unlike = error
     raise unlike
 
 
-def _draft_of(reference: Reference, arguments: Mapping[str, Any], way: Way, least: int) -> _Draft:
+def _draft_of(
+    reference: Reference,
+    arguments: Mapping[str, Any],
+    way: Way,
+    least: int,
+    dtype: torch.dtype,
+) -> _Draft:
     call, make = way.call, way.make
     search = Search(make, call, Setting(arguments, call.inputs), least)
     small = search.smaller()
@@ -168,7 +198,7 @@ def _draft_of(reference: Reference, arguments: Mapping[str, Any], way: Way, leas
     if small != search.base:
         settings.append(small)
     fields = _fields(settings, small)
-    probes = [_probe(make, setting, call, fields) for setting in settings]
+    probes = [_probe(make, setting, call, fields, dtype) for setting in settings]
     if way.texts and not follow_attention(probes[0].traced.graphs):
         raise refuse(reference.name, "it computes with its mask of attention")
     classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts)
@@ -180,6 +210,12 @@ def _draft_of(reference: Reference, arguments: Mapping[str, Any], way: Way, leas
         if paths <= classes.stacked:  # else it has no field: its parts are written out
             small = small.set((size,), FEW)
             fields.append(Field(str(size[-1]), str(size[1]), "int", search.base.get(size), FEW))
+    if any(
+        FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
+        for one in classes.printed.values()
+    ):
+        usual = "bfloat16" if is_transformers(reference.value) else "float32"
+        fields.append(Field(FIELD, "", "str", usual, "float32"))
     if classes.remat:
         fields.append(REMAT)
     whole.is_whole, whole.docstring = (
@@ -218,10 +254,14 @@ def _fields(settings: list[Setting], small: Setting) -> list[Field]:
 
 
 def _probe(
-    make: Callable[..., torch.nn.Module], setting: Setting, call: Call, fields: list[Field]
+    make: Callable[..., torch.nn.Module],
+    setting: Setting,
+    call: Call,
+    fields: list[Field],
+    dtype: torch.dtype,
 ) -> Probe:
-    instance = construct(lambda: make(setting.arguments))
-    traced = trace(instance.module, setting.arrays(call))
+    instance = construct(lambda: make(setting.arguments), dtype=dtype)
+    traced = trace(instance.module, setting.arrays(call, dtype))
     sizes = {f"config.{f.name}": setting.arguments[f.argument] for f in fields}
     buffers = trace_buffers(lambda: make(setting.arguments)) if has_buffers(instance.module) else {}
     return Probe(instance, traced, sizes, setting.batch, buffers)

@@ -9,6 +9,8 @@ from torch import nn
 
 from redco_new.pytorch.body import Body
 from redco_new.pytorch.draws import Draw
+from redco_new.pytorch.dtypes import COMPUTE, FIELD
+from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
 from redco_new.pytorch.graph import is_function, own_path
 from redco_new.pytorch.initializers import fan_in, initializer, is_default
@@ -63,11 +65,12 @@ class Makers:
         """Return the statements that make what the body reads, in the class's order."""
         part = self._own.part
         lines: list[str] = []
-        for name in self._names():
-            if name in self._read:
+        for name in (*part._parameters, *part._buffers):
+            own = [x for x, of in PARTS.items() if of == name] if is_served(part) else [name]
+            if self._read.issuperset(own):
                 self._before: list[str] = []
                 text = self._parameter(name)
-                lines += [*self._before, f"self.{name} = {text}"]
+                lines += [*self._before, *(f"self.{x} = {text}" for x in own)]
         for name in part._modules:
             if name in self._read:
                 lines += (
@@ -89,8 +92,9 @@ class Makers:
             f"self.{name} = nnx.split_rngs(splits={text or count})(create)(rngs)",
         ]
 
-    def _names(self) -> list[str]:
-        return [*self._own.part._parameters, *self._own.part._buffers]
+    def _reference(self) -> Reference:
+        own = self._own
+        return Reference(self.parameter, self.module, lambda t: (0,), own.drop, dtype=own.dtype)
 
     def _part(self, path: str) -> nn.Module:
         return self._own.part.get_submodule(path)
@@ -131,7 +135,7 @@ class Makers:
         if whole not in self._classes.graphs:
             return "None"  # it is never called
         printed = self._classes.of(whole)
-        arguments = [f"{name}" for name in self._arguments(path, printed.arguments)]
+        arguments = self._arguments(path, printed.arguments)
         if printed.random:
             arguments.append("rngs=rngs")
         return f"{printed.name}({', '.join(arguments)})"
@@ -152,8 +156,7 @@ class Makers:
     def _function(self, path: str, whole: str) -> str:
         graphs = [p.traced.graphs[f"{own}.{path}".removeprefix(".")] for p, own in self._own.rows]
         batch = tuple(probe.batch for probe, _ in self._own.rows)
-        reference = Reference(self.parameter, self.module, lambda t: (0,), self._own.drop)
-        body = Body(merge(graphs), self._own.init_atoms, ["x"], batch, reference)
+        body = Body(merge(graphs), self._own.init_atoms, ["x"], batch, self._reference())
         self.imports |= body.imports
         lines = body.lines()
         last = lines[-1]
@@ -186,6 +189,8 @@ class Makers:
             text = self.expression(path, name, values)
             arguments.append(text if position < leaf.positional else f"{name}={text}")
         arguments += [f"{name}={value!r}" for name, value in flags.items()]
+        if leaf.computes and any(x.dtype == COMPUTE for x in layers[0].parameters()):
+            arguments.append(f"dtype={self._own.dtype}")
         return f"{maker}({', '.join([*arguments, *starts, 'rngs=rngs'])})"
 
     def _start(self, path: str, leaf: Leaf, layers: list[Any]) -> tuple[str, str, list[str]]:
@@ -247,6 +252,9 @@ class Makers:
         """Return the arguments that make a part of a class of model.py, as Python."""
         texts = []
         for name in names:
+            if name == FIELD:
+                texts.append(f"dtype={self._own.dtype}")
+                continue
             values = [
                 p.instance.arguments[f"{own_path(own)}.{path}".strip(".")][name]
                 for p, own in self._own.rows
@@ -273,9 +281,11 @@ class Makers:
     def _parameter(self, name: str) -> str:
         """Return Python that makes a parameter, or a buffer."""
         arrays = [getattr(part, name) for part in self._parts("")]
-        shape = self.expression(name, "shape", [tuple(x.shape) for x in arrays])
+        shapes = [tuple(x.shape) for x in arrays]
+        if is_served(self._own.part):  # inputs first, and one of a pair
+            shapes = [(e, i, o // 2 if name == PAIR else o) for e, o, i in shapes]
+        shape = self.expression(name, "shape", shapes)
         if name in self._own.part._parameters:
-            shapes = [tuple(x.shape) for x in arrays]
             start = initializer(self._draws(name), shapes, self._deviation)
             if start.endswith((".zeros", ".ones")):
                 return f"nnx.Param(jnp.{start.rpartition('.')[2]}({shape}))"
@@ -286,8 +296,7 @@ class Makers:
         """Return Python that computes a buffer; statements that it needs stand before."""
         names = [f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows]
         graphs = [p.buffers[key] for (p, _), key in zip(self._own.rows, names, strict=True)]
-        reference = Reference(self.parameter, self.module, lambda t: (0,), self._own.drop)
-        body = Body(merge(graphs), self._own.init_atoms, [], (), reference)
+        body = Body(merge(graphs), self._own.init_atoms, [], (), self._reference())
         self.imports |= body.imports
         *before, last = body.lines()
         self._before += [ast.unparse(ast.fix_missing_locations(x)) for x in before]

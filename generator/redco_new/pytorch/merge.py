@@ -65,7 +65,7 @@ def structure(graph: fx.Graph, part: Any) -> Hashable:
         if node.op == "placeholder":
             target = ""
         kwargs = tuple((name, shape(x)) for name, x in sorted(node.kwargs.items()))
-        row = (node.op, target, rank, shape(node.args), kwargs)
+        row = (node.op, target, rank, getattr(value, "dtype", None), shape(node.args), kwargs)
         rows.append((*row, node.args[1]) if node.target is operator.getitem else row)
     return tuple(rows)
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch import fx
 
 from redco_new.pytorch.author import statement_of
+from redco_new.pytorch.graph import operation
 
 Graphs = Mapping[str, fx.Graph]
 
@@ -50,6 +51,8 @@ def name_of(graphs: Graphs, path: str, node: fx.Node) -> str:
         return below[index] if index < len(below) else ""
     if len(names) == 1:
         return names[0]
+    if node.op == "call_function" and operation(node) == "_to_copy":  # as it is returned
+        return name_of(graphs, path, arguments[0])
     if node.op == "call_module":
         below = output_names(graphs, f"{path}.{node.target}".removeprefix("."))
         return below[0] if len(below) == 1 else ""

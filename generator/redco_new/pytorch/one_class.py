@@ -11,8 +11,9 @@ from typing import Any
 from torch import fx
 
 from redco_new.pytorch.body import Body
+from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.expressions import parse
-from redco_new.pytorch.graph import own_path
+from redco_new.pytorch.graph import is_leaf, own_path
 from redco_new.pytorch.layers import can_stack, roll_layers
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import Node, merge
@@ -39,6 +40,7 @@ class OneClass:
             (probe, path) for path in paths for probe in classes.probes
         ]
         self.init_atoms = self._init_atoms()
+        self.dtype = "config.dtype" if "config" in self.names else FIELD
         self.drops: dict[str, str] = {}  # attribute -> Python that makes a Dropout
         self.makers = Makers(classes, self)
 
@@ -56,7 +58,7 @@ class OneClass:
         logits = self._body(parts[1]) if parts else None
         init = self._init([*call, *(logits.lines() if logits else [])])
         text = "\n".join(init)
-        arguments = tuple(a for a in self.names if _reads(text, a))
+        arguments = tuple(a for a in (*self.names, FIELD) if _reads(text, a))
         name = type(self.part).__name__
         imports = body.imports | self.makers.imports
         order = self._input_order(body.names)
@@ -130,13 +132,16 @@ class OneClass:
             self.drop,
             self._layers,
             self._outputs,
+            self._leaf,
+            "self.dtype",
         )
         batch = tuple(probe.batch for probe, _ in self.rows)
         returned = None if self.path or self.classes.texts else self._returned
         self.call_atoms = self._call_atoms()
         names = self._inputs(nodes)
         first = self._input_order(names)
-        return Body(nodes, self.call_atoms, names, batch, reference, returned, first)
+        casts = not self.path and nodes[0].target != HIDDEN
+        return Body(nodes, self.call_atoms, names, batch, reference, returned, first, casts)
 
     def _inputs(self, nodes: Sequence[Node]) -> list[str]:
         """Return names of the program's inputs: those of the class's own forward where that is clear."""
@@ -168,6 +173,11 @@ class OneClass:
     def _outputs(self, target: str) -> list[str]:
         """Return what a part calls the values that it gives."""
         return output_names(self.classes.graphs, f"{self.path}.{target}".removeprefix("."))
+
+    def _leaf(self, target: str) -> Any:
+        """Return the layer of torch.nn that a part is, or None."""
+        path = f"{self.path}.{target}".removeprefix(".")
+        return self.classes.part(path) if is_leaf(self.classes.module, path) else None
 
     def _order(self, target: str) -> Sequence[int]:
         path = f"{self.path}.{target}".removeprefix(".")
@@ -216,6 +226,9 @@ class OneClass:
         if "config" in read:
             lines.append("self.config = config")
             read.discard("config")
+        if FIELD in read:
+            lines.append(f"self.dtype = {self.dtype}")
+            read.discard(FIELD)
         for atom in self.call_atoms:
             name = atom.text.removeprefix("self.").split(".")[0].split("[")[0]
             if name in read and name not in self.part._modules:

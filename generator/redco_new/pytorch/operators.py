@@ -5,6 +5,10 @@ print(torch.ops.aten.softmax.int._schema)"`. Of several texts the first that has
 is printed; one that none has is refused. What needs more than a text is a function of rules.py.
 """
 
+from collections.abc import Collection
+
+from redco_new.pytorch.expressions import names_in
+
 RULES: dict[str, str | tuple[str, ...]] = {
     # of each number
     "abs": "jnp.abs(self)",
@@ -132,3 +136,10 @@ SILENT = frozenset(
     "device layout pin_memory memory_format non_blocking implicit path cudnn_enable cudnn_enabled sparse sparse_grad"
     " scale_grad_by_freq padding_idx output_size sorted".split()
 )
+
+
+def text_for(operation: str, arguments: Collection[str]) -> str:
+    """Return the first text of an operation that has all arguments that a call says; "" for none."""
+    texts = RULES[operation]
+    several = (texts,) if isinstance(texts, str) else texts
+    return next((text for text in several if {*arguments} <= names_in(text)), "")

@@ -31,7 +31,7 @@ class Field:
 class Stored:
     """How PyTorch stores a parameter or a buffer of the printed model.
 
-    name: in the class's state_dict; one {} where the parameter is stacked of several layers
+    name: in a checkpoint; one {} for each leading dim of the parameter, which is stacked of several layers, or experts
     order: the stored dim that each other dim of the parameter is, as `Tensor.order`; () for the same
     first, step: what stands for {} of the first layer of the stack, and between two
     """
@@ -44,19 +44,21 @@ class Stored:
 
 @dataclass(frozen=True)
 class Gate:
-    """How far the printed model is from the class in PyTorch: float32, same weights, same inputs.
+    """How far the printed model is from the class in PyTorch: same weights, same inputs, in float32 where nothing else is said.
 
     Figures are the largest difference over the largest value, of one tensor; 0.0 where none is compared.
 
     outputs: of all arrays that a call gives
     gradients: of the worst parameter, whose name is `worst`
     buffers: after a step in training mode, dropout off
+    rounded: in bfloat16, how many times PyTorch's error there it is; None where the class computes in float32 alone
     """
 
     outputs: float
     gradients: float
     worst: str
     buffers: float
+    rounded: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class PrintedClass:
     source: of model.py; imports `redco_runtime`, as templates do
     model_class: of model.py, `model_class(config, rngs=rngs)`, an nnx.Module
     config_class: the frozen dataclass of its fields, all with defaults
-    fields: of it, in their order; `dtype`, of the computation, is the last
+    fields: of it, in their order; `dtype`, of the computation, is among the last
     inputs: of `__call__`, by their names there, as a project's pipeline makes them (ids are int32)
     modes: whether it computes otherwise in training (dropout, BatchNorm): train() and eval() tell it
     parameters: path in the model, as "layers/0/kernel" -> how PyTorch stores it

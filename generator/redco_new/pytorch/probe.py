@@ -70,12 +70,16 @@ class Setting:
                 arguments[key] = _replace(arguments[key], name[2:], value)
         return Setting(arguments, inputs, self.batch)
 
-    def arrays(self, call: Call, device: str = "meta") -> dict[str, Any]:
-        """Return the arguments of a call of the class: tensors of zeros, and constants."""
+    def arrays(self, call: Call, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+        """Return the arguments of a call of the class, on the meta device: arrays of zeros, and constants.
+
+        dtype: of numbers
+        """
 
         def zeros(x: Input) -> torch.Tensor:
-            dtype = getattr(torch, TORCH.get(x.dtype, x.dtype))
-            return torch.zeros((self.batch, *x.shape), dtype=dtype, device=device)
+            own = getattr(torch, TORCH.get(x.dtype, x.dtype))
+            own = dtype if own == torch.float32 else own
+            return torch.zeros((self.batch, *x.shape), dtype=own, device="meta")
 
         return call.fill({name: zeros(x) for name, x in self.inputs.items()})
 

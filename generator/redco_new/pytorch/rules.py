@@ -26,6 +26,9 @@ class Printer(Protocol):
     def use(self, line: str) -> None:
         """Add an import."""
 
+    def stored(self, node: Node) -> ast.expr:
+        """Return a parameter as Python, in the dtype that it is stored in."""
+
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout, which __init__ makes."""
 
@@ -101,7 +104,10 @@ def _scalar(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 
 @rule("_to_copy", "to")
 def _cast(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    return fill("x.astype(dtype)", x=body.value(a["self"]), dtype=body.value(node.dtype))
+    x = a["self"]
+    if x.kind == "parameter" and node.dtype == torch.float32:
+        return body.stored(x)
+    return fill("x.astype(dtype)", x=body.value(x), dtype=body.value(node.dtype))
 
 
 @rule("gelu")

@@ -30,12 +30,14 @@ class Own(Protocol):
 
     rows: (probe, path) of each instance in each probe
     names: the arguments of its __init__
+    dtype: what it computes in, as its __init__ has it
     """
 
     path: str
     part: nn.Module
     rows: list[tuple[Any, str]]
     init_atoms: list[Atom]
+    dtype: str
 
     @property
     def names(self) -> list[str]: ...
@@ -52,6 +54,8 @@ class Reference:
     order: target of a module -> in which order it takes its inputs
     drop: rate -> Python of a Dropout, which __init__ makes
     outputs: target of a module -> what it calls the values that it gives
+    leaf: target of a module -> the layer of torch.nn that it is, or None
+    dtype: Python of what is computed in
     layers: target of a list -> Python of what is saved of its layers, which are stacked; None where they are apart
     """
 
@@ -61,3 +65,5 @@ class Reference:
     drop: Callable[[Number], ast.expr]
     layers: Callable[[str], str | None] = lambda target: None
     outputs: Callable[[str], list[str]] = lambda target: []
+    leaf: Callable[[str], Any] = lambda target: None
+    dtype: str = "dtype"

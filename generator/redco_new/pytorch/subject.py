@@ -91,7 +91,7 @@ def _of_config(cls: Any, where: str, arguments: Mapping[str, Any], call: Call) -
         inputs[CACHE] = Constant(False)
     return Subject(
         tuple(_ways(cls, inputs, call.method, texts, POSITIONS in takes)),
-        partial(make_of_config, cls, attention=PLAIN),
+        partial(make_of_config, cls, attention=PLAIN, experts=PLAIN),
         config_numbers(cls, arguments),
     )
 

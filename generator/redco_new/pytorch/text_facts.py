@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from redco_new.pytorch.classes import Classes
+from redco_new.pytorch.dtypes import COMPUTE
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.sizes import Atom, Number, express
-from redco_new.pytorch.texts import TextMethods, attention_calls, attention_heads
+from redco_new.pytorch.texts import TextMethods, attention_calls, attention_dtypes, attention_heads
 
 # What configs of transformers call the longest text that positions are there for.
 LONGEST = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
@@ -30,6 +31,8 @@ def with_cache(methods: TextMethods, classes: Classes, fields: Sequence[Field]) 
         for f in fields
         if f"config.{f.name}" in probes[0].sizes
     ]
+    k = attention_dtypes(probes[0].traced.graphs)
+    dtype = "c.dtype" if k == {COMPUTE} else "jnp.float32"
     texts = []
     for which in (0, 1):
         numbers = [Number(tuple(row[which][i] for row in rows)) for i in (0, 1)]
@@ -37,4 +40,4 @@ def with_cache(methods: TextMethods, classes: Classes, fields: Sequence[Field]) 
         if None in sizes:
             return methods
         texts.append(f"({sizes[0]}, {sizes[1]})")
-    return replace(methods, cache=f"{calls}, batch, length, {texts[0]}, {texts[1]}, jnp.float32")
+    return replace(methods, cache=f"{calls}, batch, length, {texts[0]}, {texts[1]}, {dtype}")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import fx, nn
 
 from redco_new.pytorch.graph import operation, own_path
@@ -182,9 +183,19 @@ def _calls(
 
 def attention_heads(graphs: Mapping[str, fx.Graph]) -> set[tuple[tuple[int, int], tuple[int, int]]]:
     """Return (heads, size) of the keys and of the values of each attention."""
-    nodes = [
-        node for graph in graphs.values() for node in graph.nodes if node.op == "call_function"
+    shapes: Any = [
+        [tuple(x.meta["val"].shape[2:]) for x in call[1:3]] for call in _attention(graphs)
     ]
-    calls = [node for node in nodes if operation(node) == "redco.attention"]
-    shapes: Any = [[tuple(x.meta["val"].shape[2:]) for x in call.args[1:3]] for call in calls]
     return {(key, value) for key, value in shapes}
+
+
+def attention_dtypes(graphs: Mapping[str, fx.Graph]) -> set[torch.dtype]:
+    """Return what keys and values of attention are of."""
+    return {x.meta["val"].dtype for call in _attention(graphs) for x in call[1:3]}
+
+
+def _attention(graphs: Mapping[str, fx.Graph]) -> list[Any]:
+    """Return the arguments of each attention."""
+    nodes = [node for graph in graphs.values() for node in graph.nodes]
+    calls = [node for node in nodes if node.op == "call_function"]
+    return [call.args for call in calls if operation(call) == "redco.attention"]

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from redco_new.pytorch.experts import compute_experts
 from redco_new.pytorch.printed import HubFacts
 
 NAME = "redco"  # of our attention, in their registry
@@ -33,7 +34,11 @@ def is_transformers(cls: type[nn.Module]) -> bool:
 
 
 def make_of_config(
-    cls: Any, arguments: Mapping[str, Any], attention: str = NAME, mask: str = ""
+    cls: Any,
+    arguments: Mapping[str, Any],
+    attention: str = NAME,
+    mask: str = "",
+    experts: str = NAME,
 ) -> nn.Module:
     """Return the module of a config with these values.
 
@@ -44,7 +49,7 @@ def make_of_config(
     padding = getattr(config, "pad_token_id", None)
     if isinstance(padding, int) and padding >= getattr(config, "vocab_size", padding + 1):
         config.pad_token_id = None  # of the full vocabulary, where this one is smaller
-    config._attn_implementation = attention
+    config._attn_implementation, config._experts_implementation = attention, experts
     module = cls(config)
     if next(module.parameters()).is_meta:
         module.initialize_weights()  # which they leave out there: what it draws is noted
@@ -71,9 +76,11 @@ def _with_ones(forward: Callable[..., Any], hands_on: bool) -> Callable[..., Any
 
 
 def register() -> None:
-    """Add our attention to those of transformers: it says causal and sliding, and builds no mask of them."""
+    """Add our attention and our experts to those of transformers: no mask is built of causal and sliding, nothing is sorted."""
     from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.integrations.moe import ExpertsInterface
 
+    ExpertsInterface.register(NAME, compute_experts)
     AttentionInterface.register(NAME, _attend)
     AttentionMaskInterface.register(NAME, _mask)
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from redco_new.pytorch.experts import by_checkpoint_names, checkpoint_names, is_served
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.printed import Stored
 
@@ -21,15 +22,15 @@ def find_stored(
     stacked: lists of the class whose parts are one in it
     """
     table = {path: (name, order) for name, path, order in _table(module, stacked)}
-    saved, parameters = set(module.state_dict()), dict(
-        module.named_parameters(remove_duplicate=False)
-    )
+    saved = set(by_checkpoint_names(module, module.state_dict()))
+    buffers = dict(module.named_buffers(remove_duplicate=False))
     of_parameters: dict[str, Stored] = {}
     of_buffers: dict[str, Stored] = {}
     for path in paths:
         name, order = table[path]
-        if name.format(0) in saved:
-            to = of_parameters if name.format(0) in parameters else of_buffers
+        first = name.format(*[0] * name.count("{}"))
+        if first in saved:
+            to = of_buffers if first in buffers else of_parameters
             to[path] = Stored(name, order)
     return of_parameters, of_buffers
 
@@ -42,6 +43,10 @@ def _table(
         leaf = LEAVES.get(type(part))
         place = model_path(module, prefix, stacked)
         stored_prefix = _with_place(prefix, stacked)
+        if is_served(part):
+            for own, name in checkpoint_names(module, prefix).items():
+                yield _with_place(name, stacked), "/".join([*place, own]), (1, 0)
+            continue
         for name in [*part._parameters, *part._buffers]:
             own, order = leaf.stored.get(name, (name, ())) if leaf else (name, ())
             yield f"{stored_prefix}.{name}".lstrip("."), "/".join([*place, own]), order
@@ -72,11 +77,19 @@ def model_path(module: nn.Module, path: str, stacked: Collection[str]) -> list[s
 def stack(
     weights: Mapping[str, torch.Tensor | None], stored: Stored, shape: tuple[int, ...]
 ) -> np.ndarray:
-    """Return a parameter of the printed model, of a shape; None of PyTorch is zeros."""
-    if "{}" in stored.name:
-        names = [stored.name.format(stored.first + stored.step * i) for i in range(shape[0])]
-        return np.stack([_ordered(weights[name], stored.order, shape[1:]) for name in names])
-    return _ordered(weights[stored.name], stored.order, shape)
+    """Return a parameter of the printed model, of a shape; None of PyTorch is zeros.
+
+    weights: by the names of checkpoints
+    """
+    from redco_runtime.base.tensors import Tensor  # late: it is on the path once make.py has begun
+
+    depth = stored.name.count("{}")
+    tensor = Tensor(stored.name, first=stored.first, step=stored.step)
+    arrays = [
+        _ordered(weights[tensor.name_at(index)], stored.order, shape[depth:])
+        for index in np.ndindex(*shape[:depth])
+    ]
+    return np.stack(arrays).reshape(shape)
 
 
 def _ordered(

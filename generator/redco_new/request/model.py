@@ -42,8 +42,8 @@ def read_own(model: str, config: str | None, example: str | None, folder: Path) 
 
 
 def check_dtype_of(model: str, own: OwnClass | None, dtype: str | None) -> None:
-    """Raise RedcoError if --dtype is given for an own class."""
-    if (own or not model) and dtype is not None:
+    """Raise RedcoError if --dtype is given for what computes in what its own code says."""
+    if not own_class.has_dtype(model, own) and dtype is not None:
         what = f"{model or 'the model of a recipe'} computes in what its own code says"
         todo = f"leave it out, or give {'it in [model]' if own else '--model'}"
         raise RedcoError("--dtype", what, todo)

@@ -85,6 +85,11 @@ class OwnClass:
     source: str = field(default="--config", compare=False)
 
 
+def has_dtype(model: str, own: OwnClass | None) -> bool:
+    """Return whether a model computes in --dtype: one of a family, or a class of transformers."""
+    return bool(model) and (own is None or model.startswith("transformers:"))
+
+
 def is_own(model: str) -> bool:
     """Return whether --model names a class: it is in a file or a module, and neither can have a colon."""
     return ":" in model

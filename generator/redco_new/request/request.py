@@ -174,7 +174,7 @@ class Request:
             if model != self.model or config or example:
                 own = new_own
         check_dtype_of(model, own, settings.get("dtype"))
-        if own or not model:
+        if not own_class.has_dtype(model, own):
             changes["dtype"] = DTYPES[0]  # it computes in what its code says
         return replace(self, **changes, model=model, own=own)
 
@@ -201,7 +201,7 @@ class Request:
         if isinstance(model, dict):
             own = own_class.from_toml(source, table)
             model = model[CLASS]
-            if "dtype" in table:
+            if "dtype" in table and not own_class.has_dtype(model, own):
                 what = f"{model} computes in what its own code says"
                 raise RedcoError(f"{source}: dtype", what, "leave it out, or give it in [model]")
         if "model" not in table and "dtype" in table:
@@ -228,7 +228,7 @@ class Request:
         own, tables = values.pop("own"), []
         if self.dropout == CONFIG_RATES and "/" not in self.model:
             del values["dropout"]  # which a size that has a name does not have
-        if not self.is_family:
+        if not own_class.has_dtype(self.model, self.own):
             del values["dtype"]  # an own class computes in what its code says
         if self.products == COMPUTE:
             del values["products"]  # which few projects have

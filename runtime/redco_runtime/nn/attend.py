@@ -69,7 +69,9 @@ class ToCache:
         """Return o_BSNH; keys and values go into the cache. Nothing is dropped: no text is written in training."""
         start = (self._place, 0, self._index, 0, 0)
         self.cache = {
-            name: jax.lax.dynamic_update_slice(self.cache[name], x[None].astype(x.dtype), start)
+            name: jax.lax.dynamic_update_slice(
+                self.cache[name], x[None].astype(self.cache[name].dtype), start
+            )
             for name, x in (("k", k_BSKH), ("v", v_BSKH))
         }
         k_BTKH, v_BTKH = (self.cache[name][self._place] for name in ("k", "v"))

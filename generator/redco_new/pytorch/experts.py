@@ -1,0 +1,123 @@
+"""Experts of transformers as one operation of a program: that of our runtime, or each of every token where it has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from redco_new.pytorch.refusal import refuse
+
+# Of a stored matrix of gates and of what they let through, one below the other, and of that which comes after.
+PAIR, LAST = "gate_up_proj", "down_proj"
+PARTS = {"gate_proj": PAIR, "up_proj": PAIR, LAST: LAST}  # in model.py -> in the class
+
+
+@torch.library.custom_op("redco::experts", mutates_args=())
+def experts(
+    x: torch.Tensor,
+    numbers: torch.Tensor,
+    shares: torch.Tensor,
+    pair: torch.Tensor,
+    last: torch.Tensor,
+) -> torch.Tensor:
+    """Give the shape of what experts make of (T, D) in a program, which is traced and never run."""
+    return torch.empty_like(x)
+
+
+@experts.register_fake
+def _shape(x, numbers, shares, pair, last):
+    return torch.empty_like(x)
+
+
+def compute_experts(
+    module: Any, x: torch.Tensor, numbers: torch.Tensor, shares: torch.Tensor
+) -> torch.Tensor:
+    """Return what the experts of a module make of tokens (T, D): numbers and shares (T, X) of those that were chosen."""
+    if is_served(module):
+        return torch.ops.redco.experts(x, numbers, shares, module.gate_up_proj, module.down_proj)
+    if module.has_post_expert_norm:
+        raise NotImplementedError("experts with a norm after them")
+    name = PAIR if module.has_gate else "up_proj"
+    hidden = _multiply(module, x[None].expand(module.num_experts, -1, -1), name)
+    hidden = module._apply_gate(hidden) if module.has_gate else module.act_fn(hidden)
+    of_each = _multiply(module, hidden, LAST)  # (E, T, D)
+    chosen = functional.one_hot(numbers, module.num_experts).to(shares.dtype)
+    return torch.einsum("etd,te->td", of_each, (chosen * shares[..., None]).sum(1).to(x.dtype))
+
+
+def _multiply(module: Any, x: torch.Tensor, name: str) -> torch.Tensor:
+    """Return the product of each expert's rows, (E, T, in), with its matrix."""
+    matrix = getattr(module, name)
+    product = torch.matmul(x, matrix if module.is_transposed else matrix.transpose(1, 2))
+    return product + getattr(module, f"{name}_bias")[:, None] if module.has_bias else product
+
+
+def is_served(module: nn.Module) -> bool:
+    """Return whether a module is of experts as our runtime has them: silu of a gate, without biases."""
+    others = ("is_transposed", "has_bias", "has_post_expert_norm")
+    if not isinstance(getattr(module, PAIR, None), nn.Parameter) or not hasattr(module, "has_gate"):
+        return False
+    has_gate = module.has_gate and getattr(module, "is_concatenated", False)
+    silu = getattr(module, "act_fn", None)
+    return (
+        has_gate
+        and not any(getattr(module, name) for name in others)
+        and (
+            isinstance(silu, nn.SiLU)
+            or silu is functional.silu
+            or type(silu).__name__ == "SiLUActivation"
+        )
+        and type(module)._apply_gate.__name__ == "_default_apply_gate"
+    )
+
+
+def checkpoint_names(module: nn.Module, path: str) -> dict[str, str]:
+    """Return what checkpoints call the matrices of experts, of PARTS, with {} for an expert's number.
+
+    Raises RedcoError where they do not have each by itself.
+    """
+    from transformers.core_model_loading import revert_weight_conversion
+
+    state = module.state_dict()
+    own = {f"{path}.{name}": torch.rand(state[f"{path}.{name}"].shape) for name in (PAIR, LAST)}
+    stored = revert_weight_conversion(module, {**state, **own})
+    names = {}
+    for name, matrix in _matrices(own[f"{path}.{PAIR}"], own[f"{path}.{LAST}"]).items():
+        same = [
+            key
+            for i in (0, 1)
+            for key, x in stored.items()
+            if x.shape == matrix[i].shape and torch.equal(x, matrix[i])
+        ]
+        if len(same) != 2 or same[1] != (other := re.sub(r"\b0(?=\.[^\d]*$)", "1", same[0])):
+            what = f"checkpoints do not have the {name} of each expert by itself"
+            raise refuse(path, what)
+        names[name] = re.sub(r"\b1(?=\.[^\d]*$)", "{}", other)
+    return names
+
+
+def _matrices(pair: torch.Tensor, last: torch.Tensor) -> dict[str, torch.Tensor]:
+    gate, up = pair.chunk(2, dim=1)
+    return {"gate_proj": gate, "up_proj": up, LAST: last}
+
+
+def by_checkpoint_names(
+    module: nn.Module, values: Mapping[str, torch.Tensor | None]
+) -> dict[str, torch.Tensor | None]:
+    """Return values of a module's state by the names of checkpoints: of experts, each matrix by itself."""
+    result = dict(values)
+    for path, part in module.named_modules():
+        if not is_served(part):
+            continue
+        names = checkpoint_names(module, path)
+        pair, last = (result.pop(f"{path}.{name}") for name in (PAIR, LAST))
+        if pair is None or last is None:
+            continue
+        for name, matrix in _matrices(pair, last).items():
+            result |= {names[name].format(i): x for i, x in enumerate(matrix)}
+    return result

@@ -1,0 +1,84 @@
+"""The printed model in bfloat16, against PyTorch's own error there: a cast that lacks, or is too much, makes ours larger."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from torch import nn
+
+from redco_new.errors import RedcoError
+from redco_new.own.call import Call
+from redco_new.pytorch.dtypes import COMPUTE
+from redco_new.pytorch.gate import NOISE, Pair, run_printed, run_torch
+from redco_new.pytorch.weights import stack
+
+# Both round in other places: of a sum that one of them keeps in float32, of a product that a kernel adds up in bfloat16.
+TIMES = 2
+ROUNDING = 2**-8  # of one value, at most: of few values PyTorch's error may be less by chance
+
+
+def compare_rounded(
+    where: str,
+    pair: Pair,
+    like: nn.Module,
+    arrays: Mapping[str, np.ndarray],
+    call: Call,
+    names: Mapping[str, str],
+) -> float:
+    """Return how many times PyTorch's error in bfloat16 the printed model's is. Raises RedcoError where it is too large.
+
+    pair: the class in float32; as printed it computes in bfloat16, and has the class's weights
+    like: the class as it is made in bfloat16, on the meta device
+    arrays, names: as gate.compare has them
+    """
+    own = {name: arrays[theirs] for name, theirs in names.items()}
+    outputs, grads = run_printed(pair.printed, own, False)
+    exact, of_exact = run_torch(pair.torch, arrays, call, False)
+    wanted = {path: stack(of_exact, pair.parameters[path], x.shape) for path, x in grads.items()}
+    try:
+        theirs, of_theirs = run_torch(_as(pair.torch, like), arrays, call, False, COMPUTE)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+        raise RedcoError(where, f"PyTorch: {str(error).splitlines()[0]}", "") from error
+    rounded = {path: stack(of_theirs, pair.parameters[path], x.shape) for path, x in wanted.items()}
+    errors = {
+        "outputs": [_error(x, exact) for x in (outputs, theirs)],
+        "gradients": [
+            _error([x[path] for path in wanted], [*wanted.values()]) for x in (grads, rounded)
+        ],
+    }
+    for what, (ours, allowed) in errors.items():
+        if not ours <= TIMES * max(allowed, ROUNDING):
+            text = (
+                f"{what} in bfloat16 are {ours:.1e} from those in float32, PyTorch's {allowed:.1e}"
+            )
+            raise RedcoError(where, text, "")
+    return max(ours / max(allowed, ROUNDING) for ours, allowed in errors.values())
+
+
+def _as(module: nn.Module, like: nn.Module) -> nn.Module:
+    """Return a copy of a module whose arrays are of the dtypes of another one."""
+    other = copy.deepcopy(module)
+    for part, own in zip(other.modules(), like.modules(), strict=True):
+        for name, parameter in part._parameters.items():
+            if parameter is not None:
+                parameter.data = parameter.data.to(own._parameters[name].dtype)
+        for name, buffer in part._buffers.items():
+            if buffer is not None:
+                part._buffers[name] = buffer.to(own._buffers[name].dtype)
+    return other
+
+
+def _error(arrays: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:
+    """Return the mean, over arrays, of the norm of the difference over the norm; NaN is infinitely far."""
+    norms = [float(np.linalg.norm(x)) for x in wanted]
+    least = NOISE * max(norms)
+    pairs = zip(arrays, wanted, norms, strict=True)
+    errors = [
+        float(np.linalg.norm(x - y)) / max(norm, least, 1e-30)
+        for x, y, norm in pairs
+        if np.issubdtype(y.dtype, np.floating)
+    ]
+    error = float(np.mean(errors))
+    return error if np.isfinite(error) else float("inf")

@@ -63,6 +63,34 @@ def test_it_learns_texts_that_share_rows_and_writes_others(place):
     assert code == 0, out + err
 
 
+def test_its_dtype_is_asked_for(place):
+    config = place / "p/p/config.py"
+    assert 'StableLmForCausalLMConfig(dtype="bfloat16")' in config.read_text()
+    code, out, err = run("redco update --dtype float32", place / "p")
+    assert code == 0, err
+    assert 'StableLmForCausalLMConfig(dtype="float32")' in config.read_text()
+
+
+def test_experts_are_the_runtimes_under_the_names_of_checkpoints(tmp_path):
+    small = {"moe_intermediate_size": 48, "shared_expert_intermediate_size": 48, "num_experts": 4}
+    further = json.dumps(small | {"num_experts_per_tok": 2, "num_hidden_layers": 2})
+    checkpoint("write", "Qwen2MoeForCausalLM", str(tmp_path / "checkpoint"), further)
+    code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,model=2", tmp_path)
+    assert code == 0, err
+    project = tmp_path / "p"
+    assert "return chosen_experts(" in (project / "p/model.py").read_text()
+    assert "mlp.experts.{}.gate_proj.weight" in (project / "p/weights.py").read_text()
+    train = f"python -m p.train --steps 0 {DEVICES} --workdir runs/a"
+    for command in (train, "python -m p.export --workdir runs/a --out exported"):
+        code, out, err = run(command, project)
+        assert code == 0, out + err
+    said = checkpoint("compare", str(tmp_path / "checkpoint"), str(project / "exported"))
+    assert said == "0.0 Qwen2MoeForCausalLM\n"
+    command = f"python -m p.train --preset tiny --steps 2 {DEVICES} --workdir runs/t"
+    code, out, err = run(command, project)
+    assert code == 0 and "step 2/2" in out, out + err
+
+
 @pytest.mark.parametrize("recipe", ["sft", "dpo", "reward", "classify-text"])
 def test_it_is_trained_by_the_recipes_of_texts(place, recipe):
     code, out, err = run(f"redco update --recipe {recipe}", place / "p")

@@ -21,7 +21,10 @@ def printed(name, arguments=None, **inputs):
 
 def test_a_perceptron_is_printed_as_its_author_wrote_it():
     made = printed("MLP", x=Input((784,)))
-    assert "self.fc1 = Linear(config.features, config.width, dtype=config.dtype, rngs=rngs)" in made.source
+    assert (
+        "self.fc1 = Linear(config.features, config.width, dtype=config.dtype, rngs=rngs)"
+        in made.source
+    )
     assert "from redco_runtime.nn.uniform import Linear" in made.source
     assert "h = jax.nn.relu(self.fc1(x))\n        return self.fc2(h)" in made.source
     assert [field.name for field in made.fields] == ["features", "width", "classes", "dtype"]
@@ -32,7 +35,9 @@ def test_a_perceptron_is_printed_as_its_author_wrote_it():
 def test_images_with_batch_norm_and_dropout():
     made = printed("CNN", x=Input((3, 16, 16)))
     assert made.source.count("class Block(") == 1  # of two instances of other sizes
-    assert "Block(config.width, 2 * config.width, 0.1, dtype=config.dtype, rngs=rngs)" in made.source
+    assert (
+        "Block(config.width, 2 * config.width, 0.1, dtype=config.dtype, rngs=rngs)" in made.source
+    )
     assert "h = self.dropout(h)" in made.source and made.modes
     assert made.buffers["stem/layers/1/var"].name == "stem.1.running_var"
     assert 0 < made.gate.buffers < 1e-4 and made.gate.gradients < 1e-4
@@ -42,7 +47,9 @@ def test_the_length_of_a_text_is_never_baked_in():
     made = printed("Bag", ids=Input((12,), "int32"))
     assert "S = ids.shape[1]" in made.source and "jnp.arange(S)[None, :, None] / S" in made.source
     assert "12" not in made.source
-    assert "dtype" not in made.source and "Bag computes in float32" in made.notes[0]  # S is float32 there
+    assert (
+        "dtype" not in made.source and "Bag computes in float32" in made.notes[0]
+    )  # S is float32 there
 
 
 def test_it_computes_in_the_dtype_of_its_config_but_where_its_class_says_float32():

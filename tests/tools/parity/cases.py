@@ -59,6 +59,7 @@ class Case:
     architecture, sizes: the class of transformers whose random weights both begin with, and its configuration.
     rows: the function of rows.py that makes them, of which each step has all: the order of either does not matter.
     micro: micro-batches of ours, and of the peer where `peer` says so.
+    scale: of the terms of a loss in which they cancel, and of which differences then are.
     """
 
     name: str
@@ -73,11 +74,16 @@ class Case:
     flags: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     micro: int = 1
+    scale: float = 0.0
     rate: float = 1e-3
     schedule: str = "linear"
 
 
 PADDED = ("--packing", "off")
+KL = "`use_bias_correction_kl=False`: TRL multiplies the divergence by the ratio. The embedding of padding as with mlm"
+ZERO = (
+    "The mean over answers is 0 where the policy has not moved: differences are of an advantage, 1"
+)
 NAMED = ("--labels", "bad", "good", "odd")
 CASES = (
     Case(
@@ -281,18 +287,23 @@ CASES = (
         "Which tokens are hidden is drawn otherwise, in both as BERT has it. The embedding of padding learns in the peer too, where it is drawn as a word",
         flags=PADDED,
     ),
-    Case(
-        "grpo",
-        "grpo",
-        "LlamaForCausalLM",
-        DECODER,
-        "TRL GRPOTrainer, dapo, its loss on our answers",
-        "grpo",
-        "sums",
-        "`use_bias_correction_kl=False`: TRL multiplies the divergence by the ratio. The embedding of padding as with mlm",
-        flags=("--kl", "0.04", "--group", "4", "--new-tokens", "16", "--round-steps", "2")
-        + ("--guided", "false"),
-        rate=1e-4,
+    *(
+        Case(
+            "grpo" if kind == "dapo" else f"grpo, {kind}",
+            "grpo",
+            "LlamaForCausalLM",
+            DECODER,
+            f"TRL GRPOTrainer, {kind}, its loss on our answers",
+            "grpo",
+            "sums",
+            {"dapo": KL, "grpo": ZERO, "gspo": ZERO}.get(kind, ""),
+            flags=("--kl", "0.04", "--group", "4", "--new-tokens", "16", "--round-steps", "2")
+            + ("--guided", "false", "--loss", kind),
+            options={"kind": kind},
+            scale=1.0 if kind in ("grpo", "gspo") else 0.0,
+            rate=1e-4,
+        )
+        for kind in ("dapo", "grpo", "bnpo", "dr-grpo", "gspo")
     ),
     Case(
         "image",

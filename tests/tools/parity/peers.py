@@ -272,6 +272,7 @@ def image(parts: Parts) -> Figures:
 
 
 def grpo(parts: Parts) -> Figures:
+    from grpo_losses import KINDS
     from trl import GRPOConfig, GRPOTrainer
 
     batches = dict(np.load(parts.folder / "batches.npz"))
@@ -284,12 +285,16 @@ def grpo(parts: Parts) -> Figures:
             return made[self.state.global_step]
 
     group = batches["input_ids"].shape[2]
+    loss_type, level, (low, high) = KINDS[parts.case.options["kind"]]
     own = settings(parts.case, parts.count * group)
     arguments = GRPOConfig(
         **own,
         num_generations=group,
         beta=0.04,
-        loss_type="dapo",
+        loss_type=loss_type,
+        importance_sampling_level=level,
+        epsilon=low,
+        epsilon_high=high,
         use_bias_correction_kl=False,
         max_completion_length=16,
         num_iterations=2,

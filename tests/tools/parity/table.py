@@ -53,16 +53,16 @@ def compare(case: Case) -> Found:
     return {"ours": ours.figures(folder), "theirs": theirs}
 
 
-def apart(found: Found) -> tuple[float, float]:
+def apart(case: Case, found: Found) -> tuple[float, float]:
     """Return the largest relative difference of any step, of the loss and of the norm."""
     pairs = list(zip(found["ours"], found["theirs"], strict=True))
-    loss, norm = (max(abs(a[i] / b[i] - 1) for a, b in pairs) for i in (0, 1))
-    return loss, norm
+    loss = max(abs(a[0] - b[0]) / max(abs(b[0]), case.scale) for a, b in pairs)
+    return loss, max(abs(a[1] / b[1] - 1) for a, b in pairs)
 
 
 def line(case: Case, found: Found) -> str:
     """Return a row of the table."""
-    loss, norm = apart(found)
+    loss, norm = apart(case, found)
     verdict = "the same" if max(loss, norm) < WITHIN else "differs"
     name = case.architecture.split("For")[0].removesuffix("LMHeadModel")
     ends = f"{found['ours'][0][0]:.4f}, {found['ours'][-1][0]:.4f}"

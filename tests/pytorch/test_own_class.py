@@ -182,6 +182,10 @@ CHECKPOINT = {"model_type": "mamba", "architectures": ["MambaForCausalLM"], "hid
     [
         ({"architectures": None}, "architectures is None, and names no class; correct it"),
         ({"architectures": ["os.system"]}, "architectures is ['os.system'], and names no class"),
+        (
+            {"architectures": ["LlavaForConditionalGeneration"], "vision_config": {}},
+            "LlavaForConditionalGeneration reads images beside texts, which no recipe trains; give a",
+        ),
         ({"architectures": ["NoSuch"]}, "transformers has no class NoSuch of PyTorch"),
         ({"architectures": ["pipeline"]}, "transformers has no class pipeline of PyTorch"),
         (

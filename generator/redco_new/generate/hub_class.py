@@ -25,6 +25,8 @@ LENGTH = (
 # Keys that say nothing of the program, or are said otherwise.
 OTHERS = """architectures auto_map bos_token_id dtype eos_token_id model_type torch_dtype transformers_version
     use_cache""".split()
+# What classes of transformers that answer texts are called, and where their config has the part that reads images.
+ANSWERS, PICTURES = "ForConditionalGeneration", "vision_config"
 IDS, LM = "input_ids", "lm"  # what transformers calls them, and the recipe of what writes texts
 
 
@@ -75,6 +77,9 @@ def _class_name(name: str, source: Mapping[str, Any]) -> str:
     first = names[0] if isinstance(names, list) and names else None
     if not (isinstance(first, str) and first.isidentifier() and first.isascii()):
         raise RedcoError(where, f"architectures is {names!r}, and names no class", "correct it")
+    if first.endswith(ANSWERS) and PICTURES in source:
+        what = f"{first} reads images beside texts, which no recipe trains"
+        raise RedcoError(where, what, "give a model of texts, or one of images")
     if find_spec("torch") is None:  # transformers has its classes by name alone then
         raise without_torch()
     there = getattr(import_transformers(name), first, None)

@@ -10,8 +10,9 @@ from redco_new.models.recipes import RECIPES
 from redco_new.project.create import create_project
 from redco_new.request import Request
 
-# A minute and more to compile, or much as another one, or a golden.
-LONG = {"caption", "classify-tokens", "contrastive", "lm", "mlm", "seq2seq", "text-to-image"}
+# A minute and more to compile, or with the train.py and steps.py of another one, or of a golden.
+LONG = {"caption", "contrastive", "mlm", "seq2seq", "text-to-image"}
+LONG |= {"classify-tokens", "dp-sgd", "lm", "preference", "sft"}
 
 
 @pytest.mark.parametrize(

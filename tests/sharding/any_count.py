@@ -22,6 +22,7 @@ from redco_plan import Plan, plan_sharding
 COUNTS = (1, 2, 3, 4, 6, 8, 16)
 B, S, D, F, N, K, H, V, T, L = 2, 16, 96, 384, 12, 2, 8, 50257, 2050, 2
 EVEN = 50304  # a vocabulary that divides by all of COUNTS
+CASES = [*((n, True) for n in COUNTS), (3, False), (8, False)]  # devices, whether it adapts
 LAYER = {"n": (D,), "q": (D, N * H), "k": (D, K * H), "v": (D, K * H), "o": (N * H, D)}
 LAYER |= {"i": (D, F), "b": (F,), "j": (F, D)}
 BATCH = {"ids": jax.ShapeDtypeStruct((B, S), jnp.int32)}
@@ -76,8 +77,7 @@ def main() -> None:
     jax.config.update("jax_num_cpu_devices", max(COUNTS))
     arrays = values(shapes(), V), values(BATCH, V, 1)
     expected = whole(forward, *arrays).compile(UNOPTIMISED)(*arrays)
-    cases = [(n, adapt) for n in COUNTS for adapt in (True, False)]
-    found = [[n, adapt, V, measure(n, adapt, expected)] for n, adapt in cases]
+    found = [[n, adapt, V, measure(n, adapt, expected)] for n, adapt in CASES]
     print(json.dumps(found + [[n, True, EVEN, even(n)] for n in (4, 8)]))
 
 

@@ -1,4 +1,4 @@
-"""Runs `python -m MODULE ...` and `python FILE ...` as children of a process that has imported what takes long.
+"""Runs `python -m MODULE ...`, `python FILE ...` and redco as children of a process that has imported what takes long.
 
 Imports are a third of the CPU's time of a short run of a project. Else a child is as new: it has
 nothing of a project, no device and no thread.
@@ -23,9 +23,14 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-# What train.py of every project imports, of other people's.
+# What train.py of every project and redco import, of other people's.
 PACKAGES = ("jax", "flax.linen", "flax.nnx", "optax", "orbax.checkpoint", "transformers")
+PACKAGES += ("black", "copier", "libcst.metadata", "tomlkit", "typer.rich_utils", "yaml")
+SCRIPTS = {"redco": "redco_main", "redco-new": "new_main"}  # of redco_new.cli
 READ = re.compile("(JAX|HF|TRANSFORMERS|TF|PYTHON|LD|OMP|XDG)_?|HOME$")  # variables, by these
+BEGINS = re.compile(
+    rf"(?:python|{re.escape(sys.executable)}) (?=-m |\S+\.py\b)|(?=redco(?:-new)? )"
+)
 SHELL = re.compile(r"[|&;<>$`*?~\n]")  # what a shell is needed for
 
 
@@ -50,7 +55,7 @@ class Forker:
     def run(
         self, arguments: list[str], folder: Path, env: Mapping[str, str], seconds: float
     ) -> tuple[int, str, str]:
-        """Return (exit code, stdout, stderr) of Python with arguments. Raises TimeoutExpired."""
+        """Return (exit code, stdout, stderr) of Python with arguments, or of a script. Raises TimeoutExpired."""
         with tempfile.TemporaryDirectory() as place, self._lock:
             out, err = (Path(place) / name for name in ("out", "err"))
             task = [arguments, str(Path(folder).resolve()), dict(env), str(out), str(err)]
@@ -81,14 +86,14 @@ def run_forked(
 
     Raises TimeoutExpired.
     """
-    words = [] if SHELL.search(command) else shlex.split(command)
-    if len(words) < 2 or words[0] not in ("python", sys.executable):
-        return None
-    if words[1] != "-m" and not words[1].endswith(".py"):
+    begins = BEGINS.match(command)
+    if not begins or SHELL.search(command):
         return None
     if not FORKERS:
         FORKERS.append(Forker(env))
-    return FORKERS[0].run(words[1:], folder, env, seconds) if FORKERS[0].has(env) else None
+    if not FORKERS[0].has(env):
+        return None
+    return FORKERS[0].run(shlex.split(command[begins.end() :]), folder, env, seconds)
 
 
 def read_by_imports(env: Mapping[str, str]) -> dict[str, str]:
@@ -110,7 +115,7 @@ def serve() -> None:
 
 
 def become(arguments: list[str], folder: str, env: dict[str, str], out: str, err: str) -> None:
-    """Be Python with these arguments."""
+    """Be Python with these arguments, or a script with those behind its name."""
     os.setsid()
     os.chdir(folder)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -122,7 +127,10 @@ def become(arguments: list[str], folder: str, env: dict[str, str], out: str, err
     os.environ.update(env)
     gc.unfreeze()
     sys.orig_argv = [sys.executable, *arguments]
-    if arguments[0] == "-m":
+    if arguments[0] in SCRIPTS:
+        sys.argv, sys.path[0] = arguments, str(Path(sys.executable).parent)
+        sys.exit(getattr(importlib.import_module("redco_new.cli"), SCRIPTS[arguments[0]])())
+    elif arguments[0] == "-m":
         sys.argv, sys.path[0] = arguments[1:], folder
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:

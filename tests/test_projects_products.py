@@ -39,14 +39,17 @@ for products in ("compute", settings.pop("products")):
     print(json.dumps(values))
 """
 CASES = {
-    "zero": ("llama", {"mesh": "data=4", "zero": 1}, {}, {}),
+    "zero, int8": ("llama", {"mesh": "data=4", "zero": 1}, {"products": "int8"}, {}),
     "fsdp and model": ("llama", {"mesh": "fsdp=2,model=2"}, {"micro_batches": 2}, {}),
     "micro-batches of data": ("gpt2", {"mesh": "data=2,model=2"}, {"micro_batches": 2}, {}),
     "sequence": ("qwen3", {"shards": "4", "sequence_parallel": True}, {}, {}),
     "experts": ("mixtral", {"mesh": "expert=2,model=2"}, {}, {}),
-    "adapter": ("llama", {"mesh": "fsdp=2,model=2", "lora": "rank=4"}, {}, {}),
-    "packing": ("llama", {"mesh": "fsdp=4"}, {}, {"packing": "on"}),
-    "int8": ("llama", {"mesh": "fsdp=2,model=2"}, {"products": "int8"}, {}),
+    "adapter, packing": (
+        "llama",
+        {"mesh": "fsdp=2,model=2", "lora": "rank=4"},
+        {},
+        {"packing": "on"},
+    ),
 }
 
 

@@ -85,6 +85,22 @@ def test_data_and_expert_reduce_once_beside_any_other_axis(problem, axis, data, 
     assert ("shard_map" in text) == (own > 1) == (f"f32[{own},3]" in text)
 
 
+def test_a_device_has_its_own_experts_beside_sums_over_data(problem):
+    params, batch = problem
+
+    def with_experts(model, batch, key):
+        (losses, weights), variables = loss(model, batch, key)
+        return (losses + model.params["e"].sum(), weights), variables
+
+    specs = ModelState({"w": P(None), "e": P("expert")}, {})
+    rows = ("data", "expert")
+    step = partial(mean_and_gradients, with_experts, micro_batches=2, rows=rows, specs=specs)
+    with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((2, 2), rows)):
+        model = ModelState(params | {"e": jnp.ones((4, 3))}, {})
+        text = str(jax.make_jaxpr(step)(model, batch, KEY))
+    assert "f32[1,2,3]" in text and "f32[1,4,3]" not in text
+
+
 @pytest.mark.parametrize(
     ("pick", "model", "once"), [(True, 2, False), (True, 1, True), (False, 2, True)]
 )

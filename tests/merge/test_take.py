@@ -169,3 +169,12 @@ def test_renamed_by_the_user():
 )
 def test_not_with_certainty(ours, symbol, theirs):
     assert taken(ours, symbol, theirs) is None
+
+
+@pytest.mark.parametrize("last", ["c", "cd"])
+def test_a_value_goes_below_the_function_that_makes_it(last):
+    """Which the user has moved below what the value follows."""
+    a, b, *rest = (f"def {name}():\n    return 1\n" for name in f"ab{last}")
+    theirs = "\n\n".join([b, a, "D = b()\n", *rest])
+    taken = take("\n\n".join([a, b, *rest]).encode(), theirs.encode(), "D")
+    assert taken.decode() == "\n\n".join([a, b, "D = b()\n", *rest])

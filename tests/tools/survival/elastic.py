@@ -46,7 +46,7 @@ TABLE = """# One of four hosts is lost, {times} times
 
 Written by `make table NAME=elastic`, on two cores and loopback: four launchers with `--elastic` are four hosts. One of them and its
 process are killed by signal 9; after 20 s of silence those left go on from the newest checkpoint. *next step*: seconds from
-the kill, median and greatest, of which 20 are the silence; the machine had up to {load:.0f} processes to run meanwhile, before which those left got its cores. *difference*: the greatest of the losses of the next {compared} steps from those of a run
+the kill, median and greatest, of which 20 are the silence; the machine had up to {load:.0f} processes to run meanwhile, and gave those left its cores first. *difference*: the greatest of the losses of the next {compared} steps from those of a run
 of four that nobody killed, in float32.
 
 | run | killed | times | goes on with | next step | difference |

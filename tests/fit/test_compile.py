@@ -83,3 +83,21 @@ def test_the_example_of_the_readme(project):
     text = (Path(__file__).parents[2] / "generator/redco_fit/README.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
     exec(code.replace("my-project", str(project)), {})
+
+
+def test_a_text_of_a_million_tokens_fits_on_8_gpus_where_layers_offload(tmp_path):
+    """Flash attention runs forward once then, and all-to-alls are all that attention sends: 12 a layer."""
+    flags = {"mesh": "context=8", "size": "7b", "sequence_length": 2**20}
+    project = create_project(Request.from_flags("long-texts", "llama", **flags), tmp_path)
+    jobs = [Job(batch=1), Job(batch=1, settings={"remat": "offload"})]
+    again, offload = compile_steps(project, parse_target("h100:8"), jobs)
+    for reading in (again, offload):
+        sent = [one for one in reading.collectives if one.kind == "all-to-all" and one.count > 1]
+        assert sum(one.count for one in sent) == 12 * 32
+        gathers = [one for one in reading.collectives if one.kind == "all-gather"]
+        assert (
+            sum(one.bytes for one in gathers) < 30e9
+        ), "parameters, and nothing that has positions"
+    assert again.peak_bytes < 78 * 2**30, "a device has 79.6; JAX takes three quarters by default"
+    assert offload.fits and offload.peak_bytes < 52 * 2**30 and offload.host_bytes < 66 * 2**30
+    assert offload.flops < 0.8 * again.flops

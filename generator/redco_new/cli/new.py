@@ -38,6 +38,7 @@ def new(
     products: options.Products = None,
     zero: options.Zero = None,
     sequence_parallel: options.SequenceParallel = None,
+    sequence_length: options.SequenceLength = None,
     features: options.Features = None,
     lora: options.Lora = None,
     dropout: options.Dropout = None,

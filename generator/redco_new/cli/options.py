@@ -74,6 +74,14 @@ SequenceParallel = Annotated[
         help="Split the sequence over `model` where nothing else is: less memory per device.",
     ),
 ]
+SequenceLength = Annotated[
+    int | None,
+    typer.Option(
+        metavar="S",
+        min=0,
+        help="Tokens of an example; above what MODEL was made for, its positions go on. 0: its own.",
+    ),
+]
 Features = Annotated[
     str | None,
     typer.Option(
@@ -162,6 +170,7 @@ REQUEST = (
         "products",
         "zero",
         "sequence_parallel",
+        "sequence_length",
         "features",
         "lora",
         "dropout",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,10 @@ from redco_new.errors import RedcoError
 from redco_new.request import COMPUTE, Request
 from redco_plan import CONTEXT, MODEL
 
+ROTATED = {
+    "rope_theta",
+    "rotary_dim",
+}  # sizes of models that turn positions, and have no table of them
 TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger matrices' do
 
 
@@ -47,6 +52,7 @@ def read_family(request: Request, template: Template) -> Design:
     recipe = recipe.having(request.features)
     recorded = record(model, *key, context)
     model = with_dropout(model, request, recipe)
+    model = _with_length(request, model)
     length = _sequence_length(request, model)
     if request.lora:
         recipe = recipe.adapted()
@@ -102,6 +108,21 @@ def _check_products(request: Request, recipe: Recipe) -> None:
     if request.lora and request.lora.base:
         what = f"--lora base={request.lora.base} stores kernels in few bits, and multiplies them in {request.dtype}"
         raise RedcoError("--products", what, "leave one of them out")
+
+
+def _with_length(request: Request, model: Model) -> Model:
+    """Return the model for texts of --sequence-length, if that is given. Raises RedcoError."""
+    length, full = request.sequence_length, model.full
+    if not length:
+        return model
+    if not full.sequence_length:
+        raise RedcoError("--sequence-length", f"{request.model} takes no texts", "leave it out")
+    if length > full.sizes.get("max_positions", length):
+        if not ROTATED & full.sizes.keys():
+            what = f"{request.model} has a table of {full.sizes['max_positions']} positions"
+            raise RedcoError("--sequence-length", f"{length}: {what}", "give as many at most")
+        full = replace(full, sizes=full.sizes | {"max_positions": length})
+    return replace(model, full=replace(full, sequence_length=length))
 
 
 def _sequence_length(request: Request, model: Model) -> int:

@@ -23,6 +23,9 @@ def check_positions(request: Request, name: str) -> None:
     what = f"{name} does not name its activations, which it is about"
     if request.sequence_parallel:
         raise RedcoError("--sequence-parallel", what, "leave it out")
+    if request.sequence_length:
+        what = f"{name} takes what its own sizes say"
+        raise RedcoError("--sequence-length", what, "leave it out")
     if CONTEXT in request.mesh:
         where = f"context={request.mesh[CONTEXT]}"
         raise RedcoError("--mesh", f"{where}: {what}", "leave the axis context out")

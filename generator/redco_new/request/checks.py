@@ -44,6 +44,13 @@ def _check_zero(where: str, value: Any) -> int:
     return value
 
 
+def _check_length(where: str, value: Any) -> int:
+    if type(value) is not int or value < 0 or value == 1:
+        todo = "give 2 or more; or 0, for as many as the model says"
+        raise RedcoError(where, f"{value!r} is not a number of tokens of an example", todo)
+    return value
+
+
 def _check_via(where: str, value: Any) -> str:
     if value not in ("", TORCH):
         raise RedcoError(where, f"{value!r} is no way to a model", f"give {TORCH}, or leave it out")
@@ -65,6 +72,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "products": _check_products,
     "zero": _check_zero,
     "sequence_parallel": check_truth,
+    "sequence_length": _check_length,
     "features": check_features,
     "lora": check_lora,
     "dropout": check_dropout,

@@ -35,6 +35,7 @@ class Request:
     products: of PRODUCTS, what its layers multiply in.
     zero: 1 to split what the optimizer keeps over `data` too.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
+    sequence_length: tokens of an example; 0 for as many as the model says.
     features: what it has beside, of FEATURES.
     lora: the adapter that is trained in the place of the model; None where the model is.
     dropout: the rate by which a model of a family drops in training, or CONFIG_RATES.
@@ -59,6 +60,7 @@ class Request:
     products: str = COMPUTE
     zero: int = 0
     sequence_parallel: bool = False
+    sequence_length: int = 0
     features: tuple[str, ...] = ()
     lora: Lora | None = None
     dropout: float | str = CONFIG_RATES
@@ -232,6 +234,8 @@ class Request:
             del values["dtype"]  # an own class computes in what its code says
         if self.products == COMPUTE:
             del values["products"]  # which few projects have
+        if not self.sequence_length:
+            del values["sequence_length"]
         if own:
             del values["model"]
             values |= {"example": own.example, "output": own.output, "method": own.method}

@@ -6,9 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.ad_checkpoint import checkpoint_name
 
 from ..layout.mesh import free_axes
-from .saved_names import CHOICE, saved
+from .saved_names import CHOICE, ENTERS, OFFLOAD, saved
 
 Run = Callable[..., Any]
 
@@ -42,11 +43,20 @@ def over_layers(
             again = nnx.remat(policy=saved(remat), prevent_cse=apart, graph_updates=False)
             axes = {"in_axes": in_axes, "out_axes": out_axes}
             loop = nnx.scan(**axes, graph_updates=False, unroll=written_out)
-            return loop(again(layer))(layers, *others)
+            return loop(again(_entered(layer) if remat == OFFLOAD else layer))(layers, *others)
 
         return run
 
     return decorate
+
+
+def _entered(layer: Run) -> Run:
+    """Return `layer`, which names what enters it."""
+
+    def named(module: nnx.Module, x: Any, *others: Any) -> Any:
+        return layer(module, jax.tree.map(lambda x: checkpoint_name(x, ENTERS), x), *others)
+
+    return named
 
 
 def each_layer(run: Run) -> Run:

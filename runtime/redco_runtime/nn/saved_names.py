@@ -11,8 +11,11 @@ import jax
 # The name of the logits of all tokens, which `cross_entropy` else makes again, some at a time.
 LOGITS = "logits_BSV"
 FIT = "fit"  # as many of the named arrays as the memory of a device has room for
-# Of jax.checkpoint_policies.
-POLICIES = ("nothing_saveable", "everything_saveable", "dots_saveable")
+# What enters each layer, and what attention's backward pass needs, in the memory of the host.
+OFFLOAD = "offload"
+ENTERS, ATTENTION = "enters", "attention"  # names of these
+# OFFLOAD, and those of jax.checkpoint_policies.
+POLICIES = ("nothing_saveable", "everything_saveable", "dots_saveable", OFFLOAD)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,13 @@ def saved(remat: str) -> Callable[..., Any]:
     none outside of a loss that it made.
     """
     policies = jax.checkpoint_policies
+    if remat == OFFLOAD:
+        return policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=[],
+            names_which_can_be_offloaded=[ENTERS, ATTENTION],
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
     if remat in POLICIES:
         return getattr(policies, remat)
     names = CHOICE.get().names

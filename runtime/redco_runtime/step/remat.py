@@ -15,7 +15,7 @@ from ..base.state import ModelState, PyTree, TrainState
 from ..base.together import decide
 from ..layout.mesh import memory_of, platform
 from ..layout.specs import gradient_size, size_on_device
-from ..nn.saved_names import FIT, LOGITS, POLICIES, saving
+from ..nn.saved_names import FIT, LOGITS, OFFLOAD, POLICIES, saving
 from .gradients import Loss
 from .memory_estimate import Needs, Saving, measure
 
@@ -74,7 +74,7 @@ def saved_size(
     experts: Any = None,
 ) -> int:
     """Return the bytes on each device of what `fit`, with the same arguments, saves for the backward pass."""
-    if remat == "nothing_saveable":
+    if remat in ("nothing_saveable", OFFLOAD):
         return 0
     needs = _measure(loss, model, batch, micro_batches, rows, experts)
     names = {saving.name for saving in needs.savings} - {LOGITS}  # where a policy names none

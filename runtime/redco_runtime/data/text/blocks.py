@@ -32,6 +32,8 @@ def cut_texts(
     text = "\n".join(_read_files(settings.text_files) or texts)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     check_ids("the text", max([*before, *ids, *after], default=0), vocabulary)
+    if not settings.text_files:  # the texts that a project brings are short: they come again
+        ids *= -(-2 * length // len(ids))
     blocks = [ids[at : at + length] for at in range(0, len(ids) - length + 1, length)]
     if len(blocks) < 2:
         raise UserError(f"the text has {len(ids)} tokens: give two blocks of {length} at least")

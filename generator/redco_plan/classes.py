@@ -227,7 +227,7 @@ def _experts(classes: Classes, weighted: Sequence[Dot]) -> set[Node]:
     """Return the classes along which parameters are kernels of experts.
 
     A router has a column for each. Its experts are one array of three dims or more: all of them are
-    multiplied at once, or each is taken out of it.
+    multiplied at once, by the router's columns or by the numbers of those that it chose, or each is taken out of it.
     """
     graph, find = classes.graph, classes.graph.find
     chosen = {find(n) for dot in weighted for n in dot.batch}
@@ -240,7 +240,17 @@ def _experts(classes: Classes, weighted: Sequence[Dot]) -> set[Node]:
     single = Counter(find(whole) for whole, _, part in graph.runs if graph.sizes[part] == 1)
     stacks = {n for dims in classes.parameter_dims if len(dims) > 2 for n in dims}
     indexed = {n for n in stacks if single[n] >= max(classes.sizes[n]) in counts}
-    return chosen | routed & beside & together | indexed
+    # A head's features are beside heads in such an array, too, but are summed by products of two activations.
+    mixed = {find(n) for dot in graph.dots if not _weights_of(dot) for n in dot.contracted}
+    alike = stacks & beside & together - mixed
+    rows = [
+        {n for n in dims if n in alike and max(classes.sizes[n]) in counts}
+        for dims in classes.parameter_dims
+    ]
+    by_number = {
+        n for row in rows if len(row) == 1 for n in row
+    }  # else what is inside of experts is as many
+    return chosen | routed & beside & together | indexed | by_number
 
 
 def _free_columns(classes: Classes, dot: Dot) -> set[Node]:

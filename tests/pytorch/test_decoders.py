@@ -72,10 +72,10 @@ def test_its_dtype_is_asked_for(place):
 
 
 def test_experts_are_the_runtimes_under_the_names_of_checkpoints(tmp_path):
-    small = {"moe_intermediate_size": 48, "shared_expert_intermediate_size": 48, "num_experts": 4}
+    small = {"moe_intermediate_size": 48, "shared_expert_intermediate_size": 56, "num_experts": 4}
     further = json.dumps(small | {"num_experts_per_tok": 2, "num_hidden_layers": 2})
     checkpoint("write", "Qwen2MoeForCausalLM", str(tmp_path / "checkpoint"), further)
-    code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,model=2", tmp_path)
+    code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,expert=2", tmp_path)
     assert code == 0, err
     project = tmp_path / "p"
     assert "return chosen_experts(" in (project / "p/model.py").read_text()

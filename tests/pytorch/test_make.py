@@ -32,6 +32,20 @@ def test_a_perceptron_is_printed_as_its_author_wrote_it():
     assert not made.modes and max(made.gate.outputs, made.gate.gradients) < 1e-5
 
 
+def test_rates_that_are_one_number_are_several_fields():
+    from torch import nn
+
+    from redco_new.pytorch.probe import Search, Setting
+
+    def make(rates):
+        return nn.Sequential(nn.Dropout(rates["p"]), nn.Dropout(rates["q"]))
+
+    base = Setting({"p": 0.1, "q": 0.1}, {"input": Input((8,))})
+    search = Search(make, Call(base.inputs), base)
+    others = [search.other(base, number).arguments for number in (1, 2)]
+    assert all(len({one["p"], one["q"], 0.1}) == 3 for one in others)
+
+
 def test_images_with_batch_norm_and_dropout():
     made = printed("CNN", x=Input((3, 16, 16)))
     assert made.source.count("class Block(") == 1  # of two instances of other sizes

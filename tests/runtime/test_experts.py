@@ -10,6 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.layout.activations import layouts
 from redco_runtime.nn.adapters.blocks import INT8, NF4
+from redco_runtime.nn.experts.chosen import chosen_experts
 from redco_runtime.nn.experts.expert_blocks import block_rows
 from redco_runtime.nn.experts.expert_rows import PRODUCTS, Product
 from redco_runtime.nn.experts.experts import expert_load, experts, router_loss
@@ -122,6 +123,23 @@ def test_kernels_that_are_stored_in_few_bits(form, product, monkeypatch):
     with jax.set_mesh(make_mesh(dict.fromkeys(ROWS, 1) | MESHES["both"])), layouts(table):
         found = jax.jit(value)(h, shares, *stored, weights)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("product", [None, RAGGED], ids=["formula", "groups"])
+def test_tokens_in_a_row_with_the_shares_of_what_they_chose(product, monkeypatch):
+    """As classes of PyTorch call them, which name no activation."""
+    monkeypatch.setitem(PRODUCTS, "cpu", product)
+    inputs = arrays()
+
+    def of_rows(h, shares, gate, up, down, weights):
+        share_TX, expert_TX = jax.lax.top_k(shares.reshape(-1, E), X)
+        x_TD = chosen_experts(h.reshape(-1, D), expert_TX, share_TX, gate, up, down)
+        return (x_TD.reshape(h.shape) * weights).sum()
+
+    with jax.set_mesh(make_mesh(dict.fromkeys((*ROWS, "model"), 1) | MESHES["experts"])):
+        found = jax.jit(jax.value_and_grad(of_rows, range(5)))(*inputs)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected(inputs)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 

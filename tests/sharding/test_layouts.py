@@ -81,6 +81,8 @@ EXPERT = {
     "convnet": {"b/0/1": P(None, None, *COLUMNS), "b/0/3": P(None, None, *ROWS)}
     | {"b/0/2": P(None, None, None, "model"), "b/0/n": SPLIT, "n": WHOLE},
     "moe_dense": ENDS | EXPERTS | {"l/0/r": COLUMNS},
+    "moe_chosen": ENDS
+    | {"l/0/i": P(None, *COLUMNS), "l/0/o": P(None, *ROWS), "l/0/r": P("fsdp", None)},
     "moe_capacity": ENDS | EXPERTS | {"l/0/r": COLUMNS},
     "moe_ragged": ENDS | {"l/0/i": P(None, *COLUMNS), "l/0/o": P(None, *ROWS)},
     "mla": ENDS | under("l/0", kernels("qb kvb", "o") | {"qa": P("fsdp", None), "kn": WHOLE}),
@@ -185,6 +187,7 @@ def test_the_reason_says_what_is_done(name, path, reason):
         ("gpt2", "wpe", ("positions", "embed")),
         ("llama", "l/0/2", ("kv_heads", "embed")),
         ("moe_capacity", "l/0/i", ("experts", "embed", "mlp")),
+        ("moe_chosen", "l/0/i", ("experts", "embed", "mlp")),
         ("clip", "eye/b/q", ("embed", "heads")),
         ("clip", "read/b/q", ("embed", "heads")),
         ("convnet", "b/0/1", ("window", "window", "embed", "mlp")),

@@ -40,6 +40,14 @@ def moe_dense(w, x):
     return jnp.einsum("bse,bsed->bsd", gate, jnp.einsum("bsef,efd->bsed", h, w["o"]))
 
 
+def moe_chosen(w, x):
+    """Every expert on every token, weighted by the numbers of the router's best two."""
+    best, numbers = jax.lax.top_k(jax.nn.softmax(x @ w["r"]), TOP)
+    gate = (jax.nn.one_hot(numbers, E) * best[..., None]).sum(-2)
+    h = jax.nn.silu(jnp.einsum("bsd,edf->bsef", x, w["i"]))
+    return jnp.einsum("bsef,efd->bsd", h * gate[..., None], w["o"])
+
+
 def moe_capacity(w, x):
     """Tokens sent to slots of experts by a product with a one-hot array (E, slots)."""
     x_TD, slots = x.reshape(B * S, D), 2 * B * S // E
@@ -137,6 +145,7 @@ def recurrent(p, batch):
 
 MIXED = {
     "moe_dense": model(moe_dense, r=(D, E), i=(E, D, F), o=(E, F, D)),
+    "moe_chosen": model(moe_chosen, r=(D, E), i=(E, D, F), o=(E, F, D)),
     "moe_capacity": model(moe_capacity, r=(D, E), i=(E, D, F), o=(E, F, D)),
     "moe_ragged": model(moe_ragged, r=(D, E), i=(E, D, F), o=(E, F, D)),
     "mla": model(

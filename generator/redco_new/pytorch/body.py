@@ -19,6 +19,7 @@ from redco_new.pytorch.rules import FUNCTIONS
 from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
 from redco_new.pytorch.scope import Reference
 from redco_new.pytorch.variables import (
+    SHAPES,
     assign,
     count_values,
     hint_of,
@@ -121,9 +122,18 @@ class Body:
         elif self._is_inner(node, expression):
             self._env[node] = expression
         else:
-            name = self._variable(place, node, self._hints.get(node) or hint_of(node))
+            hint = self._hints.get(node) or self._name_of_base(node) or hint_of(node)
+            name = self._variable(place, node, hint)
             self._statements.append(assign(name_node(name), expression))
             self._env[node] = name_node(name)
+
+    def _name_of_base(self, node: Node) -> str:
+        """Return the name of the variable of which a step makes another shape, where its author gives it none; else ""."""
+        base = node.arguments.get("self") if node.kind == "operation" else None
+        if len(node.statement.names) == 1 or not isinstance(base, Node):
+            return ""
+        variable = self._env.get(base) if node.target.partition(".")[0] in SHAPES else None
+        return variable.id if isinstance(variable, ast.Name) else ""
 
     def _cast_input(self, node: Node) -> None:
         """Print the cast of an array of the batch, where it is not a layer that reads it, which casts it."""

@@ -166,9 +166,14 @@ class Search:
         value = setting.get(names[0])
         if value == 0 and "drop" in str(names[0][-1]):
             return []  # what is not dropped is not printed
-        if isinstance(value, float):
-            return [value * (1 + number / 4) if value else number / 8, value * (1 - number / 16)]
         others = {setting.get(name) for name in setting.names() if name not in names}
+        if isinstance(value, float):  # several rates may be one number, and are several fields
+            more = [
+                value * (1 + number / 4 + n / 16) if value else (number + n / 4) / 8
+                for n in range(4)
+            ]
+            less = [value * (1 - number / 16 - n / 64) for n in range(4)]
+            return [x for x in (*more, *less) if x not in others]
         others |= {former.get(names[0]) for former in self.formers}
         # What is large is split in halves, by heads and by groups: as the user's, another one is to be even.
         steps = [16 * number * n for n in range(1, 5)] if value >= LEAST // 2 else []

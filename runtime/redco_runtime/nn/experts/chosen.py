@@ -12,7 +12,9 @@ from ...layout.activations import layouts
 from .experts import experts
 
 # Where experts of a class lie, whose activations have no names: as the engine lays them out in a family.
-TOKENS, INNER = P(("data", "fsdp", "expert"), None, None), P(("data", "fsdp"), None, "expert", "model")
+TOKENS, INNER = P(("data", "fsdp", "expert"), None, None), P(
+    ("data", "fsdp"), None, "expert", "model"
+)
 TABLE = {"h_BSD": TOKENS, "u_BSEF": INNER, "a_BSEF": INNER, "x_BSD": TOKENS}
 
 

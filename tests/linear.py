@@ -28,7 +28,7 @@ PROJECT = Path(__file__).parents[1] / "templates" / "project"
 def train_source():
     """The emitted train.py of a class of the user's own."""
     text = (PROJECT / "{{ package }}" / "train.py.jinja").read_text()
-    request, model = SimpleNamespace(lora=None), SimpleNamespace(
+    request, model = SimpleNamespace(lora=None, features=("profile",)), SimpleNamespace(
         title="Net",
         own_class="Net",
         imported=False,

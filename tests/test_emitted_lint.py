@@ -24,7 +24,7 @@ from redco_new.render.carried import carried
 from redco_new.render.owners import in_runtime
 from redco_new.render.template import open_template
 from redco_new.request import Request
-from redco_new.request.features import FEATURES
+from redco_new.request.features import FEATURES, paths
 
 UNUSED = "F401,F811,F821,F822,F841"  # imports, names and variables, of pyflakes
 
@@ -262,7 +262,7 @@ def test_a_feature_is_where_it_is_asked_for(emit, name):
         emit(Request.from_flags("a-project", "llama", shards="2", features=features, **recipe))
         for features in (name, "")
     )
-    path = FEATURES[name].path("a_project")
+    path, *_ = paths("a_project", FEATURES[name].modules)
     assert path in with_it and path not in without
     both = [path for path in with_it if in_runtime(path) and path in without]
     assert all(with_it[path] == without[path] for path in both)

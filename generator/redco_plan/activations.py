@@ -11,7 +11,7 @@ from functools import cached_property
 from jax.extend.core import JaxprEqn
 from jax.sharding import PartitionSpec as P
 
-from redco_plan.apart import ELEMENTWISE
+from redco_plan.apart.forms import ELEMENTWISE
 from redco_plan.classes import Classes
 from redco_plan.placement import CONTEXT, Axes, axes_of_entry, fsdp_axes, inner_axes, partition_spec
 from redco_plan.graph import Body, Dot, Node, Value

@@ -11,7 +11,7 @@ from redco_plan.classes import Classes
 from redco_plan.divide import Ways
 from redco_plan.placement import Axes, inner_axes
 from redco_plan.graph import Node
-from redco_plan.apart import Apart
+from redco_plan.apart.stored import Apart
 from redco_plan.trace import Program
 
 NAMES = 3  # a reason names so many other parameters, so that it stays a line

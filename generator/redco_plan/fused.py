@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from redco_plan.apart import Apart, add_products_first
+from redco_plan.apart.stored import Apart
+from redco_plan.apart.sums import add_products_first
 from redco_plan.classes import Classes
 from redco_plan.graph import Graph, Node
 from redco_plan.trace import Parameter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,8 @@ from redco_plan.placement import (
 from redco_plan.explain import Reasons, layout_warnings
 from redco_plan.fused import find_fused, is_rewritten
 from redco_plan.graph import Node
-from redco_plan.apart import Apart, run_apart, take_apart
+from redco_plan.apart.run import run_apart
+from redco_plan.apart.stored import Apart, Fused, take_apart
 from redco_plan.rules import build_graph
 from redco_plan.search import choose_classes, find_conflicts
 from redco_plan.trace import Forward, Parameter, Tree, trace
@@ -56,6 +57,7 @@ class Plan:
     divider: how sizes were divided.
     warnings: what the engine could not see through.
     frozen: paths of parameters that have neither gradients nor moments.
+    rewritten: whether it is of the program in a form of its own.
     """
 
     own_forward: Forward
@@ -71,6 +73,7 @@ class Plan:
     divider: Divider
     warnings: tuple[str, ...]
     frozen: frozenset[str] = frozenset()
+    rewritten: bool = False
 
     @property
     def mesh(self) -> dict[str, int]:
@@ -193,9 +196,9 @@ def plan_sharding(
     fused, rewritten = find_fused(plan.classes, plan.parameters), is_rewritten(plan.classes)
     while fused or rewritten:
         parts = jax.eval_shape(partial(take_apart, apart=fused), params)
-        plan = _derive(partial(run_apart, forward, apart=fused), parts, batch, options, fused)
+        plan = _derive(partial(run_apart, forward, form=Fused(fused)), parts, batch, options, fused)
         if (split := _split_apart(plan)) == fused:
-            return plan
+            return replace(plan, rewritten=True)
         fused = split
     return whole
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from redco_plan.apart import path_name
+from redco_plan.apart.run import path_name
 from redco_plan.frames import owner_of
 
 Tree = Any  # of arrays or ShapeDtypeStructs

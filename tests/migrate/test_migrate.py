@@ -200,6 +200,12 @@ def file_of(module: str) -> Path:
     """Where a module of the runtime lies, by its name, or by that before it was in rooms."""
     if module.startswith("project.runtime."):
         module = module.removeprefix("project.runtime.")
+        if module.startswith("layout.apart."):  # the engine's own, which projects have too
+            return (
+                ROOT
+                / "generator/redco_plan"
+                / f"{module.removeprefix('layout.').replace('.', '/')}.py"
+            )
         return RUNTIME / "redco_runtime" / f"{module.replace('.', '/')}.py"
     new = new_name(module.removeprefix("redco_runtime."), "project", MOVES)
     return (

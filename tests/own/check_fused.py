@@ -26,7 +26,7 @@ def runtime(module):
     return import_module(f"{package}.runtime.{module}")
 
 
-put_together = runtime("layout.apart").put_together
+put_together = runtime("layout.apart.stored").put_together
 mean_and_gradients = runtime("step.gradients").mean_and_gradients
 make_mesh = runtime("layout.mesh").make_mesh
 cut = runtime("layout.specs").cut

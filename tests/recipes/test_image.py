@@ -18,7 +18,8 @@ from pyarrow import parquet
 from recipes.pipelines import config, pipeline
 from redco_runtime.base.output import announce
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.pictures import copies, tables
+from redco_runtime.data.pictures import copies
+from redco_runtime.data.pictures import parquet as unpacking
 from redco_runtime.data.pictures.labelled import with_class_names
 from redco_runtime.data.pictures.shifted import Labelled, shift_pictures
 from redco_runtime.loop import evaluated_pictures
@@ -328,7 +329,7 @@ def _tables(folder, labels):
     ],
 )
 def test_tables_of_pictures(tmp_path, monkeypatch, kind, labels, own, names, numbers):
-    monkeypatch.setattr(tables, "UNPACKED", tmp_path / "cache")
+    monkeypatch.setattr(unpacking, "UNPACKED", tmp_path / "cache")
     table = _tables(tmp_path, labels)
     if own and kind == "jsonl":
         return  # which names no numbers

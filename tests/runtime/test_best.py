@@ -11,7 +11,8 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from redco_runtime.checkpoints.best import is_out_of_patience, keep_best, read_best
+from redco_runtime.checkpoints.best import keep_best, read_best
+from redco_runtime.loop.evaluation import is_out_of_patience
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.base.errors import UserError
 from redco_runtime.loop.evaluation import Evaluation

@@ -11,6 +11,7 @@ from redco_runtime.nn.attention import attention as plain_attention
 from redco_runtime.nn.dropout import Dropout, attention, drop_by_example, with_keys
 from redco_runtime.base.errors import UserError
 from redco_runtime.step.gradients import mean_and_gradients
+from redco_runtime.step.once import OnceAStep
 from redco_runtime.nn.layers import over_layers
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.base.state import ModelState
@@ -63,7 +64,9 @@ def gradients(axes, micro_batches, remat="nothing_saveable"):
             key = jax.random.key(3)
             model = ModelState(params, {}, {})
             keyed = with_keys(batch, key)
-            return mean_and_gradients(loss, model, keyed, key, micro_batches, rows=("data",))[:2]
+            return mean_and_gradients(loss, model, keyed, key, micro_batches, OnceAStep(("data",)))[
+                :2
+            ]
 
         params = nnx.to_pure_dict(nnx.state(Net(nnx.Rngs(0)), nnx.Param))
         rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))

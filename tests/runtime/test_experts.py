@@ -16,6 +16,7 @@ from redco_runtime.nn.experts.expert_rows import PRODUCTS, Product
 from redco_runtime.nn.experts.experts import expert_load, experts, router_loss
 from redco_runtime.step.flops import count_flops
 from redco_runtime.step.gradients import mean_and_gradients
+from redco_runtime.step.once import OnceAStep
 from redco_runtime.nn.experts.grouped_matmul import multiply_groups
 from redco_runtime.nn.matrices import restore
 from redco_runtime.layout.mesh import make_mesh
@@ -189,7 +190,9 @@ def test_micro_batches_on_devices_with_rows_and_experts_of_their_own(sizes, form
     x, router = jax.random.normal(jax.random.key(1), (D, D)), weights[0, :E].T
     params = {"x": x, "router": router, "gate": gate, "up": up, "down": down}
     model, batch = ModelState(params, {}), {"h": h.astype(dtype), "weights": weights}
-    step = functools.partial(mean_and_gradients, mixed, rows=ROWS, specs=ModelState(MIXED, {}))
+    step = functools.partial(
+        mean_and_gradients, mixed, once=OnceAStep(ROWS, specs=ModelState(MIXED, {}))
+    )
     wanted = mean_and_gradients(mixed, model, batch, jax.random.key(0), micro_batches=1)
 
     monkeypatch.setitem(PRODUCTS, "cpu", product)
@@ -273,7 +276,10 @@ def test_the_routers_loss_is_that_of_all_devices(micro_batches):
     """Where each adds up the gradients of its own rows, too."""
     model, batch = routed_problem()
     step = functools.partial(
-        mean_and_gradients, routed, micro_batches=micro_batches, rows=("data", "fsdp")
+        mean_and_gradients,
+        routed,
+        micro_batches=micro_batches,
+        once=OnceAStep(("data", "fsdp")),
     )
     found = []
     for devices in (1, 4):

@@ -203,13 +203,23 @@ def test_it_ends_with_the_one_that_asks(tmp_path, maker):
     for busy in (True, False):
         with request.Reader(maker) as reader:
             if busy:
-                assert next(reader.ask("windows", **facts))["number"] == 0
+                assert (
+                    next(reader.ask(f"{request.RUNTIME}.data.prepare.windows", **facts))["number"]
+                    == 0
+                )
             reader.pipe.close()
             assert reader.process.wait(20) == 0
 
 
 def test_no_jax_is_imported():
-    modules = ["prepare.program", "chats.pairs", "labels.documents", "pairs.documents"]
+    modules = [
+        "prepare.program",
+        "prepare.windows",
+        "prepare.tables",
+        "chats.pairs",
+        "labels.documents",
+        "pairs.documents",
+    ]
     names = ", ".join(f"redco_runtime.data.{name}" for name in modules)
     code = f"import sys, {names}; print('jax' in sys.modules)"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -224,7 +234,7 @@ def test_an_answer_that_is_cut_short_is_said(maker):
         os.write(theirs.fileno(), (100).to_bytes(4) + b"less")
         theirs.close()
         with pytest.raises(UserError, match="has ended with -9: see above"):
-            [*reader.ask("windows")]
+            [*reader.ask("shard")]
 
 
 def test_ids_of_more_words_than_16_bits_have_take_32():

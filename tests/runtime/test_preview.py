@@ -7,7 +7,8 @@ import pytest
 from linear import MESH, Config
 
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.preview import prepare, preview
+from redco_runtime.data.dry_run import prepare
+from redco_runtime.data.preview import preview
 from redco_runtime.run.record import Run
 
 

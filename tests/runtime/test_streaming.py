@@ -11,7 +11,7 @@ from runtime.texts import WORDS, Letters, read, texts_of, write
 
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.output import announce
-from redco_runtime.data.example_streams import Stream
+from redco_runtime.data.iterators import Stream
 from redco_runtime.data.prepare import formats, tables
 from redco_runtime.data.text import mixture, streaming
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from redco_runtime.base.errors import UserError
-from redco_runtime.data.example_streams import Stream, check_held_out, is_stream
+from redco_runtime.data.example_streams import check_held_out, is_stream
+from redco_runtime.data.iterators import Stream
 
 SIZE, BATCH = 10, 4
 

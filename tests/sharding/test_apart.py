@@ -12,8 +12,9 @@ from sharding.zoo import V
 from sharding.zoo_apart import INNER, STACK, STATE, WRITTEN, E, model
 
 from redco_plan import plan_sharding, predict_collectives
-from redco_plan.apart import run_apart
 from redco_plan.apart.entries import join_products
+from redco_plan.apart.run import run_apart
+from redco_plan.apart.stored import Fused
 
 MESH = {"model": 4}
 COLUMNS, ROWS, WHOLE, CHANNELS = P("fsdp", "model"), P("model", "fsdp"), P("fsdp", None), P("model")
@@ -145,7 +146,7 @@ def test_parts_that_are_whole_come_first():
         return z.sum() + b.sum() + c.sum()
 
     apart = {"in": (1, (3, 1, 2))}
-    run = functools.partial(run_apart, forward, apart=apart, specs=specs)
+    run = functools.partial(run_apart, forward, form=Fused(apart, specs))
     program = str(jax.make_jaxpr(run)(stored, jnp.ones((5, 2))))
     dots = [line.split("[5,")[1][0] for line in program.splitlines() if "= dot_general" in line]
     assert dots == ["1", "3", "2"]
@@ -160,7 +161,7 @@ def test_every_second_of_parts_is_that_of_the_whole():
 
     x = jnp.arange(5.0)[None]
     specs = dict.fromkeys(("in/0", "in/1"), P("fsdp", "model"))
-    found = run_apart(forward, stored, x, apart={"in": (1, (3, 2))}, specs=specs)
+    found = run_apart(forward, stored, x, form=Fused({"in": (1, (3, 2))}, specs))
     assert found.tolist() == [[0, 2, 4]]
 
 

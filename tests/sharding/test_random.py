@@ -15,7 +15,7 @@ from sharding.parted import results, values, worst
 from sharding.programs import by_index, styles, written
 
 from redco_plan import axes_of_entry, plan_sharding
-from redco_plan.apart import take_apart
+from redco_plan.apart.stored import take_apart
 
 EXAMPLES = int(os.environ.get("REDCO_EXAMPLES", 0))
 MESHES = [{"model": 4}, {"fsdp": 2, "model": 2}, {"data": 2, "model": 2}, {"fsdp": 4}]

@@ -10,7 +10,7 @@ from sharding.parted import values
 from sharding.zoo import D, F, IDS, V, shapes
 
 from redco_plan import plan_sharding, row_constraints
-from redco_plan.apart import run_apart
+from redco_plan.apart.run import run_apart
 
 FREE = P.UNCONSTRAINED
 ROWS = P(("data", "fsdp"), FREE, FREE)
@@ -45,9 +45,7 @@ def forward(way):
 
 def constraints(way, params, batch):
     """The shapes that the program constrains, and what it computes."""
-    run = jax.jit(
-        lambda p, b: run_apart(forward(way), p, b, apart={}, activations={"down": ROWS, "t": ROWS})
-    )
+    run = jax.jit(lambda p, b: run_apart(forward(way), p, b, activations={"down": ROWS, "t": ROWS}))
     mesh = jax.make_mesh((1, 2, 1), ("data", "fsdp", "model"), (AxisType.Auto,) * 3)
     with jax.set_mesh(mesh):
         return str(run.trace(params, batch).jaxpr).count("sharding_constraint"), run(params, batch)

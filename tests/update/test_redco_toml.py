@@ -152,6 +152,20 @@ def test_a_project_made_before_muon_could_be_asked_for_keeps_it(project):
     assert features() == ("buckets", "muon")
 
 
+def test_a_project_keeps_what_had_not_to_be_asked_for_when_it_was_made(project):
+    state = read_project_state(project.root)
+    project.write("my_project/runtime/data/example_streams.py", "")  # which had that class
+    project.write("my_project/runtime/data/preview.py", "")
+
+    def features(interface):
+        manifest = replace(state.manifest, interface=interface)
+        records = replace(state.records, manifest=manifest)
+        return read_request(ProjectState(project.root, records)).features
+
+    assert features(6) == ("iterators", "preview")
+    assert features(state.manifest.interface) == ()
+
+
 def test_features_are_added(project):
     for name in ("push", "elastic"):
         assert project.update("--features", name)[0] == 0

@@ -104,6 +104,7 @@ class ProjectLayout:
     activations, moments: of activations, what the optimizer keeps of a parameter: name -> spec, as Python.
         The activations of an own class are named by the parameter that they are computed with.
     apart: path of a parameter that is stored as several -> its dim, and the size of each along it.
+    rewritten: whether the layout is of the program in a form of its own.
     tiny_apart: the same of the preset tiny; None where its sizes are no others.
     tables: the specs of the parameters, of each model its own.
     saved: name of an activation that `remat` can save -> MB of a layer and an example, in words.
@@ -120,6 +121,7 @@ class ProjectLayout:
     rows: tuple[Name, ...]
     activations: Mapping[Text, Code]
     apart: Mapping[Text, tuple[int, tuple[int, ...]]]
+    rewritten: bool
     tiny_apart: Mapping[Text, tuple[int, tuple[int, ...]]] | None
     tables: tuple[SpecTable, ...]
     moments: Mapping[Text, Code]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from redco_plan import CONTEXT, Plan
 
 from redco_new.errors import RedcoError
@@ -13,7 +15,7 @@ from redco_new.render.carried import carried
 from redco_new.render.own_runtime import AT_HOME, with_own_runtime
 from redco_new.render.owners import owner, with_header
 from redco_new.render.template import Template
-from redco_new.request.features import FEATURES
+from redco_new.request.features import FEATURES, paths
 from redco_new.request.launch import without_others
 
 # What the runtime and the files of every project import. huggingface-hub as old as the transformers
@@ -54,6 +56,20 @@ def project_context(design: Design, program: Program, plan: Plan) -> ProjectCont
     )
 
 
+def _features_beside(
+    features: Iterable[str], needed: Collection[str], package: str
+) -> dict[str, str]:
+    """Return files that import what features bring, of packages of the runtime that a project needs anyway."""
+    folders = {path.rpartition("/")[0] for path in needed}
+    modules = (x for name in features if not FEATURES[name].printed for x in FEATURES[name].modules)
+    return {
+        path: f"import {AT_HOME}.{module}"
+        for module in modules
+        for path in paths(package, [module])
+        if path.rpartition("/")[0] in folders
+    }
+
+
 def print_files(template: Template, design: Design, context: ProjectContext) -> dict[str, str]:
     """Return {path: text} of a project, without .redco/; sorted, with LF and a final newline.
 
@@ -65,14 +81,18 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
         for path, text in template.print_project(context).items()
     }
     printed = without_others(printed, design.request.launch)
-    features = [FEATURES[name] for name in design.request.features]
-    modules = [x.module for x in features if not x.printed]
-    modules += ["nn.context"] * (CONTEXT in design.request.mesh)
-    beside = {f"{package}/{module}": f"import {AT_HOME}.{module}" for module in modules}
-    others = {**design.files, **carried({**design.files, **printed, **beside}, package)}
-    if idle := [x for x in design.request.features if FEATURES[x].path(package) not in others]:
-        what = f"{idle[0]}: nothing of {design.request.model_name} uses it"
-        raise RedcoError("features", what, "leave it out")
+    own = {**design.files, **printed}
+    needed = carried(own, package)
+    scored = any(one.name == "best" and one.default for one in context.recipe.settings)
+    features = {*design.request.features, *(["best"] if scored else [])}
+    beside = _features_beside(sorted(features), needed, package)
+    if CONTEXT in design.request.mesh:
+        beside[f"{package}/nn.context"] = f"import {AT_HOME}.nn.context"
+    others = {**design.files, **carried({**own, **beside}, package)}
+    for name in design.request.features:
+        if not others.keys() & {*paths(package, FEATURES[name].modules)}:
+            what = f"{name}: nothing of {design.request.model_name} uses it"
+            raise RedcoError("features", what, "leave it out")
     if twice := sorted(printed.keys() & others.keys()):
         what = "the template writes a file that redco copies as it is"
         raise RedcoError(twice[0], what, "remove one of the two")

@@ -186,6 +186,7 @@ def layout_context(
         rows=plan.batch_axes if plan.layouts.rows_alone and request.is_family else (),
         activations=_texts(plan.activations if request.is_family else row_constraints(plan)),
         apart=plan.apart,
+        rewritten=plan.rewritten,
         tiny_apart=_tiny_parts(plan, *tiny) if tiny and request.own else None,
         tables=_tables(_by_path(plan, plan.partitions), _reasons(rows), branches, scores),
         moments=_moments(plan) if request.zero else {},

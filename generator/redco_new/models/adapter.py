@@ -61,10 +61,11 @@ class Adapter:
     def put(self, model: Any, rngs: Any, settings: Any = None) -> Any:
         """Return a model of Flax with it, as steps.py has it. settings: the section `lora`, where it is there."""
         # Late: load_text makes the runtime importable.
-        from redco_runtime.checkpoints.lora import lora
+        from redco_runtime.checkpoints.lora import lora, qlora
         from redco_runtime.nn.adapters.layers import with_lora
 
-        own = settings or getattr(lora, self.class_name)(**self.settings)
+        module = qlora if self.lora.base else lora
+        own = settings or getattr(module, self.class_name)(**self.settings)
         return with_lora(model, own, self.layers, **self.options, rngs=rngs)
 
 

@@ -68,8 +68,8 @@ def first_requests(root: Path, package: str, flags: Mapping[str, Any]) -> list[R
         request = Request.from_toml(content.decode("utf-8-sig", "replace"), REDCO_TOML, root)
         if "launch" not in keys_of(content):
             request = replace(request, launch=launch)
-        if "features" not in keys_of(content):
-            request = replace(request, features=features)
+        features = check_features("--features", [*request.features, *features])
+        request = replace(request, features=features)
         if request.via:
             request = with_printed(request, lambda path: read_file(root, path))
         name = project_name(root, package, request.name)

@@ -53,6 +53,14 @@ def moved_files(state: ProjectState, package: str) -> dict[str, str]:
     return {new: old for new, old in moved.items() if new and state.ours(old) is not None}
 
 
+def has_module(state: ProjectState, package: str, path: str) -> bool:
+    """Tell whether a project has a file of the runtime, by its path of today or by a former one."""
+    if state.ours(path) is not None or state.manifest.interface >= ROOMS.number:
+        return state.ours(path) is not None
+    former = [x for x in state.manifest.files if moved_path(x, package, MOVES) == path]
+    return any(state.ours(x) is not None for x in former)
+
+
 def migrate_own_files(
     state: ProjectState, package: str, others: Collection[str]
 ) -> Iterator[FileMerge]:

@@ -1,15 +1,17 @@
 """redco.toml: the one file of a project that says what redco makes of it, and that redco writes."""
 
 from dataclasses import replace
+from functools import partial
 
 from redco_merge import merge_tables, merge_text
 
 from redco_new.errors import RedcoError, Refusal
 from redco_new.request import CONFIG_RATES, Request
-from redco_new.request.features import check_features, features_with
+from redco_new.request.features import check_features, features_kept, features_with
 from redco_new.request.launch import launchers_with
 from redco_new.request.toml import read_toml
 from redco_new.update.file_merge import FileMerge
+from redco_new.update.migration import has_module
 from redco_new.project.state import ProjectState
 
 REDCO_TOML = "redco.toml"
@@ -27,10 +29,13 @@ def read_request(state: ProjectState) -> Request:
     def has(path: str) -> bool:
         return state.ours(path) is not None
 
+    has_today = partial(has_module, state, request.package)
+    names = features_kept(request.package, state.manifest.interface, has_today)
     if "features" not in {*before, *keys}:  # all projects had those that there were
-        names = features_with(request.package, has) - {"muon"}
         muon = () if "muon" in {*before, *keys} else ("muon",)
-        features = check_features(REDCO_TOML, [*names, *muon, *request.features])
+        names |= {*features_with(request.package, has)} - {"muon"} | {*muon}
+    if names:
+        features = check_features(REDCO_TOML, [*names, *request.features])
         request = replace(request, features=features)
     if "launch" not in {*before, *keys}:  # all projects had the files of six
         request = replace(request, launch=launchers_with(has))

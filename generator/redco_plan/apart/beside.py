@@ -5,7 +5,8 @@ from __future__ import annotations
 import jax
 from jax.extend.core import JaxprEqn
 
-from .forms import Operand, bind, rule, whole_array
+from .forms import Operand, rule, whole_array
+from .jaxprs import bind
 from .parts import Parts, cut_like, single_parts
 
 REDUCTIONS = "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or".split()

@@ -13,8 +13,7 @@ import jax
 from jax._src import source_info_util
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
-from .forms import bind
-from .sums import make_call, rewrite_inside
+from .jaxprs import bind, make_call, rewrite_inside
 
 # What may lie between a parameter and its product: it can be computed before the first of them.
 VIEWS = {"slice", "squeeze", "reshape", "transpose", "convert_element_type", "broadcast_in_dim"}

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeGuard
 
 import jax
 import jax.numpy as jnp
 from jax._src import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
-from .jaxprs import scan_sizes
+from .jaxprs import bind, scan_sizes
+
+ELEMENTWISE = """
+abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
+complex conj copy copy_p cos cosh digamma div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt
+igamma igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p logistic lt lt_to
+max min mul mulhi ne neg nextafter not one_minus_square or polygamma population_count pow random_gamma real
+reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
+shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
+threefry2x32 xor zeros_like zeta
+""".split()
 
 
 class Form(ABC):
-    """An array in another form than one piece. A pytree, so that control flow passes it on."""
+    """An array in another form than one piece. A pytree, so that control flow passes it on.
+
+    order: of forms that meet in an equation, the rules of the lowest are asked first.
+    """
+
+    order: ClassVar[int] = 1
 
     @abstractmethod
     def whole(self) -> jax.Array:
@@ -37,7 +52,9 @@ def rule(form: type, *primitives: str) -> Callable[[Rule], Rule]:
 
     def register(function: Rule) -> Rule:
         for primitive in primitives:
-            RULES.setdefault(primitive, []).append((form, function))
+            rules = RULES.setdefault(primitive, [])
+            rules.append((form, function))
+            rules.sort(key=lambda pair: getattr(pair[0], "order", Form.order))
         return function
 
     return register
@@ -66,13 +83,6 @@ def _outputs(eqn: JaxprEqn, operands: list[Operand]) -> Sequence[Operand]:
     return bind(eqn, map(whole_array, operands))
 
 
-def bind(eqn: JaxprEqn, operands: Iterable[Any], **params: Any) -> list[jax.Array]:
-    """Return the outputs of an equation for arrays, some of its parameters replaced by `params`."""
-    bind_params = eqn.primitive.get_bind_params(eqn.params)
-    outputs = eqn.primitive.bind(*operands, **{**bind_params, **params})
-    return list(outputs) if eqn.primitive.multiple_results else [outputs]
-
-
 def whole_array(value: Operand) -> jax.Array:
     """Return an array as it is, and one in another form in one piece."""
     return value.whole() if isinstance(value, Form) else value
@@ -81,12 +91,6 @@ def whole_array(value: Operand) -> jax.Array:
 def in_form(value: Any) -> TypeGuard[Form]:
     """Return whether a value is an array in another form than one piece."""
     return isinstance(value, Form)
-
-
-def shape_of(atom: Any) -> tuple[int, ...]:
-    """Return the shape of a variable or a literal, which jax types as the base of all values."""
-    shape: tuple[int, ...] = atom.aval.shape
-    return shape
 
 
 @rule(object, "jit", "pjit", "closed_call")

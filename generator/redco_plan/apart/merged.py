@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
-from .forms import Form, Operand, bind, rule, shape_of, whole_array
-from .parts import ELEMENTWISE
+from .forms import ELEMENTWISE, Form, Operand, rule, whole_array
+from .jaxprs import bind, shape_of
 
 Shape = tuple[int, ...]
 

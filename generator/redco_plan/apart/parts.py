@@ -11,22 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
-from .forms import Form, Operand, bind, rule, shape_of, whole_array
-
-ELEMENTWISE = """
-abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
-complex conj copy copy_p cos cosh digamma div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt
-igamma igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p logistic lt lt_to
-max min mul mulhi ne neg nextafter not one_minus_square or polygamma population_count pow random_gamma real
-reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
-shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
-threefry2x32 xor zeros_like zeta
-""".split()
+from .forms import ELEMENTWISE, Form, Operand, rule, whole_array
+from .jaxprs import bind, shape_of
 
 
 @partial(
@@ -42,6 +34,7 @@ class Parts(Form):
     arrays: tuple[jax.Array, ...]
     dim: int
     whole_ones: tuple[int, ...] = ()
+    order: ClassVar[int] = 0
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -64,6 +57,7 @@ class Piece(Form):
 
     array: jax.Array
     dim: int
+    order: ClassVar[int] = 0
 
     def whole(self) -> jax.Array:
         """Return the array."""

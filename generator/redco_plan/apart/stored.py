@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import jax
 from jax.sharding import PartitionSpec as P
 
+from . import beside  # noqa: F401 (for its rules)
 from .forms import in_form, whole_array
 from .parts import Parts
+from .rewritten import Rewritten, Tree
+from .run import path_name
 
-Tree = Any  # of arrays
 Apart = Mapping[str, tuple[int, tuple[int, ...]]]  # path of a parameter -> (dim, size of each part)
+
+
+@dataclass(frozen=True)
+class Fused(Rewritten):
+    """The form of a program whose model fuses parameters.
+
+    apart: the parts that it is stored as. specs: path of a stored parameter -> its layout, if there is one.
+    """
+
+    apart: Apart
+    specs: Mapping[str, P] | None = None
+
+    def whole(self, stored: Tree) -> Tree:
+        """Return parameters in their own shapes."""
+        return put_together(stored, self.apart)
+
+    def in_form(self, stored: Tree) -> Tree:
+        """Return parameters with Parts in the place of tuples of parts."""
+        return as_parts(stored, self.apart, self.specs)
 
 
 def take_apart(params: Tree, apart: Apart) -> Tree:
@@ -61,11 +83,3 @@ def _is_whole(spec: P) -> bool:
     """Return whether no axis splits an array but those of the batch."""
     axes = {axis for entry in spec for axis in (entry if isinstance(entry, tuple) else (entry,))}
     return axes <= {None, "data", "fsdp"}
-
-
-def path_name(path: tuple[Any, ...]) -> str:
-    """Return a key path as text: `layers/attn/q/kernel`, without the `.value` of NNX variables."""
-    names = [jax.tree_util.keystr((key,), simple=True) for key in path]
-    if len(names) > 1 and isinstance(path[-1], jax.tree_util.GetAttrKey) and names[-1] == "value":
-        names.pop()
-    return "/".join(names)

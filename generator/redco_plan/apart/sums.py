@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,7 @@ from jax._src import source_info_util
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from .forms import bind, shape_of
-from .jaxprs import rewrite_jaxprs
+from .jaxprs import bind, dtype_of, make_call, rewrite_inside, shape_of
 from .rows import Atom, Readers, find_readers
 
 
@@ -97,14 +96,9 @@ class Sums:
         return [Term(atom)]
 
 
-def _dtype(atom: Any) -> Any:
-    """Return the type of the elements of a variable or a literal."""
-    return atom.aval.dtype
-
-
 def _is_float(atom: Atom) -> bool:
     """Return whether an array is of floating-point numbers."""
-    return jnp.issubdtype(_dtype(atom), jnp.floating)
+    return jnp.issubdtype(dtype_of(atom), jnp.floating)
 
 
 def _scaled(term: Term, scale: Atom) -> Term:
@@ -141,7 +135,7 @@ def _sum(eqn: JaxprEqn, terms: Sequence[Term]) -> JaxprEqn:
     ordered = sorted(terms, key=lambda term: term.product is None)
     needed = [atom for term in ordered for atom in _atoms(term)]
     inputs = [*dict.fromkeys(atom for atom in needed if isinstance(atom, Var))]
-    dtype = _dtype(eqn.outvars[0])
+    dtype = dtype_of(eqn.outvars[0])
 
     def add_up(*arrays: jax.Array) -> jax.Array:
         values = dict(zip(inputs, arrays, strict=True))
@@ -152,15 +146,6 @@ def _sum(eqn: JaxprEqn, terms: Sequence[Term]) -> JaxprEqn:
         return functools.reduce(operator.add, (_compute(term, read, dtype) for term in ordered))
 
     return make_call(add_up, inputs, eqn.outvars, eqn)
-
-
-def make_call(
-    function: Callable[..., Any], inputs: list[Var], outputs: list[Var], like: JaxprEqn
-) -> JaxprEqn:
-    """Return an equation that calls a function of arrays, in the place and at the line of another."""
-    shapes = [jax.ShapeDtypeStruct(shape_of(var), _dtype(var)) for var in inputs]
-    (call,) = jax.make_jaxpr(jax.jit(function))(*shapes).jaxpr.eqns
-    return call.replace(invars=inputs, outvars=outputs, source_info=like.source_info)
 
 
 def _atoms(term: Term) -> list[Atom]:
@@ -192,19 +177,3 @@ def _as_operand(scale: jax.Array, places: Sequence[int | None]) -> jax.Array:
     order = [sorted(own).index(place) for place in own]
     array = jnp.transpose(jnp.squeeze(scale, others), order)
     return jnp.expand_dims(array, [i for i, place in enumerate(places) if place is None])
-
-
-def rewrite_inside(eqn: JaxprEqn, rewrite: Callable[[Jaxpr], Jaxpr]) -> JaxprEqn:
-    """Return an equation with the jaxprs in it rewritten, if its gradient is theirs."""
-    if eqn.primitive.name.startswith("custom_") or eqn.primitive.name == "shard_map":
-        return eqn
-
-    changed = []
-
-    def new(old: Jaxpr) -> Jaxpr:
-        jaxpr = rewrite(old)
-        changed.append(jaxpr is not old)
-        return jaxpr
-
-    params = {name: rewrite_jaxprs(value, new) for name, value in eqn.params.items()}
-    return eqn.replace(params=params) if any(changed) else eqn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax.extend.core import JaxprEqn
 
 from redco_plan.graph import Graph, Node, Value, shape_of
-from redco_plan.apart import ELEMENTWISE
+from redco_plan.apart.forms import ELEMENTWISE
 from redco_plan.walk import rule
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from .errors import UserError
 
 
-def feature(name: str, module: str, flag: str = "") -> Any:
+def feature(name: str, module: str, where: str = "", flag: str = "") -> Any:
     """Return a module of the runtime that one feature brings. Raises UserError where this project lacks it.
 
-    flag: of `redco update`, which brings it.
+    where: what asks for it, for the message. flag: of `redco update`, which brings it.
     """
     whole = f"{__name__.removesuffix('.base.features')}.{module}"
     try:
@@ -18,4 +18,5 @@ def feature(name: str, module: str, flag: str = "") -> Any:
         if error.name != whole:
             raise
         todo = f"`redco update {flag or f'--features {name}'}` brings it"
-        raise UserError(f"this project was made without {name}: {todo}") from None
+        place = f"{where}: " if where else ""
+        raise UserError(f"{place}this project was made without {name}: {todo}") from None

@@ -61,7 +61,7 @@ def check_names(names: Iterable[str], scores: Iterable[str]) -> None:
             )
 
 
-def is_out_of_patience(run: Run, step: int) -> bool:
+def patience_is_over(run: Run, step: int) -> bool:
     """Return whether a run ends at `step`, as its last --patience evaluations had no better first score of --best.
 
     Says so, if it does. All processes call it.

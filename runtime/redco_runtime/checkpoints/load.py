@@ -13,17 +13,18 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ..base.contracts import Config, Steps, Weights
 from ..base.errors import MOST_LINES, UserError, first, listed
+from ..base.features import feature
 from ..base.hf_files import Stored, check_config, find, open_tensors
-from ..base.output import print_once
 from ..base.progress_bar import ProgressBar
 from ..base.state import TrainState, flatten
 from ..base.tensors import Shape, Tensor, stored_there, wholes
 from .checkpoint import Checkpoints
-from .lora_into_matrices import merge_parts, parts_of_matrices
 from .shared_reads import move, to_read
 
 Shapes = Mapping[str, jax.ShapeDtypeStruct]  # by path
 Fetch = Callable[[str, tuple[slice, ...]], np.ndarray]  # (name, index) -> slice of a stored tensor
+# Ends of the paths of what a matrix is stored as, where it has an adapter or is in few bits.
+PARTS = ("lora_a", "lora_b", "lora_m", "codes", "scales")
 # What old checkpoints, converted from TensorFlow, call the parameters of a norm: transformers renames
 # them when it loads, too.
 LEGACY = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -96,24 +97,29 @@ def adopt(
     """Return the state of a new run, with what the newest checkpoint of another one has of its model.
 
     Returns (state, paths of parameters that `init` makes, names that the model has not). An adapter that
-    the model has not is added to its matrices. Raises UserError, as `restore_common`.
+    the model has not is added to its matrices, in a project that has that feature. Raises UserError, as `restore_common`.
     by_name: paths of what has a column for each class, which is taken by the names of these.
     """
     model, rows = steps.state.model, steps.classes.moved_rows(config, directory) if by_name else []
     by_name = {*by_name} if rows else set()
     checkpoints = Checkpoints(directory, shapes=steps.shapes)
     replicated = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
+    adapters: list[Any] = (
+        []
+    )  # the module that puts parts of matrices together, where there are some
 
     def further(there: Shapes, like: Shapes) -> dict[str, jax.ShapeDtypeStruct]:
         whole = {p: there[p].update(sharding=replicated) for p in by_name & there.keys()}
-        return parts_of_matrices(there, like) | whole
+        if any(is_part(path, like) for path in there):
+            what = f"--init: {directory} has matrices with an adapter, or in few bits"
+            adapters.append(feature("adapters", "checkpoints.lora_into_matrices", what))
+            whole |= adapters[0].parts_of_matrices(there, like)
+        return whole
 
     stored, unused = checkpoints.restore_common(model.arrays, further)
     there = {path: stored[path] for path in by_name & stored.keys()}
     rest = {path: array for path, array in stored.items() if path not in there}
-    arrays, adapted = merge_parts(rest, model.arrays, directory)
-    if adapted:
-        print_once(f"the adapter of {directory} is added to the matrices that it is of")
+    arrays = adapters[0].merge_parts(rest, model.arrays, directory) if adapters else {**rest}
     absent = [path for path in model.arrays if path not in arrays]
     if lost := [path for path in flatten(model.frozen) if path not in arrays]:
         title = f"--init: {directory} does not have what is frozen in this model, which stores it otherwise:"
@@ -126,6 +132,14 @@ def adopt(
     named = steps.classes.Heads(there, rows).fill(arrays, config, directory) if there else []
     state = steps.start(model.with_arrays(arrays))
     return state, [path for path in absent if path in steps.shapes and path not in named], unused
+
+
+def is_part(path: str, like: Collection[str]) -> bool:
+    """Return whether what a run has at a path is a part of a matrix that is whole in `like`, or has no adapter there."""
+    layer, _, end = path.rpartition("/")
+    if path in like or end not in PARTS or f"{layer}/kernel" not in like:
+        return False
+    return end != "lora_m" or f"{layer}/lora_a" not in like  # an adapter without it is another one
 
 
 def match(

@@ -17,10 +17,12 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from ..base.errors import UserError
+from ..base.output import print_once
 from ..layout.mesh import axes_of
 from ..nn.adapters.settings import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter, scale_of
 from ..nn.matrices import restore
 from ..run.record import FILE, LORA, read
+from .load import is_part
 
 Heads = Mapping[str, jax.ShapeDtypeStruct]  # by path
 
@@ -32,12 +34,10 @@ def parts_of_matrices(there: Heads, like: Heads) -> dict[str, jax.ShapeDtypeStru
     """
     parts: dict[str, jax.ShapeDtypeStruct] = {}
     for path, head in there.items():
+        if not is_part(path, like):
+            continue
         layer, _, end = path.rpartition("/")
-        whole = like.get(layer + KERNEL)
-        if path in like or whole is None or f"/{end}" not in (A, B, M, CODES, SCALES):
-            continue
-        if f"/{end}" == M and layer + A in like:  # an adapter without it is another one
-            continue
+        whole = like[layer + KERNEL]
         *stack, rows, columns = whole.sharding.spec
         dims = {A: (rows, None), B: (None, columns), M: (columns,)}
         own = (*stack, *dims.get(f"/{end}", (rows, None, columns)))
@@ -51,8 +51,8 @@ def parts_of_matrices(there: Heads, like: Heads) -> dict[str, jax.ShapeDtypeStru
     return parts
 
 
-def merge_parts(arrays: Arrays, like: Heads, directory: Path) -> tuple[dict[str, jax.Array], bool]:
-    """Return (arrays of a model: what `arrays` has of it, parts merged, whether an adapter is in them).
+def merge_parts(arrays: Arrays, like: Heads, directory: Path) -> dict[str, jax.Array]:
+    """Return the arrays of a model: what `arrays` has of it, parts merged; say where an adapter is in them.
 
     arrays: of a run, by path, with its parts of matrices. directory: its checkpoints.
     Raises UserError where nothing beside these says how much its adapter adds.
@@ -69,7 +69,9 @@ def merge_parts(arrays: Arrays, like: Heads, directory: Path) -> tuple[dict[str,
         added = [arrays[one] for one in of_adapter if one in arrays]
         make = partial(_whole, shape=like[path].shape, dtype=like[path].dtype, settings=settings)
         merged[path] = jax.jit(make, out_shardings=like[path].sharding)(stored, added)
-    return merged, bool(adapted)
+    if adapted:
+        print_once(f"the adapter of {directory} is added to the matrices that it is of")
+    return merged
 
 
 def _whole(

@@ -11,7 +11,6 @@ import jax
 
 from ..base.state import owner
 from ..base.together import patience
-from ..nn.adapters.settings import A, B
 from .shared_reads import move, to_read
 
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
@@ -64,7 +63,9 @@ def read(folders: Sequence[Path], wanted: Flat) -> Flat:
 
 def is_later(name: str) -> bool:
     """Return whether former checkpoints may lack it, which was 0: a mean of norms, a reference's adapter."""
-    return name == "grad_norm" or (name.startswith(FROZEN) and name.endswith((A, B)))
+    return name == "grad_norm" or (
+        name.startswith(FROZEN) and name.endswith(("/lora_a", "/lora_b"))
+    )
 
 
 def names_of_other(wanted: Flat, stored: Flat) -> dict[str, str]:

@@ -17,9 +17,10 @@ from jax.sharding import NamedSharding
 from ..base.contracts import Accounted, Batch, Counted, Ordered, Pipeline
 from ..base.examples import Arrays, Example, Redrawn
 from ..base.errors import UserError
+from ..base.features import feature
 from ..base.progress import PROGRESS
 from .collating import Collate, Layout, collate_examples
-from .example_streams import Stream, is_stream
+from .example_streams import is_stream
 from .permutation import shuffled
 from .subset import Spread
 
@@ -31,6 +32,7 @@ Item = TypeVar("Item")
 # Batches that are made before they are asked for. More hide a slower collate, and take more memory of
 # the devices.
 AHEAD = 2
+NO_LENGTH = "examples() in pipeline.py: what it gives to train on has no length"
 
 
 def example_indices(seed: int, step: int, batch_size: int, size: int) -> np.ndarray:
@@ -93,7 +95,10 @@ class TrainBatches(Iterator[Batch]):
     ) -> None:
         batch_size, seed = settings.batch_size, settings.seed
         at = start, position if start else None
-        stream = Stream(examples, seed, batch_size, *at) if is_stream(examples) else None
+        stream = None
+        if is_stream(examples):
+            own = feature("iterators", "data.iterators", NO_LENGTH)
+            stream = own.Stream(examples, seed, batch_size, *at)
         if isinstance(examples, Accounted):
             examples.resume(start, position)
         layout: Layout = {}

@@ -1,4 +1,4 @@
-"""Examples without training: what prepare.py does, and shows of the first rows, as a run would learn from them."""
+"""What prepare.py shows of the first rows, as a run would learn from them."""
 
 import os
 import sys
@@ -6,35 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..base.examples import Arrays
 from ..base.errors import UserError
+from ..base.features import feature
 from ..base.output import print_once
 from ..run.record import Run
-from .batches import batch_indices
 from .collating import collate_examples
-from .example_streams import Stream, is_stream
+from .batches import NO_LENGTH, batch_indices
+from .example_streams import is_stream
 
 WINDOW = 8  # tokens before one that decide its text, such as whether a space begins it
 PART = "\ufffd"  # what is decoded of a part of a character
 NOT_ASKED = -1  # label of a token that a masked model is not asked for, as in text/masking.py
-
-
-def prepare(pipeline: Any, run: Run) -> None:
-    """Make the tokens of `--data`, where they are not made yet; print the first `run.preview` rows, or how many there are.
-
-    No accelerator is taken. Raises UserError.
-    """
-    jax.config.update("jax_platforms", "cpu")
-    if run.preview:
-        preview(pipeline, run)
-        return
-    train, held_out = pipeline.examples(run.config)
-    rows = "rows as they come" if is_stream(train) else f"{len(train):,} rows"
-    print_once(f"{rows} to train on, and {len(held_out):,} held out: --preview 3 shows the first")
 
 
 def preview(pipeline: Any, run: Run) -> None:
@@ -80,7 +66,8 @@ def _first_batch(pipeline: Any, run: Run) -> Arrays:
     examples, _ = pipeline.examples(run.config)
     seed, count = run.config.train.seed, run.preview
     if is_stream(examples):
-        rows: Any = Stream(examples, seed, count).take()
+        own = feature("iterators", "data.iterators", NO_LENGTH)
+        rows: Any = own.Stream(examples, seed, count).take()
         indices: Sequence[int] = range(count)
     else:
         rows = examples

@@ -78,8 +78,9 @@ class Parser(argparse.ArgumentParser):
         if message.startswith("unrecognized") and "--preview" in message:
             package = Path(sys.argv[0]).resolve().parent.name
             where = f"; python -m {package}.prepare --preview N shows rows, of a project of texts"
-        if message.startswith("unrecognized") and "--push" in message:
-            where = "; `redco update --features push` brings --push"
+        for name in ("profile", "push"):
+            if message.startswith("unrecognized") and f"--{name}" in message:
+                where = f"; `redco update --features {name}` brings --{name}"
         self.exit(2, f"error: {message}: --help lists the flags{where}\n")
 
 

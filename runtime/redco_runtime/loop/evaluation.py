@@ -4,16 +4,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import jax
 
 from ..base.contracts import Asking, Config, Drawn, Pipeline, Sampling, Scored, Steps
 from ..base.examples import Example
 from ..base.errors import UserError
+from ..base.features import feature
 from ..base.output import print_once
 from ..base.paths import written_here
 from ..base.state import TrainState
-from ..checkpoints.best import check_names, keep_best
 from ..data.example_streams import check_held_out
 from ..data.subset import Spread
 from ..monitor.metrics import Metrics
@@ -92,8 +93,22 @@ class Evaluation:
         self.metrics.evaluated(step, loss, scores, list(zip(self.samples, texts, strict=True)))
         held_out = {"loss": loss, **scores}
         if names and self.examples and not step:
-            check_names(names, held_out)
+            best_checkpoints().check_names(names, held_out)
         elif names and self.examples:
-            for name in keep_best(best, names, held_out, step, state, self.steps.shapes):
+            keep = best_checkpoints().keep_best
+            for name in keep(best, names, held_out, step, state, self.steps.shapes):
                 self.metrics.say(f"  best {name} so far: {best / name / str(step)}")
         return held_out
+
+
+def is_out_of_patience(run: Run, step: int) -> bool:
+    """Return whether a run ends at `step` by its --patience, and say so, if it does. All processes call it."""
+    settings = run.config.train
+    if not getattr(settings, "patience", 0) or not getattr(settings, "best", ()):
+        return False
+    return bool(best_checkpoints().patience_is_over(run, step))
+
+
+def best_checkpoints() -> Any:
+    """Return the module of them. Raises UserError where the project has none."""
+    return feature("best", "checkpoints.best", "--best")

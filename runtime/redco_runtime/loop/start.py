@@ -11,6 +11,7 @@ import jax
 
 from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, Weights
 from ..base.errors import UserError, writing
+from ..base.features import feature
 from ..base.output import open_log, print_once
 from ..base.paths import cache_of, check_paths, is_bucket, path_of, work_folder
 from ..base.progress import PROGRESS
@@ -25,13 +26,12 @@ from ..data.example_streams import is_stream
 from ..layout.mesh import count_parts
 from ..monitor.events import EVENTS
 from ..monitor.loggers import check_loggers
-from ..monitor.profiling import parse_steps
 from ..run.check_pipeline import check_hooks
 from ..run.check_settings import check_section
 from ..run.history import record_start
 from ..run.lock import hold
 from ..run.record import Run
-from .evaluation import samples_of
+from .evaluation import best_checkpoints, samples_of
 
 
 def check_run(steps: Steps, pipeline: Pipeline, run: Run) -> None:
@@ -74,7 +74,10 @@ def _open_log(run: Run) -> None:
 
 def _check_writers(settings: Any) -> None:
     """Raise UserError for what is written to a folder of this machine alone."""
-    flags = {"--log tensorboard": "tensorboard" in settings.log, "--profile": settings.profile}
+    flags = {
+        "--log tensorboard": "tensorboard" in settings.log,
+        "--profile": getattr(settings, "profile", ""),
+    }
     for flag in (flag for flag, used in flags.items() if used):
         what = "writes to a folder of this machine alone, and --workdir is in a bucket"
         raise UserError(f"{flag}: it {what}: leave it out, or choose another --workdir")
@@ -96,7 +99,10 @@ def check_settings(steps: Steps, pipeline: Pipeline, settings: Any) -> None:
             f"batch times micro_batches: give a multiple of {parts}"
         )
     check_loggers(settings.log)
-    parse_steps(settings.profile, settings.steps)
+    if profile := getattr(settings, "profile", ""):
+        feature("profile", "monitor.profiling").parse_steps(profile, settings.steps)
+    if getattr(settings, "best", ()):
+        best_checkpoints()
     if isinstance(pipeline, Scored) and not hasattr(settings, "eval_examples"):
         raise UserError(
             "evaluate() in pipeline.py: add to class Train of config.py the fields eval_examples: "

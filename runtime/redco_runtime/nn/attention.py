@@ -37,7 +37,7 @@ def by_heads(attend: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
     def exchanged(*arrays: jax.Array, layout: str = "heads_BSNH", **options: Any) -> jax.Array:
         if not axes_of(spec_of(arrays[0].shape, layout)[1]):
             return attend(*arrays, layout=layout, **options)
-        context = feature("context", "nn.context", "--mesh context=2")
+        context = feature("context", "nn.context", flag="--mesh context=2")
         return context.by_heads(attend, layout, *arrays, **options)
 
     return exchanged

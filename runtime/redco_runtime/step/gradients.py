@@ -1,19 +1,16 @@
 """The loss of a batch and its gradients: one weighted mean over everything in it."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Jaxpr, jaxprs_in_params
-from jax.sharding import PartitionSpec as P
 
 from ..base.errors import UserError
-from ..base.output import print_once
 from ..base.state import ModelState, PyTree
-from ..layout.mesh import add_up, axes_of, free_axes, on_parts
+from ..layout.mesh import free_axes
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)
 Loss = Callable[[ModelState, PyTree, jax.Array], tuple[Any, PyTree]]
@@ -70,9 +67,7 @@ def mean_and_gradients(
     batch: PyTree,
     key: jax.Array,
     micro_batches: int,
-    rows: Sequence[str] = (),
-    dtype: str = "float32",
-    specs: ModelState | None = None,
+    once: Any = None,
 ) -> tuple[Any, PyTree, PyTree]:
     """Return (mean loss, its gradients, variables after it), whatever the number of micro-batches.
 
@@ -83,105 +78,27 @@ def mean_and_gradients(
     value of a term}. A value is one for each of the losses, of which the mean is taken with their weights,
     or one number, of which a micro-batch weighs as much as its losses do.
 
-    rows: axes of the mesh that split the batch, if no row of it depends on another; () if one does.
-        Where `data` or `expert` do, each device sums the gradients of its own rows in float32, and
-        sends them once, after all micro-batches. fsdp gathers and scatters in each micro-batch, as in
-        PyTorch's FSDP2 and MaxText: once would be to hold the whole model and its gradients in
-        float32 on each device, which fsdp is there to avoid.
-    dtype: in which gradients are sent once.
-    specs: of `model`, whose loss then has the parts of it that `expert` splits, on their own devices
-        (as `experts` takes them); None: `expert` reduces in each micro-batch.
+    once: OnceAStep of once.py, where no row of the batch depends on another; None: devices send gradients in each micro-batch.
     """
-    sizes = free_axes()
-    own_rows = ("data",) if specs is None else ("data", "expert")
-    once = tuple(axis for axis in rows if axis in own_rows and sizes.get(axis, 1) > 1)
-    once = once if micro_batches > 1 and _can_be_apart(loss, model, batch, key, once) else ()
-    devices = math.prod(sizes[axis] for axis in once)
+    axes: tuple[str, ...] = ()
+    if once and micro_batches > 1:
+        axes = once.axes(loss, model, batch, key)
+    devices = math.prod(free_axes()[axis] for axis in axes)
     keys = jax.random.split(key, (devices, micro_batches))
     if micro_batches == 1:
         (value, weight, terms, variables), gradients = _pull_back(loss, model, batch, keys[0, 0])
-    elif once:
-        (value, weight, grads), terms = _by_device(loss, model, batch, keys, dtype, once, specs)
+    elif axes:
+        (value, weight, grads), terms = once.sums(loss, model, batch, keys, axes)
         variables, gradients = model.variables, partial(_scale, grads)
     else:
-        (value, weight, grads), terms, variables = _sum(loss, model, batch, keys)
+        (value, weight, grads), terms, variables = sum_parts(loss, model, batch, keys)
         gradients = partial(_scale, grads)
     scale = 1 / jnp.where(weight > 0, weight, 1)
     means = {"loss": value, **terms} if terms else value
     return _scale(means, scale), gradients(scale), variables
 
 
-def _can_be_apart(
-    loss: Loss, model: ModelState, batch: PyTree, key: jax.Array, axes: tuple[str, ...]
-) -> bool:
-    """Return whether devices of `axes` can run a loss each on its own rows; where not, say so.
-
-    Of an array whose rows and whose elements are split by two more axes, XLA (jaxlib 0.10) ends the
-    process where a loss picks elements by index.
-    """
-    others = [axis for axis, size in free_axes().items() if size > 1 and axis not in axes]
-    if not axes or len(others) < 2:
-        return True
-    if not _picks_elements(jax.make_jaxpr(loss)(model, batch, key).jaxpr):
-        return True
-    print_once(
-        "gradients: sent in each micro-batch, not once a step: the loss picks elements by index (as jnp.take_along_axis and "
-        f"optax's cross-entropy of integer labels do), which XLA cannot split over {' and '.join(others)} there; a comparison it can"
-    )
-    return False
-
-
-def _picks_elements(jaxpr: Jaxpr) -> bool:
-    """Return whether a program picks elements of each row of an array by index, outside of a shard_map."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "gather":
-            numbers = eqn.params["dimension_numbers"]
-            if numbers.operand_batching_dims or len(numbers.start_index_map) > 1:
-                return True
-        elif eqn.primitive.name != "shard_map":
-            if any(map(_picks_elements, jaxprs_in_params(eqn.params))):
-                return True
-    return False
-
-
-def _by_device(
-    loss: Loss,
-    model: ModelState,
-    batch: PyTree,
-    keys: jax.Array,
-    dtype: str,
-    axes: tuple[str, ...],
-    specs: ModelState | None,
-) -> tuple[tuple[jax.Array, jax.Array, PyTree], PyTree]:
-    """Return the sums that `_sum` gives, without variables: each device of `axes` its own, then all."""
-
-    def own(*arrays: PyTree) -> PyTree:
-        return jax.tree.map(lambda x: x[None], _sum(loss, *arrays)[:2])
-
-    def part(spec: P) -> P:
-        return P(*(tuple(a for a in axes_of(entry) if a in axes) or None for entry in spec))
-
-    def others(spec: P) -> tuple[str, ...]:
-        return tuple(a for a in axes if not any(a in axes_of(entry) for entry in spec))
-
-    def reduce(sums: jax.Array, spec: P) -> jax.Array:
-        return add_up(sums.astype(dtype), 1).astype(sums.dtype) if others(spec) else sums[0]
-
-    specs = jax.tree.map(lambda x: P(), model) if specs is None else specs
-    grad_specs = jax.tree.map(lambda spec: P(others(spec) or None, *part(spec)), specs.params)
-    rows = P(axes)
-    run = on_parts(
-        own,
-        axes,
-        in_specs=(jax.tree.map(part, specs), rows, rows),
-        out_specs=((rows, rows, grad_specs), rows),
-    )
-    (value, weight, grads), terms = run(model, batch, keys)
-    grads = jax.tree.map(reduce, grads, specs.params)
-    return (value.sum(), weight.sum(), grads), jax.tree.map(jnp.sum, terms)
-
-
-def _sum(
+def sum_parts(
     loss: Loss, model: ModelState, batch: PyTree, keys: jax.Array
 ) -> tuple[tuple[jax.Array, jax.Array, PyTree], PyTree, PyTree]:
     """Return ((sum of values, of weights, of gradients), sums of terms, variables after it).

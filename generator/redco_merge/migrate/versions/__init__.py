@@ -1,6 +1,6 @@
 """All migrations, first to last; each module has one, named after what changed."""
 
-from redco_merge.migrate.versions import draws, loop, need, rooms, splits, survival
+from redco_merge.migrate.versions import draws, features, loop, need, rooms, splits, survival
 
 MIGRATIONS = (
     loop.MIGRATION,
@@ -9,5 +9,6 @@ MIGRATIONS = (
     splits.MIGRATION,
     rooms.MIGRATION,
     need.MIGRATION,
+    features.MIGRATION,
 )
 LATEST = MIGRATIONS[-1].number

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 
 from ...base.class_names import LABELS
+from ...base.features import feature
 from ...base.hf_files import ADAPTER, WEIGHTS
 from ...base.tensors import Tensor
 from ...nn.adapters.layers import LoraSettings
 from ...nn.adapters.settings import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter
-from ...nn.matrices import restore
 from ..export import Tensors, new_folder, write
 
 PREFIX = "base_model.model."  # of what PEFT calls a tensor, before the name in the model
@@ -156,13 +156,6 @@ class Lora(LoraSettings):
         }
 
 
-@dataclass(frozen=True)
-class QLora(Lora):
-    """The same beside layers whose kernels are stored in few bits (Dettmers et al. 2023). Raises UserError."""
-
-    lora_block: int = 64  # elements of a frozen kernel that share a scale, at most
-
-
 def changes_of_lengths(adapter: Arrays, parameters: Arrays) -> dict[str, jax.Array]:
     """Return path -> how much longer columns are than in the model, of an adapter that has their lengths."""
     paths = [path for path in adapter if path.endswith(M)]
@@ -199,7 +192,8 @@ def whole_kernels(parameters: Arrays) -> dict[str, jax.Array]:
 
 @jax.jit
 def _restore(codes: jax.Array, scales: jax.Array) -> jax.Array:
-    return restore(codes, scales, scales.dtype)
+    matrices = feature("adapters", "nn.matrices")  # which is there where codes are
+    return matrices.restore(codes, scales, scales.dtype)
 
 
 def _adapted(paths: Mapping[str, Any]) -> list[str]:

@@ -3,18 +3,45 @@
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO, TypeVar
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ...base.errors import UserError
+from ...base.features import feature
 from ...base.json_lines import check_characters, load_json, parse_json
 from ...base.paths import path_of
 from ..text.documents import Bad, Part
 from ..text.sources import Source
-from .tables import RANGE, TABLES, Format, Row, Rows
 
 T = TypeVar("T")
 
+RANGE = 2**22  # bytes of a part of a file, about: parts of many files go into one shard alike
 LINE = 2**16  # bytes of a line that are read at once where it is only looked for
+
+
+class Row(NamedTuple):
+    """A row of a file: its value, its place there, and why it is none, where it cannot be read."""
+
+    value: Any
+    at: int
+    fault: str = ""
+
+
+Rows = Iterator[Row]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way to keep rows.
+
+    split: the parts of a file.
+    rows: those of a part; of a table only the column of that name, which has texts, or all where it is "".
+    where: (file, place of a row) -> where that is, for people.
+    """
+
+    split: Callable[[str], Iterable[Part]]
+    rows: Callable[[Part, str], Rows]
+    where: Callable[[str, int], str] = lambda file, at: f"{file}, row {at + 1}"
 
 
 def format_of(file: str) -> str:
@@ -24,21 +51,31 @@ def format_of(file: str) -> str:
     return SUFFIXES.get(os.path.splitext(file)[1].lower(), "text")
 
 
+def _format(file: str) -> Format:
+    """Return how a file keeps its rows. Raises UserError for a table in a project that reads none."""
+    name = format_of(file)
+    if name in FORMATS:
+        return FORMATS[name]
+    named = f"--data: {file.removeprefix('stream:')}"
+    table: Format = feature("tables", "data.prepare.tables", named).TABLES[name]
+    return table
+
+
 def parts_of(source: Source, streaming: bool = False) -> Iterator[Part]:
     """Yield the parts of a source, in order. Raises UserError. streaming: of a data set, which is read as it comes."""
     for file in source.files:
         name = f"stream:{file}" if streaming and file.startswith("hf:") else file
-        yield from FORMATS[format_of(name)].split(name)
+        yield from _format(name).split(name)
 
 
 def read_rows(part: Part, column: str = "") -> Rows:
     """Yield the rows of a part, as `Format.rows` says. Raises UserError."""
-    return FORMATS[format_of(part.file)].rows(part, column)
+    return _format(part.file).rows(part, column)
 
 
 def describe(bad: Bad) -> str:
     """Return where a row is, for people, and why it is none; a file of lines is read up to there."""
-    return f"{FORMATS[format_of(bad.part.file)].where(bad.part.file, bad.at)} {bad.why}"
+    return f"{_format(bad.part.file).where(bad.part.file, bad.at)} {bad.why}"
 
 
 def parse_rows(
@@ -145,7 +182,6 @@ def _no_rows(part: Part, _: str) -> Rows:
 FORMATS = {
     "text": Format(_split_lines, _no_rows, line_of),
     "json": Format(_split_json, _rows_json, _where_json),
-    **TABLES,
 }
 JSON = dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
 SUFFIXES = {**JSON, ".parquet": "parquet", ".arrow": "arrow"}

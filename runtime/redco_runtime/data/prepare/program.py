@@ -4,20 +4,19 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
 from ...base.errors import UserError
-from ..text.documents import Bad, Maker, Shape, Tokens
-from ..text.sources import Source, check_bad
+from ...base.features import feature
+from ..text.documents import Maker
+from ..text.sources import Source
 from ..text.texts import Text
-from ..text.tokens import pack
 from .build import Answers, build
-from .formats import describe, format_of, parse_rows, parts_of
-from .reading import read_documents, read_text
+from .formats import format_of, parse_rows, parts_of
+from .reading import read_text
 from .shard import Job, make_shard
-from .tables import fingerprint_of
 
 
 def main() -> None:
@@ -29,7 +28,7 @@ def main() -> None:
         with leaving():
             task, facts = pipe.recv()
         try:
-            for answer in TASKS[task](maker, **facts):
+            for answer in task_of(task)(maker, **facts):
                 with leaving():
                     pipe.send(answer)
             last = None
@@ -68,60 +67,24 @@ def rows(_: Any, sources: list[Source], field: str) -> Answers:
 
 def fingerprint(_: Any, name: str) -> Answers:
     """Yield what datasets calls the content of a data set."""
-    yield {"fingerprint": fingerprint_of(name)}
-
-
-def windows(
-    maker: Maker,
-    sources: list[Source],
-    shape: Shape,
-    size: int,
-    number: int,
-    part: int,
-    documents: int,
-) -> Iterator[dict[str, Any]]:
-    """Yield windows of at least `size` tokens, from the one of `number` on. Raises UserError, which names files and lines.
-
-    part, documents: where that one begins, as of Window. shape: of the first window; no other is held out.
-    """
-    parts = enumerate((own, one) for own in sources for one in parts_of(own, streaming=True))
-    bad: list[str] = []
-    window, length, at, ahead = list[Tokens](), 0, (part, documents), documents
-
-    def packed() -> dict[str, Any]:
-        own = shape._replace(held_out=0.0) if number else shape
-        index, arrays = pack(window, maker, own, number)
-        places = {"number": number, "part": at[0], "documents": at[1]}
-        return places | {"index": index, "arrays": arrays}
-
-    for number_of_part, (source, one) in islice(parts, part, None):
-        count = 0
-        for item in read_documents(maker, [one]):
-            if isinstance(item, Bad):
-                bad.append(describe(item))
-                check_bad(source, bad, len(bad), shape.skip_bad_rows)
-                continue
-            ends = item.ends is not None
-            count += ends
-            if ahead:
-                ahead -= ends
-                continue
-            window.append(item)
-            length += len(item.ids)
-            if ends and length >= size:
-                yield packed()
-                window, length, number, at = [], 0, number + 1, (number_of_part, count)
-    if length:
-        yield packed()
+    tables = feature("tables", "data.prepare.tables", f"--data: {name}")
+    yield {"fingerprint": tables.fingerprint_of(name)}
 
 
 TASKS: dict[str, Callable[..., Answers]] = {
     "build": build,
     "shard": shard,
-    "windows": windows,
     "rows": rows,
     "fingerprint": fingerprint,
 }
+
+
+def task_of(name: str) -> Callable[..., Answers]:
+    """Return a task by its name, or by that of the module of a feature, which is called as it is."""
+    task: Callable[..., Answers] = TASKS.get(name) or getattr(
+        import_module(name), name.rpartition(".")[2]
+    )
+    return task
 
 
 if __name__ == "__main__":

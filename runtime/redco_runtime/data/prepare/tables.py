@@ -4,45 +4,19 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import count, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...base.errors import UserError, few
 from ...base.paths import path_of, scheme_of
 from ..class_columns import class_columns, with_classes
 from ..text.documents import Part
+from .formats import RANGE, Format, Row, Rows
 
-RANGE = 2**22  # bytes of a part of a file, about: parts of many files go into one shard alike
 ROWS = 1024  # of a table at a time
 # Name of a data set that is read as it comes -> (place, its rows from there on).
 _READING = threading.local()
 _SIZES: dict[str, int] = {}  # rows of those that were read to their end
-
-
-class Row(NamedTuple):
-    """A row of a file: its value, its place there, and why it is none, where it cannot be read."""
-
-    value: Any
-    at: int
-    fault: str = ""
-
-
-Rows = Iterator[Row]
-
-
-@dataclass(frozen=True)
-class Format:
-    """A way to keep rows.
-
-    split: the parts of a file.
-    rows: those of a part; of a table only the column of that name, which has texts, or all where it is "".
-    where: (file, place of a row) -> where that is, for people.
-    """
-
-    split: Callable[[str], Iterable[Part]]
-    rows: Callable[[Part, str], Rows]
-    where: Callable[[str, int], str] = lambda file, at: f"{file}, row {at + 1}"
 
 
 def _split_parquet(path: str) -> list[Part]:

@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...base.examples import Example
-from ...base.errors import UserError, writing
+from ...base.errors import writing
+from ...base.features import feature
 from ...base.output import announce, announce_training, print_once
 from ...base.paths import cache_of, scheme_of
 from ...base.progress import PROGRESS
@@ -21,7 +21,6 @@ from .request import ask
 from .mixture import Mixture
 from .rows import Rows, count_bad, open_rows
 from .sources import Source, check_bad, check_ids, parse_sources, sample_of, shape_of
-from .streaming import StreamMixture, TokenStream
 from .texts import TextMaker
 
 VERSION = 4  # of what lies in a folder
@@ -50,29 +49,9 @@ def read_or_stream(
     """
     if not settings.streaming:
         return read_examples(settings, maker, vocabulary)
-    sources = parse_sources("--data", settings.data)
-    check_share(settings.held_out)
-    share = 0.0 if settings.held_out_data else settings.held_out
-    weights = [source.weight for source in sources if source.weight is not None]
-    groups = [[source] for source in sources] if weights else [sources]
-    streams = [TokenStream(group, settings, maker, vocabulary, share) for group in groups]
-    train = StreamMixture(streams, weights) if weights else streams[0]
-    if settings.held_out_data:
-        _, held_out = read_examples(settings, maker, vocabulary, train=False)
-        others = parse_sources("--held-out-data", settings.held_out_data)
-        # By their paths: nobody waits until the files are read to their end.
-        _say_shared(sources, others, lambda _, file: os.path.realpath(file))
-        return train, held_out
-    first = [next(stream.windows(), None) for stream in streams]
-    for group, window in zip(groups, first, strict=True):
-        names = ", ".join(source.name for source in group)
-        if window is None or not len(window.rows):
-            raise UserError(f"--data: {names} has no {maker.noun} to train on: it is empty")
-        announce(
-            f"data: {names}: read as it comes, {len(window.rows.held_out())} of its first rows held out"
-            f"{window.rows.apart}"
-        )
-    return train, Mixture([window.rows.held_out() for window in first if window])
+    streaming = feature("streaming", "data.text.streaming", "--streaming")
+    train, held_out = streaming.stream_examples(settings, maker, vocabulary)
+    return train, held_out
 
 
 def read_examples(
@@ -95,14 +74,14 @@ def read_examples(
     rows = read(sources, 0.0 if settings.held_out_data else settings.held_out)
     if settings.held_out_data:
         others = parse_sources("--held-out-data", settings.held_out_data)
-        _say_shared(sources, others, _content_of)
+        say_shared(sources, others, _content_of)
         held_out = read(others, 0.0)
     else:
         held_out = [one.held_out() for one in rows]
     return Mixture(rows, [source.weight for source in sources]), Mixture(held_out)
 
 
-def _say_shared(
+def say_shared(
     sources: Sequence[Source], held_out: Sequence[Source], digest: Callable[[Source, str], str]
 ) -> None:
     """Print which files are held out and trained on too, by a digest of each."""

@@ -24,7 +24,7 @@ def ask(task: str, maker: Maker | None = None, **facts: Any) -> Answers:
     facts: its arguments. A maker whose tokenizer is code of this program works in it.
     """
     if maker and not maker.portable:
-        yield from import_module(f"{RUNTIME}.data.prepare.program").TASKS[task](maker, **facts)
+        yield from import_module(f"{RUNTIME}.data.prepare.program").task_of(task)(maker, **facts)
         return
     with Reader(maker) as reader:
         yield from reader.ask(task, **facts)

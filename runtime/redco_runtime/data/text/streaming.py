@@ -1,18 +1,23 @@
 """Rows of sources as they are read: tokenized a window at a time, packed within it, and shuffled within it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base.examples import Arrays
-from ..example_streams import Stream
+from ...base.examples import Arrays, Example
+from ...base.errors import UserError
+from ...base.output import announce
+from ..example_streams import check_share
+from ..iterators import Stream
 from ..permutation import permute
 from .documents import Maker
-from .mixture import block_ends, source_at
-from .request import ask
+from .examples import read_examples, say_shared
+from .mixture import Mixture, block_ends, source_at
+from .request import RUNTIME, ask
 from .rows import Rows, rows_in_memory
-from .sources import Source, check_ids, shape_of
+from .sources import Source, check_ids, parse_sources, shape_of
 
 # Rows of a window: 4 MB of ids at S = 1024, beside which the part of a file is as large, and enough documents for
 # rows that are full. What is near in a file stays near in a run, so files should be shuffled.
@@ -59,7 +64,7 @@ class TokenStream:
     def windows(self, number: int = 0, part: int = 0, documents: int = 0) -> Iterator[Window]:
         """Yield the windows from one on. Raises UserError, which names files and lines."""
         answers = ask(
-            "windows",
+            f"{RUNTIME}.data.prepare.windows",
             self._maker,
             sources=self._sources,
             shape=shape_of(self._settings, self._share),
@@ -130,3 +135,35 @@ class StreamMixture(Iterator[Arrays]):
         self._place += 1
         (row,) = self._streams[number].take()
         return dict(row)
+
+
+def stream_examples(
+    settings: Any, maker: Maker, vocabulary: int
+) -> tuple[Iterable[Example], Sequence[Example]]:
+    """Return the training rows of `--data`, made as the sources are read, and the held-out ones: a share of their first window.
+
+    Raises UserError.
+    """
+    sources = parse_sources("--data", settings.data)
+    check_share(settings.held_out)
+    share = 0.0 if settings.held_out_data else settings.held_out
+    weights = [source.weight for source in sources if source.weight is not None]
+    groups = [[source] for source in sources] if weights else [sources]
+    streams = [TokenStream(group, settings, maker, vocabulary, share) for group in groups]
+    train = StreamMixture(streams, weights) if weights else streams[0]
+    if settings.held_out_data:
+        _, held_out = read_examples(settings, maker, vocabulary, train=False)
+        others = parse_sources("--held-out-data", settings.held_out_data)
+        # By their paths: nobody waits until the files are read to their end.
+        say_shared(sources, others, lambda _, file: os.path.realpath(file))
+        return train, held_out
+    first = [next(stream.windows(), None) for stream in streams]
+    for group, window in zip(groups, first, strict=True):
+        names = ", ".join(source.name for source in group)
+        if window is None or not len(window.rows):
+            raise UserError(f"--data: {names} has no {maker.noun} to train on: it is empty")
+        announce(
+            f"data: {names}: read as it comes, {len(window.rows.held_out())} of its first rows held out"
+            f"{window.rows.apart}"
+        )
+    return train, Mixture([window.rows.held_out() for window in first if window])

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ...base.errors import UserError
-from ..matrices import NORMAL
+from ..matrices import NORMAL, restore
 from ..stored_products import multiply_stored
 
 
@@ -48,6 +48,12 @@ class Blocks:
             codes[..., i :: self.packed, :] << (i * 8 // self.packed) for i in range(self.packed)
         ]
         return sum(parts[1:], parts[0]), scales
+
+    def restore(
+        self, codes: jax.Array, scales: jax.Array, dtype: jax.typing.DTypeLike
+    ) -> jax.Array:
+        """Return the matrix, as nearly as it is stored."""
+        return restore(codes, scales, dtype)
 
     def product(self, x: jax.Array, codes: jax.Array, scales: jax.Array) -> jax.Array:
         """Return x @ the matrix, in the dtype of x.

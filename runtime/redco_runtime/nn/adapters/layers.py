@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from flax import nnx
 
 from ...base.errors import UserError
+from ...base.features import feature
 from ...layout.activations import lay_out
 from ..dropout import Dropout
-from ..matrices import restore
-from .blocks import FORMS, Blocks
 from .settings import lengths, scale_of
 
 Model = TypeVar("Model", bound=nnx.Module)
@@ -61,16 +60,17 @@ def with_lora(
     Kernels, and the table of the vocabulary, are stored in the dtype that the model computes in: no
     gradients add up in them. The adapter of `q/kernel` is `q/lora_a` (..., D, A) and `q/lora_b`
     (..., A, F), with DoRA (Liu et al. 2024) `q/lora_m` too, (..., F).
-    base: of FORMS, how kernels are stored in few bits; "" for whole.
+    base: of FORMS in blocks.py, how kernels are stored in few bits; "" for whole.
     trained: layers that are trained in full, and stay as they are; so do layers of classes of one's own.
     Raises UserError for a target that no linear layer of the model is called by.
     """
     dtype = jnp.dtype(model.config.dtype)  # type: ignore[attr-defined]
     block: int = getattr(lora, "lora_block", 0)
+    stored = feature("adapters", "nn.adapters.blocks").FORMS[base] if base else None
     absent = {*targets}
     for path, module in [*nnx.iter_modules(model)]:
         for name, layer in [*vars(module).items()]:
-            form = FORMS[base] if base and name not in EXACT else None
+            form = None if name in EXACT else stored
             if name in trained:
                 continue
             if type(layer) is nnx.Linear and name in targets:
@@ -103,7 +103,7 @@ def _cast(parameter: nnx.Variable, dtype: jnp.dtype) -> nnx.Param:
 class Kernels(nnx.Module):
     """A matrix of each expert, in few bits."""
 
-    def __init__(self, kernel: jax.Array, form: Blocks, block: int) -> None:
+    def __init__(self, kernel: jax.Array, form: Any, block: int) -> None:
         codes, scales = form.quantize(kernel, block)
         self.codes, self.scales = nnx.Param(codes), nnx.Param(scales)
 
@@ -115,9 +115,7 @@ class Kernels(nnx.Module):
 class Frozen(nnx.Linear):
     """A linear layer that is not trained; its kernel may be stored in few bits."""
 
-    def __init__(
-        self, layer: nnx.Linear, dtype: jnp.dtype, form: Blocks | None, block: int
-    ) -> None:
+    def __init__(self, layer: nnx.Linear, dtype: jnp.dtype, form: Any, block: int) -> None:
         for name, value in vars(layer).items():
             if not name.startswith("_") and not isinstance(value, nnx.Variable):
                 setattr(self, name, value)
@@ -153,7 +151,7 @@ class Adapted(Frozen):
         self,
         layer: nnx.Linear,
         dtype: jnp.dtype,
-        form: Blocks | None,
+        form: Any,
         block: int,
         lora: LoraSettings,
         dora: bool,
@@ -187,7 +185,7 @@ class Adapted(Frozen):
     def _lengths(self, m_F: jax.Array) -> jax.Array:
         """Return share_F, float32: how long each column is to be, of its length with what is added."""
         if self.form:
-            kernel_DF = restore(self.codes[...], self.scales[...], jnp.float32)
+            kernel_DF = self.form.restore(self.codes[...], self.scales[...], jnp.float32)
         else:
             kernel_DF = self.kernel[...]
         fixed = jax.lax.stop_gradient  # as PEFT has it, and the paper in its section 4.3

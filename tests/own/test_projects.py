@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -144,15 +144,15 @@ def run(place, command):
 
 @pytest.fixture(scope="module")
 def results(folder):
-    """name -> a future of {command: (exit code, what it said)}; two projects run at a time."""
-    places = {name: make(folder, name) for name in PROJECTS}
+    """results(name): {command: (exit code, what it said)} of a project, each once."""
 
-    def work(name):
+    @cache
+    def of(name):
+        place = make(folder, name)
         commands = COMMANDS if name in RUN else {"tests": COMMANDS["tests"]}
-        return {key: run(places[name], command) for key, command in commands.items()}
+        return {key: run(place, command) for key, command in commands.items()}
 
-    with ThreadPoolExecutor(2) as pool:
-        yield {name: pool.submit(work, name) for name in PROJECTS}
+    return of
 
 
 pytestmark = pytest.mark.slow  # whole projects of eleven classes, four minutes
@@ -160,13 +160,13 @@ pytestmark = pytest.mark.slow  # whole projects of eleven classes, four minutes
 
 @pytest.mark.parametrize("name", PROJECTS)
 def test_it_trains_and_passes_its_own_tests(results, name):
-    for command, (code, said) in results[name].result().items():
+    for command, (code, said) in results(name).items():
         assert code == 0, f"{command}\n{said}"
-    assert "4 passed" in results[name].result()["tests"][1]
+    assert "4 passed" in results(name)["tests"][1]
 
 
 def test_a_linen_class_computes_what_flax_does(results, folder):
-    results["mixer"].result()
+    results("mixer")
     command = [sys.executable, str(HERE / "check_mixer.py")]
     env = os.environ | {"PYTHONPATH": ".:.."}
     done = subprocess.run(command, cwd=folder / "mixer", env=env, capture_output=True, text=True)
@@ -175,13 +175,13 @@ def test_a_linen_class_computes_what_flax_does(results, folder):
 
 @pytest.mark.parametrize("name", RUN)
 def test_its_programs_show_examples(results, name):
-    said = results[name].result()
+    said = results(name)
     assert "held-out loss" in said["train"][1] and "'0' -> '" in said["train"][1]
     assert [line[:5] for line in said["predict"][1].splitlines()] == ["0 -> ", "1 -> "]
 
 
 def test_what_a_model_holds_is_trained_and_exported(results, folder):
-    results["mixer"].result()
+    results("mixer")
     tensors = load_file(folder / "mixer" / "exported" / "model.safetensors")
     assert tensors["counts.calls"] == 4  # two steps of two micro-batches
     assert abs(tensors["batch_stats.BatchNorm_0.mean"]).max() > 0
@@ -189,12 +189,13 @@ def test_what_a_model_holds_is_trained_and_exported(results, folder):
 
 
 def test_another_run_starts_from_the_export_with_all_that_the_model_holds(results, folder):
-    results["mixer"].result()
+    results("mixer")
     first, second = (folder / "mixer" / x / "model.safetensors" for x in ("exported", "again"))
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_the_class_is_imported_and_not_copied(folder, results):
+    results("mixer")
     for path in (folder / "mixer").rglob("*.py"):
         assert "class Mixer(" not in path.read_text(), path
     model = (folder / "mixer" / "mixer" / "model.py").read_text()
@@ -202,6 +203,7 @@ def test_the_class_is_imported_and_not_copied(folder, results):
 
 
 def test_redco_toml_gives_the_request_back(folder, results):
+    results("tagger")
     place = folder / "tagger"
     request = Request.from_toml((place / "redco.toml").read_text(), folder=place)
     assert (request.model, request.own.output) == ("../nets_linen.py:Tagger", "topic")

@@ -75,16 +75,16 @@ def test_it_makes_what_this_process_makes(tmp_path, monkeypatch, started):
 
 
 def test_it_makes_the_same_windows_from_any_on(tmp_path, monkeypatch, started):
-    monkeypatch.setattr(streaming, "WINDOW", 5)
+    monkeypatch.setattr(streaming, "LEAST", 1)
     path = write(tmp_path / "a.jsonl", *WORDS)
-    there, _ = examples(tmp_path, path, streaming=True)
-    windows = [*there.windows()]
-    at = windows[3]
-    (again,) = islice(there.windows(at.number, at.part, at.documents), 1)
-    assert len(started) == 3 and len(windows) > 4
+    (group,) = examples(tmp_path, path, streaming=True)[0].groups
+    windows = [*islice(group.windows(2048, {0: (0, 0)}), 9)]
+    (again,) = islice(group.windows(2048, {0: windows[3][1:3]}), 1)
+    assert len(started) == 3
     monkeypatch.setattr(TextMaker, "portable", False)
-    for one, other in ((at, again), *zip(windows, there.windows(), strict=True)):
-        assert one[:3] == other[:3] and texts_of(one.rows) == texts_of(other.rows)
+    here = group.windows(2048, {0: (0, 0)})
+    for one, other in ((windows[3], again), *zip(windows, here, strict=False)):
+        assert one[:4] == other[:4] and texts_of(one.rows) == texts_of(other.rows)
     assert len(started) == 3
 
 
@@ -198,15 +198,13 @@ def test_it_ends_with_the_one_that_asks(tmp_path, maker):
     """One whose answers nobody reads, and one that is asked for nothing."""
     path = write(tmp_path / "a.jsonl", *WORDS * 50)
     (source,) = parse_sources("--data", [path])
-    facts = {"sources": [source], "size": 10**5, "number": 0, "part": 0, "documents": 0}
-    facts["shape"] = Shape(S, "on", 0.0)
+    facts = {"sources": [source], "shape": Shape(S, "on", 0.0), "rows": 10, "batch": 1}
+    facts["places"] = {0: (0, 0)}
     for busy in (True, False):
         with request.Reader(maker) as reader:
             if busy:
-                assert (
-                    next(reader.ask(f"{request.RUNTIME}.data.prepare.windows", **facts))["number"]
-                    == 0
-                )
+                windows = reader.ask(f"{request.RUNTIME}.data.prepare.windows", **facts)
+                assert next(windows)["number"] == 0
             reader.pipe.close()
             assert reader.process.wait(20) == 0
 

@@ -83,19 +83,19 @@ KINDS = {"plain": (Plain, False), "whole": (Whole, True), "iterated": (Iterated,
 
 @pytest.mark.parametrize(("kind", "stateful"), KINDS.values(), ids=KINDS)
 def test_batches_go_on_where_a_run_was_stopped(kind, stateful, capfd):
-    straight = Stream(kind(), 0, BATCH)
+    straight = Stream(kind(), BATCH)
     for step in range(7):
         position = json.loads(json.dumps(straight.position))
-        batch = straight.take()
+        batch = straight.take(0, range(BATCH))
         assert batch == EXPECTED[step * BATCH : (step + 1) * BATCH]
         resumed = kind()
-        assert Stream(resumed, 0, BATCH, step, position).take() == batch
+        assert Stream(resumed, BATCH, step, position).take(0, range(BATCH)) == batch
         before = 0 if stateful else position["done"]
         assert resumed.read == BATCH + before
         said = f"saved, so {before} examples are read again, and left out" in capfd.readouterr().out
         assert said == bool(before)
         # A checkpoint without the position: by the number of steps alone.
-        assert Stream(kind(), 0, BATCH, step).take() == batch
+        assert Stream(kind(), BATCH, step).take(0, range(BATCH)) == batch
 
 
 def test_a_state_that_no_json_has_is_not_saved():
@@ -103,28 +103,19 @@ def test_a_state_that_no_json_has_is_not_saved():
         def state_dict(self):
             return np.zeros(2)
 
-    stream = Stream(Arrays(), 0, BATCH)
-    stream.take()
+    stream = Stream(Arrays(), BATCH)
+    stream.take(0, range(BATCH))
     assert stream.position == {"epoch": 0, "done": BATCH, "state": None}
 
 
-def test_an_order_of_its_own_is_that_of_seed_and_epoch():
-    class Ordered(Plain):
-        def begin_epoch(self, seed, epoch):
-            self.epoch = seed + epoch
-
-    stream = Stream(Ordered(), 7, SIZE)
-    assert [stream.take()[0] for _ in range(2)] == [700, 800]
-
-
 def test_an_iterator_has_one_epoch():
-    stream = Stream(iter(range(SIZE)), 0, BATCH)
-    assert [stream.take() for _ in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    stream = Stream(iter(range(SIZE)), BATCH)
+    assert [stream.take(0, range(BATCH)) for _ in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     with pytest.raises(UserError, match="ends after 10 examples, 2 steps of 4: give --steps 2, or"):
-        stream.take()
-    assert Stream(count(), 0, 2, 5).take() == [10, 11]
+        stream.take(0, range(BATCH))
+    assert Stream(count(), 2, 5).take(0, range(2)) == [10, 11]
     with pytest.raises(UserError, match="no training examples"):
-        Stream(range(0), 0, 2).take()
+        Stream(range(0), 2).take(0, range(2))
 
 
 def test_what_is_no_stream_is_named():

@@ -16,11 +16,3 @@ class Redrawn(Protocol):
 
     def passes(self, seed: int, start: int, stop: int, /) -> np.ndarray: ...
     def take(self, index: int, number: int, /) -> Example: ...
-
-
-@runtime_checkable
-class Shuffled(Protocol):
-    """Examples without a length, whose order is their own in each epoch."""
-
-    def begin_epoch(self, seed: int, epoch: int, /) -> None:
-        """Make the next iterator that of an epoch."""

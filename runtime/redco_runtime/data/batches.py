@@ -19,18 +19,18 @@ from ..base.examples import Arrays, Example, Redrawn
 from ..base.errors import UserError
 from ..base.features import feature
 from ..base.progress import PROGRESS
+from ..base.together import decide
 from .collating import Collate, Layout, collate_examples
 from .example_streams import is_stream
 from .permutation import shuffled
 from .subset import Spread
 
 EvalBatches = Iterator[tuple[Batch, jax.Array, np.ndarray]]  # (batch, valid_B, indices)
-Made = tuple[Batch, float, Mapping[str, Any] | None]  # a batch, its count, the position after it
+Made = tuple[Batch, float, Any]  # a batch, its count, the position after it
 Key = TypeVar("Key")
 Item = TypeVar("Item")
 
-# Batches that are made before they are asked for. More hide a slower collate, and take more memory of
-# the devices.
+# Batches that are made before they are asked for: more hide a slower collate, and take more of the devices.
 AHEAD = 2
 NO_LENGTH = "examples() in pipeline.py: what it gives to train on has no length"
 
@@ -79,7 +79,7 @@ class TrainBatches(Iterator[Batch]):
 
     unit: what the pipeline counts its throughput in, "examples" where it does not say.
     count: how many of them were in the batches taken so far.
-    position: where examples without a length are after these, which a checkpoint has; and where they go on.
+    position: where examples without a length go on, as a checkpoint has it.
     Raises UserError, at the batch that holds it, naming an example that collate makes no such batch of.
     """
 
@@ -94,11 +94,12 @@ class TrainBatches(Iterator[Batch]):
         position: Mapping[str, Any] | None = None,
     ) -> None:
         batch_size, seed = settings.batch_size, settings.seed
-        at = start, position if start else None
-        stream = None
-        if is_stream(examples):
+        # As of text/streaming.py: places of a batch have their own.
+        if stream := cast(Any, examples if hasattr(examples, "begin") else None):
+            stream.begin(seed, batch_size, (position or {}).get("places", []) if start else None)
+        elif is_stream(examples):
             own = feature("iterators", "data.iterators", NO_LENGTH)
-            stream = own.Stream(examples, seed, batch_size, *at)
+            stream = own.Stream(examples, batch_size, start, position if start else None)
         if isinstance(examples, Accounted):
             examples.resume(start, position)
         layout: Layout = {}
@@ -117,12 +118,12 @@ class TrainBatches(Iterator[Batch]):
             indices, passes = indices_of(step), passes_of(step)
             count = float(batch_size)
             some: Any = examples
-            if stream:
-                some = dict(zip(indices.tolist(), stream.take(), strict=True))
 
             def collate_rows(positions: np.ndarray) -> Arrays:
-                nonlocal count
+                nonlocal count, some
                 own = indices[positions], passes[positions]
+                if stream:
+                    some = dict(zip(own[0].tolist(), stream.take(step, positions), strict=True))
                 arrays = collate_examples(some, pipeline.collate, *own, layout)
                 if isinstance(pipeline, Counted):
                     # The rows of other processes are taken to hold as much.
@@ -136,8 +137,15 @@ class TrainBatches(Iterator[Batch]):
 
         self.unit = pipeline.UNIT if isinstance(pipeline, Counted) else "examples"
         self.indices = indices_of  # step (those before it, so from 0) -> the examples in its batch
-        self.count, self.position, self._step = 0.0, position, start
-        self._batches: Iterator[Made] = _prefetch(make, range(start, settings.steps))
+        self.count, self._at, self._step = 0.0, cast(Any, position), start
+        self._batches: Iterator[Made] = prefetch(make, range(start, settings.steps), AHEAD)
+
+    @property
+    def position(self) -> Mapping[str, Any] | None:
+        """Where examples without a length are after these, for a checkpoint: all processes ask, and say where theirs are."""
+        if isinstance(self._at, list):
+            return {"places": decide("the examples", self._at, lambda parts: sum(parts, []))}
+        return self._at
 
     def peek(self) -> Batch:
         """Return the next batch, which stays the next one."""
@@ -154,7 +162,7 @@ class TrainBatches(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         PROGRESS.at("the examples", self._step)
-        batch, amount, self.position = next(self._batches)
+        batch, amount, self._at = next(self._batches)
         PROGRESS.at("the devices", self._step)
         self._step += 1
         self.count += amount
@@ -184,16 +192,16 @@ def eval_batches(
         valid = to_global(sharding, batch_size, lambda at: {"valid": at < len(indices)})
         return arrays, valid["valid"], indices
 
-    return _prefetch(make, range(0, len(examples), batch_size))
+    return prefetch(make, range(0, len(examples), batch_size), AHEAD)
 
 
-def _prefetch(make: Callable[[Key], Item], keys: Iterable[Key]) -> Iterator[Item]:
-    """Yield make(key) of each key, in order, by a thread that works up to AHEAD of them ahead."""
+def prefetch(make: Callable[[Key], Item], keys: Iterable[Key], ahead: int) -> Iterator[Item]:
+    """Yield make(key) of each key, in order, by a thread that works up to `ahead` of them ahead."""
     pool, pending = ThreadPoolExecutor(1, "prefetch"), deque[Future[Item]]()
     try:
         for key in keys:
             pending.append(pool.submit(make, key))
-            if len(pending) > AHEAD:
+            if len(pending) > ahead:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ..base.examples import Example, Shuffled
+from ..base.examples import Example
 from ..base.errors import UserError
 from ..base.output import print_once
 from ..base.progress import PROGRESS
@@ -18,20 +18,18 @@ LOOK = 1000  # examples that are left out between two signs of life
 class Stream:
     """The examples of an iterable, which each epoch begins anew, or of an iterator, which has one.
 
-    An epoch ends as the iterator does; batches go on over that. With `begin_epoch(seed, epoch)` or
-    `set_epoch(epoch)` the examples have an order for each.
+    An epoch ends as the iterator does; batches go on over that. With `set_epoch(epoch)` the examples have an order for each.
     step: the first batch. position: what `position` was before it, where that was saved.
     """
 
     def __init__(
         self,
         examples: Iterable[Example],
-        seed: int,
         batch_size: int,
         step: int = 0,
         position: Mapping[str, Any] | None = None,
     ) -> None:
-        self._examples, self._seed, self._batch_size = examples, seed, batch_size
+        self._examples, self._batch_size = examples, batch_size
         at = position or {"epoch": 0, "done": step * batch_size, "state": None}
         if self._begin(at["epoch"], at["state"]):
             self._done = at["done"]
@@ -44,9 +42,10 @@ class Stream:
                 if number % LOOK == 0:
                     PROGRESS.at("the examples before this step")
 
-    def take(self) -> list[Example]:
-        """Return the next batch. Raises UserError where there are no more examples."""
-        return [*self._next(self._batch_size)]
+    def take(self, step: int, places: Iterable[int]) -> list[Example]:
+        """Return these places of the next batch. Raises UserError where there are no more examples."""
+        batch = [*self._next(self._batch_size)]
+        return [batch[place] for place in places]
 
     @property
     def position(self) -> dict[str, Any]:
@@ -61,9 +60,7 @@ class Stream:
     def _begin(self, epoch: int, state: Any = None) -> bool:
         """Start an epoch; return whether it goes on from a state."""
         self._epoch, self._done = epoch, 0
-        if isinstance(self._examples, Shuffled):
-            self._examples.begin_epoch(self._seed, epoch)
-        elif hasattr(self._examples, "set_epoch"):
+        if hasattr(self._examples, "set_epoch"):
             self._examples.set_epoch(epoch)
         self._get, put = _ways(self._examples)
         if put and state is not None:

@@ -65,10 +65,16 @@ def _first_batch(pipeline: Any, run: Run) -> Arrays:
     """Return the first rows of training, collated, or as they are where answers are drawn before that."""
     examples, _ = pipeline.examples(run.config)
     seed, count = run.config.train.seed, run.preview
-    if is_stream(examples):
-        own = feature("iterators", "data.iterators", NO_LENGTH)
-        rows: Any = own.Stream(examples, seed, count).take()
-        indices: Sequence[int] = range(count)
+    stream: Any = None
+    indices: Sequence[int] = range(count)
+    if hasattr(examples, "begin"):
+        stream = examples
+        stream.begin(seed, run.config.train.batch_size, None)
+        indices = indices[: run.config.train.batch_size]
+    elif is_stream(examples):
+        stream = feature("iterators", "data.iterators", NO_LENGTH).Stream(examples, count)
+    if stream:
+        rows: Any = stream.take(0, indices)
     else:
         rows = examples
         indices = batch_indices(examples, seed, 0, min(count, len(examples))).tolist()

@@ -51,7 +51,7 @@ def format_of(file: str) -> str:
     return SUFFIXES.get(os.path.splitext(file)[1].lower(), "text")
 
 
-def _format(file: str) -> Format:
+def find_format(file: str) -> Format:
     """Return how a file keeps its rows. Raises UserError for a table in a project that reads none."""
     name = format_of(file)
     if name in FORMATS:
@@ -61,21 +61,20 @@ def _format(file: str) -> Format:
     return table
 
 
-def parts_of(source: Source, streaming: bool = False) -> Iterator[Part]:
-    """Yield the parts of a source, in order. Raises UserError. streaming: of a data set, which is read as it comes."""
+def parts_of(source: Source) -> Iterator[Part]:
+    """Yield the parts of a source, in order. Raises UserError."""
     for file in source.files:
-        name = f"stream:{file}" if streaming and file.startswith("hf:") else file
-        yield from _format(name).split(name)
+        yield from find_format(file).split(file)
 
 
 def read_rows(part: Part, column: str = "") -> Rows:
     """Yield the rows of a part, as `Format.rows` says. Raises UserError."""
-    return _format(part.file).rows(part, column)
+    return find_format(part.file).rows(part, column)
 
 
 def describe(bad: Bad) -> str:
     """Return where a row is, for people, and why it is none; a file of lines is read up to there."""
-    return f"{_format(bad.part.file).where(bad.part.file, bad.at)} {bad.why}"
+    return f"{find_format(bad.part.file).where(bad.part.file, bad.at)} {bad.why}"
 
 
 def parse_rows(
@@ -103,17 +102,17 @@ def _split_lines(file: str) -> list[Part]:
 
 def _split_json(file: str) -> list[Part]:
     size = path_of(file).stat().st_size
-    return [Part(file, 0, size, size)] if _is_array(file) else _split_lines(file)
+    return [Part(file, 0, size, size)] if is_array(file) else _split_lines(file)
 
 
-def _is_array(file: str) -> bool:
+def is_array(file: str) -> bool:
     """Return whether a file is an array of JSON, and not a line of it a row."""
     with path_of(file).open("rb") as opened:
         return opened.read(64).lstrip().startswith(b"[")
 
 
 def _rows_json(part: Part, _: str) -> Rows:
-    if _is_array(part.file):
+    if is_array(part.file):
         yield from _items(part.file)
         return
     with path_of(part.file).open("rb") as file:
@@ -154,7 +153,7 @@ def _fault(row: Any) -> str:
 
 
 def _where_json(file: str, at: int) -> str:
-    return f"{file}, item {at + 1}" if _is_array(file) else line_of(file, at)
+    return f"{file}, item {at + 1}" if is_array(file) else line_of(file, at)
 
 
 def line_start(file: BinaryIO, at: int) -> int:

@@ -2,9 +2,8 @@
 
 import functools
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 from ...base.errors import UserError, few
@@ -14,15 +13,17 @@ from ..text.documents import Part
 from .formats import RANGE, Format, Row, Rows
 
 ROWS = 1024  # of a table at a time
-# Name of a data set that is read as it comes -> (place, its rows from there on).
-_READING = threading.local()
-_SIZES: dict[str, int] = {}  # rows of those that were read to their end
 
 
 def _split_parquet(path: str) -> list[Part]:
     meta = _open_parquet(path).metadata
     sizes = [meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)]
     return [Part(path, i, i + 1, size) for i, size in enumerate(sizes)]
+
+
+@functools.lru_cache(1)
+def _count_parquet(path: str) -> int:
+    return int(_open_parquet(path).metadata.num_rows)
 
 
 def _rows_parquet(part: Part, column: str) -> Rows:
@@ -48,6 +49,11 @@ def _rows_arrow(part: Part, column: str) -> Rows:
     columns = _check_column(part.file, schema, column)
     some = (batch.select(columns) if columns else batch for batch in batches)
     return _rows(part.file, some, 0, schema)
+
+
+@functools.lru_cache(1)
+def _count_arrow(path: str) -> int:
+    return sum(batch.num_rows for batch in _arrow_batches(path)[1])
 
 
 def _arrow_batches(path: str) -> tuple[Any, Iterator[Any]]:
@@ -86,29 +92,16 @@ def fingerprint_of(name: str) -> str:
     return str(_dataset(name)._fingerprint)
 
 
-def _split_stream(name: str) -> Iterator[Part]:
-    # Its length nobody knows until it is read.
-    for start in count(0, ROWS):
-        if start >= _SIZES.get(name, start + 1):
-            return
-        yield Part(name, start, start + ROWS, RANGE)
-
-
-def _rows_stream(part: Part, _: str) -> Rows:
-    # It is opened anew where another part came before.
-    place, rows = getattr(_READING, part.file, (-1, iter(())))
-    whole = _dataset(part.file.removeprefix("stream:"), streaming=True)
+def rows_of_dataset(name: str, start: int) -> Rows:
+    """Yield the rows of a data set from one on, as they come."""
+    whole = _dataset(name, streaming=True)
     features = getattr(whole, "features", None)  # which not all know before they are read
     classes = class_columns(features.arrow_schema.metadata) if features else {}
-    if place != part.start:
-        rows = iter(_opened(part.file, lambda: whole.skip(part.start)))
-    setattr(_READING, part.file, (-1, rows))
-    number = part.start
-    for number, row in enumerate(islice(rows, ROWS), part.start + 1):
-        yield Row(with_classes(row, classes), number - 1)
-    if number < part.stop:
-        _SIZES[part.file] = number
-    setattr(_READING, part.file, (number, rows))
+    rows = _opened(name, lambda: iter(whole.skip(start) if start else whole))
+    for number in count(start):
+        if (row := _opened(name, lambda: next(rows, None))) is None:
+            return
+        yield Row(with_classes(row, classes), number)
 
 
 @functools.lru_cache(maxsize=4)
@@ -187,5 +180,5 @@ TABLES = {
     "parquet": Format(_split_parquet, _rows_parquet),
     "arrow": Format(_split_arrow, _rows_arrow),
     "hf": Format(_split_hf, _rows_hf),
-    "stream": Format(_split_stream, _rows_stream),
 }
+COUNTS = {"parquet": _count_parquet, "arrow": _count_arrow}  # file -> how many rows it has

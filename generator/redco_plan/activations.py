@@ -14,7 +14,8 @@ from jax.sharding import PartitionSpec as P
 from redco_plan.apart.forms import ELEMENTWISE
 from redco_plan.classes import Classes
 from redco_plan.placement import CONTEXT, Axes, axes_of_entry, fsdp_axes, inner_axes, partition_spec
-from redco_plan.graph import Body, Dot, Node, Value
+from redco_plan.graph import Body, Node, Value
+from redco_plan.positions import Positions
 
 PRODUCTS = {"dot_general", "ragged_dot_general", "conv_general_dilated"}
 # They hand the same data on: what counts is what is done with it next.
@@ -74,7 +75,9 @@ class Layouts:
         if not gathered and (i := self.position(value)) is not None:
             later[i] = self.model
         if CONTEXT in self.mesh:
-            wanted, later = self._over_context(nodes, wanted, later, value.key in self._mixing)
+            wanted, later = self._over_context(
+                nodes, wanted, later, value.key in self.positions.sums
+            )
         used = {axis for axes in wanted for axis in axes}
         for i, axes in enumerate(later):
             if not wanted[i]:
@@ -269,26 +272,9 @@ class Layouts:
         return frozenset(key for key, kinds in uses.items() if kinds == {True})
 
     @cached_property
-    def meetings(self) -> list[tuple[Value, Dot]]:
-        """What meets where positions mix, and the product: queries and keys, values, and what attention gives."""
-        pairs = []
-        for dot in self.classes.graph.dots:
-            if not dot.batch or not (dot.lhs.data and dot.rhs.data):
-                continue
-            scores = self.count_positions(dot.out.dims) > 1
-            if scores or self.count_positions(dot.contracted):
-                once = [v for v in (dot.lhs, dot.rhs) if self.count_positions(v.dims) == 1]
-                pairs += [(value, dot) for value in (once if scores else [*once, dot.out])]
-        return pairs
-
-    @cached_property
-    def _mixing(self) -> frozenset[int]:
-        """Keys of the values that are sums over positions, each of its own weights: what attention gives."""
-        return frozenset(dot.out.key for value, dot in self.meetings if value is dot.out)
-
-    def count_positions(self, nodes: Sequence[Node]) -> int:
-        """Return how many of some dims are positions."""
-        return sum(self.classes.graph.find(node) in self._positions for node in nodes)
+    def positions(self) -> Positions:
+        """Where positions are, and where they mix."""
+        return Positions(self.classes.graph, self._positions)
 
     @cached_property
     def _positions(self) -> frozenset[Node]:

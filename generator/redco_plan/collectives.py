@@ -100,7 +100,7 @@ def _of_activations(plan: Plan) -> Iterator[Collective]:
 def _bytes_on_device(plan: Plan, cause: Cause) -> int:
     """Return the bytes of the rows of an array that one device ends or begins with."""
     gathered = cause.axes if cause.kind in ("all-gather", "reduce-scatter") else ()
-    axes = _token_axes(plan) if plan.layouts.count_positions(cause.value.dims) else plan.batch_axes
+    axes = _token_axes(plan) if plan.layouts.positions.count(cause.value.dims) else plan.batch_axes
     over = [axis for axis in axes if axis not in gathered]
     parts = math.prod(plan.mesh[axis] for axis in over) if cause.value.data else 1
     return cause.value.bytes // parts
@@ -121,7 +121,7 @@ def _of_positions(plan: Plan) -> Iterator[Collective]:
     if plan.mesh.get(CONTEXT, 1) == 1:
         return
     letters = dim_letters(plan)
-    for value, dot in plan.layouts.meetings:
+    for value, dot in plan.layouts.positions.meetings:
         spec = plan.layouts.of(value)
         parts = math.prod(plan.mesh[axis] for entry in spec for axis in axes_of_entry(entry))
         several = tuple(node for node in value.dims if plan.classes.graph.sizes[node] > 1)

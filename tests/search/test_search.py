@@ -112,6 +112,16 @@ def test_products_in_8_bits_are_offered_where_they_are_faster(asked, target, fas
         assert 0.5 * best.seconds < offer.seconds < best.seconds
 
 
+def test_fsdp_that_divides_nothing_is_not_offered():
+    with open_template() as template:
+        planner = Planner(Request.from_flags("a", "gpt2"), template, None)
+        trials = (
+            Trial({"data": 8192 // n, "fsdp": n, "expert": 1, "model": 1}, 0, False, 8192)
+            for n in (256, 8192)
+        )
+        assert [planner.plan(trial) is None for trial in trials] == [False, True]
+
+
 def test_larger_batches_come_first_where_an_example_takes_less_time_and_that_is_compiled(
     monkeypatch,
 ):

@@ -14,6 +14,8 @@ from redco_new.models.program import Program
 from redco_new.render.template import Template
 from redco_new.request import Request
 
+from redco_plan.placement import axes_of_entry
+
 from redco_fit.search.estimate import estimate_step
 from redco_fit.search.memory import LEAST, state_bytes
 from redco_fit.search.model import Planned
@@ -100,6 +102,11 @@ class Planner:
             if error.where in ("--shards", "--mesh"):
                 return None
             raise
+        split = {
+            axis for spec in plan.partitions for entry in spec for axis in axes_of_entry(entry)
+        }
+        if request.mesh["fsdp"] > 1 and "fsdp" not in split:  # no dim divides: it would be `data`
+            return None
         model = Planned(request, program, plan, causal, 0)
         return replace(model, length=self.length or model.traced[1])
 

@@ -83,12 +83,12 @@ STEP = "python -m my_project.sweep --preset tiny --steps 1 --virtual-devices 4 -
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
-    """path -> content of what redco-new writes today for the same request: projects made before keep Muon."""
+    """path -> content of what redco-new writes today for the same request: projects made before keep Muon, and best checkpoints."""
     return tree(
         make(
             tmp_path_factory.mktemp("fresh"),
             shards="4",
-            features="muon",
+            features="best,muon",
             launch="slurm,hosts,jobset,tpu-vm,xmanager",
         )
     )

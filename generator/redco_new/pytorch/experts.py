@@ -57,14 +57,14 @@ def _multiply(module: Any, x: torch.Tensor, name: str) -> torch.Tensor:
     return product + getattr(module, f"{name}_bias")[:, None] if module.has_bias else product
 
 
-def is_served(module: nn.Module) -> bool:
+def is_served(module: Any) -> bool:
     """Return whether a module is of experts as our runtime has them: silu of a gate, without biases."""
     others = ("is_transposed", "has_bias", "has_post_expert_norm")
     if not isinstance(getattr(module, PAIR, None), nn.Parameter) or not hasattr(module, "has_gate"):
         return False
     has_gate = module.has_gate and getattr(module, "is_concatenated", False)
     silu = getattr(module, "act_fn", None)
-    return (
+    return bool(
         has_gate
         and not any(getattr(module, name) for name in others)
         and (
@@ -76,7 +76,7 @@ def is_served(module: nn.Module) -> bool:
     )
 
 
-def checkpoint_names(module: nn.Module, path: str) -> dict[str, str]:
+def checkpoint_names(module: Any, path: str) -> dict[str, str]:
     """Return what checkpoints call the matrices of experts, of PARTS, with {} for an expert's number.
 
     Raises RedcoError where they do not have each by itself.

@@ -105,7 +105,7 @@ def examples(module: nn.Module, setting: Setting, inputs: Collection[str]) -> di
     sizes = [table.num_embeddings for table in tables]
     # PyTorch gives these rows no gradient, which no text that is learned reads.
     padding = [table.padding_idx for table in tables if table.padding_idx is not None]
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, x in setting.inputs.items():
         shape = (setting.batch, *x.shape)
         if x.dtype == "bool":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -57,7 +58,7 @@ def compare_rounded(
     return max(ours / max(allowed, ROUNDING) for ours, allowed in errors.values())
 
 
-def _as(module: nn.Module, like: nn.Module) -> nn.Module:
+def _as(module: nn.Module, like: Any) -> nn.Module:
     """Return a copy of a module whose arrays are of the dtypes of another one."""
     other = copy.deepcopy(module)
     for part, own in zip(other.modules(), like.modules(), strict=True):

@@ -63,6 +63,10 @@ def print_class(
             except RedcoError as error:
                 causes.append(error)
                 continue
+            except UNSERVED as error:
+                what = f"it has what no rule prints: {error_message(error)}"
+                causes.append(refuse(reference.name, what))
+                continue
             if dtype == torch.float32:
                 note = FLOAT32.format(name=reference.name, cause=causes[-1].what)
                 printed = replace(printed, notes=(*printed.notes, note))
@@ -165,6 +169,8 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
     )
 
 
+# What rules raise of a program that none of them is for: the next way may have another program.
+UNSERVED = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 FLOAT32 = "{name} computes in float32, whatever --dtype says: in bfloat16 {cause}"
 ANEW = (
     "{name} mixes positions otherwise than by attention: texts share no row (--packing off), and predict computes"

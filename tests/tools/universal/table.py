@@ -35,11 +35,12 @@ HEAD = """# Causal language models of transformers, printed
 
 `make table NAME=universal` wrote this: classes of {version}, at small size ({sizes}).
 Of {entries} entries {run} were run: {printed} are printed, {cached} of them with texts that share a row and a cache, and {refused}
-refused. Errors are the largest difference from PyTorch over the largest value, in float32. Seconds are of the CPU.
+refused. Errors are the largest difference from PyTorch over the largest value, in float32; bfloat16: how many times PyTorch's
+own error there it is. Seconds are of the CPU.
 The others were not run yet.
 
-| model type | class | lines | CPU s | logits | gradients | decoding | refused, and why |
-|---|---|---|---|---|---|---|---|
+| model type | class | lines | CPU s | logits | gradients | bfloat16 | decoding | refused, and why |
+|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -111,6 +112,7 @@ def print_one(name: str) -> dict[str, Any]:
         "seconds": round(time.process_time() - start),
         "logits": printed.gate.outputs,
         "gradients": printed.gate.gradients,
+        "rounded": printed.gate.rounded and round(printed.gate.rounded, 1),
         "decoding": decoding,
     }
 
@@ -138,7 +140,7 @@ def _line(model_type: str, row: dict[str, Any]) -> str:
     errors = [f"{row[key]:.0e}" if key in row else "" for key in ("logits", "gradients")]
     why = " ".join(row.get("refused", "").split()).replace("|", "\\|")
     cells = [model_type, f"`{row['class']}`", row.get("lines", ""), row.get("seconds", "")]
-    return f"| {' | '.join(map(str, [*cells, *errors, row.get('decoding', ''), why]))} |\n"
+    return f"| {' | '.join(map(str, [*cells, *errors, row.get('rounded') or '', row.get('decoding', ''), why]))} |\n"
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def print_class(
     """
     use_runtime()
     subject, causes = read_subject(reference, where, arguments, call), list[RedcoError]()
-    make = subject.ways[0].make
+    make = subject.make_plain
     call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
     for way in subject.ways:
         for dtype in (COMPUTE, torch.float32):

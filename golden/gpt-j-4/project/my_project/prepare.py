@@ -7,7 +7,7 @@ It takes the flags of train, which makes the tokens itself, by a process, where 
 
 from my_project import pipeline
 from my_project.config import PRESETS
-from my_project.runtime.data.preview import prepare
+from my_project.runtime.data.dry_run import prepare
 from my_project.runtime.loop.command import command, training_run
 from my_project.sharding import AXES
 

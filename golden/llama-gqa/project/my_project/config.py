@@ -122,7 +122,6 @@ class Train:
     silence: float = 120.0  # seconds without a word of a process, after which it is lost
     spike: float = 0.0  # a gradient's norm of this many times its mean is not sound; 0: any is
     log: tuple[str, ...] = ()  # where numbers and samples go too: tensorboard, wandb, trackio
-    profile: str = ""  # the steps to trace, first and last, as 10:13
     eval_examples: int = 64  # held-out examples that evaluate() in pipeline.py scores, at most
     best: tuple[str, ...] = ()  # scores, or loss, whose best checkpoint is kept
     label_smoothing: float = 0.0  # share of the target that is spread over all labels alike
@@ -132,7 +131,8 @@ class Train:
 # (MB a layer and example, over all devices): heads_BSNH 8.4, kv_BSKH 1.0, attention 8.4, mid_BSD 8.4, u_BSF 46.1.
 # `fit` saves the ones that spare most FLOPs for their bytes, while they fit in the memory of a device, and
 # training says which; names, such as heads_BSNH,kv_BSKH,attention,mid_BSD,u_BSF, save those alone;
-# nothing_saveable saves none of them, everything_saveable all that there is.
+# nothing_saveable saves none of them, everything_saveable all that there is; offload keeps what enters a layer,
+# and what attention saves, in the memory of the host.
 @dataclass(frozen=True)
 class Config:
     """One run."""

@@ -14,13 +14,12 @@ from my_project.config import CHECKPOINT, PRESETS
 from my_project.runtime.base.contracts import Steps
 from my_project.runtime.base.output import print_once
 from my_project.runtime.base.progress import PROGRESS
-from my_project.runtime.checkpoints.best import is_out_of_patience
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
 from my_project.runtime.cluster.agreement import check_same_examples
 from my_project.runtime.data.batches import TrainBatches
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.loop.command import command, training_run
-from my_project.runtime.loop.evaluation import Evaluation
+from my_project.runtime.loop.evaluation import Evaluation, is_out_of_patience
 from my_project.runtime.loop.out_of_memory import DeviceMemory
 from my_project.runtime.loop.start import (
     check_run,
@@ -32,7 +31,6 @@ from my_project.runtime.loop.start import (
 from my_project.runtime.loop.stop import Stop, Stopped
 from my_project.runtime.monitor.loggers import open_loggers
 from my_project.runtime.monitor.metrics import Metrics
-from my_project.runtime.monitor.profiling import Profile, parse_steps
 from my_project.runtime.run.record import Run
 from my_project.runtime.step.flops import training_flops
 from my_project.runtime.step.guard import Guard
@@ -79,13 +77,11 @@ def train(steps: Steps, run: Run) -> None:
         )
         metrics.loggers += open_loggers(run, first)
         stop, guard = Stop(), Guard(settings, batches.indices, metrics.say)
-        profile = Profile(parse_steps(settings.profile, settings.steps), run.workdir, metrics.say)
         evaluate = Evaluation(steps, pipeline, run, held_out, metrics, stop)
-        with closing(metrics), stop, profile:
+        with closing(metrics), stop:
             if first == 0:
                 evaluate(0, state)
             for done, batch in enumerate(batches, first + 1):
-                profile(done, state)
                 state, values = step(state, batch)
                 guard(done, values)
                 last, leaving = done == settings.steps, stop()

@@ -116,7 +116,6 @@ class Train:
     silence: float = 120.0  # seconds without a word of a process, after which it is lost
     spike: float = 0.0  # a gradient's norm of this many times its mean is not sound; 0: any is
     log: tuple[str, ...] = ()  # where numbers and samples go too: tensorboard, wandb, trackio
-    profile: str = ""  # the steps to trace, first and last, as 10:13
     eval_examples: int = 64  # held-out examples that evaluate() in pipeline.py scores, at most
     best: tuple[str, ...] = ()  # scores, or loss, whose best checkpoint is kept
     label_smoothing: float = 0.0  # share of the target that is spread over all labels alike

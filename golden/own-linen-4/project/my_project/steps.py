@@ -12,7 +12,7 @@ from my_project.config import Config
 from my_project.model import NetModel
 from my_project.runtime.base.contracts import Steps
 from my_project.runtime.base.state import ModelState, new_state, rebuild
-from my_project.runtime.layout.apart import follow, take_apart
+from my_project.runtime.layout.apart.run import follow
 from my_project.runtime.layout.mesh import check_divides
 from my_project.runtime.layout.specs import constrain, pad, place_abstract, state_specs
 from my_project.runtime.nn.linear import with_products
@@ -22,7 +22,7 @@ from my_project.runtime.step.guard import take_step
 from my_project.runtime.step.optimizers import average_parameters
 from my_project.runtime.step.variables import parts_of, streams, variables_of
 from my_project.runtime.step.xla import compiler_options
-from my_project.sharding import ACTIVATIONS, APART, BATCH, DIVIDED, MOMENTS, PADDED, PARAMS, ROWS
+from my_project.sharding import ACTIVATIONS, BATCH, DIVIDED, MOMENTS, PADDED, PARAMS, ROWS
 from my_project.xla_flags import OTHER_FLAGS, XLA_FLAGS
 
 REPLICATED = P()
@@ -46,7 +46,7 @@ def build(config: Config) -> Steps:
 
     def arrays(model):
         params, frozen = map(nnx.to_pure_dict, nnx.state(model, TRAINED, nnx.Param))
-        return ModelState(take_apart(params, APART), variables_of(model), frozen)
+        return ModelState(params, variables_of(model), frozen)
 
     def start(model):
         return new_state(model, optimizer, average=ema_decay > 0)
@@ -65,7 +65,7 @@ def build(config: Config) -> Steps:
         params, variables, frozen = model
         return nnx.merge(graph, params, frozen, streams(random, key), variables)
 
-    @follow(shapes.params, PARAMS, APART, ACTIVATIONS)
+    @follow(shapes.params, ACTIVATIONS)
     @smooth_labels(config.train.label_smoothing)
     def training_loss(model, batch, key):
         model = merge(model, key)
@@ -78,7 +78,7 @@ def build(config: Config) -> Steps:
     def train(state, batch):
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
         value, grads, variables = mean_and_gradients(
-            training_loss, state.model, batch, key, config.train.micro_batches, ROWS
+            training_loss, state.model, batch, key, config.train.micro_batches
         )
         grads = constrain(grads, MOMENTS)
         updates, opt_state = optimizer.update(
@@ -94,13 +94,13 @@ def build(config: Config) -> Steps:
         changes = {"params": params, "opt_state": opt_state, "variables": variables, "ema": ema}
         return take_step(state, changes, metrics, config.train.spike)
 
-    @follow(shapes.params, PARAMS, APART, ACTIVATIONS)
+    @follow(shapes.params, ACTIVATIONS)
     def evaluate(model, batch, valid_B):
         model = merge(model, jax.random.key(0))
         model.eval()
         return weighted_sums(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
 
-    @follow(shapes.params, PARAMS, APART, ACTIVATIONS)
+    @follow(shapes.params, ACTIVATIONS)
     def predict(model, batch, key):
         model = merge(model, key)
         model.eval()

@@ -124,7 +124,6 @@ class Train:
     silence: float = 120.0  # seconds without a word of a process, after which it is lost
     spike: float = 0.0  # a gradient's norm of this many times its mean is not sound; 0: any is
     log: tuple[str, ...] = ()  # where numbers and samples go too: tensorboard, wandb, trackio
-    profile: str = ""  # the steps to trace, first and last, as 10:13
     eval_examples: int = 64  # held-out examples that evaluate() in pipeline.py scores, at most
     best: tuple[str, ...] = ("rouge2", "rougeL")  # scores, or loss, whose best checkpoint is kept
     label_smoothing: float = 0.0  # share of the target that is spread over all labels alike
@@ -134,7 +133,8 @@ class Train:
 # (MB a layer and example, over all devices): heads_BSNH 3.5, heads_BTNH 1.2, attention 1.2, mid_BSD 0.8, u_BTF 5.2, mid_BTD 0.2, crossed_BTD 0.2.
 # `fit` saves the ones that spare most FLOPs for their bytes, while they fit in the memory of a device, and
 # training says which; names, such as heads_BSNH,heads_BTNH,attention,mid_BSD,u_BTF,mid_BTD,crossed_BTD, save those alone;
-# nothing_saveable saves none of them, everything_saveable all that there is.
+# nothing_saveable saves none of them, everything_saveable all that there is; offload keeps what enters a layer,
+# and what attention saves, in the memory of the host.
 @dataclass(frozen=True)
 class Config:
     """One run."""

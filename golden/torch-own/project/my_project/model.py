@@ -22,6 +22,7 @@ class GPTConfig:
     width: int = 64
     heads: int = 4
     layers: int = 4
+    dtype: str = "float32"
     remat: str = "everything_saveable"
 
 
@@ -30,37 +31,40 @@ class GPT(nnx.Module):
 
     def __init__(self, config: GPTConfig, *, rngs: nnx.Rngs):
         self.config = config
+        self.dtype = config.dtype
         self.wte = nnx.Embed(
             config.words, config.width, embedding_init=nnx.initializers.normal(1.0), rngs=rngs
         )
         self.wpe = nnx.Embed(
             config.positions, config.width, embedding_init=nnx.initializers.normal(1.0), rngs=rngs
         )
-        create = nnx.vmap(lambda rngs: Block(config.width, config.heads, rngs=rngs))
+        create = nnx.vmap(
+            lambda rngs: Block(config.width, config.heads, dtype=config.dtype, rngs=rngs)
+        )
         self.blocks = nnx.split_rngs(splits=config.layers)(create)(rngs)
-        self.ln = nnx.LayerNorm(config.width, epsilon=1e-05, rngs=rngs)
+        self.ln = nnx.LayerNorm(config.width, epsilon=1e-05, dtype=config.dtype, rngs=rngs)
 
     def __call__(self, ids: jax.Array):
         S = ids.shape[1]
-        x = self.wte(ids) + self.wpe(jnp.arange(S))
+        x = self.wte(ids).astype(self.dtype) + self.wpe(jnp.arange(S)).astype(self.dtype)
 
         @over_layers(self.config.remat)
         def run(block, x):
             return block(x)
 
         x = run(self.blocks, x)
-        return self.ln(x) @ self.wte.embedding[...].T
+        return self.ln(x) @ self.wte.embedding[...].astype(self.dtype).T
 
 
 class Block(nnx.Module):
     """net.py:23."""
 
-    def __init__(self, width, heads, *, rngs: nnx.Rngs):
-        self.ln_1 = nnx.LayerNorm(width, epsilon=1e-05, rngs=rngs)
-        self.attn = Attention(width, heads, rngs=rngs)
-        self.ln_2 = nnx.LayerNorm(width, epsilon=1e-05, rngs=rngs)
-        self.up = Linear(width, 4 * width, rngs=rngs)
-        self.down = Linear(4 * width, width, rngs=rngs)
+    def __init__(self, width, heads, dtype, *, rngs: nnx.Rngs):
+        self.ln_1 = nnx.LayerNorm(width, epsilon=1e-05, dtype=dtype, rngs=rngs)
+        self.attn = Attention(width, heads, dtype=dtype, rngs=rngs)
+        self.ln_2 = nnx.LayerNorm(width, epsilon=1e-05, dtype=dtype, rngs=rngs)
+        self.up = Linear(width, 4 * width, dtype=dtype, rngs=rngs)
+        self.down = Linear(4 * width, width, dtype=dtype, rngs=rngs)
         self.dropout = Dropout(0.1, rngs=rngs)
 
     def __call__(self, x):
@@ -72,10 +76,10 @@ class Block(nnx.Module):
 class Attention(nnx.Module):
     """net.py:8."""
 
-    def __init__(self, width, heads, *, rngs: nnx.Rngs):
+    def __init__(self, width, heads, dtype, *, rngs: nnx.Rngs):
         self.heads = heads
-        self.qkv = Linear(width, 3 * width, rngs=rngs)
-        self.out = Linear(width, width, rngs=rngs)
+        self.qkv = Linear(width, 3 * width, dtype=dtype, rngs=rngs)
+        self.out = Linear(width, width, dtype=dtype, rngs=rngs)
 
     def __call__(self, x):
         B, S, D = x.shape

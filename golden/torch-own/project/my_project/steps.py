@@ -12,7 +12,8 @@ from my_project.config import Config
 from my_project.model import GPT
 from my_project.runtime.base.contracts import Steps
 from my_project.runtime.base.state import ModelState, new_state, rebuild
-from my_project.runtime.layout.apart import follow, take_apart
+from my_project.runtime.layout.apart.run import follow
+from my_project.runtime.layout.apart.stored import Fused, take_apart
 from my_project.runtime.layout.mesh import check_divides
 from my_project.runtime.layout.specs import constrain, pad, place_abstract, state_specs
 from my_project.runtime.nn.linear import with_products
@@ -65,7 +66,7 @@ def build(config: Config) -> Steps:
         params, variables, frozen = model
         return nnx.merge(graph, params, frozen, streams(random, key), variables)
 
-    @follow(shapes.params, PARAMS, APART, ACTIVATIONS)
+    @follow(shapes.params, ACTIVATIONS, Fused(APART, PARAMS))
     @smooth_labels(config.train.label_smoothing)
     def training_loss(model, batch, key):
         model = merge(model, key)
@@ -78,7 +79,7 @@ def build(config: Config) -> Steps:
     def train(state, batch):
         key = jax.random.fold_in(jax.random.key(config.train.seed), state.step)
         value, grads, variables = mean_and_gradients(
-            training_loss, state.model, batch, key, config.train.micro_batches, ROWS
+            training_loss, state.model, batch, key, config.train.micro_batches
         )
         grads = constrain(grads, MOMENTS)
         updates, opt_state = optimizer.update(
@@ -94,13 +95,13 @@ def build(config: Config) -> Steps:
         changes = {"params": params, "opt_state": opt_state, "variables": variables, "ema": ema}
         return take_step(state, changes, metrics, config.train.spike)
 
-    @follow(shapes.params, PARAMS, APART, ACTIVATIONS)
+    @follow(shapes.params, ACTIVATIONS, Fused(APART, PARAMS))
     def evaluate(model, batch, valid_B):
         model = merge(model, jax.random.key(0))
         model.eval()
         return weighted_sums(pipeline.loss(model, batch, nnx.Rngs(0)), valid_B)
 
-    @follow(shapes.params, PARAMS, APART, ACTIVATIONS)
+    @follow(shapes.params, ACTIVATIONS, Fused(APART, PARAMS))
     def predict(model, batch, key):
         model = merge(model, key)
         model.eval()

@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.nn.embedding import look_up
 from redco_runtime.base.errors import UserError
+from redco_runtime.step.once import OnceAStep
 from redco_runtime.step.gradients import mean_and_gradients, split_rows, weighted_sum, weighted_sums
 from redco_runtime.nn.losses import cross_entropy
 from redco_runtime.layout.mesh import make_mesh
@@ -59,7 +60,7 @@ def test_devices_of_data_reduce_their_gradients_once_whatever_the_micro_batches(
     expected = compute(ModelState(params, {}), batch, KEY)
     with jax.set_mesh(make_mesh({"data": 2, "fsdp": 1, "model": 2})):
         step = jax.jit(
-            partial(compute, rows=("data", "fsdp"), dtype=dtype),
+            partial(compute, once=OnceAStep(("data", "fsdp"), dtype)),
             in_shardings=(ModelState({"w": P()}, {}), P("data"), P()),
         )
         sharded = step(ModelState(params, {}), batch, KEY)
@@ -77,7 +78,8 @@ def test_devices_of_data_reduce_their_gradients_once_whatever_the_micro_batches(
 def test_data_and_expert_reduce_once_beside_any_other_axis(problem, axis, data, other, specs):
     params, batch = problem
     rows = ("data", "fsdp", "expert")
-    step = partial(mean_and_gradients, loss, micro_batches=2, rows=rows, specs=specs)
+    once = OnceAStep(rows, specs=specs)
+    step = partial(mean_and_gradients, loss, micro_batches=2, once=once)
     mesh = jax.sharding.AbstractMesh((data, other), ("data", axis))
     with jax.sharding.use_abstract_mesh(mesh):
         text = str(jax.make_jaxpr(step)(ModelState(params, {}), batch, KEY))
@@ -94,7 +96,8 @@ def test_a_device_has_its_own_experts_beside_sums_over_data(problem):
 
     specs = ModelState({"w": P(None), "e": P("expert")}, {})
     rows = ("data", "expert")
-    step = partial(mean_and_gradients, with_experts, micro_batches=2, rows=rows, specs=specs)
+    once = OnceAStep(rows, specs=specs)
+    step = partial(mean_and_gradients, with_experts, micro_batches=2, once=once)
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((2, 2), rows)):
         model = ModelState(params | {"e": jnp.ones((4, 3))}, {})
         text = str(jax.make_jaxpr(step)(model, batch, KEY))
@@ -117,7 +120,8 @@ def test_a_loss_that_picks_elements_is_on_all_devices_where_two_more_axes_split(
 
     state = ModelState({"w": jnp.ones((3, 4))}, {})
     batch = {"x": jnp.ones((8, 3)), "y": jnp.arange(8) % 4}
-    step = partial(mean_and_gradients, loss, micro_batches=2, rows=("data", "fsdp"))
+    sums = OnceAStep(("data", "fsdp"))
+    step = partial(mean_and_gradients, loss, micro_batches=2, once=sums)
     mesh = jax.sharding.AbstractMesh((2, 2, model), ("data", "fsdp", "model"))
     with jax.sharding.use_abstract_mesh(mesh):
         text = str(jax.make_jaxpr(step)(state, batch, KEY))
@@ -162,9 +166,8 @@ def test_a_head_in_chunks_within_each_device_of_data(axis, S, method):
         mesh = make_mesh(
             {"data": 1, "fsdp": 1, "model": 1} | sizes, jax.devices()[: prod(sizes.values())]
         )
-        compute = partial(
-            mean_and_gradients, partial(tied_loss, method=method), rows=("data", "fsdp")
-        )
+        once = OnceAStep(("data", "fsdp"))
+        compute = partial(mean_and_gradients, partial(tied_loss, method=method), once=once)
         with jax.set_mesh(mesh):
             step = jax.jit(
                 partial(compute, micro_batches=micro_batches),

@@ -92,6 +92,13 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """What redco-new says of what is trained."""
+
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Context:
     """What FILES print."""
 
@@ -100,6 +107,7 @@ class Context:
     model: ProjectModel
     greeting: str = "grüß Gott"
     layout: Layout = field(default_factory=Layout)
+    recipe: Recipe = field(default_factory=Recipe)
     notes: tuple[str, ...] = ()
 
 

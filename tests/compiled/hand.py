@@ -76,6 +76,7 @@ HAND = {
     | under("up", RESIDUAL),
     "convnet": under("b/*", dims(first="n", third="3", fourth="1 2")),
     "moe_dense": ENDS | under("l/*", EXPERTS),
+    "moe_chosen": ENDS | under("l/*", EXPERTS),
     "moe_capacity": ENDS | under("l/*", EXPERTS),
     "moe_ragged": ENDS | under("l/*", dims(second="o", third="i")),
     "mla": ENDS | under("l/*", MLA),

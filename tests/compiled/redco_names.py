@@ -95,7 +95,7 @@ NAMES = {
     "unet": UNET,
     "convnet": {"a": "conv_stem/kernel", "z": "classifier/kernel"}
     | {f"b/*/{i}": f"conv_{i}/kernel" for i in "123"},
-    **dict.fromkeys(("moe_dense", "moe_capacity", "moe_ragged"), ENDS | MOE),
+    **dict.fromkeys(("moe_dense", "moe_chosen", "moe_capacity", "moe_ragged"), ENDS | MOE),
     "mla": ENDS | {f"l/*/{old}": f"self_attn/{new}/kernel" for old, new in MLA.items()},
     **dict.fromkeys(
         ("mamba", "mamba_apart"),

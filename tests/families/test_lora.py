@@ -8,7 +8,7 @@ from families.parity import TOLERANCE, emitted, linear
 from families.reference import reference
 from flax import nnx
 from redco_runtime.nn.adapters.blocks import OF_CODES
-from redco_runtime.checkpoints.lora import lora as lora_module
+from redco_runtime.checkpoints.lora import lora as lora_module, qlora
 from redco_runtime.checkpoints.lora.lora import changes_of_lengths
 from redco_runtime.checkpoints.lora.peft import read_adapter
 from redco_runtime.base.state import flatten, rebuild
@@ -46,7 +46,8 @@ class Tuned:
         self.config = getattr(module, family.config_class)(dtype="float32")
         build = getattr(module, family.model_class)
         adapter = choose_adapter(linear(model), lora, name)
-        self.lora = getattr(lora_module, adapter.class_name)(**adapter.settings)
+        module = qlora if lora.base else lora_module
+        self.lora = getattr(module, adapter.class_name)(**adapter.settings)
 
         def make():
             return adapter.put(build(self.config, rngs=nnx.Rngs(0)), nnx.Rngs(0))

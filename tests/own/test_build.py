@@ -203,4 +203,5 @@ def test_an_argument_cannot_take_the_name_of_another_flag(tmp_path, monkeypatch)
     assert FLAGS == (fields - sections) | {name.replace("-", "_") for name in options} | {
         "help",
         "schedule",
+        "profile",  # a feature has it
     }

@@ -14,7 +14,7 @@ from redco_new.models.program import Program
 from redco_new.render.template import Template
 from redco_new.request import Request
 
-from redco_plan.placement import axes_of_entry
+from redco_plan import axes_of_entry
 
 from redco_fit.search.estimate import estimate_step
 from redco_fit.search.memory import LEAST, state_bytes

@@ -16,6 +16,7 @@ from my_project.runtime.data.batches import TrainBatches
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.layout.specs import parameter_specs
 from my_project.runtime.step.gradients import mean_and_gradients
+from my_project.runtime.step.once import OnceAStep
 from my_project.sharding import AXES, PARAMS, ROWS
 from my_project.steps import build
 
@@ -42,8 +43,9 @@ def loss_and_gradients(mesh, examples, micro_batches):
             return steps.loss(model, batch, key), model.variables
 
         specs = jax.tree.map(lambda leaf: leaf.sharding.spec, steps.state.model)
+        once = OnceAStep(ROWS, specs=specs)
         compute = jax.jit(
-            partial(mean_and_gradients, loss, micro_batches=micro_batches, rows=ROWS, specs=specs),
+            partial(mean_and_gradients, loss, micro_batches=micro_batches, once=once),
             out_shardings=(None, shardings, None),
         )
         value, grads, _ = compute(state.model, batch, jax.random.key(1))

@@ -16,7 +16,7 @@ from my_project.runtime.data.batches import TrainBatches
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.layout.specs import parameter_specs
 from my_project.runtime.step.gradients import mean_and_gradients
-from my_project.sharding import AXES, PARAMS, ROWS
+from my_project.sharding import AXES, PARAMS
 from my_project.steps import build
 
 ONE = dict.fromkeys(AXES, 1)
@@ -47,9 +47,8 @@ def loss_and_gradients(mesh, examples, micro_batches):
         def loss(model, batch, key):
             return steps.loss(model, batch, key), model.variables
 
-        specs = jax.tree.map(lambda leaf: leaf.sharding.spec, steps.state.model)
         compute = jax.jit(
-            partial(mean_and_gradients, loss, micro_batches=micro_batches, rows=ROWS, specs=specs),
+            partial(mean_and_gradients, loss, micro_batches=micro_batches),
             out_shardings=(None, shardings, None),
         )
         value, grads, _ = compute(state.model, batch, jax.random.key(1))

@@ -125,12 +125,13 @@ def open_project(project: Project) -> None:
         if tiny is None:
             project.fault(RUNS, f"{project.package}/config.py", "PRESETS has no tiny")
             raise Stop
-        train = replace(
-            tiny.train,
+        changes = {
             **{"steps": STEPS, "batch_size": max(ROWS, 2 * devices), "micro_batches": 1},
             **{"log_every": 1, "save_every": STEPS // 2, "eval_every": 100, "eval_rows": ROWS},
             **{"epochs": 0.0, "log": (), "best": (), "profile": "", "keep": STEPS, "patience": 0},
-        )
+        }
+        there = {name: x for name, x in changes.items() if hasattr(tiny.train, name)}
+        train = replace(tiny.train, **there)
         project.config = replace(tiny, train=train, data=replace(tiny.data, sample_prompts=()))
     if project.config is None:
         raise Stop

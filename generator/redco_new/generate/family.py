@@ -33,10 +33,8 @@ from redco_new.errors import RedcoError
 from redco_new.request import COMPUTE, Request
 from redco_plan import CONTEXT, MODEL
 
-ROTATED = {
-    "rope_theta",
-    "rotary_dim",
-}  # sizes of models that turn positions, and have no table of them
+# Sizes of models that turn positions, and have no table of them.
+ROTATED = {"rope_theta", "rotary_dim"}
 TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger matrices' do
 
 

@@ -179,8 +179,10 @@ def make_model(
     # The ids of special tokens are of the full vocabulary, and need not be in a tiny one.
     outside = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
     heads = shards * context
-    words = {key: x for key, x in family.shrink(config, shards).items() if key == "vocab_size"}
-    small = change_config(config, outside | family.shrink(config, heads) | words)
+    shrunk = family.shrink(config, heads)
+    if context > 1 and "vocab_size" in shrunk:  # words are split by what splits a layer alone
+        shrunk["vocab_size"] = family.shrink(config, shards)["vocab_size"]
+    small = change_config(config, outside | shrunk)
     kind = {"model_type": family.model_type, "architectures": [family.architecture]}
     hf = kind | printed_keys(config, besides={*family.keys.values()})
     full, tiny = (_copy_kv_heads(settings, heads) for settings in (full, family.read(small)))

@@ -12,7 +12,7 @@ from runtime.texts import WORDS, Letters, read, texts_of, write
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.output import announce
 from redco_runtime.data.prepare import tables, windows
-from redco_runtime.data.text import mixture, streaming
+from redco_runtime.data.text import streaming, weighted
 
 BATCH, STEPS = 8, 30  # more than an epoch
 
@@ -121,7 +121,7 @@ def test_shares_are_exact(tmp_path):
     a, b = write(tmp_path / "a.jsonl", "a" * 15), write(tmp_path / "b.jsonl", "b" * 15)
     rows, _ = read(tmp_path, f"{a}=3", f"{b}=1", streaming=True, held_out=0.0)
     first = ["ab".index(chr(ids[0])) for _, batch in batches(rows) for ids in batch]
-    numbers = [mixture.source_at(mixture.block_ends([3, 1]), 4, place) for place in range(10_000)]
+    numbers = [weighted.source_at(weighted.block_ends([3, 1]), 4, place) for place in range(10_000)]
     assert first == numbers[: len(first)] and np.mean(numbers) == 0.25
 
 
@@ -148,4 +148,4 @@ def test_a_position_of_another_batch_is_refused(tmp_path, position):
 
 @pytest.mark.parametrize("weights", [[1, 1, 1], [3, 1], [0.7, 0.2, 0.1], [1]])
 def test_a_block_is_full_whatever_the_weights(weights):
-    assert mixture.block_ends(weights)[-1] == mixture.BLOCK
+    assert weighted.block_ends(weights)[-1] == weighted.BLOCK

@@ -156,13 +156,15 @@ def test_a_project_keeps_what_had_not_to_be_asked_for_when_it_was_made(project):
     state = read_project_state(project.root)
     project.write("my_project/runtime/data/example_streams.py", "")  # which had that class
     project.write("my_project/runtime/data/preview.py", "")
+    project.write("my_project/runtime/run/settings_file.py", "")
 
     def features(interface):
         manifest = replace(state.manifest, interface=interface)
         records = replace(state.records, manifest=manifest)
         return read_request(ProjectState(project.root, records)).features
 
-    assert features(6) == ("iterators", "preview")
+    assert features(6) == ("iterators", "preview", "settings")
+    assert features(7) == ("settings",)
     assert features(state.manifest.interface) == ()
 
 

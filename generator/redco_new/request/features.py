@@ -32,6 +32,7 @@ def paths(package: str, modules: Iterable[str]) -> list[str]:
 
 # What all projects had before it was asked for, imported by the runtime alone.
 _brought = partial(Feature, printed=False, since=7)
+_later = partial(Feature, printed=False, since=8)
 FEATURES = {
     "adapters": _brought(
         "`--init` of a run that trained an adapter, in a project of whole matrices",
@@ -51,6 +52,11 @@ FEATURES = {
         ("data.iterators",),
         former=("data.example_streams",),
     ),
+    "mixtures": _later(
+        "weights of `--data`: each file has its share of a run",
+        ("data.text.weighted",),
+        former=("data.text.mixture",),
+    ),
     "muon": Feature("`--algorithm muon` among the optimizers", ("step.muon",)),
     "preview": _brought(
         "`prepare --preview N`: rows as they are learned from",
@@ -61,6 +67,10 @@ FEATURES = {
     ),
     "rollouts": Feature("`grpo --rollouts URL`: a server draws the answers", ("actors.served",)),
     "push": Feature("`export --push ORG/NAME`, to the hub", ("checkpoints.publish",)),
+    "settings": _later(
+        "`--settings FILE`: flags in a file of TOML, as each run then writes one",
+        ("run.settings_file",),
+    ),
     "streaming": _brought(
         "`--streaming`: `--data` is tokenized as it is read",
         ("data.text.streaming",),

@@ -14,6 +14,7 @@ import jax
 
 from ..base.contracts import Config
 from ..base.errors import UserError
+from ..base.features import if_asked_for
 from ..base.interrupts import INTERRUPTED
 from ..base.paths import any_path, check_paths, is_bucket, local_path, path_of, work_folder
 from ..cluster import lifeline
@@ -22,11 +23,10 @@ from ..monitor.events import EVENTS
 from ..run.check_settings import check_number, check_values
 from ..run.flag_help import explain
 from ..run.record import FILE, FORMER, LORA, Run, choices_of, decode, load_run, read, with_former
-from ..run.settings_file import print_settings, read_settings
 from .stop import Stopped
 
 ALSO = {"learning_rate_decay": ("--schedule",)}  # further names of flags
-NOT_IN_RUNS = ("workdir", "settings", "preview")  # of what a run was given, what says where it is
+SETTINGS_FILE = "run.settings_file"  # the module of the feature `settings`
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         if message.startswith("unrecognized") and "--preview" in message:
             package = Path(sys.argv[0]).resolve().parent.name
             where = f"; python -m {package}.prepare --preview N shows rows, of a project of texts"
-        for name in ("profile", "push"):
+        for name in ("profile", "push", "settings"):
             if message.startswith("unrecognized") and f"--{name}" in message:
                 where = f"; `redco update --features {name}` brings --{name}"
         self.exit(2, f"error: {message}: --help lists the flags{where}\n")
@@ -121,8 +121,9 @@ def training_run(
     if checkpoint:
         weights += f"; default: {checkpoint}, for the sizes that it has"
     parser.add_argument("--init", metavar="CHECKPOINT", help=weights.replace("%", "%%"))
-    add_file = "a file of TOML with any of these, by their names; flags win"
-    parser.add_argument("--settings", type=local_path, metavar="FILE", help=add_file)
+    if if_asked_for(SETTINGS_FILE):
+        add_file = "a file of TOML with any of these, by their names; flags win"
+        parser.add_argument("--settings", type=local_path, metavar="FILE", help=add_file)
     parser.set_defaults(preview=0, workdir=Path())
     if preview:
         parser.actions["workdir"].required = False  # nothing is written there
@@ -140,7 +141,7 @@ def training_run(
             metavar=f"{{{','.join(choices)}}}" if choices else flag.upper(),
             help=explain(presets, section, field) if wants_help else None,
         )
-    args, text = parse_with_file(parser, type(presets[names[0]]))
+    args, text = parse(parser, type(presets[names[0]]))
     check_paths("--init", args.init, any_path)
     whole = args.preset != "tiny" and presets[args.preset].model == presets[names[0]].model
     start = args.init, checkpoint if whole else None
@@ -158,28 +159,16 @@ def training_run(
     return Run(args.workdir, config, mesh, args.virtual_devices, init, text, args.preview)
 
 
-def parse_with_file(parser: Parser, config_type: type[Any]) -> tuple[argparse.Namespace, str]:
-    """Return what the command line and the file of --settings say, and all that they say as such a file.
-
-    Where both say it, the command line. Raises UserError.
-    """
-    sections: dict[str, dict[str, str]] = {}
-    for section, field, flag, _ in settings(config_type):
-        names = (field, *(name.lstrip("-") for name in ALSO.get(flag, ())))
-        sections.setdefault(section, {}).update(dict.fromkeys(names, flag))
-    early = Parser(add_help=False)
-    early.add_argument("--settings", type=local_path)
-    file = early.parse_known_args()[0].settings
-    values = read_settings(file, parser.actions, sections) if file else {}
-    for action in parser.actions.values():
-        action.required &= action.dest not in values
-    args = parser.parse_args(namespace=argparse.Namespace(**values))
-    values = {k: v for k, v in vars(args).items() if v is not None and k not in NOT_IN_RUNS}
-    if "steps" in values and values.get("epochs"):
-        raise UserError("--epochs: --steps says how long a run is, too: give one of the two")
-    if "steps" in values and hasattr(args, "epochs"):
+def parse(parser: Parser, config_type: type[Any]) -> tuple[argparse.Namespace, str]:
+    """Return what the command line says, and a file of --settings in a project that has them; and all of it as such a file."""
+    fields = [(*x[:3], ALSO.get(x[2], ())) for x in settings(config_type)]
+    own = if_asked_for(SETTINGS_FILE)
+    args, text = own.parse_with_file(parser, fields) if own else (parser.parse_args(), "")
+    if getattr(args, "steps", None) is not None and hasattr(args, "epochs"):
+        if args.epochs:
+            raise UserError("--epochs: --steps says how long a run is, too: give one of the two")
         args.epochs = 0.0  # also where config.py has some
-    return args, print_settings(values, sections)
+    return args, text
 
 
 def begun_with(

@@ -8,17 +8,43 @@ import argparse
 import difflib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.paths import local_path
 
 HEAD = "# What this run was given: --settings takes it again, beside another --workdir."
 NOT_IN_FILES = ("h", "help", "settings")
+NOT_IN_RUNS = ("workdir", "settings", "preview")  # of what a run was given, what says where it is
 
 Actions = Mapping[str, argparse.Action]  # by the name of the flag, of which some have two
 Sections = Mapping[str, Mapping[str, str]]  # section of config.py -> field -> name of its flag
+
+
+def parse_with_file(
+    parser: Any, fields: Iterable[tuple[str, str, str, tuple[str, ...]]]
+) -> tuple[argparse.Namespace, str]:
+    """Return what the command line and the file of --settings say, and all that they say as such a file.
+
+    Where both say it, the command line. parser: a Parser of loop.command, with all flags.
+    fields: (section, field, name of its flag, further flags) of each setting. Raises UserError.
+    """
+    sections: dict[str, dict[str, str]] = {}
+    for section, field, flag, others in fields:
+        names = (field, *(name.lstrip("-") for name in others))
+        sections.setdefault(section, {}).update(dict.fromkeys(names, flag))
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    early.add_argument("--settings", type=local_path)
+    early.error = parser.error  # type: ignore[method-assign]
+    file = early.parse_known_args()[0].settings
+    values = read_settings(file, parser.actions, sections) if file else {}
+    for action in parser.actions.values():
+        action.required &= action.dest not in values
+    args = parser.parse_args(namespace=argparse.Namespace(**values))
+    values = {k: v for k, v in vars(args).items() if v is not None and k not in NOT_IN_RUNS}
+    return args, print_settings(values, sections)
 
 
 def read_settings(path: Path, actions: Actions, sections: Sections) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from redco_runtime.base import contracts
 ROOT = Path(__file__).parents[3]
 CONFIG = """# Settings
 
-Each field of `config.py` is a flag of `train`, and a key of a file for `--settings`; a preset is a set of values. These are the sections `optimizer` and
+Each field of `config.py` is a flag of `train`, and a key of a file for `--settings`, a feature; a preset is a set of values. These are the sections `optimizer` and
 `train` of all projects, here of a gpt-j, and what a recipe has in its section `data`, or in `train`, besides. Those of `model` are the model's own:
 `python -m my_project.train --help` has all, with their values in each preset.
 """

@@ -1,6 +1,6 @@
 """All migrations, first to last; each module has one, named after what changed."""
 
-from redco_merge.migrate.versions import draws, features, loop, need, rooms, splits, survival
+from redco_merge.migrate.versions import asked, draws, features, loop, need, rooms, splits, survival
 
 MIGRATIONS = (
     loop.MIGRATION,
@@ -10,5 +10,6 @@ MIGRATIONS = (
     rooms.MIGRATION,
     need.MIGRATION,
     features.MIGRATION,
+    asked.MIGRATION,
 )
 LATEST = MIGRATIONS[-1].number

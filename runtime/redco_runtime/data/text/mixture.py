@@ -1,18 +1,14 @@
 """Rows of several sources, in the order of a run."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...base.examples import Arrays
 from ...base.errors import UserError
+from ...base.features import feature
 from ..permutation import permute
-
-# Rows of a run in which each source has exactly its share, in an order of their own: shares are
-# rounded to a ten-thousandth.
-BLOCK = 10_000
 
 
 class Mixture(Sequence[Arrays]):
@@ -31,9 +27,10 @@ class Mixture(Sequence[Arrays]):
         self.parts, self._weights, self._make = parts, weights, make
         self._ends = np.cumsum([len(part) for part in parts])
         shares = [weight for weight in weights if weight is not None]
-        self._ends_in_block = block_ends(shares)
-        # Rows of a block, by source; none without weights.
-        self._quotas = np.diff(self._ends_in_block, prepend=0)
+        self._in_shares = None
+        if shares:
+            own = feature("mixtures", "data.text.weighted", "--data")
+            self._in_shares = own.Shares(shares, [*map(len, parts)])
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -64,60 +61,13 @@ class Mixture(Sequence[Arrays]):
     def _places(self, seed: int, start: int, stop: int) -> np.ndarray:
         """Return the indices and the passes of the rows at these places: (2, stop - start)."""
         places = np.arange(start, stop)
-        if not len(self._quotas):
-            return _epochs(seed, 0, len(self), places)
-        blocks, slots = np.divmod(places, BLOCK)
-        rows = np.empty((2, len(places)), np.int64)
-        for block in np.unique(blocks):
-            now = blocks == block
-            rows[:, now] = self._in_block(seed, int(block), slots[now])
-        return rows
-
-    def _in_block(self, seed: int, block: int, slots: np.ndarray) -> np.ndarray:
-        """Return the indices of the rows in some slots of a block, and their passes."""
-        # Which source a slot is of, and how many of its rows come before it in the run.
-        numbers_all = np.searchsorted(self._ends_in_block, _shuffled_block(seed, block), "right")
-        places = np.empty(BLOCK, np.int64)
-        for number, quota in enumerate(self._quotas):
-            places[numbers_all == number] = block * quota + np.arange(quota)
-        numbers, places = numbers_all[slots], places[slots]
-        rows = np.empty((2, len(slots)), np.int64)
-        for number in np.unique(numbers):
-            now = numbers == number
-            size = len(self.parts[number])
-            rows[:, now] = _epochs(seed, int(number) + 2, size, places[now])
-            rows[0, now] += self._ends[number] - size
-        return rows
+        if self._in_shares:
+            rows: np.ndarray = self._in_shares.rows_at(seed, places)
+            return rows
+        return in_epochs(seed, 0, len(self), places)
 
 
-def source_at(ends: np.ndarray, seed: int, place: int) -> int:
-    """Return the number of the source that the row at a place of a run is of. ends: as of `block_ends`."""
-    block, slot = divmod(place, BLOCK)
-    return int(np.searchsorted(ends, _shuffled_block(seed, block)[slot], "right"))
-
-
-def block_ends(weights: Sequence[float]) -> np.ndarray:
-    """Return where the rows of each source end in a block, were it not shuffled. Raises UserError.
-
-    A source has its share of a block, rounded by the largest remainders.
-    """
-    exact = BLOCK * np.array(weights, np.float64) / sum(weights)
-    quotas = np.floor(exact).astype(np.int64)
-    rest = np.argsort(quotas - exact, kind="stable")[: BLOCK - quotas.sum()]
-    quotas[rest] += 1
-    if not quotas.all():
-        least = sum(weights) / BLOCK
-        what = f"a weight of {min(weights):g} is too small beside the others"
-        raise UserError(f"--data: {what}: {least:g} at least")
-    return np.cumsum(quotas)
-
-
-@lru_cache(maxsize=2)
-def _shuffled_block(seed: int, block: int) -> np.ndarray:
-    return permute(np.arange(BLOCK), BLOCK, seed, block, 1)
-
-
-def _epochs(seed: int, stream: int, size: int, places: np.ndarray) -> np.ndarray:
+def in_epochs(seed: int, stream: int, size: int, places: np.ndarray) -> np.ndarray:
     """Return which of `size` rows stand at `places` of epochs laid end to end, and the epochs. Raises UserError where there are none."""
     if size < 1:
         raise UserError("no training examples: see what examples() in pipeline.py returns")

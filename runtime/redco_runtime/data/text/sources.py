@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...base.errors import UserError, few, listed
+from ...base.features import feature
 from ...base.paths import any_path, check_paths, path_of, scheme_of
 from .documents import NAMED, Shape
 from .request import ask
@@ -64,6 +65,8 @@ def parse_sources(flag: str, names: Sequence[str]) -> list[Source]:
     without = [source.name for source in sources if source.weight is None]
     if 0 < len(without) < len(sources):
         raise UserError(f"{flag}: {few(without)}: give a weight, =0.5, to all of them or to none")
+    if sources and not without:
+        feature("mixtures", "data.text.weighted", f"{flag}: {names[0]}")  # before anything is read
     return sources
 
 

@@ -19,10 +19,11 @@ from ..example_streams import check_share
 from ..permutation import permute
 from .documents import Maker
 from .examples import read_examples, say_shared
-from .mixture import Mixture, block_ends, source_at
+from .mixture import Mixture
 from .request import RUNTIME, ask
 from .rows import Rows, rows_in_memory
 from .sources import Source, check_ids, parse_sources, shape_of
+from .weighted import block_ends, source_at
 
 # Rows of the windows of a batch together, so that what is near in a file is not so in a run; and of one: of texts of 600
 # tokens in the mean, 32 rows of 1,024 are padded by 2.4 %, 8 rows by 8 %, 1,024 by .2 %.

@@ -52,7 +52,7 @@ def test_python_is_formatted_and_compiles(rendered):
 def test_templates_print_the_layout_of_black(family, monkeypatch):
     """What black changes it reads twice, which takes redco-new as much time again.
 
-    Not of the section `data`: the name of a tokenizer may be longer than its line has room for.
+    Not where a tokenizer stands: its name may be longer than its line has room for.
     """
     changed = []
 

@@ -140,7 +140,7 @@ def test_own_template_is_what_a_copy_of_it_is(tmp_path):
     check_template(assets.templates())
     shutil.copytree(assets.templates(), tmp_path / "fork")
     with open_template() as own, open_template(tmp_path / "fork") as fork:
-        facts = ("my_project", "bytes", 8, False)
+        facts = ("my_project", False)
         printed = RECIPES["lm"].print_files(own, *facts)
         assert printed == RECIPES["lm"].print_files(fork, *facts)
         assert own.project == fork.project

@@ -25,7 +25,7 @@ from redco_new.models.family import Family
 from redco_new.models.recipes import Rate
 from redco_new.render.python import print_data
 
-TEMPLATE = ROOT / "templates/project/{{ package }}/config.py.jinja"
+TEMPLATE = "project/{{ package }}/config.py.jinja"
 ROWS, LENGTH, TARGET, VOCAB = 6, 16, 7, 97
 DECODER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
 DECODER |= {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": VOCAB}
@@ -54,14 +54,19 @@ SETTINGS |= {"learning_rate": 1e-3, "beta2": 0.999, "adam_epsilon": 1e-6}
 def make_rule(family: Family, settings: dict[str, Any]) -> Any:
     """Return the Optimizer of the config.py of a family."""
     model = ProjectModel("Net", "Net", "Net", bias_tables=family.bias_tables)
-    recipe = {"data_class": "", "settings": [], "rate": Rate(1e-4, "Any")}
-    text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
-        package="trained",
-        model=model,
-        request=SimpleNamespace(features=(), products="compute"),
-        recipe=SimpleNamespace(**recipe),
-        layout=SimpleNamespace(saved={}),
-        python=print_data,
+    recipe = {"data": "own", "tokenizer": "", "sequence_length": 0, "settings": []}
+    templates = jinja2.FileSystemLoader(ROOT / "templates")
+    text = (
+        jinja2.Environment(loader=templates, trim_blocks=True)
+        .get_template(TEMPLATE)
+        .render(
+            package="trained",
+            model=model,
+            request=SimpleNamespace(features=(), products="compute"),
+            recipe=SimpleNamespace(**recipe, rate=Rate(1e-4, "Any")),
+            layout=SimpleNamespace(saved={}),
+            python=print_data,
+        )
     )
     names = vars(module := ModuleType("trained.config"))
     stub = ModuleType("trained.model")

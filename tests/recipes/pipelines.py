@@ -17,7 +17,7 @@ def pipeline(
 ) -> ModuleType:
     """A recipe's pipeline.py, imported."""
     with open_template() as template:
-        facts = ("project", "bytes", 128, routed, adapted, causal)
+        facts = ("project", routed, adapted, causal)
         texts = RECIPES[recipe].having(features).print_files(template, *facts)
     return load_text(f"{recipe}/pipeline.py", texts["pipeline.py"])
 

@@ -23,7 +23,7 @@ SETTINGS = SimpleNamespace(sequence_length=48, held_out=0.0)
 
 
 def pipeline(loss):
-    facts = ("project", "bytes", 128, False, False, False)
+    facts = ("project", False, False, False)
     with open_template() as template:
         texts = RECIPES["preference"].by(loss).print_files(template, *facts)
     return load_text(f"preference/{loss}.py", texts["pipeline.py"])

@@ -98,6 +98,7 @@ def test_the_commands_of_a_page_parse(name):
     """Those of redco-new as it reads them; flags of a project are settings that it has."""
     folder = assets.templates() / "recipes" / (RECIPES[name].folder or name)
     texts = [*folder.glob("*.py*"), *assets.templates().glob("project/*/config.py.jinja")]
+    texts += [assets.templates() / f"recipes/shared/data/{RECIPES[name].data}.jinja"]
     fields = {x for path in texts for x in re.findall(r"^    (\w+): ", path.read_text(), re.M)}
     fields |= RECIPES[name].defaults.keys()
     optimizers = {branch.optimizer for branch in RECIPES[name].branches}

@@ -23,7 +23,9 @@ from redco_runtime.step.optimizers import average_parameters, store_moments
 from redco_runtime.layout.specs import parameter_specs, place_abstract, state_specs
 from redco_runtime.base.state import ModelState, flatten, new_state
 
-TEMPLATE = Path(__file__).parents[2] / "templates/project/{{ package }}/config.py.jinja"
+TEMPLATES = Path(__file__).parents[2] / "templates"
+TEMPLATE = "project/{{ package }}/config.py.jinja"
+DATA = {"data": "own", "tokenizer": "", "sequence_length": 0}
 SPLIT, WHOLE = {"data": 1, "fsdp": 2, "model": 2}, {"data": 1, "fsdp": 1, "model": 1}
 # Vocab 256, width 128, hidden 256: wide enough for the factors of Adafactor.
 SHAPES = {"embed": {"embedding": (256, 128)}, "head": {"bias": (256,), "kernel": (128, 256)}}
@@ -43,9 +45,10 @@ STEPS = 10
 def emitted():
     """The emitted config.py of a family, without its model."""
     model = ProjectModel("Net", "Net", "Net")
-    recipe = SimpleNamespace(data_class="Data = Net", settings=[], rate=Rate(1e-4, "Why"))
+    recipe = SimpleNamespace(**DATA, settings=[], rate=Rate(1e-4, "Why"))
     layout = SimpleNamespace(saved={})
-    text = jinja2.Template(TEMPLATE.read_text(), trim_blocks=True).render(
+    templates = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True)
+    text = templates.get_template(TEMPLATE).render(
         package="optimized",
         model=model,
         recipe=recipe,

@@ -73,8 +73,8 @@ def printed_numbers():
     found = set()
     for recipe in RECIPES.values():
         lines = [setting.line for setting in recipe.train]
-        files = (ROOT / "templates/recipes" / recipe.name).glob("data.py*")
-        own = [ROOT / "templates/project/{{ package }}/config.py.jinja", *files]
+        data = ROOT / f"templates/recipes/shared/data/{recipe.data}.jinja"
+        own = [ROOT / "templates/project/{{ package }}/config.py.jinja", data]
         lines += [line for file in own for line in file.read_text().splitlines()]
         found |= {m[1] for x in lines if (m := re.match(r" *(\w+): (?:int|float)\b", x))}
     recipes = ROOT / "templates/recipes"

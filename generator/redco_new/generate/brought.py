@@ -35,9 +35,8 @@ from redco_new.request.lookup import look_up
 def read_recipe_model(request: Request, template: Template) -> Design:
     """Return the model that the recipe of `request` brings. Raises RedcoError if it brings none."""
     recipe, model = find_model(request)
-    texts = recipe.print_files(template, request.package, "", 0, routed=False)
+    texts = recipe.print_files(template, request.package, routed=False)
     texts |= template.print_folder("own/weights", weights_source(request.package, recipe, model))
-    data_class = texts.pop("data.py")
     files = package_files(request, texts)
     return Design(
         request,
@@ -50,7 +49,7 @@ def read_recipe_model(request: Request, template: Template) -> Design:
             maker=recipe.maker,
             own_class=model.name,
         ),
-        ProjectRecipe.of(recipe, data_class=data_class),
+        ProjectRecipe.of(recipe),
         files,
         partial(read_program, request, recipe, model, files),
         packages=recipe.packages,

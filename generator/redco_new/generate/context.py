@@ -8,16 +8,18 @@ from typing import Annotated, Any
 
 from redco_new.generate.first_runs import FirstRuns
 from redco_new.generate.project_model import ProjectModel
-from redco_new.models.recipes import Rate, Recipe, Setting, Words
-from redco_new.render.values import Code, Name, Text, checked
+from redco_new.models.recipes import RECIPES, Rate, Recipe, Setting, Words
+from redco_new.render.values import Code, Name, Text, checked, one_of
 from redco_new.request import Request
+
+OWN = "own"  # the section `data` of a class of one's own
 
 
 @dataclass(frozen=True)
 class ProjectRecipe:
     """What is trained, and how a project speaks of it.
 
-    data_class: Python, the section `data` of config.py.
+    data: whose section `data` config.py has, of templates/recipes/shared/data.
     rate: the learning rate at its peak, and why it is that.
     smooths: whether labels of its loss can be smoothed.
     perplexity: whether its loss is nats a token, which have one.
@@ -35,11 +37,13 @@ class ProjectRecipe:
     actors: whether the model makes its examples, by a rollout before each round of steps.
     served: whether a server may draw its answers.
     terms: whether its loss has terms besides the first one, in a dict.
+    tokenizer: Hugging Face id or folder, or "bytes"; "" where its data has none.
+    sequence_length: tokens of an example; 0 where it has none.
     """
 
     name: str
     words: Annotated[Words, checked("the recipe")]
-    data_class: Code
+    data: Annotated[str, one_of({OWN, *(one.data for one in RECIPES.values())})]
     rate: Annotated[Rate, checked("the recipe")]
     smooths: bool = False
     perplexity: bool = False
@@ -57,6 +61,8 @@ class ProjectRecipe:
     actors: bool = False
     served: bool = False
     terms: bool = False
+    tokenizer: Text = ""
+    sequence_length: int = 0
 
     @classmethod
     def of(cls, recipe: Recipe, **others: Any) -> ProjectRecipe:

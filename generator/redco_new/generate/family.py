@@ -58,25 +58,24 @@ def read_family(request: Request, template: Template) -> Design:
     texts = model.print_files(template, request.package)
     adapter = _adapter(request, model, recipe, texts)
     causal = model.family.provides >= CAUSAL
-    facts = (request.package, model.tokenizer, length, model.family.routed)
     kind: dict[str, Any] = {
         "adapted": request.lora is not None,
         "causal": causal,
         "head_rate": model.head_rate,
     }
-    texts |= recipe.print_files(template, *facts, **kind)
-    data_class = texts.pop("data.py")
+    texts |= recipe.print_files(template, request.package, model.family.routed, **kind)
     files = package_files(request, texts)
     return Design(
         request,
         _project_model(request, model, recipe, adapter),
         ProjectRecipe.of(
             recipe,
-            data_class=data_class,
             rate=recipe.adapter_rate if adapter else recipe.rate,
             continues=recipe.name in ("lm", "distillation"),
             routed=model.family.routed,
             tokenized="tokenizer" in recipe.tiny.get("data", {}),
+            tokenizer=model.tokenizer,
+            sequence_length=length,
         ),
         files,
         partial(_program, request, model, recipe, adapter, files, length),

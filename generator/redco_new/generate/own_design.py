@@ -10,7 +10,7 @@ from typing import Any
 
 from flax import nnx
 
-from redco_new.generate.context import ProjectRecipe
+from redco_new.generate.context import OWN, ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.generate.project_model import ProjectModel
@@ -77,7 +77,7 @@ def own_design(
         ProjectRecipe(
             name=model.recipe.name,
             words=WORDS,
-            data_class=template.read("own/data.py.jinja"),
+            data=OWN,
             settings=(*scored(), *((SMOOTHING,) if model.recipe.smooths else ())),
             rate=NEW,
             smooths=model.recipe.smooths,

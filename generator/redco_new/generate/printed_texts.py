@@ -69,12 +69,10 @@ def decoder_design(
     full = {DTYPE: request.dtype} if DTYPE in sizes else {}
     tiny = _tiny(request, model, sizes)
     tokenizer = request.checkpoint or "bytes"
-    facts: dict[str, Any] = {"adapted": False, "causal": True}
     features = next((x for x in FEATURES if x in sizes), FEATURES[0])
     printed = recipe.print_files(
-        template, request.package, tokenizer, length, False, **facts, features=features
+        template, request.package, False, adapted=False, causal=True, features=features
     )
-    data_class = printed.pop("data.py")
     files = package_files(request, {**texts, **printed})
 
     def program(changes: Mapping[str, Any]) -> Program:
@@ -92,10 +90,11 @@ def decoder_design(
         _project_model(request, model, names, recipe, full, tiny, texts),
         ProjectRecipe.of(
             recipe,
-            data_class=data_class,
             rate=recipe.rate,
             continues=recipe.name == "lm",
             tokenized=True,
+            tokenizer=tokenizer,
+            sequence_length=length,
         ),
         files,
         program,

@@ -44,7 +44,7 @@ class RecipeRow(TypedDict):
 def list_recipes(template: Template) -> Iterator[RecipeRow]:
     """Yield a row for each recipe, in the order of RECIPES."""
     for recipe in RECIPES.values():
-        texts = recipe.print_files(template, "package", "bytes", 128, routed=False)
+        texts = recipe.print_files(template, "package", routed=False)
         yield {
             "name": recipe.name,
             "title": recipe.title,

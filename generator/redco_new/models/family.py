@@ -84,7 +84,7 @@ class GroupedQuirks(Quirks):
 class ActivationQuirks(Quirks):
     """The quirks of a model of which nothing else varies.
 
-    activation: expression between the two products of an MLP, of %s.
+    activation: what is between the two products of an MLP, by its name in shared/activations.jinja.
     """
 
     activation: Annotated[str, one_of(frozenset(ACTIVATIONS.values()))]

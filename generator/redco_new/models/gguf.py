@@ -11,7 +11,7 @@ from redco_new.models.recipes import Recipe
 # What a GGUF of ours says of rotations: of the others, llama.cpp computes some otherwise than transformers.
 ROPES = ("default", "linear", "llama3")
 # llama.cpp has one gelu, the approximate one; where a model has the exact one, logits differ by less than 1e-3.
-EXACT = "jax.nn.silu(%s)", "jax.nn.relu(%s)"
+OTHERS = "silu", "relu"
 
 MISSING = "not in this project: `redco update --features gguf` brings it"
 
@@ -58,6 +58,6 @@ def _why_not(family: Family, settings: Settings, recipe: Recipe) -> str:
     for name, value in one.quirks.items():
         if getattr(quirks, name) != value:
             return f"llama.cpp has no {title} whose {name} is {getattr(quirks, name)}"
-    if getattr(quirks, "activation", "") in EXACT:
+    if getattr(quirks, "activation", "") in OTHERS:
         return f"llama.cpp has no {title} of another activation than gelu"
     return ""

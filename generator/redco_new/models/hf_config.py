@@ -179,7 +179,7 @@ def read_keys(config: Any, keys: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_activation(config: Any, key: str) -> str:
-    """Return the expression of %s that `key` of a config names. Raises RedcoError."""
+    """Return the activation that `key` of a config names. Raises RedcoError."""
     name = getattr(config, key)
     if not isinstance(name, str) or name not in ACTIVATIONS:
         refuse(config, f"{key} is {name!r}, and redco knows {', '.join(ACTIVATIONS)}")

@@ -77,6 +77,22 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     return Traced(module, graphs, exported.call_spec.out_spec)
 
 
+def access(whole: nn.Module, path: str) -> str:
+    """Return how Flax reads a part of a module: .blocks[0].mlp"""
+    text, part = "", whole
+    for name in path.split(".") if path else ():
+        if isinstance(part, nn.Sequential) and part is not whole:
+            text += f".layers[{name}]"
+        elif isinstance(part, nn.ModuleList):
+            text += f"[{name}]"
+        elif isinstance(part, nn.ModuleDict):
+            text += f"[{name!r}]"
+        else:
+            text += f".{name}" if not name.isdigit() else f".layers[{name}]"
+        part = part.get_submodule(name)
+    return text
+
+
 def own_path(path: str) -> str:
     """Return the path of a part in its class: what is called again has the same."""
     return ".".join(part.partition("@")[0] for part in path.split("."))

@@ -12,7 +12,7 @@ from redco_new.pytorch.draws import Draw
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
-from redco_new.pytorch.graph import is_function, own_path
+from redco_new.pytorch.graph import access, is_function, own_path
 from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
@@ -48,9 +48,9 @@ class Makers:
         self._read.add(target.split(".")[0])
         leaf = LEAVES.get(type(part))
         if leaf is None:
-            return parse(f"self{self._access(path)}.{name}[...]")
+            return parse(f"self{access(self._own.part, path)}.{name}[...]")
         stored, order = leaf.stored[name]
-        text = f"self{self._access(path)}.{stored}[...]"
+        text = f"self{access(self._own.part, path)}.{stored}[...]"
         if not order:
             return parse(text)
         back = tuple(order.index(i) for i in range(len(order)))
@@ -59,7 +59,7 @@ class Makers:
     def module(self, target: str) -> ast.expr:
         """Return Python for a part that is called."""
         self._read.add(target.split(".")[0])
-        return parse(f"self{self._access(target)}")
+        return parse(f"self{access(self._own.part, target)}")
 
     def lines(self) -> list[str]:
         """Return the statements that make what the body reads, in the class's order."""
@@ -103,21 +103,6 @@ class Makers:
         """Return a part in each probe and instance."""
         below = lambda own: f"{own_path(own)}.{path}".strip(".")  # noqa: E731
         return [p.traced.module.get_submodule(below(own)) for p, own in self._own.rows]
-
-    def _access(self, path: str) -> str:
-        """Return how a part is read: .blocks[0].mlp"""
-        text, part = "", self._own.part
-        for name in path.split(".") if path else ():
-            if isinstance(part, nn.Sequential) and part is not self._own.part:
-                text += f".layers[{name}]"
-            elif isinstance(part, nn.ModuleList):
-                text += f"[{name}]"
-            elif isinstance(part, nn.ModuleDict):
-                text += f"[{name!r}]"
-            else:
-                text += f".{name}" if not name.isdigit() else f".layers[{name}]"
-            part = part.get_submodule(name)
-        return text
 
     def _maker(self, path: str) -> str:
         """Return Python that makes a part."""

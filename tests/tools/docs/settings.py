@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import jinja2
+
 from docs.markdown import table
 from redco_new.models.recipes import RECIPES
-from redco_new.render.template import open_template
+from redco_new.render import assets
 from redco_runtime.base import contracts
 
 ROOT = Path(__file__).parents[3]
@@ -64,18 +66,15 @@ def config() -> str:
     parts = [CONFIG]
     for name in ("Optimizer", "Train"):
         parts += [f"## {name.lower()}\n", table(head, settings(emitted, name))]
-    with open_template() as template:
-        for name, recipe in RECIPES.items():
-            texts = recipe.print_files(
-                template, "my_project", "TOKENIZER", 1024, False, causal=True
-            )
-            rows = [*settings(texts["data.py"], "Data")] if "data.py" in texts else []
-            others = {x.name: x for one in recipe.losses.values() for x in one.train}
-            own = others | {x.name: x for x in recipe.train}
-            section = "\n".join(["class Train:", *(f"    {x.line}" for x in own.values())])
-            rows += settings(section, "Train") if own else []
-            if rows:
-                parts += [f"## of the recipe {name}\n", table(head, rows)]
+    sections = jinja2.Environment(loader=jinja2.FileSystemLoader(assets.templates()))
+    for name, recipe in RECIPES.items():
+        section = sections.get_template(f"recipes/shared/data/{recipe.data}.jinja")
+        rows = [*settings(section.module.data("'TOKENIZER'", 1024), "Data")]
+        others = {x.name: x for one in recipe.losses.values() for x in one.train}
+        own = others | {x.name: x for x in recipe.train}
+        train = "\n".join(["class Train:", *(f"    {x.line}" for x in own.values())])
+        rows += settings(train, "Train") if own else []
+        parts += [f"## of the recipe {name}\n", table(head, rows)]
     return "\n".join(parts)
 
 

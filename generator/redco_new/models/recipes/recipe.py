@@ -10,7 +10,7 @@ from redco_new.errors import RedcoError
 from redco_new.models.branches import Branch
 from redco_new.models.recipes.defaults import ADAPTER, NEW, SMOOTHING, Rate, Setting, scored
 from redco_new.render.template import Template
-from redco_new.render.values import Name, Text
+from redco_new.render.values import Name
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,6 @@ class RecipeContext:
     """What the templates of a recipe print.
 
     package: import name of the project.
-    tokenizer: Hugging Face id or folder, or "bytes".
-    sequence_length: tokens of an example by default.
     routed: whether the loss has a part of the routers of experts.
     adapted: whether what is trained is an adapter.
     causal: whether a token of its model sees only those before it.
@@ -88,8 +86,6 @@ class RecipeContext:
     """
 
     package: Name
-    tokenizer: Text
-    sequence_length: int
     routed: bool
     adapted: bool
     causal: bool
@@ -179,6 +175,11 @@ class Recipe:
     prompt_fields: tuple[str, ...] = ("prompt",)
     order: int = 1000
 
+    @property
+    def data(self) -> str:
+        """Whose section `data` config.py has, of templates/recipes/shared/data."""
+        return self.folder or self.name
+
     def takes(self, provides: frozenset[str]) -> bool:
         """Return whether it can train a model with these signatures."""
         return any(needs <= provides for needs in (self.needs, self.also or self.needs))
@@ -247,18 +248,13 @@ class Recipe:
         self,
         template: Template,
         package: str,
-        tokenizer: str,
-        sequence_length: int,
         routed: bool,
         adapted: bool = False,
         causal: bool = False,
         head_rate: str = "",
         features: str = "embed_dim",
     ) -> dict[str, str]:
-        """Return the texts of "pipeline.py" and other files of the package, by their names.
-
-        "data.py" is the section `data` of config.py. Raises RedcoError.
-        """
-        facts = (package, tokenizer, sequence_length, routed, adapted, causal, head_rate, features)
+        """Return the texts of "pipeline.py" and other files of the package, by their names. Raises RedcoError."""
+        facts = (package, routed, adapted, causal, head_rate, features)
         context = RecipeContext(*facts, self.loss, self.served)
         return template.print_folder(f"recipes/{self.folder or self.name}", context)

@@ -11,7 +11,7 @@ from redco_new.models.recipes.recipe import Figure, Recipe, Words
 
 
 def _example(sizes: Mapping[str, Any], length: int) -> dict[str, Any]:
-    target = np.zeros(length // 4, np.int32)  # as long as data.py.jinja says
+    target = np.zeros(length // 4, np.int32)  # as its section `data` says
     labels = {"labels": target, "label_mask": np.ones(len(target), bool)}
     return text_example(sizes, length) | {"decoder_ids": target} | labels
 

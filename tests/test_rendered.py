@@ -57,10 +57,10 @@ def test_templates_print_the_layout_of_black(family, monkeypatch):
     changed = []
 
     def format_python(path, text):
+        text = re.sub('tokenizer: str = "[^"]*"', 'tokenizer: str = "bytes"', text)
         formatted = python.format_python(path, text)
-        if path != "data.py":
-            lines = difflib.unified_diff(text.splitlines(), formatted.splitlines(), path, "black")
-            changed.extend(lines)
+        lines = difflib.unified_diff(text.splitlines(), formatted.splitlines(), path, "black")
+        changed.extend(lines)
         return formatted
 
     monkeypatch.setattr(template, "format_python", format_python)

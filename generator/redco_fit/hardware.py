@@ -96,6 +96,15 @@ class Hardware:
         )
 
     @property
+    def host_memory(self) -> float:
+        """Bytes a second to a GPU from the memory of its host, or back, at most: PCIe x16 of its generation, by its data sheet."""
+        return (
+            16e9
+            if self.capability < AMPERE.capability
+            else 32e9 if self.capability < HOPPER.capability else 64e9
+        )
+
+    @property
     def capability(self) -> float:
         """The compute capability of a GPU, such as 9.0; 0 of a TPU."""
         return self.parts.capability if isinstance(self.parts, Parts) else 0.0

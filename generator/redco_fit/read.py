@@ -71,7 +71,17 @@ def notes_of(step: Step, asked_for: Target, target: Target) -> tuple[str, ...]:
     if target.hardware.platform == "gpu":
         notes.append("the memory of NCCL is not in the peak")
         notes += workspace_notes(step, target.hardware)
+    if step.memory and step.memory.host_argument_size_in_bytes:
+        notes.append(moving_note(step.memory.host_argument_size_in_bytes, target.hardware))
     return tuple(notes)
+
+
+def moving_note(size: int, hardware: Hardware) -> str:
+    """Return what it costs that `size` bytes of each device's state lie in the memory of the hosts."""
+    note = f"{size_text(size)} of the optimizer come from the host in each step, and go back, beside which nothing is computed"
+    if hardware.platform == "tpu":
+        return f"{note}: more than is estimated"
+    return f"{note}: at least {1e3 * size / hardware.host_memory:.0f} ms more than is estimated, by PCIe"
 
 
 def workspace_notes(step: Step, hardware: Hardware) -> list[str]:

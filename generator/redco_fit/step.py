@@ -36,6 +36,17 @@ OVERFLOW = "RESOURCE_EXHAUSTED"
 MODULES = ("config", "pipeline", "sharding", "steps")
 
 
+class OnHost(jax.sharding.NamedSharding):
+    """A sharding in the memory of a host: one of a GPU that is not here forgets that, as do those of its program."""
+
+    compiled = False
+    memory_kind = property(lambda self: None if self.compiled else "pinned_host")
+    __hash__ = jax.sharding.NamedSharding.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OnHost) and super().__eq__(other)
+
+
 @dataclass(frozen=True)
 class Step:
     """A step and its program.
@@ -229,11 +240,13 @@ def _pretending(hardware: Hardware) -> Iterator[None]:
     """Give the answers of `hardware` to what is asked of devices while a step is traced."""
     own = {  # which the project carries
         name.partition(".")[2]: importlib.import_module(f"redco_runtime.{name}")
-        for name in ("step.remat", "nn.kernels", "nn.attention")
+        for name in ("step.remat", "step.host_moments", "nn.kernels", "nn.attention")
         if importlib.util.find_spec(f"redco_runtime.{name}")
     }
     if "remat" in own:
         vars(own["remat"])["device_memory"] = lambda: hardware.usable
+    if "host_moments" in own and hardware.platform == "gpu":
+        vars(own["host_moments"])["NamedSharding"] = OnHost
     fused_attention_stablehlo.check_cudnn_version = lambda: CUDNN
     fused_attention_stablehlo.check_compute_capability = lambda text: (
         hardware.capability >= float(text)
@@ -269,11 +282,14 @@ def _compile(lowered: Any, tpu: bool) -> tuple[str, Any, str]:
     with tempfile.TemporaryDirectory() as dump:
         options = {"xla_dump_to": dump, "xla_dump_hlo_as_text": True} if tpu else None
         try:
+            OnHost.compiled = True
             compiled = lowered.compile(compiler_options=options)
         except jax.errors.JaxRuntimeError as error:
             if OVERFLOW not in str(error):
                 raise
             return "", None, str(error)
+        finally:
+            OnHost.compiled = False
         if not tpu:
             return compiled.as_text(), compiled.memory_analysis(), ""
         texts = Path(dump).glob("*train*after_optimizations_after_buffer_assignment.txt")

@@ -62,7 +62,7 @@ def make_rule(family: Family, settings: dict[str, Any]) -> Any:
         .render(
             package="trained",
             model=model,
-            request=SimpleNamespace(features=(), products="compute"),
+            request=SimpleNamespace(features=(), products="compute", optimizer_memory="device"),
             recipe=SimpleNamespace(**recipe, rate=Rate(1e-4, "Any")),
             layout=SimpleNamespace(saved={}),
             python=print_data,

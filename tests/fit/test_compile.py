@@ -101,3 +101,20 @@ def test_a_text_of_a_million_tokens_fits_on_8_gpus_where_layers_offload(tmp_path
     assert again.peak_bytes < 78 * 2**30, "a device has 79.6; JAX takes three quarters by default"
     assert offload.fits and offload.peak_bytes < 52 * 2**30 and offload.host_bytes < 66 * 2**30
     assert offload.flops < 0.8 * again.flops
+
+
+def test_moments_on_the_host_come_to_the_device_one_parameter_after_the_other(tmp_path):
+    readings = {}
+    for memory in ("device", "host"):
+        flags = {"mesh": "fsdp=8", "size": "7b", "optimizer_memory": memory}
+        project = create_project(Request.from_flags(memory, "llama", **flags), tmp_path)
+        job = Job(batch=8, length=2048, settings={"remat": "nothing_saveable"})
+        [readings[memory]] = compile_steps(project, parse_target("h100:8"), [job])
+    here, host = readings["device"], readings["host"]
+    moments = here.memory["optimizer"]
+    assert host.host_bytes == pytest.approx(moments, rel=1e-3) and not host.memory["optimizer"]
+    assert here.argument_bytes - host.argument_bytes == pytest.approx(moments, rel=1e-3)
+    largest = 4 * 32 * 4096 * 11008 / 8  # on their way: two moments of a parameter each way
+    assert here.peak_bytes - host.peak_bytes > moments - 4 * largest
+    [note] = [one for one in host.notes if "come from the host" in one]
+    assert "at least 105 ms more" in note

@@ -27,7 +27,8 @@ lifeline.WINDOW = 0.8 if fault == "slow" else 60
 me = rendezvous.Member(index, 3, f"host{index}", {})
 lifeline.connect(me, rendezvous.meet(me, f"localhost:{port}", 20))
 progress.LONG = 2.0
-deadlines = PROGRESS.deadlines(2.0, 3.0)
+# Of what is forgiven, none may be near: on a busy machine a pause is longer than it was asked to be.
+deadlines = PROGRESS.deadlines(*((30.0, 30.0) if fault == "late" else (2.0, 3.0)))
 deadlines.__enter__()
 if fault == "start":
     PROGRESS.at("its data" if index == 1 else "its weights")
@@ -125,7 +126,7 @@ def test_a_process_that_is_stopped_for_a_while_is_late_and_forgiven(run, index):
     assert [code for code, _ in ends] == [0, 0, 0] and [bool(x) for x in said] == [
         i == teller for i in range(3)
     ]
-    assert re.search(r"process \d on \w+ is back after 1\.?\d* s|back after 2 s", said[teller])
+    assert re.search(r"process \d on \w+ is back after \d+\.?\d* s", said[teller])
 
 
 def test_a_process_that_fails(run):

@@ -54,7 +54,7 @@ def emitted():
         recipe=recipe,
         layout=layout,
         python=print_data,
-        request=SimpleNamespace(features=("muon",), products="compute"),
+        request=SimpleNamespace(features=("muon",), products="compute", optimizer_memory="device"),
     )
     stub, module = ModuleType("optimized.model"), ModuleType("optimized.config")
     stub.Net = type("Net", (), {})

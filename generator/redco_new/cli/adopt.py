@@ -22,6 +22,7 @@ def adopt(
     dtype: options.Dtype = None,
     products: options.Products = None,
     zero: options.Zero = None,
+    optimizer_memory: options.OptimizerMemory = None,
     sequence_parallel: options.SequenceParallel = None,
     sequence_length: options.SequenceLength = None,
     features: options.Features = None,

@@ -37,6 +37,7 @@ def new(
     dtype: options.Dtype = None,
     products: options.Products = None,
     zero: options.Zero = None,
+    optimizer_memory: options.OptimizerMemory = None,
     sequence_parallel: options.SequenceParallel = None,
     sequence_length: options.SequenceLength = None,
     features: options.Features = None,

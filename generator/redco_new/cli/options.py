@@ -64,6 +64,13 @@ Products = Annotated[
         help="What the layers multiply in: float8 (NVIDIA from Ada and Hopper on), int8 (TPU v5e, v5p, v6e), compute (the default): as all else.",
     ),
 ]
+OptimizerMemory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MEMORY",
+        help="Where what the optimizer keeps lies between steps: device (the default), host: moved for each update.",
+    ),
+]
 Zero = Annotated[
     int | None,
     typer.Option(metavar="STAGE", help="1: split what the optimizer keeps over `data` too."),
@@ -169,6 +176,7 @@ REQUEST = (
         "dtype",
         "products",
         "zero",
+        "optimizer_memory",
         "sequence_parallel",
         "sequence_length",
         "features",

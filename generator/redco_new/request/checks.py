@@ -14,6 +14,10 @@ DTYPES = ("bfloat16", "float32")
 TORCH = "torch"  # by which a model.py is printed
 COMPUTE = "compute"  # products in the dtype of all else
 PRODUCTS = (COMPUTE, "float8", "int8")
+DEVICE, HOST = "device", "host"  # whose memory it is
+MEMORIES = (DEVICE, HOST)
+# What few projects have, and redco.toml leaves out of the others.
+RARE: dict[str, Any] = {"products": COMPUTE, "optimizer_memory": DEVICE, "sequence_length": 0}
 STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
 
 
@@ -34,6 +38,12 @@ def _check_products(where: str, value: Any) -> str:
     if value not in PRODUCTS:
         what = f"unknown products {value!r}"
         raise RedcoError(where, what, f"choose one of {', '.join(PRODUCTS)}")
+    return str(value)
+
+
+def _check_memory(where: str, value: Any) -> str:
+    if value not in MEMORIES:
+        raise RedcoError(where, f"unknown memory {value!r}", f"choose one of {', '.join(MEMORIES)}")
     return str(value)
 
 
@@ -71,6 +81,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "dtype": _check_dtype,
     "products": _check_products,
     "zero": _check_zero,
+    "optimizer_memory": _check_memory,
     "sequence_parallel": check_truth,
     "sequence_length": _check_length,
     "features": check_features,

@@ -9,7 +9,7 @@ from typing import Any
 
 from redco_new.request import own_class
 from redco_new.errors import RedcoError
-from redco_new.request.checks import CHECKS, COMPUTE, DTYPES, check_truth, check_word
+from redco_new.request.checks import CHECKS, COMPUTE, DEVICE, DTYPES, RARE, check_truth, check_word
 from redco_new.request.dropout import CONFIG_RATES
 from redco_new.request.features import check_features
 from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES, LaunchFile
@@ -34,6 +34,7 @@ class Request:
     dtype: of the compute.
     products: of PRODUCTS, what its layers multiply in.
     zero: 1 to split what the optimizer keeps over `data` too.
+    optimizer_memory: of MEMORIES, where what the optimizer keeps lies between steps.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
     sequence_length: tokens of an example; 0 for as many as the model says.
     features: what it has beside, of FEATURES.
@@ -59,6 +60,7 @@ class Request:
     dtype: str = "bfloat16"
     products: str = COMPUTE
     zero: int = 0
+    optimizer_memory: str = DEVICE
     sequence_parallel: bool = False
     sequence_length: int = 0
     features: tuple[str, ...] = ()
@@ -232,10 +234,9 @@ class Request:
             del values["dropout"]  # which a size that has a name does not have
         if not own_class.has_dtype(self.model, self.own):
             del values["dtype"]  # an own class computes in what its code says
-        if self.products == COMPUTE:
-            del values["products"]  # which few projects have
-        if not self.sequence_length:
-            del values["sequence_length"]
+        for name, usual in RARE.items():
+            if values[name] == usual:
+                del values[name]
         if own:
             del values["model"]
             values |= {"example": own.example, "output": own.output, "method": own.method}

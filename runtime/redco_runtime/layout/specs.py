@@ -12,6 +12,8 @@ from ..base.errors import UserError, listed
 from ..base.state import ModelState, PyTree, TrainState, dims_of, flatten, owner, rebuild
 from .mesh import axes_of
 
+HOST = "pinned_host"  # the memory of a host that its devices read and write
+
 
 def parameter_specs(params: PyTree, table: Mapping[str, P]) -> PyTree:
     """Return one spec a parameter, in the structure of `params`, ShapeDtypeStructs in nested dicts.
@@ -118,8 +120,8 @@ def gradient_size(state: TrainState, micro_batches: int) -> int:
 
 
 def size_on_device(abstract: PyTree) -> int:
-    """Return the bytes on each device of ShapeDtypeStructs with shardings."""
-    leaves = jax.tree.leaves(abstract)
+    """Return the bytes on each device of ShapeDtypeStructs with shardings, without what lies on the host."""
+    leaves = [x for x in jax.tree.leaves(abstract) if x.sharding.memory_kind != HOST]
     parts = (math.prod(leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves)
     return sum(part * leaf.dtype.itemsize for part, leaf in zip(parts, leaves, strict=True))
 

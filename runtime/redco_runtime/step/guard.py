@@ -34,23 +34,36 @@ def take_step(
 ) -> tuple[TrainState, dict[str, jax.Array]]:
     """Return (the state after a step, values and whether the step is "sound"), inside jit.
 
-    It is sound where the loss and the gradient's norm are finite, and that norm is at most `spike`
-    times its running mean (0: no such limit). If not, the state stays as it was, but for `step`.
-    changes: fields of the state, as the update leaves them. values: "loss", "grad_norm" and others;
-    "loss" may be a dict of it and of terms, as `mean_and_gradients` gives it.
+    If not, the state stays as it was, but for `step`.
+    changes: fields of the state, as the update leaves them. values: as `is_sound` has them.
     """
     if isinstance(values["loss"], dict):
         values = {**values, **values["loss"]}
     norm, mean = values["grad_norm"].astype(jnp.float32), state.grad_norm
-    sound = jnp.isfinite(values["loss"]) & jnp.isfinite(norm)
-    if spike:
-        sound &= (mean == 0) | (norm <= spike * mean)
+    sound = is_sound(state, values, spike)
     mean = jnp.where(mean == 0, norm, KEPT * mean + (1 - KEPT) * norm)
     changes = {**changes, "grad_norm": mean}
     before = {name: getattr(state, name) for name in changes}
-    # In the update's own kernels, which have both at hand: no array is read or written once more.
-    after = jax.tree.map(lambda new, old: jnp.where(sound, new, old), changes, before)
+
+    def choose(new: jax.Array, old: jax.Array) -> jax.Array:
+        # In the update's own kernels, which have both at hand: no array is read or written once more.
+        away = jax.typeof(new).memory_space == jax.memory.Space.Host  # chosen before it went there
+        return new if away else jnp.where(sound, new, old)
+
+    after = jax.tree.map(choose, changes, before)
     return replace(state, step=state.step + 1, **after), {**values, "sound": sound}
+
+
+def is_sound(state: TrainState, values: Values, spike: float) -> jax.Array:
+    """Return whether a step's loss and its gradient's norm are finite, and that at most `spike` times its mean (0: any).
+
+    values: "loss", "grad_norm" and others; "loss" may be a dict of it and of terms, as `mean_and_gradients` gives it.
+    """
+    loss = values["loss"]
+    loss = loss["loss"] if isinstance(loss, dict) else loss
+    norm, mean = values["grad_norm"].astype(jnp.float32), state.grad_norm
+    sound = jnp.isfinite(loss) & jnp.isfinite(norm)
+    return sound & ((mean == 0) | (norm <= spike * mean)) if spike else sound
 
 
 class Guard:

@@ -32,10 +32,10 @@ class UnsoundError(UserError):
 def take_step(
     state: TrainState, changes: Mapping[str, PyTree], values: Values, spike: float
 ) -> tuple[TrainState, dict[str, jax.Array]]:
-    """Return (the state after a step, values and whether the step is "sound"), inside jit.
+    """Return (the state after a step, values and whether it is "sound"), inside jit; if not, only `step` changes.
 
-    If not, the state stays as it was, but for `step`.
-    changes: fields of the state, as the update leaves them. values: as `is_sound` has them.
+    changes: fields of the state, as the update leaves them. values: "loss", "grad_norm" and others;
+    "loss" may be a dict of it and of terms, as `mean_and_gradients` gives it.
     """
     if isinstance(values["loss"], dict):
         values = {**values, **values["loss"]}
@@ -47,23 +47,18 @@ def take_step(
 
     def choose(new: jax.Array, old: jax.Array) -> jax.Array:
         # In the update's own kernels, which have both at hand: no array is read or written once more.
-        away = jax.typeof(new).memory_space == jax.memory.Space.Host  # chosen before it went there
-        return new if away else jnp.where(sound, new, old)
+        here = jax.typeof(new).memory_space == jax.memory.Space.Device  # else chosen on its way
+        return jnp.where(sound, new, old) if here else new
 
     after = jax.tree.map(choose, changes, before)
     return replace(state, step=state.step + 1, **after), {**values, "sound": sound}
 
 
 def is_sound(state: TrainState, values: Values, spike: float) -> jax.Array:
-    """Return whether a step's loss and its gradient's norm are finite, and that at most `spike` times its mean (0: any).
-
-    values: "loss", "grad_norm" and others; "loss" may be a dict of it and of terms, as `mean_and_gradients` gives it.
-    """
-    loss = values["loss"]
-    loss = loss["loss"] if isinstance(loss, dict) else loss
-    norm, mean = values["grad_norm"].astype(jnp.float32), state.grad_norm
-    sound = jnp.isfinite(loss) & jnp.isfinite(norm)
-    return sound & ((mean == 0) | (norm <= spike * mean)) if spike else sound
+    """Return whether loss and gradient's norm are finite, and this at most `spike` times its mean (0: any)."""
+    loss, norm = values["loss"], values["grad_norm"].astype(jnp.float32)
+    sound = jnp.isfinite(loss["loss"] if isinstance(loss, dict) else loss) & jnp.isfinite(norm)
+    return sound & ((state.grad_norm == 0) | (norm <= spike * state.grad_norm)) if spike else sound
 
 
 class Guard:

@@ -84,12 +84,13 @@ def test_a_run_whose_reference_was_the_bare_model_goes_on_beside_it(tmp_path):
         )
 
 
-def test_damage_of_what_is_frozen_is_no_state(tmp_path):
+def test_damage_of_what_is_frozen_is_no_state(tmp_path, capsys):
     with Checkpoints(tmp_path) as checkpoints:
         checkpoints.save(1, make(1))
     flip_byte(tmp_path / "frozen", 0)
-    with pytest.raises(UserError, match="no checkpoint in .*frozen is intact"):
+    with pytest.raises(UserError, match=f"no checkpoint in {tmp_path} is intact"):
         Checkpoints(tmp_path).restore(abstract(make()))
+    assert f"checkpoint 1 is not used: {tmp_path / 'frozen' / '0'}" in capsys.readouterr().err
 
 
 def test_a_base_becomes_trained_and_what_was_trained_a_base(tmp_path):

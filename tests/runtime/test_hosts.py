@@ -10,9 +10,9 @@ def test_a_host_pays_what_one_of_fewer_does(tmp_path):
     size = one["bytes"]
     for phase, what, most in (
         ("save", "written MB", 1.1),
-        ("save", "read MB", 1.1),  # what it wrote, to hash it
-        ("restore", "read MB", 2.1),  # its share: to verify it, and to use it
-        ("restore, other split", "read MB", 2.1),
+        ("save", "read MB", 0.1),
+        ("restore", "read MB", 1.1),  # its share, verified as it is used
+        ("restore, other split", "read MB", 1.1),
     ):
         # Beside 4 MB of what Orbax and Python read of themselves.
         assert two[phase][what] < most * size / 2 + 4, (phase, two[phase])
@@ -20,7 +20,7 @@ def test_a_host_pays_what_one_of_fewer_does(tmp_path):
     # None compiles a program to agree, and what is asked of the coordinator grows with no host.
     assert all(two[phase]["device collectives"] == 0 for phase in ("start", "save", "restore"))
     assert two["start"]["calls"] <= 18 and two["save"]["calls"] <= 40
-    assert two["restore"]["calls"] <= 20
+    assert two["restore"]["calls"] <= 24
 
 
 def test_the_files_of_a_first_start_are_read_once(tmp_path):

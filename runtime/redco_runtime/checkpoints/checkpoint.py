@@ -1,7 +1,7 @@
 """Checkpoints: asynchronous, atomic, restorable onto any mesh, verified before they are used.
 
 A checkpoint is the folder <directory>/<step>. Orbax writes it under another name and renames it
-when it is whole, or in a bucket writes commit_success.txt last; by then checksums.json, the sha256 of its files, is in it. Parameters that are
+when it is whole, or in a bucket writes commit_success.txt last; by then checksums.json is in it. Parameters that are
 frozen are the same in all: they are written once, before the first, to <directory>/frozen/<step>.
 """
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,9 @@ from ..base.errors import UserError, listed, writing
 from ..base.paths import is_bucket, path_of, send_lines, whole_checkpoints
 from ..base.progress import PROGRESS
 from ..base.state import ModelState, PyTree, flatten, rebuild
-from ..base.together import patience
+from ..base.together import decide, patience
 from ..run.record import BEST, LAST
-from .checksums import damage_of, handlers, least, write_checksums
+from .checksums import Damaged, write_checksums
 from .fit_report import describe, differences
 from .tensors import (
     FROZEN,
@@ -39,7 +39,7 @@ MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the mod
 AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average
 POSITION = "position"  # beside the shapes of parameters, which have a path
 
-State = TypeVar("State")  # a pytree, such as a TrainState
+State = TypeVar("State")  # a pytree, such as a TrainState, or what is read of one
 
 
 class Checkpoints(AbstractContextManager):
@@ -109,8 +109,7 @@ class Checkpoints(AbstractContextManager):
         abstract: a jax.ShapeDtypeStruct with its sharding for each tensor, on any mesh.
         parts: how the names of the tensors begin that it has; of the checkpoint, the rest is ignored.
         """
-        folder = self._newest()
-        return None if folder is None else (int(folder.name), self._fill(folder, abstract, parts))
+        return self._newest(lambda folder: (int(folder.name), self._fill(folder, abstract, parts)))
 
     def _fill(
         self, folder: Path, abstract: State, parts: tuple[str, ...], alone: bool = False
@@ -146,8 +145,11 @@ class Checkpoints(AbstractContextManager):
         What is frozen in one of the two may be trained in the other. Where it is of several models,
         and none of its paths is here, it is the model that it trained that is read.
         """
-        if (folder := self._newest()) is None:
-            raise self._absent()
+        return self._newest(lambda x: self._common(x, arrays, further)) or self._absent()
+
+    def _common(
+        self, folder: Path, arrays: Flat, further: Callable[[Flat, Flat], Flat]
+    ) -> tuple[Flat, list[str]]:
         folders = self._folders(folder)
         stored, shapes = heads(folders, MODEL)
         trained_last = sorted(stored, key=lambda name: name.startswith(MODEL[0]))
@@ -170,13 +172,14 @@ class Checkpoints(AbstractContextManager):
         Its parameters are the moving average of those of the run, where it has one. A run of another recipe,
         whose models have other branches or none, is that of the model that it trained.
         """
-        if (folder := self._newest()) is None:
-            raise self._absent()
+        return self._newest(lambda x: (int(x.name), self._model(x, abstract))) or self._absent()
+
+    def _model(self, folder: Path, abstract: ModelState) -> ModelState:
         if not heads([folder], AVERAGE[:1])[0]:
-            return int(folder.name), self._fill(folder, abstract, MODEL, alone=True)
+            return self._fill(folder, abstract, MODEL, alone=True)
         named = {"ema": abstract.params, "variables": abstract.variables, "frozen": abstract.frozen}
         average = self._fill(folder, named, AVERAGE, alone=True)
-        return int(folder.name), ModelState(**{"params": average.pop("ema"), **average})
+        return ModelState(**{"params": average.pop("ema"), **average})
 
     def history(self) -> Mapping[str, Any]:
         """Return the position of the newest, of which a run that starts from it takes what Accounted examples need.
@@ -185,16 +188,13 @@ class Checkpoints(AbstractContextManager):
         """
         parents = (self.directory, *self.directory.parents)
         run = next((path.with_name(LAST) for path in parents if path.name == BEST), None)
-        folder = (Checkpoints(run) if run else self)._newest()
-        return (heads([folder], ())[1].get(POSITION) if folder else None) or {}
+        newest = (Checkpoints(run) if run else self)._newest
+        return newest(lambda folder: heads([folder], ())[1].get(POSITION)) or {}
 
     def _folders(self, folder: Path) -> list[Path]:
-        """Return that of a checkpoint, and that of what is frozen, verified, where something is."""
-        frozen = Checkpoints(self.directory / FROZEN)._newest()
+        """Return that of a checkpoint, and that of what is frozen, where something is."""
+        frozen = Checkpoints(self.directory / FROZEN)._newest(lambda folder: folder)
         return [folder] if frozen is None else [folder, frozen]
-
-    def _absent(self) -> UserError:
-        return UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
 
     def _check_fit(
         self, folder: Path, wanted: Flat, stored: Flat, theirs: Flat, ours: Flat
@@ -208,14 +208,19 @@ class Checkpoints(AbstractContextManager):
             )
             raise UserError(listed(f"checkpoint {folder} does not fit the model:", faults, todo))
 
-    def _newest(self) -> Path | None:
+    def _absent(self) -> NoReturn:
+        raise UserError(f"no checkpoint in {self.directory}: train first, or see --workdir")
+
+    def _newest(self, use: Callable[[Path], State]) -> State | None:
+        """Return what `use` reads of the newest checkpoint in which that is intact; None where there is none."""
         self.wait()
         steps, self._damaged = self._steps(), []
-        while (step := least(max(steps, default=-1))) >= 0:
-            folder = self.directory / str(step)
-            damage = damage_of(folder)
-            if damage is None:
-                return folder
+        # Some may see a shared directory as it was.
+        while (step := decide("the checkpoints that it sees", max(steps, default=-1), min)) >= 0:
+            try:
+                return use(self.directory / str(step))
+            except Damaged as fault:
+                damage = str(fault)
             self._damaged.append(step)
             if jax.process_index() == 0:
                 print(f"warning: checkpoint {step} is not used: {damage}", file=sys.stderr)
@@ -256,9 +261,8 @@ class Checkpoints(AbstractContextManager):
         )
         others = self._retention | self._atomicity()
         options = orbax().CheckpointManagerOptions(async_options=asynchronous, **others)
-        writer = orbax().CheckpointManager(
-            self.directory, options=options, handler_registry=handlers()
-        )
+        handler = orbax().PyTreeCheckpointHandler(use_zarr3=True)  # which can have checksums
+        writer = orbax().CheckpointManager(self.directory, options=options, item_handlers=handler)
         # It would tell JAX its own step in the place of Stop's count, and a signal that comes then be lost.
         writer.reached_preemption = lambda step: False
         return writer

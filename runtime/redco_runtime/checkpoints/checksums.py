@@ -1,89 +1,100 @@
-"""Whether a checkpoint is as it was written: checksums.json in its folder, the sha256 of its files.
+"""Whether a checkpoint is as it was written.
 
-Each process reads what it wrote, and has a checksums.json of that in its own folder there. Of objects of a bucket it is their sizes: a store compares what it is sent, and has all of an object or nothing.
+Each part of a tensor has a crc32c, which TensorStore compares as it reads it: who needs it learns of its damage, and nothing
+is read twice. checksums.json in the folder has the sha256 of the other files, which are small, and the sizes of those of tensors; in a
+bucket sizes alone, since a store compares what it is sent. Earlier versions wrote the sha256 of all.
 """
 
 import hashlib
 import json
+import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
 
 import jax
 
 from ..base.paths import is_bucket
 from ..base.together import decide
-from .tensors import ITEM, orbax
 
 CHECKSUMS = "checksums.json"
-OWN = "ocdbt.process_"  # how the folder begins that a process has for what it writes
 REWRITTEN = "_CHECKPOINT_METADATA"  # Orbax adds the time of the commit to it after the checksums
+MANIFEST = "manifest.ocdbt"  # of the tensors of a folder, whose other files are in its `d`
+# What TensorStore says of files that are not as they were; of others that it cannot read now, such as UNAVAILABLE.
+DAMAGE = ("DATA_LOSS", "OUT_OF_RANGE", "NOT_FOUND", "FAILED_PRECONDITION", "Error ")
+
+T = TypeVar("T")
 
 
-def handlers() -> Any:
-    """Return Orbax's handler of a state, as it takes them, whose saves end with the checksums of what this process wrote."""
-
-    class Handler(orbax().PyTreeCheckpointHandler):  # type: ignore[misc]  # of a module that is Any
-        async def async_save(self, directory: Any, *args: Any, **options: Any) -> Any:
-            return [*await super().async_save(directory, *args, **options), _Own(directory)]
-
-    registry = orbax().DefaultCheckpointHandlerRegistry()
-    registry.add(ITEM, orbax().args.PyTreeSave, Handler())
-    return registry
-
-
-class _Own:
-    """What Orbax waits for after the writes of a process, before process 0 makes the checkpoint whole."""
-
-    def __init__(self, item: Any) -> None:
-        self._item = item  # the folder of the tensors, or what awaits it
-
-    def result(self, timeout: float | None = None) -> None:
-        """Write the checksums of the files that this process wrote. Raises OSError."""
-        folder = Path(getattr(self._item, "path", self._item)) / f"{OWN}{jax.process_index()}"
-        if folder.is_dir():  # there is none in a bucket, nor where nothing was to write
-            sums = _digests(folder, sorted(_sizes(folder)))
-            (folder / CHECKSUMS).write_text(json.dumps(sums, indent=1))
+class Damaged(Exception):
+    """A checkpoint is not as it was written. Its text says where."""
 
 
 def write_checksums(folder: Path) -> None:
-    """Write checksums.json of all files that are in a folder: read are those that no process wrote as its own."""
+    """Write checksums.json of all files that are in a folder."""
     sums: dict[str, Any] = _sizes(folder)
     sums.pop(REWRITTEN, None)
     if not is_bucket(folder):
-        of_processes = {
-            f"{path.parent.relative_to(folder)}/{name}": digest
-            for path in folder.glob(f"{ITEM}/{OWN}*/{CHECKSUMS}")
-            for name, digest in json.loads(path.read_text()).items()
-        }
-        sums = {**of_processes, **_digests(folder, sorted(sums.keys() - of_processes))}
+        of_tensors = (
+            name for name in sums if name.endswith(MANIFEST) or PurePath(name).parent.name == "d"
+        )
+        sums |= _digests(folder, sorted(sums.keys() - of_tensors))
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=1))
 
 
-def damage_of(folder: Path) -> str | None:
-    """Return what is wrong with a checkpoint. The processes share the files out, and all learn of it."""
+def check_sums(folder: Path) -> None:
+    """Raise Damaged where a file is not as checksums.json has it. The processes share the files out."""
     try:
         sums = json.loads((folder / CHECKSUMS).read_text())
     except (OSError, ValueError):
-        sums = {}
-    names = [CHECKSUMS, *sums]
-    own = names[1 + jax.process_index() :: jax.process_count()]
-    if own and isinstance(sums[own[0]], int):
-        sizes = _sizes(folder)
-        digests: dict[str, Any] = {name: sizes.get(name) for name in own}
-    else:
-        digests = _digests(folder, own)
-    bad = [names.index(name) for name, digest in digests.items() if digest != sums[name]]
-    first = least(min(bad, default=len(names)) if sums else 0)
-    return None if first == len(names) else f"{folder / names[first]} is missing or has changed"
+        raise Damaged(_changed(folder / CHECKSUMS)) from None
+    own = [*sums][jax.process_index() :: jax.process_count()]
+    there = _sizes(folder) if own else {}
+    there |= _digests(folder, [name for name in own if isinstance(sums[name], str)])
+    for name in own:
+        if there.get(name) != sums[name]:
+            raise Damaged(_changed(folder / name))
 
 
-def least(value: int) -> int:
-    """Return the least of what the processes say: they may see a shared directory at different ages."""
-    return int(decide("the checkpoints that it sees", value, min))
+def verified(folder: Path, read: Callable[[], T]) -> T:
+    """Return what `read` reads of the tensors in `folder`. Raises Damaged in all processes where one meets damage."""
+    damage = ""
+    try:
+        tensors = read()
+    except Damaged as fault:
+        damage = str(fault)
+    except Exception as error:
+        text = str(error.__cause__ or error)
+        if not text.startswith(DAMAGE):
+            raise
+        damage = _changed(_file_of(folder, text))
+    if damage := decide("the checkpoint that it reads", damage, max):
+        raise Damaged(damage)
+    return tensors
 
 
-def _sizes(folder: Path) -> dict[str, int]:
+def _changed(file: object) -> str:
+    return f"{file} is missing or has changed"
+
+
+def _file_of(folder: Path, text: str) -> object:
+    """Return the file of tensors in `folder` that TensorStore means, which names it, or the part of a tensor that is in it."""
+    import tensorstore  # late, as it takes a while
+
+    if named := re.findall(r'local file "([^"]+[^/])"', text):
+        return named[-1]
+    (part,) = re.findall(r'"([^"]+)" in OCDBT database', text)[:1] or [""]
+    place = str(folder) if is_bucket(folder) else folder.as_uri()
+    files = tensorstore.KvStore.open(f"{place}/").result()
+    versions = tensorstore.ocdbt.dump(files).result()["versions"]
+    parts = tensorstore.ocdbt.dump(files, versions[-1]["root"]["location"]).result()["entries"]
+    places = {entry["key"]: entry["indirect_value"] for entry in parts if "indirect_value" in entry}
+    _, base, name, *_ = places.get(part.encode(), ":" * 2 + part).split(":")
+    return folder / base / name
+
+
+def _sizes(folder: Path) -> dict[str, Any]:
     """Return the bytes of all files that are in a folder."""
     if is_bucket(folder):
         return folder.files()

@@ -3,7 +3,8 @@
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
+from contextlib import closing
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax
 
 from ..base.state import owner
 from ..base.together import patience
+from .checksums import check_sums, verified
 from .shared_reads import move, to_read
 
 ITEM = "default"  # what Orbax calls the only item of a checkpoint
@@ -26,14 +28,22 @@ def divide(leaves: Flat) -> tuple[Flat, Flat]:
 
 
 def heads(folders: Sequence[Path], parts: tuple[str, ...]) -> tuple[Flat, Flat]:
-    """Return (tensors whose names begin so, path of a parameter -> shape without padding)."""
+    """Return (tensors whose names begin so, path of a parameter -> shape without padding).
+
+    Raises Damaged where a folder is not as it was written: of the tensors, those who read them find that out.
+    """
     stored, shapes = dict[str, Any](), dict[str, Any]()
     for folder, prefix in zip(folders, ("", FROZEN), strict=False):
-        with orbax().PyTreeCheckpointer() as reader:
-            metadata = reader.metadata(folder / ITEM).item_metadata
+        metadata = verified(folder / ITEM, partial(_head, folder))
         stored |= {prefix + path: leaf for path, leaf in metadata.tree.items()}
         shapes |= metadata.custom_metadata or {}
     return {name: leaf for name, leaf in stored.items() if name.startswith(parts)}, shapes
+
+
+def _head(folder: Path) -> Any:
+    check_sums(folder)
+    with closing(orbax().PyTreeCheckpointHandler()) as reader:
+        return reader.metadata(folder / ITEM)
 
 
 def trained_before(wanted: Flat, stored: Flat, shapes: Flat) -> tuple[dict[str, str], Flat]:
@@ -98,14 +108,18 @@ def read_as(folders: Sequence[Path], wanted: Flat, names: Mapping[str, str]) -> 
 
 
 def _read_one(folder: Path, wanted: Flat) -> Flat:
-    with orbax().PyTreeCheckpointer() as reader:
+    def take() -> tuple[Flat, dict[str, Any]]:
         item = wanted
-        if jax.process_count() > 1:  # else there is nothing to share out
-            stored = reader.metadata(folder / ITEM).item_metadata.tree
-            item = {name: to_read(leaf, _part(leaf, stored[name])) for name, leaf in wanted.items()}
-        restore = orbax().checkpoint_utils.construct_restore_args(item, strict=False)
-        arguments = orbax().args.PyTreeRestore(item, restore_args=restore, partial_restore=True)
-        leaves = reader.restore(folder / ITEM, args=arguments)
+        with closing(orbax().PyTreeCheckpointHandler()) as reader:
+            if jax.process_count() > 1:  # else there is nothing to share out
+                stored = reader.metadata(place).tree
+                item = {k: to_read(leaf, _part(leaf, stored[k])) for k, leaf in wanted.items()}
+            restore = orbax().checkpoint_utils.construct_restore_args(item, strict=False)
+            arguments = orbax().args.PyTreeRestore(item, restore_args=restore, partial_restore=True)
+            return item, reader.restore(place, args=arguments)
+
+    place = folder / ITEM
+    item, leaves = verified(place, take)
     elsewhere = sorted(name for name, leaf in wanted.items() if item[name] is not leaf)
     return leaves | {name: move(leaves.pop(name), wanted[name].sharding) for name in elsewhere}
 
@@ -122,16 +136,26 @@ def orbax() -> Any:
     import orbax.checkpoint
     from absl import flags
     from orbax.checkpoint._src.multihost import multihost
+    from orbax.checkpoint._src.serialization import tensorstore_utils
 
     # Its processes meet by JAX's coordinator: a collective of the devices has no end where one stays away.
     flags.FLAGS.mark_as_parsed()
     flags.FLAGS["experimental_orbax_use_distributed_barrier"].value = True
     multihost._DEFAULT_BARRIER_TIMEOUT = patience()  # it has no name for it, and 300 s
+    plain = tensorstore_utils._build_zarr3_metadata
+
+    def with_checksums(*about: Any) -> Any:
+        metadata = plain(*about)
+        metadata["codecs"][0]["configuration"]["codecs"].append({"name": "crc32c"})
+        return metadata
+
+    tensorstore_utils._build_zarr3_metadata = with_checksums  # of each part; it has no option
     logging.getLogger("absl").addFilter(lambda record: "/orbax/checkpoint/" not in record.pathname)
-    # Of a write that fails, these tell the same once a tensor: asyncio, and TensorStore of its loop.
+    # Of a write or a read that fails, these tell the same once a tensor: asyncio, TensorStore of its loop, and Orbax's coroutines.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     before = sys.unraisablehook
+    repeats = ("Event loop is closed", "Encountered error while reading array index")
     sys.unraisablehook = lambda fault: (
-        None if str(fault.exc_value) == "Event loop is closed" else before(fault)
+        None if str(fault.exc_value).startswith(repeats) else before(fault)
     )
     return orbax.checkpoint

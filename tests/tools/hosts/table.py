@@ -17,14 +17,14 @@ import run
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "RESULTS.md"
 TOLERANCE = 0.35
-COUNTS = (1, 2, 4, 8)
+COUNTS = (1, 2, 4, 8, 16)
 INTRODUCTION = """\
 # What N hosts cost each
 
 Written by `make table NAME=hosts`. A row has what the process pays that pays most, and the law: the exponent of N by least squares of the logarithms, which is
 what is compared; the numbers are of two busy cores, where CPU seconds and counts say more than time. *processes*: N of JAX on one machine, a device each,
-over Gloo: a state of {size:.0f} MB split over them (`worker.py`). Bytes are those of `/proc/self/io`, the page cache's with them. A save reads back what it wrote, to
-hash it; a restore reads its share twice, to verify it first and to use it. *calls*: of JAX's coordinator; *collectives*: of the devices, by which
+over Gloo: a state of {size:.0f} MB split over them (`worker.py`). Bytes are those of `/proc/self/io`, the page cache's with them. A save reads
+nothing back; a restore reads its share, verified as it is read. *calls*: of JAX's coordinator; *collectives*: of the devices, by which
 hosts agree. *data*: the bytes of `--data` and of tokens that each of N processes reads at a first start, in the mean. *faults*: lines that all N print once one
 is killed. *imitated*: CPU seconds of a real process 0 whose others are connections, until all have met, and of 10 s after it. *parameters*: `redco inspect` of a class of one's own.
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from buckets.emulated import emulated_bucket
 from survival.project import HERE, NAME, environment, make_project
-from redco_runtime.checkpoints.checksums import damage_of
+from redco_runtime.checkpoints.checksums import Damaged, check_sums
 from redco_runtime.monitor.goodput import add_up_events
 from redco_runtime.base.json_lines import files_of_lines, read_lines
 from redco_runtime.base.paths import is_bucket, path_of, whole_checkpoints
@@ -200,10 +200,19 @@ def kill(run: Run, chance: random.Random) -> Kill | None:
         time.sleep(0.05)
     folder = run.workdir / "checkpoints"
     steps = run.steps()
-    torn = tuple(step for step in steps if damage_of(folder / str(step)))
+    torn = tuple(step for step in steps if is_torn(folder / str(step)))
     sound = [step for step in steps if step not in torn]
     tidy = {path.name for path in folder.glob("*")} == {*map(str, sound)}
     return Kill(victims, when, tidy, torn, max(sound, default=-1))
+
+
+def is_torn(folder: Path) -> bool:
+    """Return whether a file of a checkpoint is not as its checksums say."""
+    try:
+        check_sums(folder)
+    except Damaged:
+        return True
+    return False
 
 
 def kills(run: Run, count: int, chance: random.Random) -> Iterator[Kill]:

@@ -51,19 +51,39 @@ class CNN(nn.Module):
         return self.head(h)
 
 
-class Bag(nn.Module):
-    def __init__(self, words=1000, dim=64, classes=4):
+class Holder(nn.Module):
+    """Holds a table, and is never called itself."""
+
+    def __init__(self, words, dim):
         super().__init__()
         self.table = nn.Embedding(words, dim)
+
+
+class Head(nn.Module):
+    """Has the weight of a table that it does not hold."""
+
+    def __init__(self, table):
+        super().__init__()
+        self.out = nn.Linear(table.embedding_dim, table.num_embeddings, bias=False)
+        self.out.weight = table.weight
+
+    def forward(self, x):
+        return self.out(x)
+
+
+class Bag(nn.Module):
+    def __init__(self, words=1000, dim=64):
+        super().__init__()
+        self.model = Holder(words, dim)
         self.norm = nn.LayerNorm(dim)
-        self.out = nn.Linear(dim, classes, bias=False)
+        self.head = Head(self.model.table)
 
     def forward(self, ids):
         B, S = ids.shape
-        x = self.table(ids)
+        x = self.model.table(ids)
         x = x + torch.arange(S, device=ids.device)[None, :, None] / S
         x = self.norm(x.mean(1))
-        return self.out(x)
+        return self.head(x)
 
 
 class Island(nn.Module):

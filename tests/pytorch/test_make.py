@@ -46,6 +46,21 @@ def test_rates_that_are_one_number_are_several_fields():
     assert all(len({one["p"], one["q"], 0.1}) == 3 for one in others)
 
 
+def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
+    from torch import nn
+
+    from redco_new.pytorch.probe import Search, Setting
+
+    def make(sizes):
+        made.append(sizes["layers"])
+        return nn.Sequential(*(nn.Linear(8, 8) for _ in range(sizes["layers"])))
+
+    made, base = [], Setting({"layers": 2}, {"input": Input((8,))})
+    search = Search(make, Call(base.inputs), base)
+    search.other(base, 1)
+    assert len(set(made)) == 2 and search.lengths() == {}
+
+
 def test_images_with_batch_norm_and_dropout():
     made = printed("CNN", x=Input((3, 16, 16)))
     assert made.source.count("class Block(") == 1  # of two instances of other sizes
@@ -61,6 +76,8 @@ def test_the_length_of_a_text_is_never_baked_in():
     made = printed("Bag", ids=Input((12,), "int32"))
     assert "S = ids.shape[1]" in made.source and "jnp.arange(S)[None, :, None] / S" in made.source
     assert "12" not in made.source
+    assert "self.model = nnx.Dict(" in made.source  # which is never called
+    assert "return self.head(x, self.model.table.embedding[...])" in made.source
     assert (
         "dtype" not in made.source and "Bag computes in float32" in made.notes[0]
     )  # S is float32 there

@@ -6,11 +6,10 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 
-from redco_new.pytorch.dims import number_text, unpack_dims
-from redco_new.pytorch.dtypes import COMPUTE, DTYPES, cast, dtype_of_result
-from redco_new.pytorch.expressions import fill, names_in, parse, sequence, show
+from redco_new.pytorch.dims import unpack_dims
+from redco_new.pytorch.dtypes import COMPUTE, cast, dtype_of_result
+from redco_new.pytorch.expressions import fill, names_in, sequence, show
 from redco_new.pytorch.loops import print_loop
 from redco_new.pytorch.merge import Default, Node, walk
 from redco_new.pytorch.operators import RULES, SILENT, text_for
@@ -18,6 +17,7 @@ from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.rules import FUNCTIONS
 from redco_new.pytorch import layer_rules, place_rules  # noqa: F401 - their rules register
 from redco_new.pytorch.scope import Reference
+from redco_new.pytorch.values import NeedsName, Values
 from redco_new.pytorch.variables import (
     SHAPES,
     assign,
@@ -31,13 +31,13 @@ from redco_new.pytorch.variables import (
     return_last,
     safe_name,
 )
-from redco_new.pytorch.sizes import Atom, Number, exactly, express
+from redco_new.pytorch.sizes import Atom
 
 # A longer expression is a statement of its own; a line has 100 characters.
 LONGEST = 88
 
 
-class Body:
+class Body(Values):
     """Print a program as statements.
 
     atoms: what numbers can be made of, besides the dims of inputs
@@ -57,8 +57,7 @@ class Body:
         order: Sequence[int] | None = None,
         casts: bool = False,
     ) -> None:
-        self.imports: set[str] = set()
-        self._nodes, self._reference, self._batch = nodes, reference, batch
+        self._nodes, self._batch = nodes, batch
         self._casts, self._said_dtype = casts, False
         self._inputs = [node for node in nodes if node.kind == "input"]
         self.names = [safe_name(name) for name in inputs]
@@ -69,7 +68,8 @@ class Body:
             if self.names[i] != "attend"
         ]
         own = [atom for atom in atoms if atom.is_attribute]  # the author's names come first
-        self._atoms = [*own, *dims, *(atom for atom in atoms if not atom.is_attribute)]
+        others = [atom for atom in atoms if not atom.is_attribute]
+        super().__init__([*own, *dims, *others], reference)
         self._returned = returned or (
             lambda items: items[0] if len(items) == 1 else sequence(items)
         )
@@ -78,7 +78,7 @@ class Body:
             try:
                 self._print()
                 break
-            except _NeedsName as needed:
+            except NeedsName as needed:
                 self._named.add(needed.node)
 
     @property
@@ -95,9 +95,7 @@ class Body:
         return dims + return_last(statements)
 
     def _print(self) -> None:
-        self._env: dict[Node, ast.expr] = dict(
-            zip(self._inputs, map(name_node, self.names), strict=True)
-        )
+        self._env = dict(zip(self._inputs, map(name_node, self.names), strict=True))
         self._statements: list[ast.stmt] = []
         self._hints = names_of_several(self._nodes)
         self._last = last_uses(self._nodes)
@@ -243,63 +241,6 @@ class Body:
             **{k: self.value(_single(k, node.arguments[k])) for k in names & node.arguments.keys()},
         )
 
-    def value(self, x: Any) -> ast.expr:
-        """Return an argument as Python."""
-        if isinstance(x, Node) and x.kind == "parameter":
-            return (
-                cast(self.stored(x), self.value(COMPUTE)) if x.dtype == COMPUTE else self.stored(x)
-            )
-        if isinstance(x, Node):
-            return self._env[x]
-        if isinstance(x, Default):
-            return self.value(x.value)
-        if isinstance(x, Number):
-            return parse(number_text(x, self._atoms, self._reference.dtype))
-        if isinstance(x, list):
-            return sequence([self.value(item) for item in x])
-        if isinstance(x, torch.dtype):
-            return parse(self._reference.dtype if x == COMPUTE else DTYPES[x])
-        return ast.Constant(x)
-
-    def shape(self, sizes: list[Any], base: Node | None) -> list[ast.expr]:
-        """Return sizes of a new shape; at most one is -1, where `base` is reshaped."""
-        texts = [exactly(n, self._atoms) if isinstance(n, Number) else None for n in sizes]
-        if base is not None and texts.count(None) == 1 and "-1" not in texts:
-            texts[texts.index(None)] = "-1"
-        for i, number in enumerate(sizes):
-            if texts[i] is None:
-                texts[i] = express(number, self._atoms) or self._by_shape(number, base)
-        if texts.count(None) == 1 and "-1" not in texts and base is not None:
-            texts[texts.index(None)] = "-1"
-        if None in texts:
-            raise refuse("", f"a shape {sizes} follows from no size of the class")
-        return [parse(text) for text in texts if text is not None]
-
-    def stored(self, node: Node) -> ast.expr:
-        """Return a parameter as Python, in the dtype that it is stored in."""
-        return self._reference.parameter(node.target)
-
-    def drop(self, rate: Number) -> ast.expr:
-        """Return Python of a Dropout, which __init__ makes."""
-        return self._reference.drop(rate)
-
-    def use(self, line: str) -> None:
-        """Add an import."""
-        self.imports.add(line)
-
-    def _by_shape(self, number: Number, base: Node | None) -> str | None:
-        """Return a size by the shape of the array that is reshaped, which has a name then."""
-        if base is None or base.dims is None:
-            return None
-        atoms = [Atom(f"_x.shape[{i}]", n.values) for i, n in enumerate(base.dims)]
-        text = express(number, atoms)
-        if text is None:
-            return None
-        variable = self.value(base)
-        if not isinstance(variable, ast.Name):
-            raise _NeedsName(base)
-        return text.replace("_x.", f"{variable.id}.")
-
     def _variable(self, place: int, node: Node, hint: str, others: tuple[str, ...] = ()) -> str:
         """Return a name for a value: the author's, which may be that of a value no longer read."""
         name, number = safe_name(hint), 1
@@ -316,8 +257,3 @@ class Body:
 def _single(key: str, x: Any) -> Any:
     """Return the one dim of a list of one, which reads better."""
     return x[0] if key == "dim" and isinstance(x, list) and len(x) == 1 else x
-
-
-class _NeedsName(Exception):
-    def __init__(self, node: Node) -> None:
-        self.node = node

@@ -18,7 +18,7 @@ COMPUTE = torch.bfloat16  # what a class is traced in
 FIELD = "dtype"  # of the config
 # Rules that say themselves of which dtype their result is.
 SAID = frozenset(
-    "zeros ones empty new_zeros new_ones new_empty full new_full arange scalar_tensor _to_copy to mean sum copy"
+    "zeros ones empty new_zeros new_ones new_empty full new_full arange scalar_tensor _to_copy to type_as mean sum copy"
     " layer_norm rms_norm experts attention scaled_dot_product_attention".split()
 )
 DTYPES = {

@@ -21,12 +21,13 @@ from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
-from redco_new.pytorch.ties import is_tied
+from redco_new.pytorch.ties import hand_on_ties, is_tied
 
 # Operations that copy or check, which a functional program has no use for.
 NOTHING = {
     "alias", "clone", "contiguous", "detach", "detach_", "lift_fresh", "lift_fresh_copy",
 }  # fmt: skip
+CASTS = {"_to_copy", "type_as"}
 CHECKS = {"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size"}
 
 
@@ -73,6 +74,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
             clean(graph)
             join_attention(graph)
     _inline_functions(module, graphs)
+    hand_on_ties(module, graphs)
     _drop_inputs(graphs)
     return Traced(module, graphs, exported.call_spec.out_spec)
 
@@ -116,7 +118,7 @@ def clean(graph: fx.Graph) -> None:
         if node.op != "call_function":
             continue
         name = operation(node)
-        same = name == "_to_copy" and node.meta["val"].dtype == node.args[0].meta["val"].dtype
+        same = name in CASTS and node.meta["val"].dtype == node.args[0].meta["val"].dtype
         if name in CHECKS:
             graph.erase_node(node)
         elif name == "copy" and _same_kind(node, node.args[1]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -17,25 +18,26 @@ from redco_new.own.maker import call_user_code
 from redco_new.own.source import FLAGS
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes
-from redco_new.pytorch.construct import construct
+from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.gate import Pair, compare, compiled_once, examples
 from redco_new.pytorch.gate_dtype import compare_rounded
 from redco_new.pytorch.gate_texts import attends_alone, writes_texts
-from redco_new.pytorch.graph import trace
+from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.printed import Field, PrintedClass
 from redco_new.pytorch.printed_class import Printed, Probe
-from redco_new.pytorch.probe import LEAST, Search, Setting
+from redco_new.pytorch.probe import LEAST, Setting, Sizes, find_sizes
 from redco_new.pytorch.refusal import UnlikeProgram, refuse
 from redco_new.pytorch.subject import Subject, Way, read_subject
 from redco_new.pytorch.text import model_text
 from redco_new.pytorch.text_facts import with_cache
-from redco_new.pytorch.texts import IDS, NAMES, follow_attention
+from redco_new.pytorch.texts import IDS, NAMES, POSITIONS, follow_attention
 from redco_new.pytorch.ties import tied_names
 from redco_new.pytorch.transformers_classes import MASK, hub_facts, is_transformers
 from redco_new.pytorch.weights import find_stored
 from redco_new.render.execute import load_text, use_runtime
 
+Made = tuple[Instance, Traced]
 FEW = 2  # layers of the model that the gate compares, where they are stacked
 # Of layers in a loop, what is saved for the backward pass: everything, as where they are written out.
 KEEP = "self.config = config"
@@ -57,9 +59,10 @@ def print_class(
     make = subject.make_plain
     call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
     for way in subject.ways:
+        sizes = cache(partial(find_sizes, way.make, way.call, subject.arguments))
         for dtype in (COMPUTE, torch.float32):
             try:
-                printed = _print(reference, subject, way, dtype)
+                printed = _print(reference, subject, way, dtype, sizes)
             except RedcoError as error:
                 causes.append(error)
                 continue
@@ -112,9 +115,12 @@ class _Draft:
         return model
 
 
-def _print(reference: Reference, subject: Subject, way: Way, dtype: torch.dtype) -> PrintedClass:
+def _print(
+    reference: Reference, subject: Subject, way: Way, dtype: torch.dtype, sizes: FindSizes
+) -> PrintedClass:
     """Return a class as one way prints it, traced in a dtype. Raises RedcoError."""
-    draft = _draft(reference, subject.arguments, way, dtype)
+    base = _trace(way, Setting(subject.arguments, way.call.inputs), dtype)
+    draft = _draft(reference, way, dtype, base, sizes)
     with compiled_once():
         return _pass_gate(reference, subject, way, draft)
 
@@ -133,21 +139,23 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
     pair = Pair(plain, model, parameters, buffers)
     names = {NAMES[IDS]: IDS} if whole.methods else {name: name for name in whole.inputs}
     arrays = examples(plain, draft.small, names.values())
-    gate = compare("--model", pair, arrays, way.call, names)
+    arguments = {k: x for k, x in way.call.arguments.items() if not (way.texts and k == POSITIONS)}
+    call = replace(way.call, arguments=arguments)  # of PyTorch's: where it counts from is its own
+    gate = compare("--model", pair, arrays, call, names)
     if any(f.name == FIELD for f in draft.fields):
         like = construct(lambda: subject.make_plain(draft.small.arguments), dtype=COMPUTE).module
         rounded = replace(pair, printed=draft.model(text, dtype="bfloat16"))
         rounded.bring_weights()
-        times = compare_rounded("--model", rounded, like, arrays, way.call, names)
+        times = compare_rounded("--model", rounded, like, arrays, call, names)
         gate = replace(gate, rounded=times)
     if whole.methods:
         ids = arrays[IDS]
         if whole.methods.cache and not attends_alone(model, ids):
             whole.methods = whole.methods.anew()
             text = draft.text()
-            pair = replace(pair, printed=draft.model(text))
-            pair.bring_weights()
-        if not writes_texts(pair.printed, ids):
+            model = draft.model(text)
+            replace(pair, printed=model).bring_weights()
+        if not (whole.methods.cache or writes_texts(model, ids)):
             raise refuse(reference.name, "its tokens see later ones: it writes no texts")
         if not whole.methods.cache:
             classes.notes.append(ANEW.format(name=reference.name))
@@ -178,44 +186,41 @@ ANEW = (
 )
 
 
+FindSizes = Callable[[int], Sizes]
+
+
 def _draft(
-    reference: Reference, arguments: Mapping[str, Any], way: Way, dtype: torch.dtype
+    reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: FindSizes
 ) -> _Draft:
-    """Return a class, printed: probes of it become one program."""
+    """Return a class, printed: probes of it become one program. base: as its user's sizes make it"""
     for least in (LEAST, 4 * LEAST):
         try:
-            return _draft_of(reference, arguments, way, least, dtype)
+            return _draft_of(reference, way, dtype, base, sizes(least))
         except UnlikeProgram as error:  # of sizes so small that halves of them are none
             unlike = error
     raise unlike
 
 
 def _draft_of(
-    reference: Reference,
-    arguments: Mapping[str, Any],
-    way: Way,
-    least: int,
-    dtype: torch.dtype,
+    reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: Sizes
 ) -> _Draft:
-    call, make = way.call, way.make
-    search = Search(make, call, Setting(arguments, call.inputs), least)
-    small = search.smaller()
-    settings = [search.base, search.other(small, 1), search.other(small, 2)]
-    if small != search.base:
-        settings.append(small)
-    fields = _fields(settings, small)
-    probes = [_probe(make, setting, call, fields, dtype) for setting in settings]
+    call, small, lengths = way.call, sizes.small, sizes.lengths
+    fields = _fields(sizes.settings, small)
+    ways = [base, *(_trace(way, setting, dtype) for setting in sizes.settings[1:])]
+    pairs = zip(sizes.settings, ways, strict=True)
+    probes = [_probe(way, setting, one, fields) for setting, one in pairs]
     if way.texts and not follow_attention(probes[0].traced.graphs):
         raise refuse(reference.name, "it computes with its mask of attention")
     classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts)
-    lengths = search.lengths()
     texts = {size: f"config.{size[-1]}" for size in lengths}
     classes.lengths = {path: texts[size] for size, paths in lengths.items() for path in paths}
     whole = classes.of("")
     for size, paths in lengths.items():
         if paths <= classes.stacked:  # else it has no field: its parts are written out
             small = small.set((size,), FEW)
-            fields.append(Field(str(size[-1]), str(size[1]), "int", search.base.get(size), FEW))
+            fields.append(
+                Field(str(size[-1]), str(size[1]), "int", sizes.settings[0].get(size), FEW)
+            )
     if any(
         FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
         for one in classes.printed.values()
@@ -259,17 +264,18 @@ def _fields(settings: list[Setting], small: Setting) -> list[Field]:
     return fields
 
 
-def _probe(
-    make: Callable[..., torch.nn.Module],
-    setting: Setting,
-    call: Call,
-    fields: list[Field],
-    dtype: torch.dtype,
-) -> Probe:
-    instance = construct(lambda: make(setting.arguments), dtype=dtype)
-    traced = trace(instance.module, setting.arrays(call, dtype))
+def _trace(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
+    """Return a class as a setting makes it, and its program. Raises RedcoError where it has none."""
+    instance = construct(lambda: way.make(setting.arguments), dtype=dtype)
+    return instance, trace(instance.module, setting.arrays(way.call, dtype))
+
+
+def _probe(way: Way, setting: Setting, one: Made, fields: list[Field]) -> Probe:
+    instance, traced = one
     sizes = {f"config.{f.name}": setting.arguments[f.argument] for f in fields}
-    buffers = trace_buffers(lambda: make(setting.arguments)) if has_buffers(instance.module) else {}
+    buffers = {}
+    if has_buffers(instance.module):
+        buffers = trace_buffers(lambda: way.make(setting.arguments))
     return Probe(instance, traced, sizes, setting.batch, buffers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from torch import nn
+from torch import fx, nn
 
 from redco_new.pytorch.body import Body
 from redco_new.pytorch.draws import Draw
@@ -32,6 +32,7 @@ class Makers:
         self.imports: set[str] = set()
         self.stacked: set[str] = set()  # lists of which all parts are one, with stacked parameters
         self._read: set[str] = set()  # names of parts and parameters that the body reads
+        self._targets: set[str] = set()  # the same, as whole paths
 
     def parameter(self, target: str) -> ast.expr:
         """Return Python that reads a parameter or buffer."""
@@ -45,7 +46,7 @@ class Makers:
         target = first.removeprefix(f"{own_path(own)}.") if own else first
         path, _, name = target.rpartition(".")
         part = self._part(path)
-        self._read.add(target.split(".")[0])
+        self._read_at(target)
         leaf = LEAVES.get(type(part))
         if leaf is None:
             return parse(f"self{access(self._own.part, path)}.{name}[...]")
@@ -58,8 +59,13 @@ class Makers:
 
     def module(self, target: str) -> ast.expr:
         """Return Python for a part that is called."""
-        self._read.add(target.split(".")[0])
+        self._read_at(target)
         return parse(f"self{access(self._own.part, target)}")
+
+    def _read_at(self, target: str) -> None:
+        """Record that the body reads what is at a path."""
+        self._read.add(target.split(".")[0])
+        self._targets.add(target)
 
     def lines(self) -> list[str]:
         """Return the statements that make what the body reads, in the class's order."""
@@ -117,13 +123,17 @@ class Makers:
             return (
                 f"nnx.Sequential({', '.join(self._element(f'{path}.{n}') for n in part._modules)})"
             )
-        if whole not in self._classes.graphs:
-            return "None"  # it is never called
+        if not self._classes.graphs.get(whole, fx.Graph()).nodes:  # its parts alone are called
+            names = [name for name in part._modules if self._is_read(f"{path}.{name}")]
+            return show_dict([(name, self._maker(f"{path}.{name}")) for name in names])
         printed = self._classes.of(whole)
         arguments = self._arguments(path, printed.arguments)
         if printed.random:
             arguments.append("rngs=rngs")
         return f"{printed.name}({', '.join(arguments)})"
+
+    def _is_read(self, path: str) -> bool:
+        return any(f"{target}.".startswith(f"{path}.") for target in self._targets)
 
     def _list(self, path: str, items: list[tuple[str, str]]) -> str:
         texts = [text for _, text in items]

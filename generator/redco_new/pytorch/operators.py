@@ -11,6 +11,8 @@ from redco_new.pytorch.expressions import names_in
 
 RULES: dict[str, str | tuple[str, ...]] = {
     # of each number
+    "__and__": "self & other",
+    "__or__": "self | other",
     "abs": "jnp.abs(self)",
     "add": ("self + other", "self + alpha * other"),
     "bitwise_and": "self & other",

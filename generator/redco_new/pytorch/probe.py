@@ -94,6 +94,33 @@ def _replace(value: Any, keys: Name, new: Any) -> Any:
     return other
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What a class is traced with.
+
+    settings: the user's, two in which all numbers are others, and the small one where it is another than the user's
+    small: that the gate makes it with
+    lengths: sizes that are how many parts lists have -> paths of those
+    """
+
+    settings: list[Setting]
+    small: Setting
+    lengths: Mapping[Name, set[str]]
+
+
+def find_sizes(
+    make: Callable[[Mapping[str, Any]], nn.Module],
+    call: Call,
+    arguments: Mapping[str, Any],
+    least: int,
+) -> Sizes:
+    """Return sizes that a class takes, none made smaller than `least`."""
+    search = Search(make, call, Setting(arguments, call.inputs), least)
+    small = search.smaller()
+    settings = [search.base, search.other(small, 1), search.other(small, 2)]
+    return Sizes(settings + [small] * (small != search.base), small, search.lengths())
+
+
 @dataclass
 class Search:
     """Look for settings that a class takes, one change after the other.
@@ -183,8 +210,10 @@ class Search:
         return [n for n in values if n not in others and n != setting.batch]
 
     def _first(self, setting: Setting, names: tuple[Name, ...], values: list[Any]) -> Setting:
-        """Return the setting with the first of other values that the class takes."""
+        """Return the setting with the first of other values that the class takes, of the same parts."""
         for value in values:
+            if self.structural.intersection(names):
+                break
             changed = setting.set(names, value)
             if self._works(changed, names):
                 return changed
@@ -197,7 +226,7 @@ class Search:
                 warnings.simplefilter("ignore")
                 instance = construct(lambda: self.make(setting.arguments))
                 if _parts(instance) != self._shape:
-                    self.structural |= set(names)
+                    self.structural |= {name for name in names if name[0] == "model"}
                     return False
                 instance.module(**setting.arrays(self.call))
         except Exception:  # whatever the user's own code raises

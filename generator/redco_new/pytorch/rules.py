@@ -102,7 +102,7 @@ def _scalar(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("jnp.asarray(s, dtype)", s=body.value(a["s"]), dtype=body.value(node.dtype))
 
 
-@rule("_to_copy", "to")
+@rule("_to_copy", "to", "type_as")
 def _cast(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     x = a["self"]
     if x.kind == "parameter" and node.dtype == torch.float32:

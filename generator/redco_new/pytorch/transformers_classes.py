@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -50,12 +51,21 @@ def make_of_config(
     if isinstance(padding, int) and padding >= getattr(config, "vocab_size", padding + 1):
         config.pad_token_id = None  # of the full vocabulary, where this one is smaller
     config._attn_implementation, config._experts_implementation = attention, experts
-    module = cls(config)
+    with _without_ties() if torch.compiler.is_exporting() else nullcontext():
+        module = cls(config)
     if next(module.parameters()).is_meta:
         module.initialize_weights()  # which they leave out there: what it draws is noted
     if mask:
         module.forward = _with_ones(module.forward, mask == HANDED_ON)
     return module
+
+
+def _without_ties() -> AbstractContextManager[None]:
+    """Leave parameters untied: where a constructor is traced, for its buffers, they are no part of a program."""
+    from transformers.initialization import no_tie_weights
+
+    tied: AbstractContextManager[None] = no_tie_weights()
+    return tied
 
 
 _attend_by: ContextVar[torch.Tensor | None] = ContextVar("attend_by", default=None)

@@ -30,6 +30,7 @@ SMALL = {
     "moe_intermediate_size": 48, "shared_expert_intermediate_size": 48, "num_experts": 4, "num_local_experts": 4,
     "n_routed_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16, "state_size": 8, "q_lora_rank": 24,
     "kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "n_group": 1, "topk_group": 1,
+    "index_n_heads": 4, "index_head_dim": 16, "index_topk": 8, "is_decoder": True, "rotary_dim": 8,
 }  # fmt: skip
 HEAD = """# Causal language models of transformers, printed
 

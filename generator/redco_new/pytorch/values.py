@@ -1,0 +1,93 @@
+"""Values of a program as Python: arrays by their variables, numbers and shapes by the sizes of the class."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from redco_new.pytorch.dims import number_text
+from redco_new.pytorch.dtypes import COMPUTE, DTYPES, cast
+from redco_new.pytorch.expressions import parse, sequence
+from redco_new.pytorch.merge import Default, Node
+from redco_new.pytorch.refusal import refuse
+from redco_new.pytorch.scope import Reference
+from redco_new.pytorch.sizes import Atom, Number, exactly, express
+
+
+class Values:
+    """What rules ask of a body.
+
+    atoms: what numbers can be made of, the author's names first
+    """
+
+    def __init__(self, atoms: Sequence[Atom], reference: Reference) -> None:
+        self.imports: set[str] = set()
+        self._atoms, self._reference = atoms, reference
+        self._env: dict[Node, ast.expr] = {}
+
+    def value(self, x: Any) -> ast.expr:
+        """Return an argument as Python."""
+        if isinstance(x, Node) and x.kind == "parameter":
+            return (
+                cast(self.stored(x), self.value(COMPUTE)) if x.dtype == COMPUTE else self.stored(x)
+            )
+        if isinstance(x, Node):
+            return self._env[x]
+        if isinstance(x, Default):
+            return self.value(x.value)
+        if isinstance(x, Number):
+            return parse(number_text(x, self._atoms, self._reference.dtype))
+        if isinstance(x, list):
+            return sequence([self.value(item) for item in x])
+        if isinstance(x, torch.dtype):
+            return parse(self._reference.dtype if x == COMPUTE else DTYPES[x])
+        return ast.Constant(x)
+
+    def shape(self, sizes: list[Any], base: Node | None) -> list[ast.expr]:
+        """Return sizes of a new shape; at most one is -1, where `base` is reshaped."""
+        texts = [exactly(n, self._atoms) if isinstance(n, Number) else None for n in sizes]
+        if base is not None and texts.count(None) == 1 and "-1" not in texts:
+            texts[texts.index(None)] = "-1"
+        for i, number in enumerate(sizes):
+            if texts[i] is None:
+                texts[i] = express(number, self._atoms) or self._by_shape(number, base)
+        if texts.count(None) == 1 and "-1" not in texts and base is not None:
+            texts[texts.index(None)] = "-1"
+        if None in texts:
+            raise refuse("", f"a shape {sizes} follows from no size of the class")
+        return [parse(text) for text in texts if text is not None]
+
+    def stored(self, node: Node) -> ast.expr:
+        """Return a parameter as Python, in the dtype that it is stored in."""
+        return self._reference.parameter(node.target)
+
+    def drop(self, rate: Number) -> ast.expr:
+        """Return Python of a Dropout, which __init__ makes."""
+        return self._reference.drop(rate)
+
+    def use(self, line: str) -> None:
+        """Add an import."""
+        self.imports.add(line)
+
+    def _by_shape(self, number: Number, base: Node | None) -> str | None:
+        """Return a size by the shape of the array that is reshaped, which has a name then."""
+        if base is None or base.dims is None:
+            return None
+        atoms = [Atom(f"_x.shape[{i}]", n.values) for i, n in enumerate(base.dims)]
+        text = express(number, atoms)
+        if text is None:
+            return None
+        variable = self.value(base)
+        if not isinstance(variable, ast.Name):
+            raise NeedsName(base)
+        return text.replace("_x.", f"{variable.id}.")
+
+
+class NeedsName(Exception):
+    """Say that a step is a statement of its own, since its shape is asked for."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node

@@ -112,9 +112,9 @@ def test_moments_on_the_host_come_to_the_device_one_parameter_after_the_other(tm
         [readings[memory]] = compile_steps(project, parse_target("h100:8"), [job])
     here, host = readings["device"], readings["host"]
     moments = here.memory["optimizer"]
-    assert host.host_bytes == pytest.approx(moments, rel=1e-3) and not host.memory["optimizer"]
+    assert host.host_bytes == pytest.approx(moments, rel=1e-3) and host.memory["optimizer"] <= 8
     assert here.argument_bytes - host.argument_bytes == pytest.approx(moments, rel=1e-3)
     largest = 4 * 32 * 4096 * 11008 / 8  # on their way: two moments of a parameter each way
-    assert here.peak_bytes - host.peak_bytes > moments - 4 * largest
+    assert here.peak_bytes - host.peak_bytes > moments - 4 * largest, (here.memory, host.memory)
     [note] = [one for one in host.notes if "come from the host" in one]
-    assert "at least 105 ms more" in note
+    assert "at least 105 ms more" in note, note

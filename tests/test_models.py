@@ -80,8 +80,8 @@ def test_a_folder(tmp_path):
 
 
 REFUSED = {
-    "rope_type is 'dynamic', and redco has default, linear, llama3, longrope, yarn": {
-        "rope_scaling": {"rope_type": "dynamic", "factor": 4.0},
+    "rope_type is 'su', and redco has default, dynamic, linear, llama3, longrope, yarn": {
+        "rope_scaling": {"rope_type": "su", "factor": 4.0},
         "max_position_embeddings": 8192,
     },
     "hidden_act is 'gelu', and redco's llama has 'silu'": {"hidden_act": "gelu"},

@@ -190,6 +190,8 @@ WRONG = [
     ("vit", {"image_size": CALL}),
     ("gemma2", {"final_logit_softcapping": CALL}),
     ("qwen3-moe", {"num_experts": 0}),
+    ("llama", rope("llama", rope_type="dynamic", factor=CALL)),
+    ("llama", rope("llama", rope_type="dynamic", factor=float("inf"))),
     ("qwen3-moe", {"num_experts": 4, "num_experts_per_tok": 8}),
     ("qwen3", rope("qwen3", rope_type="yarn", factor=CALL, original_max_position_embeddings=64)),
     ("qwen2", {"num_hidden_layers": 10**9}),

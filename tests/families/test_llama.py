@@ -26,6 +26,10 @@ FORMS = {
     "heads": {"num_key_value_heads": 6},
     "tied_llama3": {"tie_word_embeddings": True, "rope_parameters": LLAMA_3},
     "linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 5000.0, "factor": 4.0}},
+    "dynamic": {
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 5000.0, "factor": 4.0},
+        "max_position_embeddings": 8,
+    },
     "biased": {"attention_bias": True, "mlp_bias": True, "head_dim": 16},
 }
 
@@ -49,6 +53,12 @@ def test_forms_equal_torch(form):
     found = make_pair("llama", **SMALL | FORMS[form])
     check_forward(found)
     check_cache(found)
+    check_config(found)
+
+
+def test_rotations_as_slow_as_texts_are_long_equal_torch():
+    found = make_pair("llama", **SMALL | FORMS["dynamic"])
+    check_forward(found)
     check_config(found)
 
 

@@ -38,7 +38,14 @@ DEFAULTS: dict[str, Any] = {
 # trades memory of activations, which grows with it, for context; redco.toml's owner may raise it.
 LONGEST = 4096
 
-ROPE_KINDS = ("default", "linear", "llama3", "longrope", "yarn")  # ROPES of shared/rope.jinja
+ROPE_KINDS = (
+    "default",
+    "dynamic",
+    "linear",
+    "llama3",
+    "longrope",
+    "yarn",
+)  # ROPES of shared/rope.jinja
 
 # Of YaRN: keys of rope_parameters that a checkpoint may leave out, what they are then in transformers, and those that
 # some have -> whether weights.py writes them too.
@@ -173,7 +180,7 @@ def _read_rope(config: Any) -> tuple[str, dict[str, Any]]:
     """Return the kind of rotary positions, and the fields of the config class that it needs.
 
     rope_theta: the slowest rotation.
-    rope_factor: by which rotations are slowed.
+    rope_factor: by which rotations are slowed; of "dynamic", as the length of texts says.
     rope_low, rope_high: turns within the original length, between which that goes from whole to
         none (Llama 3.1).
     rope_short, rope_long, rope_scale: of LongRoPE (Ding et al. 2024).
@@ -182,8 +189,12 @@ def _read_rope(config: Any) -> tuple[str, dict[str, Any]]:
     rope = config.rope_parameters
     kind = rope.get("rope_type", "default")
     fields = {"rope_theta": rope["rope_theta"]}
-    if kind == "linear":
+    if kind in ("linear", "dynamic"):
         fields |= {"rope_factor": rope["factor"]}
+        if kind == "dynamic":
+            original = config.max_position_embeddings
+            longest = int(rope["factor"] * original)  # what it slows rotations for
+            fields |= {"original_positions": original, "max_positions": longest}
     elif kind == "llama3":
         fields |= {
             "rope_factor": rope["factor"],

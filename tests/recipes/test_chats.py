@@ -400,3 +400,6 @@ def test_all_bad_rows_are_counted_in_one_run_and_the_first_are_named(rows):
     assert all(f"chats.jsonl, line {number} has text" in text for number in range(2, 12))
     assert "line 12" not in text
     assert len(rows(lines, skip_bad_rows=31)) == 2
+    with pytest.raises(UserError, match="has 10 bad rows") as error:
+        rows(lines[:11])
+    assert "more" not in str(error.value)

@@ -112,6 +112,8 @@ def test_a_batch_draws_each_example_by_itself():
     assert np.array_equal(rows.order(0, 200, 400), batches[1])
     with pytest.raises(UserError, match="--batch-size: .* examples were drawn"):
         rows.order(0, 0, 50)
+    full = (rows.order(0, 0, 200) < 1000).sum()
+    assert (rows.order(0, 0, full) < 1000).all()
 
 
 def _composed(*stretches, delta=1e-5):

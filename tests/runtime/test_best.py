@@ -57,6 +57,7 @@ def test_a_run_that_goes_back_replaces_what_came_later(tmp_path):
 def test_no_number_is_never_the_best(tmp_path):
     assert keep_best(tmp_path, ("f1",), {"f1": float("nan")}, 1, state(1)) == []
     assert not (tmp_path / "f1").exists()
+    assert read_best(tmp_path, "f1") == (0, float("-inf"))
 
 
 def test_a_score_that_there_is_not_is_named_before_anything_is_written(tmp_path):

@@ -182,6 +182,12 @@ def test_several_files_have_an_index(tmp_path, mesh, monkeypatch):
     assert index["weight_map"].keys() == expected().keys()
 
 
+def test_two_files_hold_what_one_has_no_room_for(monkeypatch):
+    monkeypatch.setattr(module, "FILE_BYTES", 500)
+    heads = {name: jax.ShapeDtypeStruct((100,), "float32") for name in ("a", "b")}
+    assert [*module.split(heads).values()] == [["a"], ["b"]]
+
+
 def test_zeros_that_pad_are_cut_off(tmp_path):
     own = arrays()
     shapes = nest({p: jax.ShapeDtypeStruct(x.shape, x.dtype) for p, x in own.items()})

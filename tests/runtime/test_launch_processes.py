@@ -226,3 +226,21 @@ def test_numbers_that_it_takes(monkeypatch, capfd, flags, end):
     with pytest.raises(SystemExit) as ended:
         launch.main()
     assert ended.value.code == end
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--elastic", "10", "--processes", "2", "-m", "program", "--workdir", "w"],
+        ["--elastic", "9", "-m", "program", "--workdir", "w"],
+        ["--elastic", "10", "-m", "program"],
+    ],
+)
+def test_what_elastic_goes_with(monkeypatch, capsys, flags):
+    monkeypatch.setattr(sys, "argv", ["launch", *flags])
+    with pytest.raises(SystemExit) as ended:
+        launch.main()
+    assert ended.value.code == 2
+    assert (
+        "--elastic takes 10 seconds or more, one process, and --workdir" in capsys.readouterr().err
+    )

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from safetensors.numpy import load_file
 from redco_runtime.nn.adapters import layers
 from redco_runtime.nn.adapters.blocks import INT8
 from redco_runtime.nn.adapters.layers import with_lora
@@ -17,6 +18,7 @@ from redco_runtime.checkpoints.lora.qlora import QLora
 from redco_runtime.base.errors import UserError
 from redco_runtime.nn.dropout import drop_by_example, with_keys
 from redco_runtime.base.state import flatten
+from redco_runtime.base.tensors import Tensor
 
 L, B, S, D, F = 3, 2, 4, 8, 5
 X = np.random.default_rng(0).normal(size=(B, S, D)).astype(np.float32)
@@ -205,6 +207,18 @@ def test_the_base_of_an_adapter_is_a_folder_or_an_id(tmp_path, monkeypatch):
             json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"]
             == said
         )
+
+
+def test_what_is_trained_in_full_beside_it_is_written_by_its_layers(tmp_path):
+    table = {"score/kernel": Tensor("score.weight", (1, 0)), "up/bias": Tensor("up.bias", (0,))}
+    parameters = {"score/kernel": jnp.ones((3, 1)), "up/bias": jnp.ones(2)}
+    shapes = jax.eval_shape(lambda: parameters)
+    folder = tmp_path / "adapter"
+    Lora().export(parameters, folder, table=table, shapes=shapes, saved=["score"])
+    assert load_file(folder / "adapter_model.safetensors").keys() == {
+        "base_model.model.score.weight"
+    }
+    assert json.loads((folder / "adapter_config.json").read_text())["modules_to_save"] == ["score"]
 
 
 def test_a_module_that_ends_as_one_that_is_not_chosen_is_told_by_a_pattern():

@@ -20,6 +20,8 @@ def test_those_of_the_platform_are_taken():
     table = {"cpu": {EMBED: True}, "gpu": {"xla_gpu_enable_triton_gemm": False}}
     assert compiler_options(table) == {EMBED: True}
     assert compiler_options({"gpu": {EMBED: True}}) == {}
+    with jax.set_mesh(jax.make_mesh((1,), ("data",))):
+        assert compiler_options(table) == {EMBED: True}
 
 
 @pytest.mark.parametrize("variable", ["XLA_FLAGS", "LIBTPU_INIT_ARGS"])

@@ -12,7 +12,11 @@ from sharding.zoo import V
 from sharding.zoo_apart import INNER, STACK, STATE, WRITTEN, E, model
 
 from redco_plan import plan_sharding, predict_collectives
+from redco_plan.apart import forms
 from redco_plan.apart.entries import join_products
+from redco_plan.apart.merged import Merged
+from redco_plan.apart.parts import Parts
+from redco_plan.apart.rewritten import Rewritten
 from redco_plan.apart.run import run_apart
 from redco_plan.apart.stored import Fused
 
@@ -163,6 +167,22 @@ def test_every_second_of_parts_is_that_of_the_whole():
     specs = dict.fromkeys(("in/0", "in/1"), P("fsdp", "model"))
     found = run_apart(forward, stored, x, form=Fused({"in": (1, (3, 2))}, specs))
     assert found.tolist() == [[0, 2, 4]]
+
+
+def test_rows_that_are_merged_stay_apart_beside_a_dim_of_one():
+    def forward(_, x):
+        return jnp.sin(x.reshape(12, 1, 2))
+
+    run = functools.partial(run_apart, forward, form=Rewritten())
+    program = str(jax.make_jaxpr(run)({}, jnp.ones((4, 3, 2))))
+    assert "f32[4,3,1,2] = sin" in program, program
+
+
+def test_of_forms_that_meet_the_rules_of_the_lowest_are_asked_first(monkeypatch):
+    monkeypatch.setattr(forms, "RULES", {})
+    for form in (Merged, Parts):
+        forms.rule(form, "any")(print)
+    assert [form for form, _ in forms.RULES["any"]] == [Parts, Merged]
 
 
 def joined(function):

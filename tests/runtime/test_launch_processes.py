@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from redco_runtime.cluster import launch
+from redco_runtime.cluster import launch, relay
 
 # JAX, which another test of this process may have imported, warns of any fork.
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
@@ -203,8 +203,8 @@ def test_a_process_that_is_stopped_is_ended(monkeypatch, capsys):
 def test_a_kill_for_memory_is_named(monkeypatch, tmp_path):
     events = tmp_path / "memory.events"
     events.write_text("low 0\noom 1\noom_kill 3\n")
-    monkeypatch.setattr(launch, "MEMORY_EVENTS", events)
-    assert launch._memory_kills() == 3
+    monkeypatch.setattr(relay, "MEMORY_EVENTS", events)
+    assert relay.memory_kills() == 3
     line = launch.Ended(2, -signal.SIGKILL).describe(True)
     assert line == "process 2 was killed by signal 9 (SIGKILL): out of memory, the kernel says"
 

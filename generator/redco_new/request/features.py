@@ -75,10 +75,9 @@ FEATURES = {
         "`--streaming`: `--data` is tokenized as it is read",
         ("data.text.streaming",),
     ),
-    "tables": _brought(
-        "`--data` of Parquet, Arrow and hf:NAME, beside JSON and text",
-        ("data.prepare.tables", "data.pictures.parquet"),
-        former=("data.prepare.tables", "data.pictures.tables"),
+    "tables": _later(
+        "`--data` of Parquet, Arrow and hf:NAME, beside JSON and text; `--image-data`",
+        ("data.prepare.tables", "data.pictures.tables"),
     ),
 }
 

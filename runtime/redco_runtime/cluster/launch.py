@@ -14,7 +14,6 @@ first. A process that is stopped (SIGSTOP) for longer than --silence, when its p
 """
 
 import argparse
-import ctypes
 import json
 import os
 import random
@@ -35,7 +34,7 @@ from ..base.interrupts import Ears
 from ..base.json_lines import files_of_lines
 from ..base.paths import whole_checkpoints, work_folder
 from ..base.progress import SILENCE
-from .relay import Output
+from .relay import Output, is_alive, memory_kills, outlive_no_parent
 
 STOPPED = 75  # exit code: a signal ended the run, the same command goes on
 FINAL = (0, 2, 3, STOPPED)  # exit codes that another try would not change
@@ -47,9 +46,7 @@ PAUSES = (1.0, 5.0, 15.0, 60.0)
 POLL = 0.1
 LEAST = 10.0  # seconds of --elastic: five notes
 NOWHERE = Path("no work folder")  # of a command that names none
-PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-MEMORY_EVENTS = Path("/sys/fs/cgroup/memory.events")  # of cgroup v2; counts what the kernel killed
 
 
 @dataclass(frozen=True)
@@ -80,8 +77,8 @@ class Ended:
 
 
 def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     add = parser.add_argument
     add("--processes", type=int, default=1, metavar="N", help="on this host (default: 1)")
     limit = "of all processes, without a new checkpoint (default: 3)"
@@ -163,62 +160,61 @@ class Launch:
 
     def _try(self) -> Ended:
         """Start all, and return the first that ended badly, or the last, once none is left."""
-        kills, command = _memory_kills(), list(self._command)
+        kills, command = memory_kills(), list(self._command)
         port = random.randrange(61440, 65536)  # above those that Linux gives to connections
         for index in range(self._count):
-            mine = {
-                "REDCO_COORDINATOR": f"localhost:{port}",
-                "REDCO_PROCESS_COUNT": str(self._count),
-                "REDCO_PROCESS_INDEX": str(index),
-            }
+            mine, prefix = {}, ""
             if self._hosts:
                 mine = self._hosts.variables
                 command += self._hosts.plan.flags
-            env = os.environ | (mine if self._hosts or self._count > 1 else {})
-            prefix = f"[{index}] " if self._count > 1 else ""
+            elif self._count > 1:
+                mine = {
+                    "REDCO_COORDINATOR": f"localhost:{port}",
+                    "REDCO_PROCESS_COUNT": str(self._count),
+                    "REDCO_PROCESS_INDEX": str(index),
+                }
+                prefix = f"[{index}] "
             outputs = {"stderr": Output(sys.stderr, prefix)}
             if index:  # what process 0 says is the run's, and may be read by a program
                 outputs["stdout"] = Output(sys.stdout, prefix)
             ends: dict[str, Any] = {k: one.end for k, one in outputs.items() if one.end >= 0}
-            process = subprocess.Popen(command, env=env, preexec_fn=_outlive_no_parent, **ends)
+            process = subprocess.Popen(
+                command, env=os.environ | mine, preexec_fn=outlive_no_parent, **ends
+            )
             self._running.append(process)
             self._outputs.append([*outputs.values()])
             for output in outputs.values():
                 output.close_end()
         for number in self._signals[-1:]:  # that came before one of them was there
             self._send(number)
-        lines: list[str] = []
         try:
             first = self._first_bad()
             if first.code:
                 until = time.monotonic() + GRACE
-                while time.monotonic() < until and any(map(_is_alive, self._running)):
+                while time.monotonic() < until and any(map(is_alive, self._running)):
                     self._sleep()
         finally:
             for process in self._running:
                 process.kill()  # one that is stopped too
                 process.wait()
-            lines += [[one.close() for one in outputs][0] for outputs in self._outputs]
+            lines = [[one.close() for one in outputs][0] for outputs in self._outputs]
             self._running.clear()
             self._outputs.clear()
         if first.code:
-            _say(first.describe(_memory_kills() > kills))
+            _say(first.describe(memory_kills() > kills))
         return replace(first, line=lines[first.number])
 
     def _first_bad(self) -> Ended:
         """Wait until a process has ended badly, or all have ended; end one that is stopped for long."""
-        awake, patience = (
-            dict.fromkeys(self._running, time.monotonic()),
-            self.flag("silence") + GRACE,
-        )
+        awake = dict.fromkeys(self._running, time.monotonic())
+        patience = self.flag("silence") + GRACE
         while True:
             for index, process in enumerate(self._running):
-                if process.poll() is not None or _is_alive(process):
+                if process.poll() is not None or is_alive(process):
                     awake[process] = time.monotonic()
                 elif time.monotonic() > awake[process] + patience:
-                    _say(
-                        f"process {index} has been stopped (SIGSTOP) for {patience:g} s: ending it"
-                    )
+                    stopped = f"has been stopped (SIGSTOP) for {patience:g} s: ending it"
+                    _say(f"process {index} {stopped}")
                     process.kill()
                     process.wait()
             codes = enumerate(process.poll() for process in self._running)
@@ -275,29 +271,6 @@ class Launch:
         parser.add_argument("--workdir", type=work_folder, default=NOWHERE)
         parser.add_argument("--silence", type=float, default=SILENCE)
         return getattr(parser.parse_known_args(self._command)[0], name)
-
-
-def _outlive_no_parent() -> None:
-    """Make this process, a new one, save and leave where its launcher is killed; on Linux alone."""
-    with suppress(AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _is_alive(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process runs: has not ended, nor is stopped, where the system says so in /proc."""
-    state = ""
-    with suppress(OSError):
-        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return process.poll() is None and state != "T"
-
-
-def _memory_kills() -> int:
-    """Return how many processes of this container the kernel has killed for want of memory."""
-    with suppress(OSError):
-        for line in MEMORY_EVENTS.read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0
 
 
 def _say(text: str) -> None:

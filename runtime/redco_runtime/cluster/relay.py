@@ -1,12 +1,18 @@
-"""What the processes of a launcher say: passed on, and their last words kept."""
+"""The processes of a launcher: what they say, passed on with their last words kept, and what the system says of them."""
 
+import ctypes
 import os
 import re
+import signal
+import subprocess
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 LOG_LINE = re.compile(rb"[IWEF]\d{4} ")  # of C++, with its time: no last word
 TAIL = 4096  # bytes that have the last line
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+MEMORY_EVENTS = Path("/sys/fs/cgroup/memory.events")  # of cgroup v2; counts what the kernel killed
 
 
 class Output:
@@ -52,3 +58,26 @@ class Output:
         lines = re.split(rb"[\r\n]+", self._tail)
         said = [line for line in lines if line.strip() and not LOG_LINE.match(line)]
         return said[-1].decode(errors="replace").strip() if said else ""
+
+
+def outlive_no_parent() -> None:
+    """Make this process, a new one, save and leave where its launcher is killed; on Linux alone."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def is_alive(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process runs: has not ended, nor is stopped, where the system says so in /proc."""
+    state = ""
+    with suppress(OSError):
+        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return process.poll() is None and state != "T"
+
+
+def memory_kills() -> int:
+    """Return how many processes of this container the kernel has killed for want of memory."""
+    with suppress(OSError):
+        for line in MEMORY_EVENTS.read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0

@@ -6,7 +6,6 @@ from typing import Any
 
 from ..base.errors import few, shown
 from ..base.output import announce, announce_training
-from .class_columns import ClassNumber
 
 
 def number_of(label: Any, labels: Sequence[str], named: str = "--labels") -> int:
@@ -14,7 +13,7 @@ def number_of(label: Any, labels: Sequence[str], named: str = "--labels") -> int
 
     Raises ValueError for what is neither, and for the name of one label that is the place of another.
     """
-    if isinstance(label, ClassNumber):
+    if hasattr(label, "names"):  # a ClassNumber of class_columns.py
         return _number_of_class(label, labels, named)
     name, places = str(label) if type(label) is int else label, range(len(labels))
     by_name = labels.index(name) if name in labels else None
@@ -32,7 +31,7 @@ def number_of(label: Any, labels: Sequence[str], named: str = "--labels") -> int
     return at
 
 
-def _number_of_class(label: ClassNumber, labels: Sequence[str], named: str) -> int:
+def _number_of_class(label: Any, labels: Sequence[str], named: str) -> int:
     if not 0 <= label < len(label.names):
         raise ValueError(f"has the label {int(label)}, and its classes are {few(label.names)}")
     place = _places(label.names, tuple(labels), named)[label]

@@ -1,14 +1,16 @@
-"""Files of settings, and weights of sources, are asked for: what is left of their modules has another name."""
+"""Files of settings, weights of sources and tables of pictures are asked for: parts of their modules have other names."""
 
 from redco_merge.migrate.codemods import Migration, Rename
 
-TEXT = "project.runtime.data.text"
+DATA = "project.runtime.data"
+TEXT, PICTURES = f"{DATA}.text", f"{DATA}.pictures"
 
 MIGRATION = Migration(
     8,
-    "files of settings and weights of sources are asked for",
+    "files of settings, weights of sources and tables of pictures are asked for",
     (
         Rename(f"{TEXT}.mixture.block_ends", f"{TEXT}.weighted.block_ends"),
         Rename(f"{TEXT}.mixture.source_at", f"{TEXT}.weighted.source_at"),
+        Rename(f"{PICTURES}.tables.read_lines", f"{PICTURES}.picture_rows.read_lines"),
     ),
 )

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError, few
+from ...base.features import feature
 from ...base.output import announce
 from ..example_streams import count_held_out
 from .captions import encode_caption
 from .checking import check_pictures
 from .files import files_in
+from .picture_rows import read_lines
 from .reading import read_picture
 from .scenes import draw_scene
-from .tables import read_lines, read_tables
 
 TABLE = "metadata.jsonl"  # of a folder: a line for each picture, {"file_name": ..., "text": ...}
 Pair = tuple[Path | np.ndarray, np.ndarray]  # a picture, and the ids of its caption
@@ -49,7 +50,10 @@ def read_captioned(data: Any, model: Any, seed: int) -> tuple[Captioned, Caption
     if data.image_folder or tables:
         if data.image_folder and tables:
             raise UserError("--image-folder: give it, or --image-data, and not both")
-        rows = read_tables(tables, "text") if tables else None
+        rows = None
+        if tables:
+            own = feature("tables", "data.pictures.tables", "--image-data")
+            rows = own.read_tables(tables, "text")
         length = model.caption_length
         pairs = _captioned(rows, length) if rows else _read_table(Path(data.image_folder), length)
         flag = "--image-data" if tables else "--image-folder"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError, few
+from ...base.features import feature
 from ...base.output import announce
 from ...run.record import Run
 from ..class_numbers import number_of, say_rare
@@ -22,7 +23,6 @@ from .opening import FILES
 from .processor import with_processor
 from .reading import read_picture
 from .shifted import Labelled, shift_pictures
-from .tables import read_tables
 
 # Names of parts of a data set, which are no classes where they have folders.
 PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}
@@ -70,7 +70,7 @@ def classes_of(data: Any) -> list[str]:
     if data.image_folder and data.image_data:
         raise UserError("--image-folder: give it, or --image-data, and not both")
     if data.image_data:
-        return _names_of_rows([label for _, label, _ in read_tables(data.image_data, FIELD)])
+        return _names_of_rows([label for _, label, _ in read_rows(data.image_data)])
     return [path.name for path in class_folders(data.image_folder)] if data.image_folder else []
 
 
@@ -81,7 +81,7 @@ def labelled_pictures(data: Any, names: Sequence[str]) -> tuple[list[Path], list
     """
     if not data.image_data:
         return labelled_files(data.image_folder, names)
-    rows = [*read_tables(data.image_data, FIELD)]
+    rows = read_rows(data.image_data)
     there = _names_of_rows([label for _, label, _ in rows])
     named = there if any(isinstance(label, str) for _, label, _ in rows) else names
     places = number_classes(there, names, "--image-data") if named is there else range(len(names))
@@ -93,6 +93,11 @@ def labelled_pictures(data: Any, names: Sequence[str]) -> tuple[list[Path], list
             raise UserError(f"{where}: {error}") from None
     _say(names, labels)
     return [path for path, _, _ in rows], labels
+
+
+def read_rows(tables: Sequence[str]) -> list[Any]:
+    """Return what `read_tables` of tables.py yields. Raises UserError where the project has none."""
+    return [*feature("tables", "data.pictures.tables", "--image-data").read_tables(tables, FIELD)]
 
 
 def split_labelled(

@@ -11,7 +11,7 @@ from typing import Any
 from ...base.errors import UserError, few, writing
 from ...base.output import print_once
 from ..class_columns import class_columns
-from .tables import PICTURE
+from .picture_rows import PICTURE
 
 UNPACKED = Path("~/.cache/redco/pictures")
 INDEX = "index.json"

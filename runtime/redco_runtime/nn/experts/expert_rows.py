@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
-from ..stored_products import Stored, multiply_stored
+from ...base.features import feature
 from .expert_blocks import GPU, TPU
 from .expert_passes import in_passes
 from .grouped_matmul import multiply_groups
@@ -22,7 +22,7 @@ from .grouped_matmul import multiply_groups
 # Of an even share of rows, what a device has room for: the capacity of Switch (Fedus et al. 2021), whose rest is
 # left out there, and computed in further passes here.
 ROOM = 1.25
-Kernel = jax.Array | Stored  # (E, in, out), of each expert; or as it is stored in few bits
+Kernel = jax.Array | tuple[jax.Array, jax.Array]  # (E, in, out), of each expert; or in few bits
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ _with_derivative(_collect, _spread)
 
 def product_of(multiply, x, kernel: Kernel, *others) -> jax.Array:
     """Return multiply(x, kernel, *others), of a kernel as it is or as it is stored."""
-    multiply = (
-        functools.partial(multiply_stored, multiply) if isinstance(kernel, tuple) else multiply
-    )
+    if isinstance(kernel, tuple):  # then that module is there
+        stored = feature("adapters", "nn.stored_products")
+        multiply = functools.partial(stored.multiply_stored, multiply)
     return multiply(x, kernel, *others)
 
 

@@ -17,7 +17,7 @@ RECIPE = Recipe(
         prompt="0",
         predicts="writes the caption of a picture: a file, or the number of a held-out one",
         data='a folder with pictures and a `metadata.jsonl`, a line `{"file_name": ..., "text": ...}` for each, by '
-        "`--image-folder DIR`, rows with an `image` and a `text` by `--image-data rows.parquet`, or change `examples` in "
+        "`--image-folder DIR`, rows with an `image` and a `text` by `--image-data rows.parquet` (the feature `tables`), or change `examples` in "
         "`pipeline.py`",
     ),
     example=captioned_example,

@@ -17,7 +17,7 @@ RECIPE = Recipe(
         prompt="0",
         predicts="says how alike an image and a caption are: a held-out pair, by its number, or `IMAGE=CAPTION`",
         data='a folder with images and a `metadata.jsonl`, a line `{"file_name": ..., "text": ...}` for each, by '
-        "`--image-folder DIR`, rows with an `image` and a `text` by `--image-data rows.parquet`, or change `examples` in "
+        "`--image-folder DIR`, rows with an `image` and a `text` by `--image-data rows.parquet` (the feature `tables`), or change `examples` in "
         "`pipeline.py`",
     ),
     example=captioned_example,

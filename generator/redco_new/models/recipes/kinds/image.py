@@ -33,7 +33,7 @@ RECIPE = Recipe(
         prompt="0",
         predicts="names the class of a picture: a file, or the number of a held-out one",
         data="give a folder with one for each class with `--image-folder DIR`, rows with an `image` and a "
-        "`label` with `--image-data rows.parquet`, or change `examples` in `pipeline.py`",
+        "`label` with `--image-data rows.parquet` (the feature `tables`), or change `examples` in `pipeline.py`",
     ),
     example=_example,
     tiny={

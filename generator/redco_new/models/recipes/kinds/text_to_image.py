@@ -20,7 +20,7 @@ RECIPE = Recipe(
         prompt='"a red circle, top left"',
         predicts="paints what a caption says, into `--picture FILE`",
         data='a folder with pictures and a `metadata.jsonl`, a line `{"file_name": ..., "text": ...}` for each, by '
-        "`--image-folder DIR`, rows with an `image` and a `text` by `--image-data rows.parquet`, or change `examples` in "
+        "`--image-folder DIR`, rows with an `image` and a `text` by `--image-data rows.parquet` (the feature `tables`), or change `examples` in "
         "`pipeline.py`",
     ),
     example=captioned_example,

@@ -79,6 +79,11 @@ FEATURES = {
         "`--data` of Parquet, Arrow and hf:NAME, beside JSON and text; `--image-data`",
         ("data.prepare.tables", "data.pictures.tables"),
     ),
+    "trackers": _later(
+        "`--log tensorboard`, wandb, trackio: what they show of a run",
+        ("monitor.trackers",),
+        former=("monitor.loggers",),
+    ),
 }
 
 

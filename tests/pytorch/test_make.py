@@ -61,6 +61,34 @@ def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
     assert len(set(made)) == 2 and search.lengths() == {}
 
 
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((96, 180, 312), "(rope + nope) * heads"),  # latent queries
+        ((96, 64, 120), "width + 2 * (width // heads)"),  # queries, and one key and value
+        ((128, 168, 240), "width + 2 * rope * heads"),
+    ],
+)
+def test_a_size_of_several_is_said_by_them(values, text):
+    from redco_new.pytorch.sizes import Atom, Number, express
+
+    sizes = {"rope": (8, 10, 9), "nope": (16, 20, 30), "heads": (4, 6, 8), "width": (64, 48, 96)}
+    assert express(Number(values), [Atom(name, x) for name, x in sizes.items()]) == text
+
+
+def test_a_width_that_has_two_names_changes_under_both():
+    from torch import nn
+
+    from redco_new.pytorch.probe import Search, Setting
+
+    def make(sizes):
+        return nn.Linear(8, 8) if sizes["one"] == sizes["two"] else nn.Identity()
+
+    base = Setting({"one": 16, "two": 16}, {"input": Input((8,))})
+    other = Search(make, Call(base.inputs), base).other(base, 1).arguments
+    assert other["one"] == other["two"] != 16
+
+
 def test_images_with_batch_norm_and_dropout():
     made = printed("CNN", x=Input((3, 16, 16)))
     assert made.source.count("class Block(") == 1  # of two instances of other sizes

@@ -127,7 +127,7 @@ class Search:
 
     make: the module of arguments
     least: no size is made smaller than this
-    structural: sizes by which the class has other parts
+    structural: sizes that change together, by which the class has other parts
     formers: settings whose sizes the next one has not
     """
 
@@ -135,7 +135,7 @@ class Search:
     call: Call
     base: Setting
     least: int = LEAST
-    structural: set[Name] = field(default_factory=set)
+    structural: set[tuple[Name, ...]] = field(default_factory=set)
     formers: list[Setting] = field(default_factory=list)
 
     def smaller(self) -> Setting:
@@ -173,7 +173,7 @@ class Search:
 
     def lengths(self) -> dict[Name, set[str]]:
         """Return the arguments that say how many parts lists have: name -> paths of those lists."""
-        names = {name for name in self.structural if type(self.base.get(name)) is int}
+        names = {n for group in self.structural for n in group if type(self.base.get(n)) is int}
         lists: dict[Name, set[str]] = {}
         before = _lists(construct(lambda: self.make(self.base.arguments)))
         for name in sorted(names, key=str):
@@ -212,7 +212,7 @@ class Search:
     def _first(self, setting: Setting, names: tuple[Name, ...], values: list[Any]) -> Setting:
         """Return the setting with the first of other values that the class takes, of the same parts."""
         for value in values:
-            if self.structural.intersection(names):
+            if names in self.structural:
                 break
             changed = setting.set(names, value)
             if self._works(changed, names):
@@ -226,7 +226,7 @@ class Search:
                 warnings.simplefilter("ignore")
                 instance = construct(lambda: self.make(setting.arguments))
                 if _parts(instance) != self._shape:
-                    self.structural |= {name for name in names if name[0] == "model"}
+                    self.structural.add(names)
                     return False
                 instance.module(**setting.arrays(self.call))
         except Exception:  # whatever the user's own code raises
@@ -247,10 +247,12 @@ class Search:
         for name in names:
             if name in grouped:
                 continue
-            equal = [x for x in inputs if setting.get(x) == setting.get(name) and x != name]
-            for group in (
-                ((name,), (name, *equal)) if name[0] == "model" else ((name, *equal), (name,))
-            ):
+            same = [x for x in names if setting.get(x) == setting.get(name) and x != name]
+            equal = tuple(x for x in same if x in inputs)
+            groups = [(name,), (name, *equal)] if name[0] == "model" else [(name, *equal), (name,)]
+            if name[0] == "model":  # a width may have two names
+                groups += [(name, x) for x in same if x not in inputs and x not in grouped]
+            for group in groups:
                 if self._first(setting, group, self._values(setting, group, 1)) is not setting:
                     grouped |= set(group)
                     yield group

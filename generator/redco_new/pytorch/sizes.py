@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
+SEVERAL = 4  # times that a size is within another beside a third: keys and values, gates and inputs
 Values = tuple[int | float, ...]
 
 
@@ -72,7 +73,12 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     for text, values in pairs:
         for atom in scope:
             yield f"{text} + {atom.text}", _zip(lambda x, y: x + y, values, atom.values)
-            yield f"{text} * {atom.text}", _zip(lambda x, y: x * y, values, atom.values)
+            factor = text if " * " in text or " // " in text else f"({text})"
+            yield f"{factor} * {atom.text}", _zip(lambda x, y: x * y, values, atom.values)
+    products = [Atom(text, tuple(values)) for text, values in pairs if " * " in text]
+    products += [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]
+    for one in [*scope, *products]:
+        yield from _with_several(number, one, [*scope, *products])
 
 
 def _distinct(scope: Sequence[Atom]) -> list[Atom]:
@@ -102,6 +108,23 @@ def _with_constant(number: Number, atom: Atom) -> Iterator[tuple[str, list[float
     shift = int(wanted - base)
     sign = "+" if shift > 0 else "-"
     yield f"{atom.text} {sign} {abs(shift)}", [x + shift for x in atom.values]
+
+
+def _with_several(
+    number: Number, one: Atom, others: Sequence[Atom]
+) -> Iterator[tuple[str, list[float]]]:
+    """Yield an atom and several times another one, as of queries, keys and values in one matrix."""
+    values = (*number.values, *one.values)
+    rest = number.values[0] - one.values[0]
+    if not all(isinstance(x, int) for x in values) or rest <= 0:
+        return
+    for other in others:
+        base = other.values[0]
+        if isinstance(base, int) and base and rest % base == 0 and rest // base <= SEVERAL:
+            n = rest // base
+            text = f"{one.text} + {n} * {other.text}" if n > 1 else f"{one.text} + {other.text}"
+            multiple = [n * x for x in other.values]
+            yield text, _zip(lambda x, y: x + y, one.values, multiple)
 
 
 def _commutative(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:

@@ -7,9 +7,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from .errors import UserError
+from .hf_files import LABELS
 from .json_lines import parse_json
-
-LABELS = "labels"  # of the header of a file of tensors: the names of classes, as JSON
 
 
 def labels_in(file: Path) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ DOWNLOADED = [*CONFIGS, ONE, INDEX, "model-*.safetensors"]
 # The file of an adapter of PEFT that names the model that it is of, and where.
 ADAPTER, BASE = "adapter_config.json", "base_model_name_or_path"
 WEIGHTS = "adapter_model.safetensors"  # beside it
+LABELS = "labels"  # of the header of a file of tensors: the names of classes, as JSON
 # Keys of config.json that change no number of a forward pass without dropout.
 UNCOMPARED = """_name_or_path architectures dtype transformers_version init* *_token_id *drop*
     use_cache output_* return_dict chunk_size_feed_forward problem_type id2label label2id

@@ -11,9 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ...base.class_names import LABELS
 from ...base.features import feature
-from ...base.hf_files import ADAPTER, WEIGHTS
+from ...base.hf_files import ADAPTER, LABELS, WEIGHTS
 from ...base.tensors import Tensor
 from ...nn.adapters.layers import LoraSettings
 from ...nn.adapters.settings import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter

@@ -314,6 +314,7 @@ CASES = (
         "image",
         "pictures",
         "The class token and the positions decay in Trainer, and not with us, as in timm and big_vision: here with neither",
+        create={"features": "tables"},
         flags=("--class-names", "bad", "good", "odd"),
         rate=3e-4,
     ),

@@ -76,11 +76,12 @@ class Bag(nn.Module):
         super().__init__()
         self.model = Holder(words, dim)
         self.norm = nn.LayerNorm(dim)
+        self.register_buffer("scale", torch.tensor(dim**0.5), persistent=False)
         self.head = Head(self.model.table)
 
     def forward(self, ids):
         B, S = ids.shape
-        x = self.model.table(ids)
+        x = self.model.table(ids) * self.scale
         x = x + torch.arange(S, device=ids.device)[None, :, None] / S
         x = self.norm(x.mean(1))
         return self.head(x)

@@ -104,6 +104,7 @@ def test_the_length_of_a_text_is_never_baked_in():
     made = printed("Bag", ids=Input((12,), "int32"))
     assert "S = ids.shape[1]" in made.source and "jnp.arange(S)[None, :, None] / S" in made.source
     assert "12" not in made.source
+    assert "nnx.Variable(jnp.asarray(config.dim**0.5, jnp.float32))" in made.source
     assert "self.model = nnx.Dict(" in made.source  # which is never called
     assert "return self.head(x, self.model.table.embedding[...])" in made.source
     assert (

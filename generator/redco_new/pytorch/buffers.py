@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import fx, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import init
 
 from redco_new.pytorch.graph import clean
@@ -46,11 +47,23 @@ def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
     output = next(node for node in graph.nodes if node.op == "output")
     constants = {**exported.constants, **exported.state_dict}
     inputs = exported.graph_signature.inputs_to_lifted_tensor_constants
-    for node in graph.nodes:
+    for node in list(graph.nodes):
         node.meta.pop("stack_trace", None)  # it ends here
         if node.op == "placeholder" and node.name in inputs:
-            node.meta["constant"] = constants[inputs[node.name]]
+            _say_number(graph, node, constants[inputs[node.name]])
     return {name: _slice(node) for name, node in zip(names, output.args[0], strict=True)}
+
+
+def _say_number(graph: fx.Graph, node: fx.Node, constant: torch.Tensor) -> None:
+    """Put a number in the place of a constant that is one, which sizes of the class may say."""
+    if constant.ndim or isinstance(constant, FakeTensor):
+        return
+    with graph.inserting_before(node):
+        number = graph.call_function(
+            torch.ops.aten.scalar_tensor.default, (constant.item(),), {"dtype": constant.dtype}
+        )
+    number.meta = dict(node.meta)
+    node.replace_all_uses_with(number)
 
 
 @contextmanager

@@ -222,6 +222,7 @@ class OneClass:
     def _init(self, call: list[ast.stmt]) -> list[str]:
         """Return the statements of __init__: numbers that __call__ reads, then parts, in the class's order."""
         read = set(attributes_in(call))
+        parts = {*self.part._modules, *self.part._parameters, *self.part._buffers}
         lines = []
         if "config" in read:
             lines.append("self.config = config")
@@ -231,7 +232,7 @@ class OneClass:
             read.discard(FIELD)
         for atom in self.call_atoms:
             name = atom.text.removeprefix("self.").split(".")[0].split("[")[0]
-            if name in read and name not in self.part._modules:
+            if name in read and name not in parts:
                 read.discard(name)
                 text = (
                     name

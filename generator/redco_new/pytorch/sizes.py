@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
+ROUNDING = 1e-7  # of a number that a class keeps in float32
 SEVERAL = 4  # times that a size is within another beside a third: keys and values, gates and inputs
 Values = tuple[int | float, ...]
 
@@ -53,7 +54,7 @@ def exactly(number: Number, scope: Sequence[Atom]) -> str | None:
 
 
 def _equal(one: Sequence[float], other: Sequence[float]) -> bool:
-    return all(math.isclose(x, y, rel_tol=1e-12) for x, y in zip(one, other, strict=True))
+    return all(math.isclose(x, y, rel_tol=ROUNDING) for x, y in zip(one, other, strict=True))
 
 
 def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, list[float]]]:

@@ -93,9 +93,14 @@ def test_a_test_is_a_reference():
 def test_templates_are_written_where_tensors_differ():
     new = draft("olmo", "llama", "Olmo2Config")
     files = {path.name: text for path, text in write.print_files(new).items()}
+    same = {
+        path.name: x for path, x in write.print_files(draft("g", "llama", "GraniteConfig")).items()
+    }
+    assert "TODO" in same["model.py.jinja"] and "TODO" not in same["weights.py.jinja"]
     assert [*files] == ["olmo.py", "model.py.jinja", "weights.py.jinja", "test_olmo.py"]
     assert "it has not: model.layers.{}.input_layernorm.weight" in files["weights.py.jinja"]
     assert "TODO: mlp_bias, which is read below, is no key of this class" in files["olmo.py"]
+    assert "TODO: gguf" in files["olmo.py"] and "gguf=" not in files["olmo.py"]
 
 
 def test_no_mark_is_left():

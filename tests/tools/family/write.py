@@ -41,7 +41,9 @@ def print_files(new: Draft) -> dict[Path, str]:
         lines = new.difference.lines or [same]
         mark = "\n".join([f"{MARK}: the tensors beside those of {new.like.name}.", *lines])
         for path in sorted((TEMPLATES / new.like.template).iterdir()):
-            files[TEMPLATES / new.module / path.name] = f"{{#\n{mark}\n#}}\n{path.read_text()}"
+            marked = new.difference.lines or path.name.startswith("model.")
+            head = f"{{#\n{mark}\n#}}\n" if marked else ""
+            files[TEMPLATES / new.module / path.name] = head + path.read_text()
     return files | {TESTS / f"test_{new.module}.py": print_test(new)}
 
 
@@ -60,6 +62,7 @@ def print_facts(new: Draft) -> str:
     of_like = {str(x.arg): x.value for x in call.keywords}
     names = {ast.unparse(of_like[x.lower()]): x for x in (KEYS, DEFAULTS)}
     fields = {k: v for k, v in of_like.items() if k not in (*OWN, "keys", "defaults", "sizes")}
+    gguf = fields.pop("gguf", None) if new.theirs.kind.model_type != new.like.model_type else None
     kept = _reached(tree, fields.values(), besides=names)
     text = "\n\n\n".join(_print(source, node, names) for node in kept)
     printed = {name: f"{name}={_rename(ast.unparse(x), names)}," for name, x in fields.items()}
@@ -81,6 +84,11 @@ def print_facts(new: Draft) -> str:
         _print_keys(new),
         _print_defaults(new),
         *_marks(new, text),
+        *(
+            [f"# {MARK}: gguf, where llama.cpp has it: {ast.unparse(gguf)} is its neighbour's"]
+            if gguf
+            else []
+        ),
         text,
         _print_sizes(new),
     ]

@@ -79,7 +79,9 @@ def test_it_trains_without_pytorch_and_goes_on(project):
     assert code == 0 and "starting from the weights of exported-a" in out, out + err
 
 
+@pytest.mark.parametrize("project", ["images"], indirect=True)
 def test_its_own_tests_pass(project):
+    """Of words, test_projects_goldens.py runs them."""
     code, out, err = run("python -m pytest -q tests", project[1])
     assert code == 0, out + err
 

@@ -178,6 +178,17 @@ def test_rows_that_are_merged_stay_apart_beside_a_dim_of_one():
     assert "f32[4,3,1,2] = sin" in program, program
 
 
+def test_what_joins_stays_apart_in_its_rows():
+    def forward(_, x):
+        rows = x.reshape(12, 2, 5)
+        return jnp.sin(jnp.concatenate([rows, rows], 1))
+
+    x = jnp.arange(120.0).reshape(4, 3, 2, 5)
+    run = functools.partial(run_apart, forward, form=Rewritten())
+    assert "f32[4,3,4,5] = sin" in str(jax.make_jaxpr(run)({}, x))
+    np.testing.assert_array_equal(run({}, x), forward({}, x))
+
+
 def test_of_forms_that_meet_the_rules_of_the_lowest_are_asked_first(monkeypatch):
     monkeypatch.setattr(forms, "RULES", {})
     for form in (Merged, Parts):

@@ -115,6 +115,15 @@ def test_the_batch_has_no_gradient():
     assert (one.kind, one.phase, one.array) == ("all-reduce", "forward", f"B {D}")
 
 
+def test_what_is_of_parameters_alone_is_whole_on_each_device():
+    def forward(p, batch):
+        return batch["x"] @ (p["i"] @ p["o"])
+
+    plan = plan_sharding(forward, shapes(i=(D, F), o=(F, D)), X, {"data": 2, "model": 4})
+    (one,) = activations(plan)
+    assert (one.array, one.bytes) == (f"{D} {D}", 4 * D * D)
+
+
 def test_each_has_its_line():
     for one in activations(plan_of("llama", model=2)):
         assert one.sources and all(s.startswith("zoo_text.py:") for s in one.sources)

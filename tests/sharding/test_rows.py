@@ -1,5 +1,7 @@
 """Constraints by the parameter that something is computed with, as a project of an own class has them."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,6 +59,15 @@ def test_what_is_computed_with_a_parameter_is_constrained_wherever_it_is(way):
     count, found = constraints(way, params, batch)
     assert count == 2  # of the table, and of the sum
     np.testing.assert_allclose(found, forward(way)(params, batch), 1e-5, 1e-5)
+
+
+def test_a_loop_has_its_constraint_in_each_step():
+    params, batch = values(PARAMS, V), values(IDS, V, 1)
+    mesh = jax.make_mesh((1, 2, 1), ("data", "fsdp", "model"), (AxisType.Auto,) * 3)
+    with jax.set_mesh(mesh):
+        run = jax.make_jaxpr(partial(run_apart, forward("in a loop"), activations={"down": ROWS}))
+        loops = [e for e in run(params, batch).jaxpr.eqns if e.primitive.name == "scan"]
+    assert [str(one.params["jaxpr"]).count("sharding_constraint") for one in loops] == [1]
 
 
 def test_rows_that_do_not_divide_are_free():

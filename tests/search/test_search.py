@@ -72,6 +72,24 @@ def test_the_state_on_a_device_is_its_share_and_more_examples_take_longer_and_mo
     )
 
 
+@pytest.mark.parametrize(("base", "bits"), [("", 16), ("int8", 8), ("nf4", 4)])
+def test_what_is_frozen_has_no_gradients_and_is_copied_where_layers_are_written_out(base, bits):
+    lora = f"rank=4,base={base}" if base else "rank=4"
+    request = Request.from_flags("a", "llama", size="3.2-1b", recipe="sft", lora=lora)
+    with open_template() as template:
+        program = read_model(request, template).program()
+        found = Planned(request, program, plan_program(request, program), True, 512)
+    one = estimate_step(found, parse_target("h100:1"), 8)
+    assert one.memory.peak > one.memory.arguments + found.copied_bytes
+    assert found.moment_bytes == found.gradient_bytes < 0.02 * found.parameter_bytes
+    layers = (
+        973e6  # parameters of its matrices in layers; the table of its vocabulary is never in codes
+    )
+    assert bits * layers / 8 < found.parameter_bytes < 2.7e9
+    assert 2 * layers < found.copied_bytes < 2 * 1.5e9
+    assert one.model_flops < 0.72 * 6 * 8 * 512 * 1.24e9, "two products of each kernel"
+
+
 def test_texts_longer_than_the_model_takes_are_bad_input(planned):
     with pytest.raises(
         RedcoError,

@@ -66,7 +66,8 @@ def estimate_step(
     if target.hardware.platform == "gpu" and memory.peak > target.hardware.usable:
         waiting = sum(links.values())  # XLA then keeps the order that takes least memory
     flops = work.flops + sum(one.flops for one in work.routed)
-    whole = 3 * micro_batches * (flops + work.attention * (CAUSAL if model.causal else 1))
+    attention = work.attention * (CAUSAL if model.causal else 1)
+    whole = micro_batches * (3 * (flops + attention) - work.frozen)
     return Estimate(memory, parts, links, waiting, whole)
 
 
@@ -85,15 +86,17 @@ def _computing(
     fast = tpu or hardware.capability >= 8
     if not fast or dtype != "bfloat16":
         moved += SCORES * work.scores
-    moved += ACCUMULATED * model.parameter_bytes if micro_batches > 1 else 0
+    moved += ACCUMULATED * model.gradient_bytes if micro_batches > 1 else 0
     # Of layers in 8 bits, but the products of experts, of attention, and what is outside of them.
     fast8 = hardware.flops.get(model.request.products, peak)
     quantized = passes * work.layers + memory.again if fast8 > peak else 0.0
     moved += QUANTIZED * work.touched * (passes + memory.repeated) if quantized else 0.0
-    products = (passes * work.flops + memory.again - quantized) / peak + quantized / fast8
+    products = (
+        passes * work.flops - work.frozen + memory.again - quantized
+    ) / peak + quantized / fast8
     routed = sum(one.seconds(hardware, dtype, not memory.routed) for one in work.routed)
     rows = sum(one.moving(hardware) for one in work.routed)
-    state = STATE * (model.parameter_bytes + model.moment_bytes)
+    state = STATE * (model.gradient_bytes + model.moment_bytes)
     return {
         "products": micro_batches * (products + routed),
         "attention": micro_batches * attention / peak / ATTENTION,

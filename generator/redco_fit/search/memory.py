@@ -48,8 +48,8 @@ class Memory:
 
 def state_bytes(model: Planned, micro_batches: int) -> int:
     """Return the bytes on a device of the state, and of the gradients: of a micro-batch, and their sum."""
-    copies = 1 + min(micro_batches, 2)
-    return copies * model.parameter_bytes + MOMENTS * model.moment_bytes
+    gradients = min(micro_batches, 2) * model.gradient_bytes
+    return model.parameter_bytes + gradients + MOMENTS * model.moment_bytes
 
 
 # Of a step in which all is saved that spares time, and that fits: the least seconds that a mesh can have.
@@ -70,26 +70,26 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     needs = model.needs(rows // micro_batches)
     batch = sum(x.size * x.dtype.itemsize for x in _leaves(model.batch(rows)))
     arguments = model.parameter_bytes + MOMENTS * model.moment_bytes + batch // model.batch_parts
-    gradients = model.parameter_bytes * min(micro_batches, 2)
-    names = _choose(needs, remat, usable, arguments + gradients)
+    gradients = model.gradient_bytes * min(micro_batches, 2)
+    names = _choose(needs, remat, usable, arguments + gradients + model.copied_bytes)
     chosen = [one for one in needs.savings if one.name in names]
     saved = sum(one.size for one in chosen)
     products = [one for one in needs.savings if one.name != ATTENTION]
     again = sum(one.flops for one in products if one.name not in names)
     dense = sum(one.flops for one in products if one.name not in (*names, EXPERTS))
     shared = math.prod(model.plan.mesh.values()) // model.batch_parts
+    in_loop = remat == NOTHING or not rules.writes_out(needs.savings, names, shared)
+    copied = 0 if in_loop else model.copied_bytes
     return Memory(
         arguments=arguments,
-        temporary=gradients + needs.size + saved,
+        temporary=gradients + copied + needs.size + saved,
         layered=sum(one.size for one in chosen if one.name != LOGITS),
         names=tuple(one.name for one in chosen),
         again=float(dense),
         repeated=again / max(1, sum(one.flops for one in products)),
         attended=ATTENTION in names,
         routed=EXPERTS in names,
-        in_loop=remat == NOTHING
-        or not rules.writes_out(needs.savings, names, shared)
-        or (model.plan.mesh[FSDP] > 1 and chosen_experts(model.plan.jaxpr) < 1),
+        in_loop=in_loop or (model.plan.mesh[FSDP] > 1 and chosen_experts(model.plan.jaxpr) < 1),
     )
 
 

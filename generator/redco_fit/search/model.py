@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -48,21 +49,40 @@ class Planned:
         return self._bytes(self.plan.partitions)
 
     @cached_property
+    def gradient_bytes(self) -> int:
+        """Bytes on each device of the parameters that are trained."""
+        return self._bytes(self.plan.partitions, self.plan.frozen)
+
+    @cached_property
+    def copied_bytes(self) -> int:
+        """Bytes on each device of what is read of frozen kernels where layers are written out (redco_runtime/step/frozen_copies.py)."""
+        longer = {"uint8": 4, "int8": 2}
+        return sum(
+            longer.get(str(parameter.dtype), 1) * size
+            for parameter, size in self._sizes(self.plan.partitions)
+            if parameter.path in self.plan.frozen
+        )
+
+    @cached_property
     def moment_bytes(self) -> int:
         """Bytes on each device of one of Adam's two means."""
-        return self._bytes(self.plan.moments)
+        return self._bytes(self.plan.moments, self.plan.frozen)
 
     @cached_property
     def elements(self) -> int:
         """Elements of all parameters."""
         return sum(math.prod(parameter.shape) for parameter in self.plan.parameters)
 
-    def _bytes(self, specs: Any) -> int:
-        rows = zip(self.plan.parameters, self.plan.stored, specs, strict=True)
-        return sum(
-            math.prod(shard_shape(stored, spec, self.plan.mesh)) * parameter.dtype.itemsize
-            for parameter, stored, spec in rows
-        )
+    def _bytes(self, specs: Any, without: Collection[str] = ()) -> int:
+        return sum(size for parameter, size in self._sizes(specs) if parameter.path not in without)
+
+    def _sizes(self, specs: Any) -> Iterator[tuple[Any, int]]:
+        """Yield the parameters, and their bytes on each device."""
+        for parameter, stored, spec in zip(
+            self.plan.parameters, self.plan.stored, specs, strict=True
+        ):
+            shape = shard_shape(stored, spec, self.plan.mesh)
+            yield parameter, math.prod(shape) * parameter.dtype.itemsize
 
     def batch(self, rows: int) -> Any:
         """Return the shapes of `rows` examples of `length` tokens."""
@@ -84,17 +104,21 @@ class Planned:
         )  # late: reading a model makes it importable
         from redco_runtime.step import expert_memory
         from redco_runtime.step.memory_estimate import measure
-        from redco_runtime.base.state import ModelState
+        from redco_runtime.base.state import ModelState, flatten, rebuild
 
         def loss(model: Any, batch: Any, key: jax.Array) -> tuple[Any, dict]:
-            losses = self.program.forward(model.params, batch)
+            whole = rebuild(self.program.params, model.parameters)
+            losses = self.program.forward(whole, batch)
             return (losses, jnp.ones(losses.shape, losses.dtype)), {}
 
         sizes = self.plan.mesh
         auto = (AxisType.Auto,) * len(sizes)
         mesh = AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=auto)
         key = jax.eval_shape(jax.random.key, 0)
-        state = ModelState(self.program.params, {})
+        trained, frozen = dict[str, Any](), dict[str, Any]()
+        for path, x in flatten(self.program.params).items():
+            (frozen if path in self.plan.frozen else trained)[path] = x
+        state = ModelState(trained, {}, frozen)
         with jax.sharding.use_abstract_mesh(mesh), layouts(self.plan.activations):
             try:
                 return measure(loss, state, self.batch(rows), key, self.batch_parts, expert_memory)

@@ -21,7 +21,7 @@ class Work:
     attention: FLOPs of products of two activations, scores and what is taken by them, with all pairs of positions.
     scores: bytes of the largest of these arrays, of all layers.
     touched: bytes of the activations that they read and write, each counted once.
-    routed: the products of experts.
+    routed: the products of experts.  frozen: FLOPs of those whose kernels are not trained, and have no gradients.
     """
 
     flops: float
@@ -30,13 +30,14 @@ class Work:
     touched: float
     routed: tuple[Routed, ...] = ()
     layers: float = 0.0
+    frozen: float = 0.0
 
 
 def work_of(model: Planned, rows: int, platform: str) -> Work:
     """Return the work of `rows` examples over all devices of a platform, gpu or tpu."""
     plan, (traced_rows, traced_length) = model.plan, model.traced
     share, longer = rows / traced_rows, model.length / traced_length
-    flops = attention = scores = layers = 0.0
+    flops = attention = scores = layers = frozen = 0.0
     touched: dict[int, float] = {}
     routed = []
     for dot in plan.classes.graph.dots:
@@ -53,11 +54,21 @@ def work_of(model: Planned, rows: int, platform: str) -> Work:
         flops += work * longer
         own = [plan.classes.parameter_dims[x.parameter] for x in sides if x.parameter is not None]
         layers += work * longer if any(layers_of(plan, dims) > 1 for dims in own) else 0.0
+        frozen += work * longer if any(_is_frozen(plan, value) for value in sides) else 0.0
         for value in sides:
             if value.data:
                 size = share * longer * value.bytes * dot.times / _split(plan, value)
                 touched[value.key] = max(touched.get(value.key, 0.0), size)
-    return Work(flops, attention, scores, sum(touched.values()), tuple(routed), layers)
+    return Work(flops, attention, scores, sum(touched.values()), tuple(routed), layers, frozen)
+
+
+def _is_frozen(plan: Plan, value: Any) -> bool:
+    """Return whether an array is a kernel that is not trained, or is read of one's codes."""
+    if value.data:
+        return False
+    if value.parameter is None:
+        return bool(plan.frozen)
+    return plan.parameters[value.parameter].path in plan.frozen
 
 
 def layers_of(plan: Plan, dims: Sequence[int]) -> int:

@@ -90,6 +90,12 @@ def test_what_is_frozen_has_no_gradients_and_is_copied_where_layers_are_written_
     assert one.model_flops < 0.72 * 6 * 8 * 512 * 1.24e9, "two products of each kernel"
 
 
+def test_moments_of_the_hosts_take_nothing_of_a_device(planned):
+    host = replace(planned, request=replace(planned.request, optimizer_memory="host"))
+    here, there = (estimate_step(one, parse_target("h100:4"), 8) for one in (planned, host))
+    assert here.memory.arguments - there.memory.arguments == 2 * planned.moment_bytes > 0
+
+
 def test_texts_longer_than_the_model_takes_are_bad_input(planned):
     with pytest.raises(
         RedcoError,

@@ -14,7 +14,7 @@ from jax.sharding import AbstractMesh, AxisType
 
 from redco_new.errors import RedcoError
 from redco_new.models.program import Program
-from redco_new.request import Request
+from redco_new.request import HOST, Request
 from redco_plan import Plan, shard_shape
 
 
@@ -65,7 +65,9 @@ class Planned:
 
     @cached_property
     def moment_bytes(self) -> int:
-        """Bytes on each device of one of Adam's two means."""
+        """Bytes on each device of one of Adam's two means; 0 where the hosts have them."""
+        if self.request.optimizer_memory == HOST:
+            return 0
         return self._bytes(self.plan.moments, self.plan.frozen)
 
     @cached_property

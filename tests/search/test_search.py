@@ -96,6 +96,15 @@ def test_moments_of_the_hosts_take_nothing_of_a_device(planned):
     assert here.memory.arguments - there.memory.arguments == 2 * planned.moment_bytes > 0
 
 
+def test_the_hosts_memory_is_offered_where_nothing_fits_without():
+    request = Request.from_flags("a", "gpt-j")
+    with open_template() as template:
+        found = search(request, parse_target("h100:1"), template)
+        assert found.best is None and 0 < found.hosted.peak <= found.target.hardware.usable
+        muon = replace(request, features=("muon",))
+        assert search(muon, parse_target("h100:1"), template).hosted is None
+
+
 def test_texts_longer_than_the_model_takes_are_bad_input(planned):
     with pytest.raises(
         RedcoError,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from redco_new.errors import RedcoError
 from redco_fit.target import Target, parse_target
-from redco_new.request import COMPUTE, Request
+from redco_new.request import COMPUTE, HOST, Request
 from redco_new.render.template import Template
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.memory import state_bytes
@@ -35,6 +35,7 @@ class Search:
     seconds: that the search took.
     assumed: tokens of an example, where the batch was not given; 0 where it was.
     coded: the best, with layers that multiply in 8 bits, where that was not asked for and is faster.
+    hosted: the best with moments in the hosts' memory, where that was not asked for and nothing fits without.
     """
 
     target: Target
@@ -44,6 +45,7 @@ class Search:
     seconds: float
     assumed: int = 0
     coded: Trial | None = None
+    hosted: Trial | None = None
 
     @property
     def best(self) -> Trial | None:
@@ -99,7 +101,9 @@ def search(
         trials = _grown(planner, target, trials, progress)
     length = (length or planner.length_of(trials)) if batch is None and trials else 0
     coded = _in_8_bits(planner, target, trials[0]) if trials and not trials[0].reason else None
-    return Search(target, tuple(trials), few, few_target, time.monotonic() - start, length, coded)
+    hosted = _with_hosts(planner, target, rows, progress) if trials and trials[0].reason else None
+    seconds = time.monotonic() - start
+    return Search(target, tuple(trials), few, few_target, seconds, length, coded, hosted)
 
 
 def _in_8_bits(planner: Planner, target: Target, best: Trial) -> Trial | None:
@@ -112,6 +116,16 @@ def _in_8_bits(planner: Planner, target: Target, best: Trial) -> Trial | None:
     except RedcoError:  # such as that of a recipe that needs all bits
         return None
     return one if one is not None and one.seconds < best.seconds else None
+
+
+def _with_hosts(planner: Planner, target: Target, rows: int, progress: Progress) -> Trial | None:
+    """Return the best with what the optimizer keeps in the hosts' memory, if one fits, and a request may have that."""
+    request = replace(planner.request, optimizer_memory=HOST)
+    try:
+        trials = _search(Planner(request, planner.template, planner.length), target, rows, progress)
+    except RedcoError:  # such as that of an optimizer that needs all parameters together
+        return None
+    return trials[0] if trials and not trials[0].reason else None
 
 
 def _search(planner: Planner, target: Target, batch: int, progress: Progress) -> list[Trial]:

@@ -103,7 +103,12 @@ def _lines(
 
     name = result.target.name
     if best is None:
-        yield f"{title} on {name}: {note or does_not_fit(result)}"
+        yield f"{title} on {name}: {does_not_fit(result)}"
+        if note:
+            yield f"note: {note}"
+        if (host := result.hosted) is not None:
+            more = f"{host.name}, {host.batch} examples{_parts(host)}, at most {host.peak / 1e9:.1f} GB a device"
+            yield f"with --optimizer-memory host: {more}"
         return
     saved = f", saving {', '.join(best.saved)}" if best.saved else ""
     yield (

@@ -46,13 +46,12 @@ def emitted():
     """The emitted config.py of a family, without its model."""
     model = ProjectModel("Net", "Net", "Net")
     recipe = SimpleNamespace(**DATA, settings=[], rate=Rate(1e-4, "Why"))
-    layout = SimpleNamespace(saved={})
     templates = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True)
     text = templates.get_template(TEMPLATE).render(
         package="optimized",
         model=model,
         recipe=recipe,
-        layout=layout,
+        layout=SimpleNamespace(saved={}),
         python=print_data,
         request=SimpleNamespace(features=("muon",), products="compute", optimizer_memory="device"),
     )

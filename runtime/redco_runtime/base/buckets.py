@@ -1,8 +1,7 @@
 """What a bucket does in the place of files: objects are written whole, made where they are new, and listed.
 
 It has no append, no lock and no rename. What would be appended is in numbered objects, of one writer each;
-who has a work folder is the last of such objects, made on condition that it is new. Imported where a path
-is of a bucket alone.
+who has a work folder is the last of such objects, made on condition that it is new.
 """
 
 import hashlib

@@ -178,7 +178,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
 
 
 # What rules raise of a program that none of them is for: the next way may have another program.
-UNSERVED = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+UNSERVED = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 FLOAT32 = "{name} computes in float32, whatever --dtype says: in bfloat16 {cause}"
 ANEW = (
     "{name} mixes positions otherwise than by attention: texts share no row (--packing off), and predict computes"

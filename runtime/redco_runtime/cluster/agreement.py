@@ -12,10 +12,11 @@ import jax
 import numpy as np
 
 from ..base.examples import Example
-from ..base.errors import UserError, few, writing
+from ..base.errors import UserError, few
 from ..base.progress import PROGRESS
 from ..base.together import decide, of_first
 from ..data.example_streams import is_stream
+from ..run.lock import held
 
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
@@ -24,26 +25,18 @@ SAMPLES = 32
 
 
 def check_shared(folder: Path) -> None:
-    """Raise UserError where `folder` cannot be written, or is another one on some host: a save would wait for the others' files."""
-    if jax.process_count() == 1:
-        return
-    path = folder / f".seen-by-all-{of_first('the work folder', time.time_ns)}"
-    if jax.process_index() == 0:
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            path.touch()
+    """Raise UserError where `folder`, which process 0 has taken, is another one on this host: a save would wait for its files."""
+    said = of_first("the work folder", lambda: held(folder))
     until = time.monotonic() + VISIBLE_WITHIN
-    while not (seen := path.exists()) and time.monotonic() < until:
+    while held(folder) != said:
+        if time.monotonic() > until:
+            raise UserError(
+                f"--workdir: {folder} is not shared: process {jax.process_index()} of "
+                f"{jax.process_count()} cannot see what process 0 writes there; name a folder of a "
+                "file system that all hosts have"
+            )
         list(folder.glob("*"))  # makes NFS look again
         time.sleep(0.2)
-    blind = decide("the folder", seen, lambda views: [i for i, saw in enumerate(views) if not saw])
-    if jax.process_index() == 0:
-        path.unlink(missing_ok=True)
-    if blind:
-        raise UserError(
-            f"--workdir: {folder} is not shared: process {few(blind)} of {jax.process_count()} "
-            "cannot see what process 0 writes there; name a folder of a file system that all hosts have"
-        )
 
 
 def check_same_examples(examples: Iterable[Example]) -> None:
@@ -59,8 +52,8 @@ def check_same_examples(examples: Iterable[Example]) -> None:
     examples = cast(Sequence[Example], examples)
     size = len(examples)
     some = sorted({*np.linspace(0, size - 1, SAMPLES).astype(int).tolist()}) if size else []
-    words = [digest(size), *(digest(examples[index]) for index in some)]
-    others, column = differing("the data", words)
+    words = [_digest(size), *(_digest(examples[index]) for index in some)]
+    others, column = decide("the data", words, _compare)
     if others:
         what = f"example {some[column - 1]}" if column else "the number of examples"
         raise UserError(
@@ -69,18 +62,13 @@ def check_same_examples(examples: Iterable[Example]) -> None:
         )
 
 
-def differing(what: str, words: list[int]) -> tuple[list[int], int]:
-    """Return (the processes whose words of `what` differ from those of process 0, the first word that does)."""
-    return tuple(decide(what, words, _compare))
-
-
 def _compare(theirs: list[list[int]]) -> tuple[list[int], int]:
     others = [index for index, words in enumerate(theirs) if words != theirs[0]]
     pairs = zip_longest(theirs[0], theirs[others[0]]) if others else ()
     return others, next((column for column, (a, b) in enumerate(pairs) if a != b), 0)
 
 
-def digest(value: Any) -> int:
+def _digest(value: Any) -> int:
     """Return 32 bits that stand for the content of nested dicts, lists, arrays and plain values."""
     text = json.dumps(value, sort_keys=True, default=_plain)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])

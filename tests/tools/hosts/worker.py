@@ -21,6 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from redco_runtime.base.progress import PROGRESS
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.cluster.agreement import check_same_examples, check_shared
+from redco_runtime.run.lock import hold
 
 LEAVES = 4
 COLLECTIVES = ("process_allgather", "broadcast_one_to_all", "sync_global_devices")
@@ -91,6 +92,8 @@ def main(index, count, port, folder, megabytes):
         jax.distributed.initialize(f"127.0.0.1:{port}", count, index)
     with PROGRESS.deadlines(0.0):
         count_calls(meter)
+        if index == 0:
+            hold(folder, print)
         check_shared(folder)
         check_same_examples([{"x": np.arange(i)} for i in range(100)])
         meter("start")

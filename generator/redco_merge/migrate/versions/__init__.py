@@ -1,6 +1,16 @@
 """All migrations, first to last; each module has one, named after what changed."""
 
-from redco_merge.migrate.versions import asked, draws, features, loop, need, rooms, splits, survival
+from redco_merge.migrate.versions import (
+    asked,
+    boot,
+    draws,
+    features,
+    loop,
+    need,
+    rooms,
+    splits,
+    survival,
+)
 
 MIGRATIONS = (
     loop.MIGRATION,
@@ -11,5 +21,6 @@ MIGRATIONS = (
     need.MIGRATION,
     features.MIGRATION,
     asked.MIGRATION,
+    boot.MIGRATION,
 )
 LATEST = MIGRATIONS[-1].number

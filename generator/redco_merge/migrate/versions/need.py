@@ -12,10 +12,6 @@ MIGRATION = Migration(
         Rename(f"{RUNTIME}.base.tensors.name_labels", f"{RUNTIME}.base.class_names.name_labels"),
         Rename(f"{RUNTIME}.base.tensors.part_tensors", f"{RUNTIME}.base.tensor_parts.part_tensors"),
         Rename(
-            f"{RUNTIME}.cluster.agreement.check_same_code",
-            f"{RUNTIME}.cluster.same_code.check_same_code",
-        ),
-        Rename(
             f"{RUNTIME}.nn.plain_losses.squared_error", f"{RUNTIME}.nn.squared_error.squared_error"
         ),
         Rename(

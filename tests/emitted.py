@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from types import ModuleType
 
 import jinja2
@@ -45,7 +46,9 @@ def write_project(folder: Path) -> Path:
         file = project / name.replace("{{ package }}", "my_project")
         file.parent.mkdir(parents=True, exist_ok=True)
         template = templates.get_template(f"{name}.jinja")
-        text = template.render(package="my_project", request=REQUEST)
+        text = template.render(
+            package="my_project", request=REQUEST, model=SimpleNamespace(imported=False)
+        )
         file.write_text(with_own_runtime(name, text, "my_project"))
     shutil.copytree(ROOT / "runtime" / "redco_runtime", project / "my_project" / "runtime")
     return project

@@ -16,7 +16,7 @@ from ..base.errors import UserError, few
 from ..base.progress import PROGRESS
 from ..base.together import decide, of_first
 from ..data.example_streams import is_stream
-from ..run.lock import held
+from ..run.lock import owner_of
 
 # Seconds until a file of one host is seen by the others: attributes are cached for up to 60 s by NFS.
 VISIBLE_WITHIN = 60.0
@@ -26,9 +26,9 @@ SAMPLES = 32
 
 def check_shared(folder: Path) -> None:
     """Raise UserError where `folder`, which process 0 has taken, is another one on this host: a save would wait for its files."""
-    said = of_first("the work folder", lambda: held(folder))
+    said = of_first("the work folder", lambda: owner_of(folder))
     until = time.monotonic() + VISIBLE_WITHIN
-    while held(folder) != said:
+    while owner_of(folder) != said:
         if time.monotonic() > until:
             raise UserError(
                 f"--workdir: {folder} is not shared: process {jax.process_index()} of "

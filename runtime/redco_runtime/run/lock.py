@@ -80,7 +80,7 @@ def hold(workdir: Path, lost: Lost) -> None:
         threading.Thread(target=_touch_all, name="lock", daemon=True).start()
 
 
-def held(workdir: Path) -> str:
+def owner_of(workdir: Path) -> str:
     """Return what the lock of a work folder says, "" for none that this host sees."""
     seen = _look(workdir.absolute() / FILE)
     return seen[0].decode(errors="replace") if seen else ""

@@ -81,9 +81,10 @@ SLICES = {
             TORCHRUN | LOCAL_8 | {"CUDA_VISIBLE_DEVICES": "1"},
             (9, 16, f"n1:{61440 + 29500 % 4096}", "torchrun"),
         ),
-        # torchrun of two nodes, started by srun, or in SageMaker's containers
+        # torchrun of two nodes, started by srun or blaunch, or in SageMaker's containers
         (TORCHRUN | SLURM, (9, 16, f"n1:{61440 + 29500 % 4096}", "torchrun")),
         (TORCHRUN | {"SM_HOSTS": "a,b"}, (9, 16, f"n1:{61440 + 29500 % 4096}", "torchrun")),
+        (TORCHRUN | {"LSF_PM_TASKID": "17"}, (9, 16, f"n1:{61440 + 29500 % 4096}", "torchrun")),
         (SLURM, (3, 4, NODE01, "slurm")),
         (SLURM | {"REDCO_COORDINATOR": "b:2"}, (3, 4, "b:2", "slurm")),
         (SLURM | {"SLURM_STEP_NUM_TASKS": "1"}, (0, 1, "", "single")),
@@ -182,6 +183,7 @@ def test_mpirun_in_a_job_of_pbs_begins_at_its_first_host(tmp_path):
             "WORLD_SIZE='2' .torchrun., but SLURM_PROCID='3', SLURM_STEP_NUM_TASKS='4' .slurm.",
         ),
         ({"JSM_NAMESPACE_RANK": "0", "JSM_NAMESPACE_SIZE": "2"}, "LSF starts several"),
+        ({"LSF_PM_TASKID": "1", "LSB_DJOB_NUMPROC": "8"}, "LSF's blaunch starts several"),
         ({"FLUX_TASK_RANK": "0", "FLUX_JOB_SIZE": "2"}, "Flux starts several"),
         ({"AWS_BATCH_JOB_NUM_NODES": "2"}, "AWS Batch starts several"),
         ({"SM_HOSTS": '["algo-1","algo-2"]'}, "SageMaker starts several"),

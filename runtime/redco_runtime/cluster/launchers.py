@@ -94,7 +94,7 @@ def who_am_i(env: Environment) -> Process:
     for other in others:
         # mpirun starts its helpers by srun, whose variables its processes inherit.
         helper = "MPI" in nearest.name and other.name == "slurm"
-        if other.size(env) > nearest.size(env) and not helper:
+        if other.count and other.size(env) > nearest.size(env) and not helper:
             raise BootError(
                 f"{_quoted(nearest, env)} ({nearest.name}), but {_quoted(other, env)} ({other.name}): "
                 f"they do not agree on how many processes there are. {TODO}"
@@ -269,6 +269,7 @@ LAUNCHERS = (
     ),
     Launcher("tpu", "TPU_INDEX", "TPU_COUNT", _tpu),
     Launcher("LSF", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", None),
+    Launcher("LSF's blaunch", "LSF_PM_TASKID", "", None),  # from 1; how many it does not say
     Launcher("Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", None),
     Launcher("AWS Batch", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES", None),
     Launcher("SageMaker", "", "SM_HOSTS", None),  # ["algo-1", "algo-2"]

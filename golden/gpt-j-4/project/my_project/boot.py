@@ -91,10 +91,8 @@ def _versions() -> dict[str, str]:
 def _code() -> dict[str, str]:
     """Return what stands for the content of each file of the project's Python, by its path."""
     package = Path(__file__).parent
-    return {
-        f"{package.name}/{path.relative_to(package)}": sha256(path.read_bytes()).hexdigest()[:12]
-        for path in sorted(package.rglob("*.py"))
-    }
+    files = {str(x.relative_to(package.parent)): x.read_bytes() for x in package.rglob("*.py")}
+    return {name: sha256(text).hexdigest()[:12] for name, text in files.items()}
 
 
 def _connect(process: Process) -> None:

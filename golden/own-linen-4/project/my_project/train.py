@@ -16,7 +16,6 @@ from my_project.runtime.base.output import print_once
 from my_project.runtime.base.progress import PROGRESS
 from my_project.runtime.checkpoints.checkpoint import Checkpoints
 from my_project.runtime.cluster.agreement import check_same_examples
-from my_project.runtime.cluster.same_code import check_same_code
 from my_project.runtime.data.batches import TrainBatches
 from my_project.runtime.layout.mesh import make_mesh
 from my_project.runtime.loop.command import command, training_run
@@ -32,7 +31,6 @@ from my_project.runtime.loop.start import (
 from my_project.runtime.loop.stop import Stop, Stopped
 from my_project.runtime.monitor.loggers import open_loggers
 from my_project.runtime.monitor.metrics import Metrics
-from my_project.runtime.nn.user_class import imported_code
 from my_project.runtime.run.record import Run
 from my_project.runtime.step.flops import training_flops
 from my_project.runtime.step.guard import Guard
@@ -52,7 +50,6 @@ def main() -> None:
 def train(steps: Steps, run: Run) -> None:
     """Train `run` in its work folder to its last step, from its last checkpoint if it has one."""
     check_run(steps, pipeline, run)
-    check_same_code(imported_code())
     examples, held_out = pipeline.examples(run.config) if run.config.train.steps else ([], [])
     check_same_examples(examples)
     steps, run = count_steps(steps, run, examples, build)

@@ -39,7 +39,7 @@ def train(rule, steps, host):
 
         def step(state, grads, norm):
             values = {"loss": norm, "grad_norm": norm}
-            more = {"sound": is_sound(state, values, 0.0)} if host else {}
+            more = {"sound": is_sound(state, norm, norm, 0.0)} if host else {}
             updates, opt_state = rule.update(grads, state.opt_state, state.params, **more)
             changes = {
                 "params": optax.apply_updates(state.params, updates),

@@ -40,7 +40,7 @@ def take_step(
     if isinstance(values["loss"], dict):
         values = {**values, **values["loss"]}
     norm, mean = values["grad_norm"].astype(jnp.float32), state.grad_norm
-    sound = is_sound(state, values, spike)
+    sound = is_sound(state, values["loss"], norm, spike)
     mean = jnp.where(mean == 0, norm, KEPT * mean + (1 - KEPT) * norm)
     changes = {**changes, "grad_norm": mean}
     before = {name: getattr(state, name) for name in changes}
@@ -54,10 +54,10 @@ def take_step(
     return replace(state, step=state.step + 1, **after), {**values, "sound": sound}
 
 
-def is_sound(state: TrainState, values: Values, spike: float) -> jax.Array:
+def is_sound(state: TrainState, loss: Any, norm: jax.Array, spike: float) -> jax.Array:
     """Return whether loss and gradient's norm are finite, and this at most `spike` times its mean (0: any)."""
-    loss, norm = values["loss"], values["grad_norm"].astype(jnp.float32)
-    sound = jnp.isfinite(loss["loss"] if isinstance(loss, dict) else loss) & jnp.isfinite(norm)
+    loss = loss["loss"] if isinstance(loss, dict) else loss
+    sound = jnp.isfinite(loss) & jnp.isfinite(norm)
     return sound & ((state.grad_norm == 0) | (norm <= spike * state.grad_norm)) if spike else sound
 
 

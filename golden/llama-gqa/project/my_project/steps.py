@@ -90,16 +90,16 @@ def build(config: Config) -> Steps:
             fitted_loss, state.model, batch, key, micro_batches, once
         )
         grads = constrain(grads, MOMENTS)
-        metrics = {
-            "loss": value,
-            "learning_rate": schedule(state.step),
-            "grad_norm": optax.tree.norm(grads),
-        }
         updates, opt_state = optimizer.update(
             grads, state.opt_state, state.params, specs=grad_specs
         )
         params = optax.apply_updates(state.params, updates)
         ema = average_parameters(state.ema, params, ema_decay, state.step)
+        metrics = {
+            "loss": value,
+            "learning_rate": schedule(state.step),
+            "grad_norm": optax.tree.norm(grads),
+        }
         changes = {"params": params, "opt_state": opt_state, "variables": variables, "ema": ema}
         return take_step(state, changes, metrics, config.train.spike)
 

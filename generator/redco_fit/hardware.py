@@ -98,11 +98,8 @@ class Hardware:
     @property
     def host_memory(self) -> float:
         """Bytes a second to a GPU from the memory of its host, or back, at most: PCIe x16 of its generation, by its data sheet."""
-        return (
-            16e9
-            if self.capability < AMPERE.capability
-            else 32e9 if self.capability < HOPPER.capability else 64e9
-        )
+        generations = ((HOPPER, 64e9), (AMPERE, 32e9))
+        return next((x for gpu, x in generations if self.capability >= gpu.capability), 16e9)
 
     @property
     def capability(self) -> float:

@@ -56,9 +56,10 @@ class Planned:
     @cached_property
     def copied_bytes(self) -> int:
         """Bytes on each device of what is read of frozen kernels where layers are written out (redco_runtime/step/frozen_copies.py)."""
-        longer = {"uint8": 4, "int8": 2}
+        from redco_runtime.step.frozen_copies import LONGER  # late, as of needs
+
         return sum(
-            longer.get(str(parameter.dtype), 1) * size
+            LONGER.get(str(parameter.dtype), 1) * size
             for parameter, size in self._sizes(self.plan.partitions)
             if parameter.path in self.plan.frozen
         )

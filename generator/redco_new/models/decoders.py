@@ -38,14 +38,8 @@ DEFAULTS: dict[str, Any] = {
 # trades memory of activations, which grows with it, for context; redco.toml's owner may raise it.
 LONGEST = 4096
 
-ROPE_KINDS = (
-    "default",
-    "dynamic",
-    "linear",
-    "llama3",
-    "longrope",
-    "yarn",
-)  # ROPES of shared/rope.jinja
+# ROPES of shared/rope.jinja.
+ROPE_KINDS = ("default", "dynamic", "linear", "llama3", "longrope", "yarn")
 
 # Of YaRN: keys of rope_parameters that a checkpoint may leave out, what they are then in transformers, and those that
 # some have -> whether weights.py writes them too.

@@ -15,6 +15,7 @@ from redco_merge.spots import (
     binds,
     both_have_members,
     count_definitions,
+    count_statements,
     differ,
     find_spots,
     is_changed,
@@ -179,9 +180,13 @@ class Merge:
         dangling = unset_attributes(text) - unset_attributes(mine) - unset_attributes(after)
         for name in sorted(lacking | dangling):
             self._define(name)
-        twice = [] if lacking or dangling else list(self._defined_twice(lines))
+        if lacking or dangling:
+            return False
+        twice = [*self._defined_twice(lines), *self._said_twice(lines)]
+        moved = [] if twice else list(self._removed_and_there(lines))
         self._take_back(twice, same_is_told=False)
-        return not lacking and not dangling and not twice
+        self._take_back(moved, "the template removes it, and you moved it")
+        return not twice and not moved
 
     def _define(self, name: str) -> None:
         """Take back what makes a merge lack a name: that the template removes it, or uses it where the user deleted it."""
@@ -224,6 +229,29 @@ class Merge:
                 yield from (
                     x for x in self._pairs() if is_changed(x) and binds(x[1], path, whole=True)
                 )
+
+    def _said_twice(self, lines: list[str]) -> Iterator[Pair]:
+        """Yield symbols to which both sides added the same statement, in two places."""
+        for pair in filter(is_changed, self._pairs()):
+            old, mine, new, merged = (
+                count_statements(side, pair[1].path)
+                for side in (self.before, self.ours, self.left, lines)
+            )
+            added = (mine & new) - old
+            if any(merged[x] > max(mine[x], new[x]) for x in added):
+                yield pair
+
+    def _removed_and_there(self, lines: list[str]) -> Iterator[Pair]:
+        """Yield imports that the template removed and the user moved, of which git has a conflict and the merge has one."""
+        if not self.as_git:
+            old, new, merged = (
+                {(x.scope, y) for x, _ in pair_spots(side, side) for y in bindings_at(x)}
+                for side in (self.before, self.left, lines)
+            )
+            back = (old - new) & merged
+            yield from (
+                x for x in self._pairs() if {(x[0].scope, y) for y in bindings_at(x[0])} & back
+            )
 
     def _warn(self, lines: list[str]) -> None:
         text, mine, left = (plain_text(x) for x in (lines, self.ours, self.left))

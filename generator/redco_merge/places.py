@@ -43,11 +43,8 @@ class Clash(Exception):
 
 def merge_place(base: Place, ours: Place, theirs: Place) -> Merged:
     """Return a place with the changes of both sides. Raises Clash."""
-    if (imports := merge_import_block(base, ours, theirs)) is not None:
-        return imports
-    for less, more in ((theirs, ours), (ours, theirs)):
-        if _is_all_of(base, less, more):
-            return list(more)
+    if (merged := _merge_alike(base, ours, theirs)) is not None:
+        return merged
     if collide(*([text for x in side for text in x.says] for side in (base, ours, theirs))):
         raise Clash(base, theirs)
     mine, others = _hunks(base, ours), _hunks(base, theirs)
@@ -60,18 +57,24 @@ def merge_place(base: Place, ours: Place, theirs: Place) -> Merged:
                 raise Clash(base[min(h.start, k.start) : max(h.stop, k.stop)], new)
     hunks = sorted([*mine, *others], key=lambda h: (h.start, h.stop > h.start))
     dropped = {i for h in hunks for i in range(h.start, h.stop)}
-    merged: Merged = []
+    merged = []
     for i in range(len(base) + 1):
         merged += [x for h in hunks if h.start == i for x in h.new]
         merged += [x for x in base[i : i + 1] if i not in dropped]
     return merged
 
 
-def _is_all_of(base: Place, less: Place, more: Place) -> bool:
-    """Return whether one side did what the other did, dropped nothing, and wrote more above or below."""
-    some, every = ([x.key for x in side] for side in (less, more))
-    ends = every[: len(some)], every[len(every) - len(some) :]
-    return len(base) <= len(less) < len(more) and some in ends and bool(some)
+def _merge_alike(base: Place, ours: Place, theirs: Place) -> Merged | None:
+    """Return imports as sets, or the side that did all that the other did, and wrote more above, below or in comments."""
+    for less, more in ((theirs, ours), (ours, theirs)):
+        some, every = ([x.key for x in side] for side in (less, more))
+        ends = every[: len(some)], every[len(every) - len(some) :]
+        if some and len(base) <= len(less) < len(more) and some in ends:
+            return list(more)
+        said = [[(x.indent, x.says) for x in side] for side in (less, more)]
+        if not base and said[0] == said[1] and not any(x.remarks for x in less):
+            return list(more)
+    return merge_import_block(base, ours, theirs)
 
 
 def _hunks(base: Place, side: Place) -> list[_Hunk]:
@@ -141,10 +144,7 @@ def _both(base: Place, ours: Place, theirs: Place) -> Merged | None:
     """Return what both sides made of one place of base."""
     if [x.key for x in ours] == [x.key for x in theirs]:
         return list(ours)
-    for less, more in ((theirs, ours), (ours, theirs)):
-        if _is_all_of(base, less, more):
-            return list(more)
-    if (merged := merge_import_block(base, ours, theirs)) is not None:
+    if (merged := _merge_alike(base, ours, theirs)) is not None:
         return merged
     if len(base) == len(ours) == len(theirs) == 1:
         one = _merge_one(base[0], ours[0], theirs[0])

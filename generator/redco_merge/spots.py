@@ -195,6 +195,7 @@ def _is_future(symbol: Symbol) -> bool:
     return any(x.module == "__future__" for x in symbol.imports)
 
 
+_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Delete)
 Pair = tuple[Spot, Spot]  # a symbol in base, and as the template has it
 
 
@@ -265,6 +266,12 @@ def count_definitions(lines: list[str]) -> Counter[str]:
             for x in bindings_at(spot)
         }
     return paths + Counter(name for name, _, _ in imported)
+
+
+def count_statements(lines: list[str], path: str) -> Counter[str]:
+    """Return how often the symbols of a path hold each statement that does something, wherever in them."""
+    nodes = [y for x in find_spots(lines, path) if x.symbol for y in x.symbol.nodes]
+    return Counter(ast.unparse(y) for x in nodes for y in ast.walk(x) if isinstance(y, _SIMPLE))
 
 
 def parameters_of(symbol: Symbol | None) -> str | None:

@@ -223,11 +223,11 @@ def told_faults(
     yield from _twice(left, b, t)
     told = {with_old_names(x.symbol, names): with_old_names(x.theirs, names) for x in conflicts}
     for path in t.symbols.keys() | left.symbols.keys():
-        was, has, now = (x.symbols.get(path, Counter()) for x in (b, t, left))
+        was, has, mine, now = (x.symbols.get(path, Counter()) for x in (b, t, o, left))
         texts = [text for name, text in told.items() if _holds(name, path)]
         if now - has - was or (now - has and not texts):
             yield f"nobody wrote it, or the template removes it: {path}"
-        if _not_in((has - now).elements(), texts):
+        if _not_in((has - now - (mine - was)).elements(), texts):
             yield f"the template's change is dropped: {path}"
     lost = {alias for _, _, alias in t.imports - left.imports}
     if lost := {x for x in lost if not any(_has_word(y, x) for y in [*told, *told.values()])}:

@@ -3,7 +3,6 @@
 import pytest
 
 from redco_merge import MergeResult, merge
-from redco_merge.statements import cut_statements
 from redco_merge.symbols import symbols_of
 from redco_merge.verify import merge_faults
 from redco_merge.verify_blocks import block_faults
@@ -287,6 +286,29 @@ def test_a_statement_that_both_add_in_two_functions_is_there_twice():
     assert merged.content.count(b"close()") >= 2
 
 
+def test_what_both_add_in_two_places_is_there_once_or_told():
+    body = "def f(x):\n    a = 1\n    b = 2\n    c = 3\n    return x\n"
+    first, last = (body.replace(x, f"{x}    step(x)\n") for x in ("a = 1\n", "c = 3\n"))
+    merged = merge(body.encode(), first.encode(), last.encode())
+    assert merged.content == first.encode()
+    assert [(x.symbol, x.theirs) for x in merged.conflicts] == [("f", last)]
+    first, last = "seed(0)\na = 1\n\nb = 2\n", "a = 1\n\nb = 2\nseed(0)\n"
+    assert merge(b"a = 1\n\nb = 2\n", first.encode(), last.encode()) == MergeResult(first.encode())
+
+
+def test_what_both_add_is_there_once_with_the_comments_of_one():
+    base, ours = b"def f(x):\n    return x\n", b"def f(x):\n    step(x)\n    return x\n"
+    told = ours.replace(b"    step", b"    # why\n    step")
+    assert merge(base, ours, told) == merge(base, told, ours) == MergeResult(told)
+
+
+def test_an_import_that_the_user_moved_and_the_template_removes_is_told():
+    ours = "x = 1\nimport re\n"
+    merged = merge(b"import re\nimport sys\n\nx = 1\n", ours.encode(), b"import sys\n\nx = 1\n")
+    assert merged.content == ours.encode()
+    assert [x.reason for x in merged.conflicts] == ["the template removes it, and you moved it"]
+
+
 METHOD = "class A:\n    def f(self):\n        return 1\n"
 BLOCKS = {
     "method-in-another-class": (
@@ -341,18 +363,3 @@ def test_deeper_comments_below_a_function_are_its_own():
     below = ["\n", "# of g\n", "def g():\n", "    return 2\n"]
     f, g = symbols_of([*own, *below])[1:3]
     assert (f.lines, g.lines) == (own, below)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("x = (a + b)\n", "x = a + b\n", True),
-        ("return (a)\n", "return a\n", True),
-        ("x = f(a)\n", "x = g(a)\n", False),
-        ("x = (a)(b)\n", "x = a(b)\n", False),
-        ("x = (a, b)\n", "x = a, b\n", False),
-    ],
-)
-def test_brackets_around_all_of_a_value_are_layout(one, other, same):
-    first, second = (cut_statements([line])[0] for line in (one, other))
-    assert (first.key == second.key) is same

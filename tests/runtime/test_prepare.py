@@ -95,7 +95,9 @@ def test_workers_make_the_same_shards(tmp_path, monkeypatch, maker):
     for folder in ("there", "here"):
         (tmp_path / folder / "x").mkdir(parents=True)
         parts = enumerate(build.shards_of(formats.parts_of(source), 1000))
-        jobs = [Job(tmp_path / folder / "x", n, own, Shape(S, "on", 0.1)) for n, own in parts]
+        jobs = [
+            Job(tmp_path, tmp_path / folder / "x", n, own, Shape(S, "on", 0.1)) for n, own in parts
+        ]
         monkeypatch.setattr(TextMaker, "portable", folder == "there")
         contents = {job.number: asdict(x) for job, x in build.make_shards(jobs, maker)}
         made.append((contents, files_in(tmp_path / folder)))
@@ -157,7 +159,7 @@ def test_a_worker_that_is_killed_is_said(tmp_path, monkeypatch, maker):
     monkeypatch.setattr(formats, "RANGE", 500)
     (source,) = parse_sources("--data", [write(tmp_path / "a.jsonl", *WORDS)])
     parts = enumerate(build.shards_of(formats.parts_of(source), 1000))
-    jobs = [Job(tmp_path, n, own, Shape(S, "on", 0.1)) for n, own in parts]
+    jobs = [Job(tmp_path, tmp_path, n, own, Shape(S, "on", 0.1)) for n, own in parts]
     workers = []
 
     def start(*args, **variables):

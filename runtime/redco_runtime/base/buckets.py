@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
@@ -55,8 +55,8 @@ class BucketPath(PosixGPath):
 
     def files(self) -> dict[str, int]:
         """Return the size of each object below it, by its name from here."""
-        whole = self.store.find(str(self), detail=True)
         start = len(str(self).partition("://")[2]) + 1
+        whole = self.store.find(str(self), detail=True)
         return {name[start:]: int(about["size"]) for name, about in whole.items()}
 
     def stat(self) -> Any:
@@ -98,20 +98,26 @@ class BucketPath(PosixGPath):
                 beside.replace(folder / path.name)
         return folder / self.name if one else folder
 
-    def bring(self, path: Path) -> None:
-        """Copy what is below it to the folder of `path`, and that last; nothing, where it has none of that name."""
-        if (self / path.name).exists():
-            for name in sorted(self.files(), key=lambda name: name == path.name):
-                beside = path.parent / f"{name}.tmp"
-                beside.parent.mkdir(exist_ok=True)
+    def bring(self, folder: Path, names: Iterable[str] = ()) -> Iterator[str]:
+        """Copy `names` of what is below it, or all, in that order, to a folder of this machine that lacks them; yield each."""
+        # What is JSON says of others that they are whole.
+        for name in names or sorted(self.files(), key=lambda name: (name.endswith(".json"), name)):
+            path = folder / name
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                beside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.tmp")
                 self.store.get_file(str(self / name), str(beside))
-                beside.replace(path.parent / name)
+                beside.replace(path)
+                yield name
 
-    def fill(self, folder: Path) -> None:
-        """Write a copy of what is in a folder of this machine; what it has of JSON, which says what it is, last."""
-        files = [path for path in folder.rglob("*") if path.is_file() and path.name != "lock"]
-        for path in sorted(files, key=lambda path: (path.suffix == ".json", path)):
-            self.store.put_file(str(path), str(self / str(path.relative_to(folder))))
+    def fill(self, folder: Path, names: Iterable[str] = ()) -> None:
+        """Write a copy of all that is in a folder of this machine, or, in that order, those of `names` that are not here."""
+        new = [name for name in names if not (self / name).exists()]
+        every = (
+            () if names else (str(x.relative_to(folder)) for x in folder.rglob("*") if x.is_file())
+        )
+        for name in new or sorted(every):
+            self.store.put_file(str(folder / name), str(self / name))
 
     def numbered(self) -> list["BucketPath"]:
         """Return the numbered objects below it, in order."""

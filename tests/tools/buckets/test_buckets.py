@@ -19,6 +19,12 @@ from redco_new.request import Request
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.json_lines import append_line, cut_lines, files_of_lines, read_lines
 from redco_runtime.base.paths import any_path, path_of, work_folder
+from redco_runtime.data.prepare import build, formats
+from redco_runtime.data.text.documents import Shape
+from redco_runtime.data.text.encoder import make_encoder
+from redco_runtime.data.text.sources import parse_sources
+from redco_runtime.data.text.texts import TextMaker
+from redco_runtime.data.tokenizer import load_tokenizer
 from redco_runtime.run import lock
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of botocore are not ours
@@ -177,6 +183,75 @@ def test_a_run_of_a_bucket_is_that_of_a_disk(bucket, project):
     run(project, "predict", "--workdir", f"{bucket}/a", *asked)
     assert json.loads(path_of(f"{bucket}/answers.jsonl").read_text())["prompt"] == "text"
     assert not [*project.glob("*:*")]
+
+
+@pytest.fixture
+def tokenizing(bucket, tmp_path, monkeypatch):
+    """Runs host I of COUNT with a folder of its own: what it says, its files. made: (host, shard), one each time."""
+    monkeypatch.setattr(formats, "RANGE", 2**12)
+    monkeypatch.setattr(TextMaker, "shard", 2**13)
+    monkeypatch.setattr(TextMaker, "portable", False)
+    monkeypatch.setattr(build, "LONG_LOOK", 0.2)
+    made, make = [], build.make_shard
+    folder = f"{bucket}/{tmp_path.name}"
+    maker = TextMaker(make_encoder(load_tokenizer("bytes")), "text")  # here: it is imported once
+
+    def make_shard(job, maker):
+        made.append((job.root.parent.name, job.number))
+        return make(job, maker)
+
+    monkeypatch.setattr(build, "make_shard", make_shard)
+
+    def host(number, count, bad=""):
+        text = tmp_path / f"{number}.jsonl"
+        text.write_text('{"text": "abc def ghi"}\n' * 5000 + bad)
+        (source,) = parse_sources("--data", [str(text)])
+        path = tmp_path / f"{number}" / "x" / "index-a.json"
+        shape = Shape(64, "on", 0.1)
+        answers = [*build.build(maker, source, path, 300, shape, folder, (number, count))]
+        files = (x for x in path.parent.rglob("*") if x.is_file())
+        return [x["say"] for x in answers if "say" in x], {x.name: x.read_bytes() for x in files}
+
+    return host, made
+
+
+def test_hosts_share_out_the_shards_of_a_bucket(tokenizing):
+    host, made = tokenizing
+    with ThreadPoolExecutor(3) as hosts:
+        ends = [*hosts.map(host, range(3), [3] * 3)]
+    shards = sorted(number for _, number in made)
+    assert len(shards) > 12 and shards == [*range(len(shards))]
+    assert {name for name, _ in made} == {"0", "1", "2"}
+    assert ends[0] == ends[1] == ends[2] and ends[0][0] == []
+    assert host(7, 8) == ends[0] and len(made) == len(shards)  # a late one
+
+
+def test_what_a_lost_host_does_not_send_the_others_make(tokenizing, monkeypatch):
+    host, made = tokenizing
+    monkeypatch.setattr(build, "PATIENCE", 1.0)
+    with ThreadPoolExecutor(2) as hosts:
+        ends = [*hosts.map(host, (0, 2), [3] * 2)]
+    shards = {number for _, number in made}
+    assert len(shards) > 12 and shards == {*range(len(shards))}
+    assert ends[0][1] == ends[1][1]
+    for said, _ in ends:
+        assert (
+            len(said) == 1 and "did not come from other hosts within 1 s: they are made" in said[0]
+        )
+    before = len(made)
+    assert host(1, 3) == ([], ends[0][1]) and len(made) == before
+
+
+def test_a_bad_row_in_the_part_of_one_host_ends_all(tokenizing, monkeypatch):
+    host, _ = tokenizing
+    monkeypatch.setattr(build, "PATIENCE", 1.0)
+
+    def refused(number):
+        with pytest.raises(UserError, match="line 5001 "):
+            host(number, 2, bad="{")
+
+    with ThreadPoolExecutor(2) as hosts:
+        assert [*hosts.map(refused, range(2))] == [None, None]
 
 
 def test_kills_are_survived(bucket, tmp_path):

@@ -1,4 +1,8 @@
-"""A source to a folder of shards, once: each of the processes that come makes its part, with its workers, and the first that is done the index."""
+"""A source to a folder of shards, once: each of the processes that come makes its part, with its workers, and the first that is done the index.
+
+In a bucket there are no locks: each host sends the shards of its part there as they are made, and takes the others from
+there. A shard is the same whoever makes it, so that a host makes those itself that do not come.
+"""
 
 import errno
 import fcntl
@@ -27,12 +31,16 @@ from .shard import Job, make_shard, read_contents
 
 LOOK = 0.5  # seconds between two looks at what another process makes, at first
 LONG_LOOK = 5.0  # and then: of a thousand hosts, 200 a second
+PATIENCE = (
+    600.0  # seconds, at least, that shards of other hosts may take: one takes a core some minutes
+)
 # Shards of a large source, each a few files that a process has open: Linux lets it have 65,530 maps.
 SHARDS = 4000
 OLD = 3600.0  # seconds since a file was last written that nobody writes
 MOST = 2**30  # bytes of a shard: a kill loses some minutes of each core
 Answers = Iterator[dict[str, Any]]
 Made = Generator[dict[str, Any], None, dict[int, Contents]]
+BRINGING = {"at": "the tokens of its data, which other hosts make"}
 
 
 def build(
@@ -57,12 +65,12 @@ def build(
             if is_bucket(there):
                 yield from claims.wait()  # for another of this host, which brings it
                 if not path.exists():
-                    there.bring(path)
+                    with suppress(FileNotFoundError):  # where it has none
+                        yield from (BRINGING for _ in there.bring(path.parent))
                 claims.leave()
             if not path.exists():
-                ours = yield from _make(maker, source, path, vocabulary, shape, claims, place)
-                if ours and is_bucket(there):
-                    there.fill(path.parent)
+                task = _Task(maker, source, vocabulary, claims, there if is_bucket(there) else None)
+                yield from task.make_all(path, shape, place)
 
 
 class Claims:
@@ -108,52 +116,6 @@ def shards_of(parts: Iterable[Part], size: int) -> list[list[Part]]:
     return shards
 
 
-def _make(
-    maker: Maker,
-    source: Source,
-    path: Path,
-    vocabulary: int,
-    shape: Shape,
-    claims: Claims,
-    place: tuple[int, int],
-) -> Generator[dict[str, Any], None, bool]:
-    """Make them, together with others; return whether it was this process that wrote the index."""
-    jobs = _jobs(maker, source, path.parent, shape)
-    for folder in {job.folder for job in jobs}:
-        folder.mkdir(exist_ok=True)
-    first, last = (len(jobs) * (place[0] + more) // place[1] for more in (0, 1))
-    task = _Task(maker, source, vocabulary, claims)
-    contents = yield from task.make(jobs[first:last], place[1] == 1, shown=place[0] == 0)
-    wait = {"say": f"data: waiting for the process that tokenizes {source.name}"}
-    yield from claims.wait(answer=wait)
-    if path.exists():
-        return False
-    contents |= yield from task.make([job for job in jobs if job.number not in contents])
-    for job in jobs:
-        while job.number not in contents:  # another process has it
-            yield from claims.wait(job.number)
-            claims.leave(job.number)
-            contents |= yield from task.make([job])
-    index = index_of([contents[job.number] for job in jobs], maker, shape)
-    if jobs[0].folder != path.parent:
-        index["folder"] = jobs[0].folder.name.rpartition("-")[0]
-    check_bad(source, index["bad"], count_bad(index), shape.skip_bad_rows)
-    if not sum(index["rows"]):
-        raise UserError(
-            f"{source.flag}: {source.name} has no {maker.noun} to train on: it is empty, or has less "
-            "than is held out"
-        )
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(index))
-    temporary.replace(path)
-    for folder in {job.folder for job in jobs}:
-        for leftover in folder.glob("*.tmp"):  # of a build that was killed
-            with suppress(FileNotFoundError):
-                if leftover.stat().st_mtime < time.time() - OLD:
-                    leftover.unlink()
-    return True
-
-
 def _jobs(maker: Maker, source: Source, folder: Path, shape: Shape) -> list[Job]:
     """Return the shards of a source: those of an index of an earlier version lie in the folder itself, at its size."""
     parts = [*parts_of(source)]
@@ -163,7 +125,9 @@ def _jobs(maker: Maker, source: Source, folder: Path, shape: Shape) -> list[Job]
         size = max(size, min(MOST, sum(part.size for part in parts) // SHARDS))
     name = "" if flat else f"{size / 2**20:g}-MB"
     shards = enumerate(shards_of(parts, size))
-    return [Job(folder_of(folder, name, number), number, own, shape) for number, own in shards]
+    return [
+        Job(folder, folder_of(folder, name, number), number, own, shape) for number, own in shards
+    ]
 
 
 @dataclass(frozen=True)
@@ -174,6 +138,84 @@ class _Task:
     source: Source
     vocabulary: int
     claims: Claims
+    there: Any  # the folder in a bucket that has them too; None for none
+
+    def make_all(self, path: Path, shape: Shape, place: tuple[int, int]) -> Answers:
+        """Make the shards, together with others, and the index at `path`, unless another process of this host has."""
+        jobs = _jobs(self.maker, self.source, path.parent, shape)
+        for folder in {job.folder for job in jobs}:
+            folder.mkdir(exist_ok=True)
+        first, last = (len(jobs) * (place[0] + more) // place[1] for more in (0, 1))
+        began = time.monotonic()
+        contents = yield from self.make(jobs[first:last], place[1] == 1, shown=place[0] == 0)
+        patience = max(PATIENCE, time.monotonic() - began)
+        wait = {"say": f"data: waiting for the process that tokenizes {self.source.name}"}
+        yield from self.claims.wait(answer=wait)
+        if path.exists():
+            return
+        if self.there:
+            own = index_of([*contents.values()], self.maker, shape)
+            check_bad(self.source, own["bad"], count_bad(own), shape.skip_bad_rows)
+            left = [job for job in jobs if job.number not in contents]
+            contents |= yield from self.receive(left, patience)
+        contents |= yield from self.make([job for job in jobs if job.number not in contents])
+        for job in jobs:
+            while job.number not in contents:  # another process has it
+                yield from self.claims.wait(job.number)
+                self.claims.leave(job.number)
+                contents |= yield from self.make([job])
+        self.write_index(path, jobs, contents)
+
+    def write_index(
+        self, path: Path, jobs: Sequence[Job], contents: Mapping[int, Contents]
+    ) -> None:
+        """Write the index of all shards. Raises UserError where more of their rows than may are bad, or none is left."""
+        shape = jobs[0].shape
+        index = index_of([contents[job.number] for job in jobs], self.maker, shape)
+        if jobs[0].folder != path.parent:
+            index["folder"] = jobs[0].folder.name.rpartition("-")[0]
+        check_bad(self.source, index["bad"], count_bad(index), shape.skip_bad_rows)
+        if not sum(index["rows"]):
+            raise UserError(
+                f"{self.source.flag}: {self.source.name} has no {self.maker.noun} to train on: it is empty, or has less "
+                "than is held out"
+            )
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(index))
+        temporary.replace(path)
+        if self.there:
+            self.there.fill(path.parent, [path.name])
+        for folder in {job.folder for job in jobs}:
+            for leftover in folder.glob("*.tmp"):  # of a build that was killed
+                with suppress(FileNotFoundError):
+                    if leftover.stat().st_mtime < time.time() - OLD:
+                        leftover.unlink()
+
+    def receive(self, jobs: Sequence[Job], patience: float) -> Made:
+        """Copy the shards that other hosts send; return what those have that came within `patience` seconds of one before."""
+        contents: dict[int, Contents] = {}
+        since = time.monotonic()
+        for job in jobs:
+            *_, last = names = job.names(bool(self.maker.marks))
+            while not (came := (self.there / last).exists()):
+                if time.monotonic() - since > patience:
+                    break
+                yield BRINGING
+                time.sleep(LONG_LOOK)
+            if came:
+                yield from (BRINGING for _ in self.there.bring(job.root, names))
+                since = time.monotonic()
+            if one := read_contents(job.path(f"{job.shape.layout}.json")):
+                contents[job.number] = one
+        if late := len(jobs) - len(contents):
+            why = f"did not come from other hosts within {patience:.0f} s: they are made here"
+            yield {**BRINGING, "say": f"data: {late} of the shards of {self.source.name} {why}"}
+        return contents
+
+    def send(self, job: Job, one: Contents) -> None:
+        """Write a shard that is here to the bucket, unless more of its rows than may are bad."""
+        if self.there and one.bad_rows <= job.shape.skip_bad_rows:
+            self.there.fill(job.root, job.names(bool(self.maker.marks)))
 
     def make(self, jobs: Sequence[Job], alone: bool = False, shown: bool = False) -> Made:
         """Make the shards that nobody makes; return what those have that are there. Raises UserError.
@@ -183,6 +225,9 @@ class _Task:
         before = {job.number: read_contents(job.path(f"{job.shape.layout}.json")) for job in jobs}
         contents = {number: one for number, one in before.items() if one}
         left = [job for job in jobs if job.number not in contents]
+        for job in jobs:
+            if job.number in contents:
+                self.send(job, contents[job.number])
         sizes = {job.number: sum(part.size for part in job.parts) for job in jobs}
         done, said = sum(sizes[number] for number in contents), False
         name = f"making tokens of {self.source.name}"
@@ -193,6 +238,7 @@ class _Task:
                 answer = {"at": "the tokens of its data"}
                 contents[job.number] = one
                 check_ids(self.source.name, one.highest, self.vocabulary)
+                self.send(job, one)
                 bar.update(sizes[job.number])
                 bad = one.bad_rows > job.shape.skip_bad_rows
                 if bad and alone and len(contents) < len(jobs) and not said:

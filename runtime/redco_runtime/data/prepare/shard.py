@@ -26,8 +26,9 @@ from .reading import read_documents
 
 @dataclass(frozen=True)
 class Job:
-    """A shard to make: its parts, and where."""
+    """A shard to make: its parts, and where, in the folder `root` of a source."""
 
+    root: Path
     folder: Path
     number: int
     parts: Sequence[Part]
@@ -36,6 +37,13 @@ class Job:
     def path(self, kind: str) -> Path:
         """Return the path of one of its files."""
         return self.folder / f"{self.number:05d}.{kind}"
+
+    def names(self, marks: bool) -> list[str]:
+        """Return its files, as they are named from the folder of the source, in the order in which they are written."""
+        layout = self.shape.layout
+        own = ["tokens", *["marks"] * marks, "lengths.npy", "json"]
+        kinds = (*own, f"{layout}.pieces.npy", f"{layout}.rows.npy", f"{layout}.json")
+        return [str(self.path(kind).relative_to(self.root)) for kind in kinds]
 
 
 def read_contents(path: Path) -> Contents | None:

@@ -16,8 +16,10 @@ from redco_plan.classes import Classes, parameters_per_class, routers
 from redco_plan.graph import Node
 
 # The mesh axes. `model` splits layers, `context` positions, the others the rows of the batch; `fsdp` and
-# `context` also split a dim of each parameter, `expert` the experts.
+# `context` also split a dim of each parameter, `expert` the experts, `stage` stacks of layers, and what is in none as
+# `fsdp` does.
 DATA, FSDP, EXPERT, CONTEXT, MODEL = "data", "fsdp", "expert", "context", "model"
+STAGE = "stage"
 
 Axes = tuple[str, ...]
 Shape = tuple[int, ...]
@@ -56,7 +58,7 @@ def inner_axes(mesh: Iterable[str]) -> Axes:
 
 def fsdp_axes(mesh: Iterable[str]) -> Axes:
     """Return the axes of a mesh that split a dim of each parameter: a device gathers it to compute with it."""
-    return tuple(axis for axis in mesh if axis in (FSDP, CONTEXT))
+    return tuple(axis for axis in mesh if axis in (STAGE, FSDP, CONTEXT))
 
 
 def _prime_powers(n: int) -> Iterator[tuple[int, int]]:
@@ -104,13 +106,16 @@ class Placement:
     def partition(self, index: int) -> P:
         """Return the axes of split classes, and `fsdp` on another dim of a matrix that divides.
 
-        Of kernels of experts it divides these, if it can: their rows are gathered as they lie. Each row is
+        Of a stack of layers `stage` splits these, and nothing else. Of kernels of experts fsdp divides these, if it can: their rows are gathered as they lie. Each row is
         routed where it lies, so over `expert`, which splits rows too, a router is whole.
         """
         dims, shape = self.classes.parameter_dims[index], self.shapes[index]
         whole = self.experts if index in self.routers else ()
         entries = [() if node in whole else self.axes.get(node, ()) for node in dims]
         over = fsdp_axes(self.mesh)
+        if STAGE in self.mesh and (loops := [n in self.classes.loops for n in dims]).count(True):
+            entries[loops.index(True)] = (STAGE,)
+            over = tuple(axis for axis in over if axis != STAGE)
         parts = math.prod(self.mesh[axis] for axis in over)
         if (i := self._experts_dim(index)) is not None:
             if shape[i] % math.prod(self.mesh[axis] for axis in (*entries[i], *over)) == 0:

@@ -21,6 +21,7 @@ from redco_plan.placement import (
     EXPERT,
     FSDP,
     MODEL,
+    STAGE,
     Axes,
     Placement,
     Shape,
@@ -176,7 +177,7 @@ def plan_sharding(
     """Derive a layout from the computation `forward(params, batch)`.
 
     params, batch: trees of arrays or ShapeDtypeStructs; nothing is computed or allocated.
-    mesh: sizes of the axes "data", "fsdp", "expert", "context" and "model"; one left out has size 1.
+    mesh: sizes of the axes "stage", "data", "fsdp", "expert", "context" and "model"; one left out has size 1.
     adapt: a dim that does not divide by `model` is not left whole if it can be padded, or be
         split over a part of `model`; then `stored` and `mesh` of the plan are not the model's own
         shapes and the argument `mesh`.
@@ -188,7 +189,8 @@ def plan_sharding(
 
     Raises ShardingError, which names the line of the model, if it cannot be traced.
     """
-    sizes = {DATA: 1, FSDP: 1, MODEL: 1, **mesh}
+    first = {STAGE: mesh[STAGE]} if STAGE in mesh else {}
+    sizes = {**first, DATA: 1, FSDP: 1, MODEL: 1, **mesh}
     options = Options(sizes, adapt, sequence_parallel, zero)
     plan = whole = _derive(forward, params, batch, options, {})
     if not apart:
@@ -218,7 +220,7 @@ def _split_apart(plan: Plan) -> Apart:
 class Options:
     """The options of plan_sharding.
 
-    mesh: axis -> size, all but "expert" and "context" always there.
+    mesh: axis -> size, all but "stage", "expert" and "context" always there.
     """
 
     mesh: Mapping[str, int]
@@ -241,7 +243,8 @@ def _derive(forward: Forward, params: Tree, batch: Tree, options: Options, apart
     own = expert_axes(classes, sizes.get(EXPERT, 1))
     free = {node: way for node, way in ways.items() if not way.obstacle and node not in own}
     parts = {node: way.parts for node, way in free.items() if way.parts < sizes[MODEL]}
-    batch_axes = (DATA, FSDP, *((EXPERT,) if EXPERT in sizes else ()))
+    order = (STAGE, DATA, FSDP, EXPERT)
+    batch_axes = tuple(axis for axis in order if axis in sizes)
     rows = math.prod(sizes[axis] for axis in batch_axes)
     # Priced for two shards at least, so that a mesh of size 1 has the layout that can grow.
     prices = cost_model(classes, program, max(sizes[MODEL], 2), parts, rows)

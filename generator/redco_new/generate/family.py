@@ -11,6 +11,7 @@ from redco_new.generate.context import ProjectRecipe
 from redco_new.generate.design import Design, package_files
 from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.recipe_program import Built, recipe_program
+from redco_new.generate.stages import with_stages
 from redco_new.models.adapter import (
     Adapter,
     choose_adapter,
@@ -51,6 +52,7 @@ def read_family(request: Request, template: Template) -> Design:
     recorded = record(model, *key, context)
     model = with_dropout(model, request, recipe)
     model = _with_length(request, model)
+    model = with_stages(request, model, recipe)
     length = _sequence_length(request, model)
     if request.lora:
         recipe = recipe.adapted()

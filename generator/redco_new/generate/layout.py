@@ -14,6 +14,7 @@ from redco_plan import (
     EXPERT,
     LETTERS,
     MODEL,
+    STAGE,
     Plan,
     ShardingError,
     axes_of_entry,
@@ -208,7 +209,14 @@ def _position_axes(request: Request, mesh: Mapping[str, int]) -> tuple[str, ...]
 def _axes_legend(mesh: Mapping[str, int]) -> str:
     experts = ["expert the batch and the experts"] if EXPERT in mesh else []
     context = ["context the positions and the parameters"] if CONTEXT in mesh else []
-    parts = ["data splits the batch", "fsdp the batch and the parameters", *experts, *context]
+    stages = ["stage the layers, and like fsdp what is in none"] if STAGE in mesh else []
+    parts = [
+        "data splits the batch",
+        "fsdp the batch and the parameters",
+        *experts,
+        *context,
+        *stages,
+    ]
     legend = "; ".join([*parts, f"{' and '.join(inner_axes(mesh))} the dims inside a layer"])
     rest = ".\nThe size -1 stands for the devices that the other axes leave"
     return legend + rest if REST in mesh.values() else legend

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from jax.sharding import PartitionSpec as P
-from redco_plan import CONTEXT, Divider, Node, Plan, axes_of_entry, find_ways, inner_axes
+from redco_plan import CONTEXT, STAGE, Divider, Node, Plan, axes_of_entry, find_ways, inner_axes
 
 from redco_new.errors import RedcoError
 from redco_new.request import Request
@@ -26,9 +26,10 @@ def check_positions(request: Request, name: str) -> None:
     if request.sequence_length:
         what = f"{name} takes what its own sizes say"
         raise RedcoError("--sequence-length", what, "leave it out")
-    if CONTEXT in request.mesh:
-        where = f"context={request.mesh[CONTEXT]}"
-        raise RedcoError("--mesh", f"{where}: {what}", "leave the axis context out")
+    for axis in (CONTEXT, STAGE):
+        if axis in request.mesh:
+            where = f"{axis}={request.mesh[axis]}"
+            raise RedcoError("--mesh", f"{where}: {what}", f"leave the axis {axis} out")
 
 
 def check_context(plan: Plan, name: str) -> None:

@@ -45,6 +45,10 @@ DROPS = {
 }
 
 
+# Fields of the config class of a model in stages: rows of a micro-batch, and how often each goes through all stages.
+STAGE_FIELDS = {"stage_rows": 1, "stage_repeats": 1}
+
+
 @dataclass(frozen=True)
 class Size:
     """A size that has a name.
@@ -147,6 +151,7 @@ class Family:
         it, where it renames what it loads; of several, the first first.
     dropout: where it drops, of DROPS -> the key of config.json that has the rate; {} for a family without dropout.
     gguf: how llama.cpp has it; None where it does not open it.
+    alike: whether its layers are one class, each called with hidden states and texts alone: devices may have some each.
     """
 
     name: str
@@ -167,6 +172,7 @@ class Family:
     modules: Mapping[str, str] = field(default_factory=dict)
     dropout: Mapping[str, str] = field(default_factory=dict)
     gguf: Gguf | None = None
+    alike: bool = False
 
     @property
     def routed(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.models.config_values import check_values
 from redco_new.models.families import FAMILIES
-from redco_new.models.family import DROPS, HEAD, Family, GroupedQuirks, Quirks, Settings
+from redco_new.models.family import DROPS, HEAD, STAGE_FIELDS, Family, GroupedQuirks, Quirks, Settings
 from redco_new.models.hf_config import (
     checkpoint_config,
     change_config,
@@ -36,6 +36,7 @@ class ModelContext:
     title: of the model, for people.
     model_class, config_class: the classes of model.py.
     sizes: field of the config class -> its default.
+    staged: whether devices have some of the layers each.
     quirks: what the code depends on besides sizes.
     keys: field of the config class -> key of config.json, where one is the other.
     hf: what config.json says besides the sizes.
@@ -48,6 +49,7 @@ class ModelContext:
     model_class: Name
     config_class: Name
     sizes: Mapping[Name, Number]
+    staged: bool
     quirks: Quirks
     keys: Mapping[Name, Name]
     hf: Plain
@@ -93,6 +95,7 @@ class Model:
             model_class=self.family.model_class,
             config_class=self.family.config_class,
             sizes=self.full.sizes,
+            staged=STAGE_FIELDS.keys() <= self.full.sizes.keys(),
             quirks=self.full.quirks,
             keys={**self.family.keys, **{rate: rate for rate in rates}},
             hf={k: v for k, v in self.hf.items() if k not in rates and k not in written},

@@ -6,8 +6,8 @@ from typing import Any
 
 from redco_new.errors import RedcoError
 
-AXES = ("data", "fsdp", "expert", "context", "model")
-RARE = "context"  # the axis that a mesh has only where it is asked for
+AXES = ("stage", "data", "fsdp", "expert", "context", "model")
+RARE = ("stage", "context")  # axes that a mesh has only where they are asked for
 REST = -1  # as the size of `data`: the devices that the other axes leave
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")  # nine digits: more devices than there are
 MESH_EXAMPLE = "give for example --mesh data=2,fsdp=1,model=4"
@@ -57,5 +57,17 @@ def check_mesh(where: str, sizes: Any) -> dict[str, int]:
         if type(size) is not int or (size < 1 and not rest):
             todo = "give 1 or more (data may be -1: the devices that are left)"
             raise RedcoError(where, f"{axis}={size} is not a size", todo)
+    _check_stages(where, sizes)
     whole = {a: sizes.get(a, REST if a == "data" else 1) for a in AXES}
-    return {a: size for a, size in whole.items() if a != RARE or size > 1}
+    return {a: size for a, size in whole.items() if a not in RARE or size > 1}
+
+
+def _check_stages(where: str, sizes: Mapping[str, int]) -> None:
+    """Raise RedcoError for an axis that does not go with `stage`."""
+    if sizes.get("stage", 1) == 1:
+        return
+    todo = {"fsdp": "--zero 1 splits what the optimizer keeps over data instead"}
+    for axis in ("fsdp", "expert", "context"):
+        if sizes.get(axis, 1) > 1:
+            what = f"stage={sizes['stage']} goes with data and model, and not with {axis}={sizes[axis]}"
+            raise RedcoError(where, what, todo.get(axis, "leave one of the two out"))

@@ -65,6 +65,7 @@ FAMILY = Family(
     architecture="GPT2LMHeadModel",
     template="gpt2",
     model_class="GPT2",
+    alike=True,
     recipes=("lm",),
     provides=CAUSAL,
     sizes={  # Radford et al. 2019, table 2

@@ -52,6 +52,7 @@ FAMILY = Family(
     architecture="GPTJForCausalLM",
     template="gpt_j",
     model_class="GPTJ",
+    alike=True,
     recipes=("lm",),
     provides=CAUSAL,
     # Wang and Komatsuzaki 2021: the defaults of transformers.

@@ -94,6 +94,7 @@ FAMILY = Family(
     architecture="GPTNeoXForCausalLM",
     template="gpt_neox",
     model_class="GPTNeoX",
+    alike=True,
     recipes=("lm",),
     provides=CAUSAL,
     sizes={  # Biderman et al. 2023, table 1; tables of tokens as in config.json

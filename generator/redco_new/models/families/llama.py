@@ -97,6 +97,7 @@ FAMILY = Family(
     architecture="LlamaForCausalLM",
     template="decoder",
     model_class="Llama",
+    alike=True,
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES,

@@ -57,6 +57,7 @@ FAMILY = Family(
     architecture="MistralForCausalLM",
     template="decoder",
     model_class="Mistral",
+    alike=True,
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES,

@@ -66,6 +66,7 @@ FAMILY = Family(
     template="olmo2",
     model_class="Olmo2",
     provides=CAUSAL,
+    alike=True,
     recipes=("lm",),
     sizes=SIZES,
     defaults=DEFAULTS,

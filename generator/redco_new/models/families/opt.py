@@ -102,6 +102,7 @@ FAMILY = Family(
     architecture="OPTForCausalLM",
     template="opt",
     model_class="OPT",
+    alike=True,
     recipes=("lm",),
     provides=CAUSAL,
     sizes={  # Zhang et al. 2022, table 1

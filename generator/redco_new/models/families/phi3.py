@@ -62,6 +62,7 @@ FAMILY = Family(
     architecture="Phi3ForCausalLM",
     template="decoder",
     model_class="Phi3",
+    alike=True,
     recipes=("lm",),
     provides=CAUSAL,
     sizes=SIZES,

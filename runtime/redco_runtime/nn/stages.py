@@ -19,8 +19,9 @@ from jax.sharding import PartitionSpec as P
 from ..base.errors import UserError
 from ..base.output import print_once
 from ..layout.activations import spec_of
-from ..layout.mesh import axes_of, free_axes, on_parts
+from ..layout.mesh import axes_of, free_axes, on_parts, platform
 from .layers import Run, over_layers
+from .saved_names import CHOICE
 
 STAGE = "stage"
 _say = functools.cache(print_once)
@@ -41,7 +42,10 @@ def over_stages(remat: str, rows: int, repeats: int) -> Callable[[Run], Run]:
 
         def run(layers: nnx.Module, x: jax.Array, side: Any) -> jax.Array:
             sizes = free_axes()
-            if (p := sizes.get(STAGE, 1)) == 1:
+            counted = (
+                not platform() and CHOICE.get().names is not None
+            )  # FLOPs of a model, none of ticks
+            if (p := sizes.get(STAGE, 1)) == 1 or counted:
                 return stage(layers, x, side)
             graph, params = nnx.split(layers)
             if (count := len(jax.tree.leaves(params)[0])) % (p * repeats):

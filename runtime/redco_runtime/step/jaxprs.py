@@ -18,15 +18,26 @@ def makers_of(body: Jaxpr) -> Makers:
     return {var: maker for maker in body.eqns for var in maker.outvars}
 
 
-def layer_loops(jaxpr: Jaxpr) -> Iterator[Any]:
-    """Yield the loops over layers, forward: those whose body names arrays."""
+def layer_loops(jaxpr: Jaxpr, parts: int = 1) -> Iterator[tuple[Any, int]]:
+    """Yield the loops over layers, forward: those whose body names arrays; and parts, as `chunk_loops` does."""
     for eqn in jaxpr.eqns:
         bodies = list(jaxprs_in_params(eqn.params))
         if eqn.primitive.name == "scan" and {*_names(bodies[0])} - {LOGITS}:
-            yield eqn
+            yield eqn, parts
         else:
             for body in bodies:
-                yield from layer_loops(body)
+                yield from layer_loops(body, parts * shard_parts(eqn, body))
+
+
+def stacks_around(jaxpr: Jaxpr) -> int:
+    """Return the bytes that the loops leave which go over layers several times, as micro-batches in stages do."""
+    size = 0
+    for eqn in jaxpr.eqns:
+        for body in jaxprs_in_params(eqn.params):
+            if any(layer_loops(body)):
+                left = by_step(body.outvars, eqn.outvars) if eqn.primitive.name == "scan" else ()
+                size += sum(bytes_of(outer) for _, outer in left) + stacks_around(body)
+    return size
 
 
 def _names(jaxpr: Jaxpr) -> Iterator[str]:

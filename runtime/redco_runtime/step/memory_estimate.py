@@ -23,6 +23,7 @@ from .jaxprs import (
     product_flops,
     shard_parts,
     split_parts,
+    stacks_around,
     unrounded,
 )
 
@@ -70,14 +71,14 @@ def measure(
     with jax.sharding.use_abstract_mesh(mesh.update(abstract_device=None)), saving(None):
         jaxpr = jax.make_jaxpr(jax.grad(value))(shapes[0].params, *shapes).jaxpr
     sizes: dict[str, list[int]] = {}
-    for eqn in layer_loops(jaxpr):
-        for name, size, flops in _stacks(eqn, rows, experts):
+    for eqn, parts in layer_loops(jaxpr):
+        for name, size, flops in _stacks(eqn, max(rows // parts, 1), experts):
             total = sizes.setdefault(name, [0, 0])
-            total[0], total[1] = total[0] + size, total[1] + flops // devices
+            total[0], total[1] = total[0] + size, total[1] + flops * parts // devices
     savings = [Saving(name, *total) for name, total in sizes.items() if total[1]]
     savings += _logits(jaxpr, rows, devices)
     savings.sort(key=lambda one: one.flops / one.size, reverse=True)
-    unnamed = sizes.get("", [0, 0])[0]
+    unnamed = sizes.get("", [0, 0])[0] + stacks_around(jaxpr)
     working = _working_size(jaxpr, shapes[0].parameters, rows, devices // rows, experts)
     return Needs(tuple(savings), unnamed + working)
 
@@ -125,20 +126,22 @@ def _working_size(jaxpr: Jaxpr, params: PyTree, rows: int, inner: int, experts: 
     experts; those outside of layers whole, with their gradients; logits in three copies.
     """
     layer = stacked = 0
-    for eqn in layer_loops(jaxpr):
+    for eqn, parts in layer_loops(jaxpr):
         (body,), length = jaxprs_in_params(eqn.params), eqn.params["length"]
-        activations = sum(size for _, size, _ in _stacks(eqn, rows, experts)) // length
+        activations = (
+            sum(size for _, size, _ in _stacks(eqn, max(rows // parts, 1), experts)) // length
+        )
         parameters = sum(bytes_of(outer) for _, outer in by_step(body.invars, eqn.invars))
         routed, own = experts.working_size(eqn) if experts else (0, 0)
         layer = max(layer, 2 * activations + 2 * (parameters // length - own) // inner + routed)
-        stacked += parameters
+        stacked += parameters * parts
     others = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)) - stacked
-    return layer + 2 * others // inner + 3 * _largest(jaxpr) // (rows * inner)
+    return layer + 2 * max(others, 0) // inner + 3 * _largest(jaxpr) // (rows * inner)
 
 
 def _largest(jaxpr: Jaxpr) -> int:
     """Return the bytes of the largest array that is made outside of layers, such as logits."""
-    largest, stacks = 0, {var for eqn in layer_loops(jaxpr) for var in eqn.outvars}
+    largest, stacks = 0, {var for eqn, _ in layer_loops(jaxpr) for var in eqn.outvars}
     for eqn in jaxpr.eqns:
         inputs = {var for var in eqn.invars if not isinstance(var, Literal)}
         if not stacks & {*inputs, *eqn.outvars}:  # no loop over layers, forward or backward

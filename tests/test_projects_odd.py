@@ -47,6 +47,15 @@ def test_positions_that_are_split_change_nothing_in_any_family(model, tmp_path):
     _learn_the_same_where_positions_are_split(model, tmp_path)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("model", sorted(name for name, one in FAMILIES.items() if one.alike))
+def test_layers_in_stages_change_nothing(model, tmp_path):
+    request = Request.from_flags("my-project", model, mesh="stage=2,data=2,model=2")
+    folder = create_project(request, tmp_path)
+    code, out, err = run(f"{sys.executable} -m pytest -q -k unsharded", folder)
+    assert code == 0 and "2 passed" in out, out + err
+
+
 PADDED = """
 import jax
 jax.config.update("jax_num_cpu_devices", 6)

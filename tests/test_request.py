@@ -32,7 +32,7 @@ def refused(match):
 )
 def test_mesh(shards, mesh, sizes):
     parsed = parse_mesh(shards, mesh)
-    assert tuple(parsed) == tuple(axis for axis in AXES if axis != RARE)
+    assert tuple(parsed) == tuple(axis for axis in AXES if axis not in RARE)
     assert tuple(parsed.values()) == sizes
 
 
@@ -52,7 +52,7 @@ def test_bad_shards(shards):
         ("model=4,", "--mesh: '' is not AXIS=SIZE"),
         (
             "modle=4",
-            "--mesh: unknown axis 'modle'; the axes are data, fsdp, expert, context, model",
+            "--mesh: unknown axis 'modle'; the axes are stage, data, fsdp, expert, context, model",
         ),
         ("model=4,model=4", "--mesh: the axis 'model' is given twice"),
         ("model=0", "--mesh: model=0 is not a size"),

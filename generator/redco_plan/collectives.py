@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from redco_plan.activations import Rows
 from redco_plan.causes import BACKWARD, PHASES, Cause, Causes
 from redco_plan.classes import LETTERS
-from redco_plan.placement import CONTEXT, Axes, axes_of_entry, fsdp_axes, shard_shape
+from redco_plan.placement import CONTEXT, STAGE, Axes, axes_of_entry, fsdp_axes, shard_shape
 from redco_plan.graph import Node, Value
 from redco_plan.plan import Plan
 
@@ -25,7 +25,7 @@ PARAMETERS, GRADIENTS = "parameters", "gradients"
 class Collective:
     """A collective that a step should make.
 
-    kind: all-reduce, all-gather, reduce-scatter or all-to-all.
+    kind: all-reduce, all-gather, reduce-scatter, all-to-all or collective-permute.
     phase: forward or backward.
     axes: mesh axes over which it runs.
     classes: labels of the split classes that cause it.
@@ -52,7 +52,8 @@ def predict_collectives(plan: Plan) -> list[Collective]:
     Equal ones are one record, their `times` added up.
     """
     times: dict[Collective, int] = defaultdict(int)
-    parts = _of_activations(plan), _of_positions(plan), _of_rows(plan), _of_parameters(plan)
+    parts = _of_activations(plan), _of_positions(plan), _of_rows(plan)
+    parts = *parts, _of_stages(plan), _of_parameters(plan)
     for one in itertools.chain(*parts):
         times[replace(one, times=0)] += one.times
     merged = [replace(one, times=n) for one, n in times.items()]
@@ -64,7 +65,9 @@ def collectives_per_layer(collectives: Iterable[Collective]) -> tuple[int, list[
 
     The vocabulary is at the ends of a model, not in its layers. (1, []) if nothing repeats.
     """
-    inside = [one for one in collectives if one.classes and "vocab" not in one.classes]
+    inside = [
+        one for one in collectives if one.classes and not {"vocab", "layers"} & {*one.classes}
+    ]
 
     def explained(layers: int) -> tuple[int, int]:
         return sum(o.bytes * o.times for o in inside if o.times % layers == 0), layers
@@ -137,6 +140,44 @@ def _of_positions(plan: Plan) -> Iterator[Collective]:
                 times=dot.times,
                 sources=(dot.source,),
             )
+
+
+def _of_stages(plan: Plan) -> Iterator[Collective]:
+    """Yield how micro-batches of a row a device go from stage to stage, and their stream a stage on, each tick."""
+    stages, graph = plan.mesh.get(STAGE, 1), plan.classes.graph
+    if stages == 1:
+        return
+    for body, eqn, _ in graph.bodies[0].equations():
+        if eqn.primitive.name != "scan":
+            continue
+        first, count = eqn.params["num_consts"], eqn.params["num_carry"]
+        for value in map(body.value, eqn.invars[first : first + count]):
+            if (
+                value is None
+                or not value.dims
+                or graph.find(value.dims[0]) not in plan.layouts.rows
+            ):
+                continue
+            rows = graph.sizes[value.dims[0]]
+            apart = math.prod(plan.mesh[axis] for axis in plan.batch_axes if axis != STAGE)
+            dims = _dims_text(plan, dim_letters(plan), replace(value, dims=value.dims[1:]))
+            for phase in PHASES:
+                yield Collective(
+                    kind="collective-permute",
+                    phase=phase,
+                    axes=(STAGE,),
+                    classes=("layers",),
+                    array=dims,
+                    bytes=value.bytes // rows // _inner_parts(plan, value),
+                    times=2 * (rows // apart + stages - 1),
+                    sources=(),
+                )
+
+
+def _inner_parts(plan: Plan, value: Value) -> int:
+    """Return into how many parts devices that share rows split a value, such as its positions."""
+    over = {axis for entry in plan.layouts.of(value) for axis in axes_of_entry(entry)}
+    return math.prod(plan.mesh[axis] for axis in over - {*plan.batch_axes})
 
 
 def _tables(plan: Plan) -> Iterator[Rows]:

@@ -118,3 +118,18 @@ def test_moments_on_the_host_come_to_the_device_one_parameter_after_the_other(tm
     assert here.peak_bytes - host.peak_bytes > moments - 4 * largest, (here.memory, host.memory)
     [note] = [one for one in host.notes if "come from the host" in one]
     assert "at least 105 ms more" in note, note
+
+
+def test_layers_of_70b_in_stages(tmp_path):
+    """Two permutes a tick each way, of micro-batches whose positions `model` splits; 71 ticks, 7 of which a stage waits."""
+    flags = {"mesh": "stage=8,model=8", "size": "70b", "sequence_parallel": True}
+    project = create_project(Request.from_flags("stages", "llama", **flags), tmp_path)
+    [reading] = compile_steps(project, parse_target("h100:64"), [Job(batch=64)])
+    assert reading.fits and reading.peak_bytes < 25 * 2**30
+    sent = [
+        one for one in reading.collectives if one.kind == "collective-permute" and one.count > 1
+    ]
+    assert {one.axis for one in sent} == {"stage"} and sum(one.count for one in sent) == 4 * 71
+    assert sum(one.bytes for one in sent) < 2.5e9
+    # One more forward pass than a model has, of three times its products, and the bubble.
+    assert reading.flops / reading.model_flops == pytest.approx(4 / 3 * 71 / 64, rel=0.05)

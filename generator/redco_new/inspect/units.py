@@ -73,6 +73,6 @@ def join_words(words: list[str]) -> str:
 
 
 def cause_text(row: CollectiveRow) -> str:
-    """Return what a collective is for: classes, the parts that fsdp and context make, or different rows."""
-    parts = {*row["axes"]} <= {"fsdp", "context"}
+    """Return what a collective is for: classes, the parts that fsdp, context and stage make, or different rows."""
+    parts = {*row["axes"]} <= {"fsdp", "context", "stage"}
     return ", ".join(row["classes"]) or (join_words(row["axes"]) if parts else "the batch")

@@ -111,14 +111,21 @@ SETTINGS = st.fixed_dictionaries(
 
 @given(
     model=WORD.filter(lambda s: ":" not in s),
-    sizes=st.tuples(*[SIZE] * len(AXES)),
+    sizes=st.tuples(*[SIZE] * len(AXES[1:])),
     settings=SETTINGS,
 )
 def test_toml_gives_the_request_back(model, sizes, settings):
-    mesh = ",".join(f"{axis}={size}" for axis, size in zip(AXES, sizes, strict=True))
+    mesh = ",".join(f"{axis}={size}" for axis, size in zip(AXES[1:], sizes, strict=True))
     request = Request.from_flags("my-project", model, mesh=mesh, **settings)
     assert Request.from_toml(request.to_toml()) == request
     assert request.to_dict() == tomllib.loads(request.to_toml())
+
+
+@pytest.mark.parametrize("axis", ["fsdp", "expert", "context"])
+def test_stages_go_with_data_and_model(axis):
+    assert parse_mesh(None, "stage=4,data=2,model=2")["stage"] == 4
+    with refused(f"--mesh: stage=4 goes with data and model, and not with {axis}=2"):
+        parse_mesh(None, f"stage=4,{axis}=2")
 
 
 def test_toml_defaults_are_those_of_the_flags():

@@ -52,9 +52,8 @@ def predict_collectives(plan: Plan) -> list[Collective]:
     Equal ones are one record, their `times` added up.
     """
     times: dict[Collective, int] = defaultdict(int)
-    parts = _of_activations(plan), _of_positions(plan), _of_rows(plan)
-    parts = *parts, _of_stages(plan), _of_parameters(plan)
-    for one in itertools.chain(*parts):
+    parts = _of_activations, _of_positions, _of_rows, _of_stages, _of_parameters
+    for one in itertools.chain(*(part(plan) for part in parts)):
         times[replace(one, times=0)] += one.times
     merged = [replace(one, times=n) for one, n in times.items()]
     return sorted(merged, key=lambda one: (not one.classes, PHASES.index(one.phase)))

@@ -83,7 +83,7 @@ class Memory(TypedDict):
 class CollectiveRow(TypedDict):
     """A predicted collective; the fields are those of `Predicted`.
 
-    kind: all-reduce, all-gather, reduce-scatter, all-to-all
+    kind: all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute
     phase: forward, or backward
     axes: mesh axes over which it goes
     classes: of dims that cause it

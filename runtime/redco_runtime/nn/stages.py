@@ -87,5 +87,4 @@ def _pipe(stage: Run, p: int, repeats: int, rows: int, params: Any, x: Any, side
 
 
 def _cut(x: jax.Array, parts: int) -> jax.Array:
-    """Return (B, ...) as (parts, B / parts, ...)."""
-    return x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1)
+    return x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1)  # (B, ...) -> (parts, B / parts, ...)

@@ -100,8 +100,7 @@ class BucketPath(PosixGPath):
 
     def bring(self, folder: Path, names: Iterable[str] = ()) -> Iterator[str]:
         """Copy `names` of what is below it, or all, in that order, to a folder of this machine that lacks them; yield each."""
-        # What is JSON says of others that they are whole.
-        for name in names or sorted(self.files(), key=lambda name: (name.endswith(".json"), name)):
+        for name in names or sorted(self.files(), key=_json_last):
             path = folder / name
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,11 +111,11 @@ class BucketPath(PosixGPath):
 
     def fill(self, folder: Path, names: Iterable[str] = ()) -> None:
         """Write a copy of all that is in a folder of this machine, or, in that order, those of `names` that are not here."""
-        new = [name for name in names if not (self / name).exists()]
-        every = (
-            () if names else (str(x.relative_to(folder)) for x in folder.rglob("*") if x.is_file())
-        )
-        for name in new or sorted(every):
+        some = [name for name in names if not (self / name).exists()]
+        if not names:
+            files = (x for x in folder.rglob("*") if x.is_file())
+            some = sorted((str(x.relative_to(folder)) for x in files), key=_json_last)
+        for name in some:
             self.store.put_file(str(folder / name), str(self / name))
 
     def numbered(self) -> list["BucketPath"]:
@@ -272,6 +271,11 @@ def _send_on() -> None:
         time.sleep(SEND)
         with suppress(OSError):  # `append` raises it where it lasts
             send()
+
+
+def _json_last(name: str) -> tuple[bool, str]:
+    """Return the place of a file that is copied: JSON says of others that they are whole."""
+    return name.endswith(".json"), name
 
 
 def _last(paths: list[BucketPath]) -> int:

@@ -111,6 +111,10 @@ class Lifeline:
                 text = f"{self._names[fault.index]} {fault.text}"
                 cause = replace(fault, text=text)
                 await self._say({"end": astuple(cause)})
+                until = time.monotonic() + SETTLE
+                while self._lines and time.monotonic() < until:
+                    # Their words that nobody reads would reset the connection, and with it lose that.
+                    await asyncio.sleep(0.01)
                 self._end(cause)
 
     async def _welcome(self, words: asyncio.StreamReader, line: asyncio.StreamWriter) -> None:

@@ -63,7 +63,7 @@ class Statement:
                 if after in CLOSE and not (after == ")" and commas[-1] == 1):
                     continue
             said.append(_in_double_quotes(text))
-        return tuple(said)
+        return tuple(_without_brackets(said))
 
     @cached_property
     def head(self) -> tuple[str, ...]:
@@ -93,6 +93,19 @@ class Statement:
 def _in_double_quotes(text: str) -> str:
     """Return a string in the quotes that a formatter gives it; anything else as it is."""
     return _QUOTED.sub(r'\1"\2"', text) if text[-1] == "'" else text
+
+
+def _without_brackets(said: list[str]) -> list[str]:
+    """Return words without brackets that a formatter puts around all of a value."""
+    start = 1 if said[:1] == ["return"] else said.index("=") + 1 if "=" in said else 0
+    if not start or said[start : start + 1] != ["("] or said[-1] != ")":
+        return said
+    depth = 0
+    for i, text in enumerate(said[start:], start):
+        depth += (text in OPEN) - (text in CLOSE)
+        if (not depth and i < len(said) - 1) or (depth == 1 and text in (",", "for")):
+            return said
+    return said[:start] + said[start + 1 : -1]
 
 
 def cut_statements(lines: list[str]) -> list[Statement]:

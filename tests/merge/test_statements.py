@@ -3,6 +3,7 @@
 import pytest
 
 from redco_merge import MergeResult, merge
+from redco_merge.statements import cut_statements
 from redco_merge.symbols import symbols_of
 from redco_merge.verify import merge_faults
 from redco_merge.verify_blocks import block_faults
@@ -363,3 +364,18 @@ def test_deeper_comments_below_a_function_are_its_own():
     below = ["\n", "# of g\n", "def g():\n", "    return 2\n"]
     f, g = symbols_of([*own, *below])[1:3]
     assert (f.lines, g.lines) == (own, below)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("x = (a + b)\n", "x = a + b\n", True),
+        ("return (a)\n", "return a\n", True),
+        ("x = f(a)\n", "x = g(a)\n", False),
+        ("x = (a)(b)\n", "x = a(b)\n", False),
+        ("x = (a, b)\n", "x = a, b\n", False),
+    ],
+)
+def test_brackets_around_all_of_a_value_are_layout(one, other, same):
+    first, second = (cut_statements([line])[0] for line in (one, other))
+    assert (first.key == second.key) is same

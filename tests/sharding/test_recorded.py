@@ -1,0 +1,71 @@
+"""What the engine plans of every model of the zoo, on several meshes, is what recorded.txt has.
+
+The other tests say why; this one notices what none of them looks at. After a change that is meant, read the difference
+that `python -m sharding.test_recorded` (PYTHONPATH=tests:generator:runtime) makes.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import pytest
+from sharding.models import ZOO
+
+from redco_plan import plan_sharding, predict_collectives, row_constraints
+
+RECORDED = Path(__file__).with_name("recorded.txt")
+MODELS = [name for name in ZOO if name != "on_devices"]  # which is of the devices that are here
+MESHES: dict[str, tuple[dict[str, int], dict[str, object]]] = {
+    "model": ({"model": 4}, {"apart": True}),
+    "all": ({"data": 2, "fsdp": 2, "model": 2}, {"zero": 1}),
+    "odd": ({"fsdp": 3, "model": 3}, {"adapt": True, "apart": True}),
+    "sequence": ({"data": 2, "model": 2}, {"sequence_parallel": True, "zero": 1}),
+    "many": ({"fsdp": 2, "expert": 2, "context": 2, "model": 2}, {}),
+}
+
+
+def planned(name: str, mesh: str) -> Iterator[str]:
+    """The lines of one model on one mesh, without its sizes of one."""
+    sizes, options = MESHES[mesh]
+    plan = plan_sharding(*ZOO[name], sizes, **options)
+    yield " ".join(f"{axis}={size}" for axis, size in plan.mesh.items() if size > 1)
+    yield from plan.warnings
+    columns = (plan.partitions, plan.moments, plan.stored, plan.labels, plan.reasons)
+    for parameter, spec, moments, stored, labels, reason in zip(
+        plan.parameters, *columns, strict=True
+    ):
+        said = [entries(spec), "" if moments == spec else f"moments {entries(moments)}"]
+        said += ["" if stored == parameter.shape else f"stored {stored}"]
+        said += [" ".join(labels), reason] if options.get("apart") else []
+        yield f"{parameter.path}: {'; '.join(filter(None, said))}"
+    for one in predict_collectives(plan):
+        causes = f"{'+'.join(one.axes)} {','.join(one.classes)}".strip()
+        yield f"{one.times} {one.kind} {one.phase} of {one.array}, {one.bytes} B, {causes}"
+    if rows := row_constraints(plan):
+        yield f"{len(rows)} constraints of rows"
+
+
+def entries(spec: jax.sharding.PartitionSpec) -> str:
+    return " ".join("+".join(x) if isinstance(x, tuple) else x or "-" for x in spec) or "whole"
+
+
+def table() -> dict[tuple[str, str], list[str]]:
+    """What recorded.txt has, by model and mesh."""
+    lines = (x.partition("\n") for x in RECORDED.read_text().split("\n\n"))
+    return {tuple(head.split(" on ")): rest.splitlines() for head, _, rest in lines}
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_what_is_planned_is_recorded(mesh):
+    recorded = table()
+    assert {name: list(planned(name, mesh)) for name in MODELS} == {
+        name: recorded[name, mesh] for name in MODELS
+    }
+
+
+if __name__ == "__main__":
+    with jax.numpy_rank_promotion("allow"):
+        cases = (
+            f"{x} on {mesh}\n" + "\n".join(planned(x, mesh)) for x in MODELS for mesh in MESHES
+        )
+        RECORDED.write_text("\n\n".join(cases) + "\n")

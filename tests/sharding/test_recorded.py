@@ -11,7 +11,7 @@ import jax
 import pytest
 from sharding.models import ZOO
 
-from redco_plan import plan_sharding, predict_collectives, row_constraints
+from redco_plan import axes_of_entry, plan_sharding, predict_collectives, row_constraints
 
 RECORDED = Path(__file__).with_name("recorded.txt")
 MODELS = [name for name in ZOO if name != "on_devices"]  # which is of the devices that are here
@@ -36,17 +36,19 @@ def planned(name: str, mesh: str) -> Iterator[str]:
     ):
         said = [entries(spec), "" if moments == spec else f"moments {entries(moments)}"]
         said += ["" if stored == parameter.shape else f"stored {stored}"]
-        said += [" ".join(labels), reason] if options.get("apart") else []
+        said += [" ".join(labels), reason] if mesh in ("model", "odd", "many") else []
         yield f"{parameter.path}: {'; '.join(filter(None, said))}"
     for one in predict_collectives(plan):
         causes = f"{'+'.join(one.axes)} {','.join(one.classes)}".strip()
         yield f"{one.times} {one.kind} {one.phase} of {one.array}, {one.bytes} B, {causes}"
-    if rows := row_constraints(plan):
-        yield f"{len(rows)} constraints of rows"
+    yield from (f"rows of {path}: {entries(x)}" for path, x in row_constraints(plan).items())
+    yield from ["in a form of its own"] * plan.rewritten
 
 
 def entries(spec: jax.sharding.PartitionSpec) -> str:
-    return " ".join("+".join(x) if isinstance(x, tuple) else x or "-" for x in spec) or "whole"
+    free = jax.sharding.PartitionSpec.UNCONSTRAINED
+    named = ("free" if x is free else "+".join(axes_of_entry(x)) or "-" for x in spec)
+    return " ".join(named) or "whole"
 
 
 def table() -> dict[tuple[str, str], list[str]]:

@@ -20,7 +20,7 @@ from safetensors import safe_open
 
 from redco_new.render.template import open_template
 from redco_new.models.families import FAMILIES
-from redco_new.models.adapter import linear_layers
+from redco_new.models.adapter import family_tensors, linear_layers
 from redco_new.render.execute import load_weights
 from redco_new.models.find import Model, make_model
 from redco_new.models.hf_config import config_class, read_transformers
@@ -96,7 +96,7 @@ def emitted(model: Model) -> tuple[ModuleType, ModuleType]:
 def linear(model: Model) -> dict[str, str]:
     """What --lora can adapt."""
     with open_template() as template:
-        return linear_layers(model.family, PACKAGE, model.print_files(template, PACKAGE))
+        return linear_layers(family_tensors(model.family, PACKAGE, model.print_files(template, PACKAGE)))
 
 
 def random_torch(kind: Any, config: Any, seed: int, scale: float = 0.1) -> Any:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors import safe_open
 
 from generated import run
 
@@ -91,10 +92,19 @@ def test_experts_are_the_runtimes_under_the_names_of_checkpoints(tmp_path):
     assert code == 0 and "step 2/2" in out, out + err
 
 
-@pytest.mark.parametrize("recipe", ["sft", "dpo", "reward", "classify-text"])
-def test_it_is_trained_by_the_recipes_of_texts(place, recipe):
-    code, out, err = run(f"redco update --recipe {recipe}", place / "p")
+@pytest.mark.parametrize(
+    "recipe, lora",
+    [("sft", "rank=2,targets=q_proj"), ("dpo", "base=nf4"), ("reward", "off"), ("classify-text", "off")],
+)  # fmt: skip
+def test_it_is_trained_by_the_recipes_of_texts(place, recipe, lora):
+    code, out, err = run(f"redco update --recipe {recipe} --lora {lora}", place / "p")
     assert code == 0, err
     train = f"python -m p.train --preset tiny --steps 2 {DEVICES} --workdir runs/{recipe}"
     code, out, err = run(train, place / "p")
     assert code == 0 and "step 2/2" in out, out + err
+    if recipe == "sft":
+        code, out, err = run("python -m p.export --workdir runs/sft --out adapter", place / "p")
+        assert code == 0, err
+        names = {*safe_open(place / "p/adapter/adapter_model.safetensors", "np").keys()}
+        layer = "base_model.model.model.layers.2.self_attn.q_proj"
+        assert len(names) == 6 and {f"{layer}.lora_A.weight", f"{layer}.lora_B.weight"} < names

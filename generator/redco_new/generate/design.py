@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectRecipe
 from redco_new.generate.project_model import ProjectModel
 from redco_new.models.program import Program
@@ -65,3 +66,10 @@ def package_files(request: Request, texts: Mapping[str, str]) -> dict[str, str]:
     return {
         path: with_header(path, text, owner(path, request.package)) for path, text in paths.items()
     }
+
+
+def no_adapter(request: Request) -> RedcoError:
+    """Return the error of --lora beside a model whose layers have no names that are known."""
+    what = f"{request.model_name} is no model of texts that redco can write with adapters"
+    todo = "leave it out; a class of your own may have its own adapters"
+    return RedcoError("--lora", what, todo)

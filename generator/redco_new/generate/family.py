@@ -15,6 +15,7 @@ from redco_new.generate.stages import with_stages
 from redco_new.models.adapter import (
     Adapter,
     choose_adapter,
+    family_tensors,
     linear_layers,
 )
 from redco_new.models.branches import (
@@ -36,7 +37,6 @@ from redco_plan import CONTEXT, MODEL
 
 # Sizes of models that turn positions, and have no table of them.
 ROTATED = {"rope_theta", "rotary_dim"}
-TINY_BLOCKS = {"lora_block": 4}  # so that they divide over devices where larger matrices' do
 
 
 def read_family(request: Request, template: Template) -> Design:
@@ -93,7 +93,7 @@ def _adapter(
     """Return what --lora asks for, if it does. Raises RedcoError."""
     if not request.lora:
         return None
-    linear = linear_layers(model.family, request.package, texts)
+    linear = linear_layers(family_tensors(model.family, request.package, texts))
     return choose_adapter(linear, request.lora, request.model, recipe.classes)
 
 
@@ -172,9 +172,7 @@ def _tiny_preset(
     settings = sizes | {"dtype": "float32", "remat": "everything_saveable"}
     changes = section_changes(recipe.branches, model.tiny.sizes)
     fields = {name: settings | others for name, others in changes.items()}
-    if adapter and adapter.lora.base:
-        fields["lora"] = adapter.settings | TINY_BLOCKS
-    return {**fields, **recipe.tiny}
+    return {**fields, **(adapter.tiny if adapter else {}), **recipe.tiny}
 
 
 def _program(

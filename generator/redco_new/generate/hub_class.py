@@ -54,11 +54,6 @@ def as_class(request: Request) -> Request:
     return replace(request, checkpoint=checkpoint)
 
 
-def of_transformers(request: Request) -> bool:
-    """Return whether a class is one of transformers, which a config makes."""
-    return request.model.startswith(f"{TRANSFORMERS}:")
-
-
 def with_inputs(own: OwnClass) -> OwnClass:
     """Return what is said of a class of transformers, with the ids of a text as its input where none is."""
     import_transformers(TRANSFORMERS).logging.set_verbosity_error()  # of sizes that are tried

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
-from redco_new.generate.hub_class import of_transformers, with_inputs
+from redco_new.generate.hub_class import with_inputs
 from redco_new.generate.layout import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
 from redco_new.generate.printed import print_torch, read_printed
@@ -31,11 +31,11 @@ def read_own_class(
         what = f"{name} has the size that its arguments say"
         raise RedcoError("--size", what, "leave it out")
     check_positions(request, name)
-    if not of_transformers(request):  # which may be trained by the recipes of texts
+    if not request.of_transformers:  # which may be trained by the recipes of texts
         find_recipe(request.recipe)
     if request.printed:
         return read_printed(request, template)
-    if of_transformers(request):
+    if request.of_transformers:
         request = replace(request, own=with_inputs(request.own))
     reference = find_reference("--model", request.model, request.folder)
     if is_torch(reference.value):

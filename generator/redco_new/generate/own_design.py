@@ -11,7 +11,7 @@ from typing import Any
 from flax import nnx
 
 from redco_new.generate.context import OWN, ProjectRecipe
-from redco_new.generate.design import Design, package_files
+from redco_new.generate.design import Design, no_adapter, package_files
 from redco_new.generate.layout import traced_rows
 from redco_new.generate.project_model import ProjectModel
 from redco_new.models.program import Program
@@ -52,12 +52,14 @@ def own_design(
     tiny: Mapping[str, Any],
     notes: Sequence[str] = (),
 ) -> Design:
-    """Return a class as a project trains it.
+    """Return a class as a project trains it. Raises RedcoError for an adapter.
 
     names: of the classes of model.py
     texts: name -> text of model.py and weights.py, and what they need in the package
     full, tiny: fields of its config that these presets have otherwise than model.py
     """
+    if request.lora:
+        raise no_adapter(request)
     pipeline = template.print_folder(f"own/{model.recipe.name}", model.pipeline)
     files = package_files(request, {**texts, **pipeline})
 

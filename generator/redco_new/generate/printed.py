@@ -13,7 +13,7 @@ from flax import nnx
 
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
-from redco_new.generate.hub_class import LM, of_transformers
+from redco_new.generate.hub_class import LM
 from redco_new.generate.layout import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
 from redco_new.generate.printed_texts import DTYPE, decoder_design, is_decoder
@@ -41,7 +41,7 @@ def print_torch(
 
     usage = read_usage(reference, request.own, request.folder, "forward")
     progress(f"printing {reference.name}, and comparing it with PyTorch")
-    arguments = _as_lists(usage.arguments) if of_transformers(request) else usage.arguments
+    arguments = _as_lists(usage.arguments) if request.of_transformers else usage.arguments
     printed = print_class(reference, usage.where, arguments, usage.call)
     own = replace(request.own, inputs=read_plain(usage.where, usage.call.arguments))
     request = replace(request, via=TORCH, own=own)
@@ -79,7 +79,7 @@ def _own(
 ) -> Design:
     """Return a class as an own recipe trains it: in --dtype, if transformers has it, and the preset tiny in float32."""
     config = getattr(_load(request, texts[MODEL]), names.config)
-    has_dtype = of_transformers(request) and DTYPE in config.__dataclass_fields__
+    has_dtype = request.of_transformers and DTYPE in config.__dataclass_fields__
     full, exact = ({DTYPE: request.dtype}, {DTYPE: "float32"}) if has_dtype else ({}, {})
     tiny = {**model.tiny.changes, **exact}
     return own_design(request, template, model, names, texts, full, tiny, notes)
@@ -144,7 +144,7 @@ def _find_model(request: Request, names: ClassNames, module: ModuleType, where: 
 def _is_decoder(request: Request, module: ModuleType, names: ClassNames) -> bool:
     """Return whether recipes of texts train a class: one of transformers that has their methods."""
     fields = [field.name for field in dataclasses.fields(getattr(module, names.config))]
-    return of_transformers(request) and is_decoder(getattr(module, names.model), fields)
+    return request.of_transformers and is_decoder(getattr(module, names.model), fields)
 
 
 def _maker(

@@ -12,6 +12,7 @@ from redco_new.generate.own_design import ClassNames
 from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.recipe_program import Built, recipe_program
 from redco_new.errors import RedcoError
+from redco_new.models.adapter import Adapter, choose_adapter, linear_layers
 from redco_new.models.decoders import LONGEST
 from redco_new.models.family import CAUSAL
 from redco_new.models.gguf import safetensors_alone
@@ -19,7 +20,7 @@ from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe
 from redco_new.models.tiny import tiny_vocab
 from redco_new.own.model import OwnModel
-from redco_new.pytorch.table import stacked_parts
+from redco_new.pytorch.table import stacked_parts, tensor_names
 from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
 from redco_new.request import Request
@@ -64,6 +65,8 @@ def decoder_design(
     if recipe.teacher:
         what = f"{recipe.name} makes a smaller model of the same kind, and {model.name} is printed in one size"
         raise RedcoError("--recipe", what, "choose another")
+    adapter = _adapter(request, model, recipe, texts)
+    recipe = recipe.adapted() if adapter else recipe
     sizes = _sizes(request, names, texts)
     length = min(sizes.get(next((x for x in POSITIONS if x in sizes), ""), LONGEST), LONGEST)
     full = {DTYPE: request.dtype} if DTYPE in sizes else {}
@@ -71,7 +74,7 @@ def decoder_design(
     tokenizer = request.checkpoint or "bytes"
     features = next((x for x in FEATURES if x in sizes), FEATURES[0])
     printed = recipe.print_files(
-        template, request.package, False, adapted=False, causal=True, features=features
+        template, request.package, False, adapted=bool(adapter), causal=True, features=features
     )
     files = package_files(request, {**texts, **printed})
 
@@ -82,15 +85,15 @@ def decoder_design(
         classes = getattr(module, names.model), getattr(module, names.config)
         built = Built(*classes, {**sizes, **full, **changes}, {**full, **changes}, CAUSAL)
         return recipe_program(
-            request, built, recipe, None, files, min(length, SHORT) if changes else length
+            request, built, recipe, adapter, files, min(length, SHORT) if changes else length
         )
 
     return Design(
         request,
-        _project_model(request, model, names, recipe, full, tiny, texts),
+        _project_model(request, model, names, recipe, adapter, full, tiny, texts),
         ProjectRecipe.of(
             recipe,
-            rate=recipe.rate,
+            rate=recipe.adapter_rate if adapter else recipe.rate,
             continues=recipe.name == "lm",
             tokenized=True,
             tokenizer=tokenizer,
@@ -103,6 +106,19 @@ def decoder_design(
         notes=[*model.notes, *notes],
         tiny=tiny,
     )
+
+
+def _adapter(
+    request: Request,
+    model: OwnModel,
+    recipe: Recipe,
+    texts: Mapping[str, str],
+) -> Adapter | None:
+    """Return what --lora asks for, if it does. Raises RedcoError."""
+    if not request.lora:
+        return None
+    linear = linear_layers(tensor_names(texts["weights.py"]))
+    return choose_adapter(linear, request.lora, model.name, recipe.classes)
 
 
 def _sizes(request: Request, names: ClassNames, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -125,6 +141,7 @@ def _project_model(
     model: OwnModel,
     names: ClassNames,
     recipe: Recipe,
+    adapter: Adapter | None,
     full: Mapping[str, Any],
     tiny: Mapping[str, Any],
     texts: Mapping[str, str],
@@ -135,7 +152,7 @@ def _project_model(
         class_name=names.model,
         config_class=names.config,
         sizes=dict.fromkeys(sections, full) if full else {},
-        tiny={**dict.fromkeys(sections, tiny), **recipe.tiny},
+        tiny={**dict.fromkeys(sections, tiny), **(adapter.tiny if adapter else {}), **recipe.tiny},
         branches=recipe.branches,
         maker=recipe.maker,
         head=bool(recipe.head_of(CAUSAL)),
@@ -143,6 +160,9 @@ def _project_model(
         own_class=model.name,
         printed=True,
         hub=True,
+        adapter=adapter,
+        whole=recipe.beside_adapter(CAUSAL) if adapter else (),
+        drops=adapter is not None,
         stacked=stacked_parts(texts["weights.py"]),
         task=recipe.task or "CAUSAL_LM",
         checkpoint=request.checkpoint,

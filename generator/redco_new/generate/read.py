@@ -8,7 +8,7 @@ from dataclasses import replace
 from redco_plan import Plan
 
 from redco_new.errors import RedcoError
-from redco_new.generate.design import Design
+from redco_new.generate.design import Design, no_adapter
 from redco_new.generate.family import read_family
 from redco_new.generate.layout import plan_program
 from redco_new.models.find import NoFamily
@@ -44,13 +44,8 @@ def _read_model(request: Request, template: Template, progress: Callable[[str], 
         from redco_new.generate.brought import check_brings_model, read_recipe_model
 
         check_brings_model(request.recipe)
-    if request.lora and not request.is_family:
-        what = (
-            f"{request.model_name} is no family of redco's, whose layers it can write with adapters"
-        )
-        raise RedcoError(
-            "--lora", what, "leave it out; a class of your own may have its own adapters"
-        )
+    if request.lora and not (request.is_family or request.of_transformers):
+        raise no_adapter(request)
     if request.loss and not (request.is_family or request.via):
         what = f"{request.model_name} is no family of redco's, and has the loss of its pipeline.py"
         raise RedcoError("--loss", what, "leave it out")

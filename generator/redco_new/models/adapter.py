@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from redco_new.render.execute import load_weights
 from redco_new.render.python import print_call, print_data
 from redco_new.request import Lora
 
+PLACE = re.compile(
+    r"\.(?:\{\}|\d+)(?=\.)"
+)  # in the name of a tensor: which layer it is of, or expert
 # The order in which an adapter names layers: that of the computation.
 USUAL = ("q", "k", "v", "qkv", "o", "gate", "up", "down")
 
@@ -43,6 +47,11 @@ class Adapter:
         return sizes | {name: value for name, value in others.items() if value}
 
     @property
+    def tiny(self) -> dict[str, dict[str, Any]]:
+        """The section of the preset tiny, {} where it is no other: blocks divide over devices where larger matrices' do."""
+        return {"lora": self.settings | {"lora_block": 4}} if self.lora.base else {}
+
+    @property
     def section(self) -> str:
         """Python that makes its default."""
         return print_call(self.class_name, self.settings)
@@ -69,23 +78,27 @@ class Adapter:
         return with_lora(model, own, self.layers, **self.options, rngs=rngs)
 
 
-def linear_layers(family: Family, package: str, texts: Mapping[str, str]) -> dict[str, str]:
+def linear_layers(tensors: Mapping[str, str]) -> dict[str, str]:
     """Return the linear layers that --lora can adapt, by their names in model.py -> in checkpoints.
 
-    Those that a layer of the model has one of, by the rows of its weights.py, but for a router: it has no part in
-    what a token becomes. package, texts: of "model.py" and "weights.py", as Model.print_files has them.
+    Those that a layer of the model has one of, but for a router: it has no part in what a token becomes.
+    tensors: path of a parameter in model.py -> what a checkpoint calls its tensor, as weights.py has it.
     """
-    model, weights = load_weights(package, texts)
-    table = weights.tensors(getattr(model, family.config_class)())
-    kernels = {path: tensor for path, tensor in table.items() if path.endswith("/kernel")}
     names = {
-        path.split("/")[-2]: tensor.name.split(".")[-2]
-        for path, tensor in kernels.items()
-        if tensor.depth == 1
+        path.split("/")[-2]: name.split(".")[-2]
+        for path, name in tensors.items()
+        if path.endswith("/kernel") and len(PLACE.findall(name)) == 1
     }
     names.pop("router", None)
     usual = {name: place for place, name in enumerate(USUAL)}
     return dict(sorted(names.items(), key=lambda item: usual.get(item[0], len(usual))))
+
+
+def family_tensors(family: Family, package: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the `tensors` of `linear_layers`; package, texts: of "model.py" and "weights.py", as Model.print_files has them."""
+    model, weights = load_weights(package, texts)
+    table = weights.tensors(getattr(model, family.config_class)())
+    return {path: tensor.name for path, tensor in table.items()}
 
 
 def choose_adapter(

@@ -81,10 +81,13 @@ def _tensor(stored: Stored, others: Mapping[str, str]) -> str:
     return f"Tensor({', '.join([print_data(stored.name), *order, *first, *step, *otherwise])})"
 
 
+def tensor_names(weights: str) -> dict[str, str]:
+    """Return the path of each array in model.py -> the name of its tensor, by the text of weights.py."""
+    return dict(re.findall(r'"([\w/]+)": Tensor\(\s*"([\w.{}]+)"', weights))
+
+
 def stacked_parts(weights: str) -> tuple[str, ...]:
     """Return the places in the model of layers that are stacked, as "model layers", by the text of weights.py."""
-    rows = re.findall(r'"([\w/]+)": Tensor\(\s*"([\w.]+)\.\{\}', weights)
-    places = {
-        name.replace(".", "/") for path, name in rows if path.startswith(name.replace(".", "/"))
-    }
-    return tuple(sorted(place.replace("/", " ") for place in places))
+    rows = ((path, name.partition(".{}")) for path, name in tensor_names(weights).items())
+    places = {(path, place.replace(".", "/")) for path, (place, several, _) in rows if several}
+    return tuple(sorted({x.replace("/", " ") for path, x in places if path.startswith(x)}))

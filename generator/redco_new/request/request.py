@@ -82,6 +82,11 @@ class Request:
         return bool(self.model) and self.own is None
 
     @property
+    def of_transformers(self) -> bool:
+        """Whether the model is a class of transformers, which a config makes."""
+        return self.model.startswith("transformers:")
+
+    @property
     def model_name(self) -> str:
         """The model, for people."""
         return self.model or f"the model of {self.recipe}"

@@ -17,7 +17,7 @@ from tensorboardX.record_writer import masked_crc32c
 from redco_runtime.monitor import loggers
 from redco_runtime.base.errors import UserError
 from redco_runtime.monitor.loggers import LOGGERS
-from redco_runtime.run.history import run_id
+from redco_runtime.monitor.trackers import run_id
 
 # The arguments of wandb 0.31.0 and trackio 0.43.0, as far as they are used here.
 SIGNATURES = {

@@ -42,7 +42,11 @@ FEATURES = {
         "`--best SCORE` and `--patience N`: the best checkpoint is kept, and ends a run",
         ("checkpoints.best",),
     ),
-    "buckets": Feature("gs://, s3:// and az:// in the place of folders", ("base.buckets",), False),
+    "buckets": Feature(
+        "gs://, s3:// and az:// in the place of folders",
+        ("base.buckets", "data.prepare.shared_shards"),
+        printed=False,
+    ),
     "elastic": Feature(
         "`launch --elastic`: go on with fewer hosts", ("cluster.elastic",), printed=False
     ),

@@ -13,8 +13,9 @@ import jax
 from ..base.contracts import Steps
 from ..base.errors import writing
 from ..base.paths import path_of
+from ..base.state import PyTree
 from ..layout.mesh import axes_of, memory_of
-from ..layout.specs import gradient_size, sizes_by_axes
+from ..layout.specs import gradient_size, size_on_device
 
 SHRINKING = ("data", "fsdp")  # axes that give devices up, in this order; all others stay
 Sizes = dict[str, int]  # bytes of a device, by which of these split them: "data fsdp"
@@ -48,8 +49,8 @@ class Needs:
             batch_size=settings.batch_size,
             micro_batches=settings.micro_batches,
             alone=bool(steps.rows),
-            state=sizes_by_axes(steps.state, SHRINKING),
-            params=sizes_by_axes(steps.state.params, SHRINKING),
+            state=_sizes_by_axes(steps.state),
+            params=_sizes_by_axes(steps.state.params),
             rows=max(temporary - gradient_size(steps.state, settings.micro_batches), 0),
             has=memory_of(jax.local_devices()[0]),
         )
@@ -112,3 +113,12 @@ def choose_layout(needs: Needs | None, here: int, count: int) -> Layout | None:
                 axes = ",".join(f"{axis}={size}" for axis, size in mesh.items())
                 return Layout(hosts, ["--mesh", axes, "--micro-batches", str(micro)])
     return None
+
+
+def _sizes_by_axes(abstract: PyTree) -> Sizes:
+    sizes: Sizes = {}
+    for leaf in jax.tree.leaves(abstract):
+        splits = [axis for entry in leaf.sharding.spec for axis in axes_of(entry)]
+        key = " ".join(axis for axis in SHRINKING if axis in splits)
+        sizes[key] = sizes.get(key, 0) + size_on_device(leaf)
+    return sizes

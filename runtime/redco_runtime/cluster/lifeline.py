@@ -112,9 +112,8 @@ class Lifeline:
                 cause = replace(fault, text=text)
                 await self._say({"end": astuple(cause)})
                 until = time.monotonic() + SETTLE
-                while self._lines and time.monotonic() < until:
-                    # Their words that nobody reads would reset the connection, and with it lose that.
-                    await asyncio.sleep(0.01)
+                while self._lines and time.monotonic() < until:  # else words of theirs, unread,
+                    await asyncio.sleep(0.01)  # would reset the connection, and that were lost
                 self._end(cause)
 
     async def _welcome(self, words: asyncio.StreamReader, line: asyncio.StreamWriter) -> None:

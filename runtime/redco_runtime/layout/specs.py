@@ -1,7 +1,7 @@
 """The tables of sharding.py -> specs of all that steps work with, checked against the model."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -124,13 +124,3 @@ def size_on_device(abstract: PyTree) -> int:
     leaves = [x for x in jax.tree.leaves(abstract) if x.sharding.memory_kind != HOST]
     parts = (math.prod(leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves)
     return sum(part * leaf.dtype.itemsize for part, leaf in zip(parts, leaves, strict=True))
-
-
-def sizes_by_axes(abstract: PyTree, axes: Sequence[str]) -> dict[str, int]:
-    """Return those bytes by which of some axes split them, as "data fsdp"; "" for none."""
-    sizes = dict[str, int]()
-    for leaf in jax.tree.leaves(abstract):
-        splits = [axis for entry in leaf.sharding.spec for axis in axes_of(entry)]
-        key = " ".join(axis for axis in axes if axis in splits)
-        sizes[key] = sizes.get(key, 0) + size_on_device(leaf)
-    return sizes

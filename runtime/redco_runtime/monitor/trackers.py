@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 from ..base.errors import UserError
+from ..base.json_lines import read_lines
 from ..base.paths import is_bucket
-from ..run.history import run_id
+from ..run.history import FILE
 from ..run.record import Run
 from .loggers import Logger, Values
 
@@ -75,3 +77,8 @@ def check_installed(name: str) -> None:
     # A folder of that name, where W&B has written its runs, is a package without a file of its own.
     if getattr(find_spec(PACKAGES[name]), "origin", None) is None:
         raise UserError(f"--log {name}: it is not installed: pip install {PACKAGES[name]}")
+
+
+def run_id(workdir: Path) -> str:
+    """Return what the run of a work folder is called, through all of its starts."""
+    return str(read_lines(workdir / FILE)[0]["id"])

@@ -48,11 +48,6 @@ def record_start(run: Run, steps: Steps, step: int) -> None:
         append_line(path, record)
 
 
-def run_id(workdir: Path) -> str:
-    """Return what the run of a work folder is called, through all of its starts."""
-    return str(read_lines(workdir / FILE)[0]["id"])
-
-
 def _versions(package: str) -> dict[str, str | None]:
     """Return the version of Python and of each package; None for one that is not installed."""
     versions: dict[str, str | None] = {"python": sys.version.split()[0]}

@@ -128,9 +128,8 @@ def _working_size(jaxpr: Jaxpr, params: PyTree, rows: int, inner: int, experts: 
     layer = stacked = 0
     for eqn, parts in layer_loops(jaxpr):
         (body,), length = jaxprs_in_params(eqn.params), eqn.params["length"]
-        activations = (
-            sum(size for _, size, _ in _stacks(eqn, max(rows // parts, 1), experts)) // length
-        )
+        some = max(rows // parts, 1)
+        activations = sum(size for _, size, _ in _stacks(eqn, some, experts)) // length
         parameters = sum(bytes_of(outer) for _, outer in by_step(body.invars, eqn.invars))
         routed, own = experts.working_size(eqn) if experts else (0, 0)
         layer = max(layer, 2 * activations + 2 * (parameters // length - own) // inner + routed)

@@ -19,7 +19,7 @@ from redco_new.request import Request
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.json_lines import append_line, cut_lines, files_of_lines, read_lines
 from redco_runtime.base.paths import any_path, path_of, work_folder
-from redco_runtime.data.prepare import build, formats
+from redco_runtime.data.prepare import build, formats, shared_shards
 from redco_runtime.data.text.documents import Shape
 from redco_runtime.data.text.encoder import make_encoder
 from redco_runtime.data.text.sources import parse_sources
@@ -191,7 +191,7 @@ def tokenizing(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "RANGE", 2**12)
     monkeypatch.setattr(TextMaker, "shard", 2**13)
     monkeypatch.setattr(TextMaker, "portable", False)
-    monkeypatch.setattr(build, "LONG_LOOK", 0.2)
+    monkeypatch.setattr(shared_shards, "LONG_LOOK", 0.2)
     made, make = [], build.make_shard
     folder = f"{bucket}/{tmp_path.name}"
     maker = TextMaker(make_encoder(load_tokenizer("bytes")), "text")  # here: it is imported once
@@ -228,7 +228,7 @@ def test_hosts_share_out_the_shards_of_a_bucket(tokenizing):
 
 def test_what_a_lost_host_does_not_send_the_others_make(tokenizing, monkeypatch):
     host, made = tokenizing
-    monkeypatch.setattr(build, "PATIENCE", 1.0)
+    monkeypatch.setattr(shared_shards, "PATIENCE", 1.0)
     with ThreadPoolExecutor(2) as hosts:
         ends = [*hosts.map(host, (0, 2), [3] * 2)]
     shards = {number for _, number in made}
@@ -244,7 +244,7 @@ def test_what_a_lost_host_does_not_send_the_others_make(tokenizing, monkeypatch)
 
 def test_a_bad_row_in_the_part_of_one_host_ends_all(tokenizing, monkeypatch):
     host, _ = tokenizing
-    monkeypatch.setattr(build, "PATIENCE", 1.0)
+    monkeypatch.setattr(shared_shards, "PATIENCE", 1.0)
 
     def refused(number):
         with pytest.raises(UserError, match="line 5001 "):

@@ -1,8 +1,4 @@
-"""A source to a folder of shards, once: each of the processes that come makes its part, with its workers, and the first that is done the index.
-
-In a bucket there are no locks: each host sends the shards of its part there as they are made, and takes the others from
-there. A shard is the same whoever makes it, so that a host makes those itself that do not come.
-"""
+"""A source to a folder of shards, once: each of the processes that come makes its part, with its workers, and the first that is done the index."""
 
 import errno
 import fcntl
@@ -19,6 +15,7 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from ...base.errors import UserError, writing
+from ...base.features import feature
 from ...base.paths import is_bucket, path_of
 from ...base.progress_bar import ProgressBar
 from ..text.documents import Maker, Part, Shape
@@ -31,16 +28,12 @@ from .shard import Job, make_shard, read_contents
 
 LOOK = 0.5  # seconds between two looks at what another process makes, at first
 LONG_LOOK = 5.0  # and then: of a thousand hosts, 200 a second
-PATIENCE = (
-    600.0  # seconds, at least, that shards of other hosts may take: one takes a core some minutes
-)
 # Shards of a large source, each a few files that a process has open: Linux lets it have 65,530 maps.
 SHARDS = 4000
 OLD = 3600.0  # seconds since a file was last written that nobody writes
 MOST = 2**30  # bytes of a shard: a kill loses some minutes of each core
 Answers = Iterator[dict[str, Any]]
 Made = Generator[dict[str, Any], None, dict[int, Contents]]
-BRINGING = {"at": "the tokens of its data, which other hosts make"}
 
 
 def build(
@@ -62,14 +55,16 @@ def build(
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path.parent / "lock", "ab") as lock:
             claims = Claims(lock)
+            bucket = None
             if is_bucket(there):
+                shared = feature("buckets", "data.prepare.shared_shards")
+                bucket = shared.SharedShards(there, bool(maker.marks))
                 yield from claims.wait()  # for another of this host, which brings it
                 if not path.exists():
-                    with suppress(FileNotFoundError):  # where it has none
-                        yield from (BRINGING for _ in there.bring(path.parent))
+                    yield from bucket.bring(path.parent)
                 claims.leave()
             if not path.exists():
-                task = _Task(maker, source, vocabulary, claims, there if is_bucket(there) else None)
+                task = _Task(maker, source, vocabulary, claims, bucket)
                 yield from task.make_all(path, shape, place)
 
 
@@ -138,7 +133,7 @@ class _Task:
     source: Source
     vocabulary: int
     claims: Claims
-    there: Any  # the folder in a bucket that has them too; None for none
+    bucket: Any  # SharedShards of a folder in a bucket, which other hosts fill too; None for none
 
     def make_all(self, path: Path, shape: Shape, place: tuple[int, int]) -> Answers:
         """Make the shards, together with others, and the index at `path`, unless another process of this host has."""
@@ -148,16 +143,16 @@ class _Task:
         first, last = (len(jobs) * (place[0] + more) // place[1] for more in (0, 1))
         began = time.monotonic()
         contents = yield from self.make(jobs[first:last], place[1] == 1, shown=place[0] == 0)
-        patience = max(PATIENCE, time.monotonic() - began)
         wait = {"say": f"data: waiting for the process that tokenizes {self.source.name}"}
         yield from self.claims.wait(answer=wait)
         if path.exists():
             return
-        if self.there:
+        if self.bucket:
             own = index_of([*contents.values()], self.maker, shape)
             check_bad(self.source, own["bad"], count_bad(own), shape.skip_bad_rows)
             left = [job for job in jobs if job.number not in contents]
-            contents |= yield from self.receive(left, patience)
+            spent = time.monotonic() - began
+            contents |= yield from self.bucket.receive(left, spent, self.source.name)
         contents |= yield from self.make([job for job in jobs if job.number not in contents])
         for job in jobs:
             while job.number not in contents:  # another process has it
@@ -176,46 +171,20 @@ class _Task:
             index["folder"] = jobs[0].folder.name.rpartition("-")[0]
         check_bad(self.source, index["bad"], count_bad(index), shape.skip_bad_rows)
         if not sum(index["rows"]):
-            raise UserError(
-                f"{self.source.flag}: {self.source.name} has no {self.maker.noun} to train on: it is empty, or has less "
-                "than is held out"
+            what = (
+                f"has no {self.maker.noun} to train on: it is empty, or has less than is held out"
             )
+            raise UserError(f"{self.source.flag}: {self.source.name} {what}")
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(index))
         temporary.replace(path)
-        if self.there:
-            self.there.fill(path.parent, [path.name])
+        if self.bucket:
+            self.bucket.there.fill(path.parent, [path.name])
         for folder in {job.folder for job in jobs}:
             for leftover in folder.glob("*.tmp"):  # of a build that was killed
                 with suppress(FileNotFoundError):
                     if leftover.stat().st_mtime < time.time() - OLD:
                         leftover.unlink()
-
-    def receive(self, jobs: Sequence[Job], patience: float) -> Made:
-        """Copy the shards that other hosts send; return what those have that came within `patience` seconds of one before."""
-        contents: dict[int, Contents] = {}
-        since = time.monotonic()
-        for job in jobs:
-            *_, last = names = job.names(bool(self.maker.marks))
-            while not (came := (self.there / last).exists()):
-                if time.monotonic() - since > patience:
-                    break
-                yield BRINGING
-                time.sleep(LONG_LOOK)
-            if came:
-                yield from (BRINGING for _ in self.there.bring(job.root, names))
-                since = time.monotonic()
-            if one := read_contents(job.path(f"{job.shape.layout}.json")):
-                contents[job.number] = one
-        if late := len(jobs) - len(contents):
-            why = f"did not come from other hosts within {patience:.0f} s: they are made here"
-            yield {**BRINGING, "say": f"data: {late} of the shards of {self.source.name} {why}"}
-        return contents
-
-    def send(self, job: Job, one: Contents) -> None:
-        """Write a shard that is here to the bucket, unless more of its rows than may are bad."""
-        if self.there and one.bad_rows <= job.shape.skip_bad_rows:
-            self.there.fill(job.root, job.names(bool(self.maker.marks)))
 
     def make(self, jobs: Sequence[Job], alone: bool = False, shown: bool = False) -> Made:
         """Make the shards that nobody makes; return what those have that are there. Raises UserError.
@@ -225,9 +194,9 @@ class _Task:
         before = {job.number: read_contents(job.path(f"{job.shape.layout}.json")) for job in jobs}
         contents = {number: one for number, one in before.items() if one}
         left = [job for job in jobs if job.number not in contents]
-        for job in jobs:
-            if job.number in contents:
-                self.send(job, contents[job.number])
+        if self.bucket:
+            for job in (job for job in jobs if job.number in contents):
+                self.bucket.send(job, contents[job.number])
         sizes = {job.number: sum(part.size for part in job.parts) for job in jobs}
         done, said = sum(sizes[number] for number in contents), False
         name = f"making tokens of {self.source.name}"
@@ -238,7 +207,8 @@ class _Task:
                 answer = {"at": "the tokens of its data"}
                 contents[job.number] = one
                 check_ids(self.source.name, one.highest, self.vocabulary)
-                self.send(job, one)
+                if self.bucket:
+                    self.bucket.send(job, one)
                 bar.update(sizes[job.number])
                 bad = one.bad_rows > job.shape.skip_bad_rows
                 if bad and alone and len(contents) < len(jobs) and not said:

@@ -38,13 +38,6 @@ class Job:
         """Return the path of one of its files."""
         return self.folder / f"{self.number:05d}.{kind}"
 
-    def names(self, marks: bool) -> list[str]:
-        """Return its files, as they are named from the folder of the source, in the order in which they are written."""
-        layout = self.shape.layout
-        own = ["tokens", *["marks"] * marks, "lengths.npy", "json"]
-        kinds = (*own, f"{layout}.pieces.npy", f"{layout}.rows.npy", f"{layout}.json")
-        return [str(self.path(kind).relative_to(self.root)) for kind in kinds]
-
 
 def read_contents(path: Path) -> Contents | None:
     """Return what a shard has that was made before, by its .json; None where it was not."""
@@ -79,10 +72,8 @@ def _tokenize(job: Job, maker: Maker) -> Contents:
 
 
 def _lay_out(job: Job, contents: Contents) -> Contents:
-    layout, name = (
-        lay_out(np.load(job.path("lengths.npy")), job.shape, job.number),
-        job.shape.layout,
-    )
+    layout = lay_out(np.load(job.path("lengths.npy")), job.shape, job.number)
+    name = job.shape.layout
     for kind, array in (("pieces", layout.pieces), ("rows", layout.rows)):
         with _replacing(job.path(f"{name}.{kind}.npy")) as file:
             np.save(file, array)

@@ -57,8 +57,7 @@ def build(
             claims = Claims(lock)
             bucket = None
             if is_bucket(there):
-                shared = feature("buckets", "data.prepare.shared_shards")
-                bucket = shared.SharedShards(there, bool(maker.marks))
+                bucket = feature("buckets", "data.prepare.shared_shards").Shared(there, maker)
                 yield from claims.wait()  # for another of this host, which brings it
                 if not path.exists():
                     yield from bucket.bring(path.parent)
@@ -133,7 +132,7 @@ class _Task:
     source: Source
     vocabulary: int
     claims: Claims
-    bucket: Any  # SharedShards of a folder in a bucket, which other hosts fill too; None for none
+    bucket: Any  # Shared, of a folder in a bucket, which other hosts fill too; None for none
 
     def make_all(self, path: Path, shape: Shape, place: tuple[int, int]) -> Answers:
         """Make the shards, together with others, and the index at `path`, unless another process of this host has."""
@@ -194,9 +193,8 @@ class _Task:
         before = {job.number: read_contents(job.path(f"{job.shape.layout}.json")) for job in jobs}
         contents = {number: one for number, one in before.items() if one}
         left = [job for job in jobs if job.number not in contents]
-        if self.bucket:
-            for job in (job for job in jobs if job.number in contents):
-                self.bucket.send(job, contents[job.number])
+        for job in (job for job in jobs if self.bucket and job.number in contents):
+            self.bucket.send(job, contents[job.number])
         sizes = {job.number: sum(part.size for part in job.parts) for job in jobs}
         done, said = sum(sizes[number] for number in contents), False
         name = f"making tokens of {self.source.name}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..text.documents import Maker
 from ..text.tokens import Contents
 from .build import LONG_LOOK, Made
 from .shard import Job, read_contents
@@ -19,14 +20,14 @@ BRINGING = {"at": "the tokens of its data, which other hosts make"}
 
 
 @dataclass(frozen=True)
-class SharedShards:
+class Shared:
     """The folder of a source in a bucket.
 
-    there: it, a BucketPath. marks: whether its shards have files of marks.
+    there: it, a BucketPath. maker: of the documents.
     """
 
     there: Any
-    marks: bool
+    maker: Maker
 
     def bring(self, folder: Path) -> Iterator[dict[str, Any]]:
         """Copy all that it has, if it has any, to `folder` of this machine."""
@@ -66,6 +67,6 @@ class SharedShards:
     def _names(self, job: Job) -> list[str]:
         """Return the files of a shard, as they are named from the folder, in the order in which they are written."""
         layout = job.shape.layout
-        own = ["tokens", *["marks"] * self.marks, "lengths.npy", "json"]
+        own = ["tokens", *["marks"] * bool(self.maker.marks), "lengths.npy", "json"]
         kinds = (*own, f"{layout}.pieces.npy", f"{layout}.rows.npy", f"{layout}.json")
         return [str(job.path(kind).relative_to(job.root)) for kind in kinds]

@@ -76,6 +76,57 @@ def test_a_size_of_several_is_said_by_them(values, text):
     assert express(Number(values), [Atom(name, x) for name, x in sizes.items()]) == text
 
 
+def test_sizes_that_are_to_divide_are_powers_of_two_times_as_large():
+    from torch import nn
+
+    from redco_new.pytorch.probe import Search, Setting
+
+    def make(sizes):
+        assert sizes["heads"].bit_count() == 1
+        return nn.Dropout(sizes["noise"])
+
+    base = Setting({"heads": 4, "noise": 0.0}, {"input": Input((8,))})
+    search = Search(make, Call(base.inputs), base, by_twos=True)
+    others = [search.other(base, number).arguments for number in (1, 2)]
+    assert {one["heads"] for one in others} < {8, 16, 32} and others[0] != others[1]
+    assert [one["noise"] for one in others] == [0.0, 0.0]  # what is switched off stays so
+
+
+def test_positions_begin_after_that_of_padding_where_a_table_has_such():
+    from torch import nn
+
+    from redco_new.pytorch.text_methods import print_methods
+    from redco_new.pytorch.texts import NAMES, TextMethods
+    from redco_new.pytorch.transformers_classes import first_position
+
+    table = nn.ModuleDict({"position_embeddings": nn.Embedding(10, 4, padding_idx=1)})
+    assert first_position(table) == 2
+    assert first_position(nn.ModuleDict({"position_embeddings": nn.Embedding(10, 4)})) == 0
+    methods = TextMethods((NAMES["input_ids"],), (), longest="max_position_embeddings", first=2)
+    text = print_methods(methods, "", "")
+    assert "if S > self.config.max_position_embeddings - 2:" in text
+
+
+def test_layers_that_see_a_window_have_another_program_than_those_that_see_all():
+    import torch
+    from torch import fx
+
+    from redco_new.pytorch.attention import attention
+    from redco_new.pytorch.merge import structure
+
+    def program(window):
+        graph = fx.Graph()
+        q = graph.placeholder("q")
+        numbers = (0.5, True, window, 0.0, 0.0)
+        graph.output(
+            graph.call_function(torch.ops.redco.attention.default, (q, q, q, None, None, *numbers))
+        )
+        return structure(graph, str)
+
+    assert attention is not None
+    assert program(16) == program(8) != program(0)
+
+
 def test_a_width_that_has_two_names_changes_under_both():
     from torch import nn
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,10 +93,11 @@ def checkpoint_names(module: Any, path: str) -> dict[str, str]:
             for key, x in stored.items()
             if x.shape == matrix[i].shape and torch.equal(x, matrix[i])
         ]
-        if len(same) != 2 or same[1] != (other := re.sub(r"\b0(?=\.[^\d]*$)", "1", same[0])):
+        before, _, after = same[0].rpartition(".0.") if same else ("", "", "")
+        if same != [f"{before}.{i}.{after}" for i in (0, 1)]:
             what = f"checkpoints do not have the {name} of each expert by itself"
             raise refuse(path, what)
-        names[name] = re.sub(r"\b1(?=\.[^\d]*$)", "{}", other)
+        names[name] = f"{before}.{{}}.{after}"
     return names
 
 

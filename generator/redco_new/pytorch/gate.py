@@ -112,7 +112,8 @@ def examples(module: nn.Module, setting: Setting, inputs: Collection[str]) -> di
             arrays[name] = rng.random(shape) < 0.9
         elif np.issubdtype(np.dtype(x.dtype), np.integer):
             ids = rng.integers(0, min([x.below or 2**31, *sizes, 256]), shape)
-            arrays[name] = np.where(np.isin(ids, padding), 3, ids).astype(x.dtype)
+            other = next(i for i in range(len(padding) + 1) if i not in padding)
+            arrays[name] = np.where(np.isin(ids, padding), other, ids).astype(x.dtype)
         else:
             arrays[name] = rng.normal(size=shape).astype(x.dtype)
     for name in arrays.keys() - {*inputs}:

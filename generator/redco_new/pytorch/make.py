@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -38,6 +39,7 @@ from redco_new.pytorch.weights import find_stored
 from redco_new.render.execute import load_text, use_runtime
 
 Made = tuple[Instance, Traced]
+PATIENCE = 60  # CPU seconds after which no further way to print a class is tried
 FEW = 2  # layers of the model that the gate compares, where they are stacked
 # Of layers in a loop, what is saved for the backward pass: everything, as where they are written out.
 KEEP = "self.config = config"
@@ -58,7 +60,10 @@ def print_class(
     subject, causes = read_subject(reference, where, arguments, call), list[RedcoError]()
     make = subject.make_plain
     call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
+    start = time.process_time()
     for way in subject.ways:
+        if time.process_time() - start > PATIENCE:
+            break
         sizes = cache(partial(find_sizes, way.make, way.call, subject.arguments))
         for dtype in (COMPUTE, torch.float32):
             try:
@@ -186,17 +191,19 @@ ANEW = (
 )
 
 
-FindSizes = Callable[[int], Sizes]
+FindSizes = Callable[[int, bool], Sizes]
 
 
 def _draft(
     reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: FindSizes
 ) -> _Draft:
     """Return a class, printed: probes of it become one program. base: as its user's sizes make it"""
-    for least in (LEAST, 4 * LEAST):
+    for least, by_twos in ((LEAST, False), (4 * LEAST, False), (LEAST, True)):
         try:
-            return _draft_of(reference, way, dtype, base, sizes(least))
-        except UnlikeProgram as error:  # of sizes so small that halves of them are none
+            return _draft_of(reference, way, dtype, base, sizes(least, by_twos))
+        except (
+            UnlikeProgram
+        ) as error:  # of sizes too small to divide, or that are to be powers of two
             unlike = error
     raise unlike
 

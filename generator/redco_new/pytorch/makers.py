@@ -16,7 +16,7 @@ from redco_new.pytorch.graph import access, is_function, own_path
 from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
-from redco_new.pytorch.refusal import refuse
+from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram, refuse
 from redco_new.pytorch.scope import Own, Parts, Reference
 from redco_new.pytorch.sizes import Number, express
 from redco_new.pytorch.ties import tied_names
@@ -238,9 +238,8 @@ class Makers:
         text = express(Number(tuple(values)), self._own.init_atoms)
         if text is None:
             where = f"{self._own.path}.{path}".strip(".")
-            raise refuse(
-                where, f"its {name}, {values[0]} and {values[-1]}, follows from no argument"
-            )
+            what = f"its {name}, {values[0]} and {values[-1]}, follows from no argument"
+            raise UnlikeProgram(where, what, OTHERWISE)
         return text
 
     def _arguments(self, path: str, names: tuple[str, ...]) -> list[str]:

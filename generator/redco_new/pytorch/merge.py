@@ -65,7 +65,16 @@ def structure(graph: fx.Graph, part: Any) -> Hashable:
         if node.op == "placeholder":
             target = ""
         kwargs = tuple((name, shape(x)) for name, x in sorted(node.kwargs.items()))
-        row = (node.op, target, rank, getattr(value, "dtype", None), shape(node.args), kwargs)
+        row: tuple[Hashable, ...] = (
+            node.op,
+            target,
+            rank,
+            getattr(value, "dtype", None),
+            shape(node.args),
+            kwargs,
+        )
+        if str(node.target).startswith("redco.attention"):  # without a window it is another one
+            row = (*row, bool(node.args[7]))
         rows.append((*row, node.args[1]) if node.target is operator.getitem else row)
     return tuple(rows)
 

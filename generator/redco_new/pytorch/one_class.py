@@ -58,7 +58,7 @@ class OneClass:
         logits = self._body(parts[1]) if parts else None
         init = self._init([*call, *(logits.lines() if logits else [])])
         text = "\n".join(init)
-        arguments = tuple(a for a in (*self.names, FIELD) if _reads(text, a))
+        arguments = tuple(a for a in dict.fromkeys((*self.names, FIELD)) if _reads(text, a))
         name = type(self.part).__name__
         imports = body.imports | self.makers.imports
         order = self._input_order(body.names)
@@ -116,7 +116,8 @@ class OneClass:
                     getattr(p.traced.module.get_submodule(own_path(path)), name)
                     for p, path in self.rows
                 )
-                if len(set(values)) > 1 and express(Number(values), self.init_atoms):
+                is_number = all(isinstance(x, int | float) for x in values)  # None of some layers
+                if is_number and len(set(values)) > 1 and express(Number(values), self.init_atoms):
                     atoms.append(Atom(f"self.{name}", values, True))
         return atoms + [Atom(f"self.{atom.text}", atom.values) for atom in self.init_atoms]
 

@@ -22,6 +22,7 @@ Name = tuple[
 TORCH = {"int32": "int64"}  # what PyTorch's classes have for ids
 # A size is instance smaller for the gate and for tests, if it is at least so large, to no less than LEAST.
 LARGE, LEAST = 64, 32
+FIRST = 8  # positions that a table may have before that of a text's first token
 BATCHES = (2, 3, 5)  # of the user's sizes, and of the others
 
 
@@ -113,9 +114,10 @@ def find_sizes(
     call: Call,
     arguments: Mapping[str, Any],
     least: int,
+    by_twos: bool = False,
 ) -> Sizes:
-    """Return sizes that a class takes, none made smaller than `least`."""
-    search = Search(make, call, Setting(arguments, call.inputs), least)
+    """Return sizes that a class takes, none made smaller than `least`; by_twos: others are 2, 4, 8 times as large."""
+    search = Search(make, call, Setting(arguments, call.inputs), least, by_twos)
     small = search.smaller()
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
     return Sizes(settings + [small] * (small != search.base), small, search.lengths())
@@ -127,6 +129,7 @@ class Search:
 
     make: the module of arguments
     least: no size is made smaller than this
+    by_twos: whether others are powers of two times as large, which divide as these do
     structural: sizes that change together, by which the class has other parts
     formers: settings whose sizes the next one has not
     """
@@ -135,6 +138,7 @@ class Search:
     call: Call
     base: Setting
     least: int = LEAST
+    by_twos: bool = False
     structural: set[tuple[Name, ...]] = field(default_factory=set)
     formers: list[Setting] = field(default_factory=list)
 
@@ -146,8 +150,9 @@ class Search:
             value = setting.get(names[0])
             if isinstance(value, int) and value >= LARGE:
                 halves = [value // 2**k for k in range(10, 0, -1)]
-                # A table of positions stays as long as a text: the meta device looks nothing up.
-                lengths = [n for x in setting.inputs.values() if x.dtype in TORCH for n in x.shape]
+                # A table of positions stays longer than a text: the meta device looks nothing up.
+                texts = [x.shape for x in setting.inputs.values() if x.dtype in TORCH]
+                lengths = [n + FIRST for shape in texts for n in shape]
                 own = names[0][0] == "model"
                 least = max([self.least, *(n for n in lengths if own and n <= value)])
                 if "window" in str(names[0][-1]):
@@ -191,8 +196,8 @@ class Search:
     def _values(self, setting: Setting, names: tuple[Name, ...], number: int) -> list[Any]:
         """Return other values of a size, but those that another size has."""
         value = setting.get(names[0])
-        if value == 0 and "drop" in str(names[0][-1]):
-            return []  # what is not dropped is not printed
+        if isinstance(value, float) and not value:
+            return []  # what is switched off, as dropout and noise, is not printed
         others = {setting.get(name) for name in setting.names() if name not in names}
         if isinstance(value, float):  # several rates may be one number, and are several fields
             more = [
@@ -202,6 +207,10 @@ class Search:
             less = [value * (1 - number / 16 - n / 64) for n in range(4)]
             return [x for x in (*more, *less) if x not in others]
         others |= {former.get(names[0]) for former in self.formers}
+        if self.by_twos and value > 1:  # not all the same times: each is to be told from the others
+            turn = setting.names().index(names[0]) * number % 3
+            powers = [2 ** ((n + turn) % 3 + 1) for n in range(3)]
+            return [value * n for n in powers if value * n not in others]
         # What is large is split in halves, by heads and by groups: as the user's, another one is to be even.
         steps = [16 * number * n for n in range(1, 5)] if value >= LEAST // 2 else []
         values = [value + n for n in (*steps, number, 2 * number)]

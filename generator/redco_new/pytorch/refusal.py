@@ -34,10 +34,13 @@ def cut_stack(stack: str, file: str | None, lines: range) -> str:
     return stack[:end]
 
 
-def refuse(where: str, what: str, todo: str = "write it otherwise, or by others") -> RedcoError:
+OTHERWISE = "write it otherwise, or by others"
+
+
+def refuse(where: str, what: str, todo: str = OTHERWISE) -> RedcoError:
     """Return the error for what cannot be printed. where: FILE:LINE, or what stands for it."""
     return RedcoError(where or "--model", what, todo)
 
 
 class UnlikeProgram(RedcoError):
-    """The program of a class is another one for other sizes."""
+    """The program of a class is another one for other sizes, or has a number that does not follow from them."""

@@ -108,5 +108,6 @@ def _ways(
         yield Way(handed_on, Call(inputs | places, method), True)
         yield Way(partial(make_of_config, cls, mask=ONES), plain, True)
         yield Way(partial(own, mask=ONES), plain, True, note)
+        return
     yield Way(partial(make_of_config, cls), plain)
     yield Way(own, plain, False, note)

@@ -9,6 +9,7 @@ from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.dtypes import COMPUTE
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.sizes import Atom, Number, express
+from redco_new.pytorch.transformers_classes import first_position
 from redco_new.pytorch.texts import TextMethods, attention_calls, attention_dtypes, attention_heads
 
 # What configs of transformers call the longest text that positions are there for.
@@ -19,7 +20,7 @@ def with_cache(methods: TextMethods, classes: Classes, fields: Sequence[Field]) 
     """Return the methods of a decoder with the cache that its attention needs, where all of it needs the same."""
     names = {f.name for f in fields}
     longest = next((name for name in LONGEST if name in names), "")
-    methods = replace(methods, longest=longest)
+    methods = replace(methods, longest=longest, first=first_position(classes.module))
     calls = attention_calls(classes.graphs, classes.stacked, classes.lengths)
     heads = [attention_heads(probe.traced.graphs) for probe in classes.probes]
     if not methods.attends or not calls or any(len(one) != 1 for one in heads):

@@ -56,8 +56,8 @@ TEXT = '''
     def _run(self, {names}):
 {run}
 '''
-CHECK = """        if S > self.config.{longest}:
-            limit = f"{longest} {{self.config.{longest}}}"
+CHECK = """        if S > self.config.{longest}{less}:
+            limit = f"{longest} {{self.config.{longest}}}{less}"
             raise ValueError(f"{{S}} tokens exceed {{limit}}: shorten them or raise it.")
 """
 PLACES = "        positions_BS = text_positions(S, {segments})\n"
@@ -69,7 +69,8 @@ def print_methods(methods: TextMethods, logits: str, run: str) -> str:
     attends = {NAMES[MASK]: f"ToTexts({segments})" if methods.cache else "ToTexts()"}
     ordered = [NAMES[x] for x in (IDS, POSITIONS, MASK) if NAMES[x] in methods.inputs]
     names = ", ".join(ordered)
-    check = CHECK.format(longest=methods.longest) if methods.longest else ""
+    less = f" - {methods.first}" if methods.first else ""
+    check = CHECK.format(longest=methods.longest, less=less) if methods.longest else ""
     places = PLACES.format(segments=segments) if methods.places else ""
     about = PACKED if methods.cache else ALONE
     if not (check or places):

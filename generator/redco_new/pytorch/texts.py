@@ -27,13 +27,15 @@ class TextMethods:
     inputs: of these statements, of NAMES
     logits: the statements of `logits`
     cache: arguments of `empty_cache`, as Python; "" where each text is computed anew
-    longest: the field of the config that no text is longer than; "" for none
+    longest: the field of the config that no text is longer than, by `first` positions; "" for none
+    first: the position of a text's first token
     """
 
     inputs: tuple[str, ...]
     logits: Sequence[ast.stmt]
     cache: str = ""
     longest: str = ""
+    first: int = 0
 
     def anew(self) -> TextMethods:
         """Return the same without a cache: for classes that mix positions otherwise than by attention."""

@@ -50,13 +50,14 @@ def make_of_config(
     padding = getattr(config, "pad_token_id", None)
     if isinstance(padding, int) and padding >= getattr(config, "vocab_size", padding + 1):
         config.pad_token_id = None  # of the full vocabulary, where this one is smaller
+    config.use_cache = False  # not all take it as an argument
     config._attn_implementation, config._experts_implementation = attention, experts
     with _without_ties() if torch.compiler.is_exporting() else nullcontext():
         module = cls(config)
     if next(module.parameters()).is_meta:
         module.initialize_weights()  # which they leave out there: what it draws is noted
     if mask:
-        module.forward = _with_ones(module.forward, mask == HANDED_ON)
+        module.forward = _with_ones(module.forward, mask == HANDED_ON, first_position(module))
     return module
 
 
@@ -71,11 +72,23 @@ def _without_ties() -> AbstractContextManager[None]:
 _attend_by: ContextVar[torch.Tensor | None] = ContextVar("attend_by", default=None)
 
 
-def _with_ones(forward: Callable[..., Any], hands_on: bool) -> Callable[..., Any]:
-    """Return a forward whose mask is ones; what it is given reaches attention alone, in the place of all masks."""
+def first_position(module: nn.Module) -> int:
+    """Return the position of a text's first token: the one after that of padding, where a table of them has such."""
+    tables = [x for path, x in module.named_modules() if path.endswith("position_embeddings")]
+    rows = [x.padding_idx for x in tables if isinstance(x, nn.Embedding)]
+    return max((row + 1 for row in rows if row is not None), default=0)
+
+
+def _with_ones(forward: Callable[..., Any], hands_on: bool, first: int) -> Callable[..., Any]:
+    """Return a forward whose mask is ones; what it is given reaches attention alone, in the place of all masks.
+
+    first: added to the positions that it is given, which are from 0 on
+    """
 
     @functools.wraps(forward)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if first and POSITIONS in kwargs:
+            kwargs[POSITIONS] = kwargs[POSITIONS] + first
         token = _attend_by.set(kwargs[MASK] if hands_on else None)
         try:
             return forward(*args, **kwargs | {MASK: torch.ones_like(kwargs[IDS])})

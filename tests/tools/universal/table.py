@@ -21,7 +21,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS, TABLE = HERE / "results.jsonl", HERE / "table.md"
-LONGEST = 180  # CPU seconds of a class
+LONGEST = 100  # CPU seconds of a class
 WORDS, LENGTH = 384, 32
 # Sizes of a small model, where a config has these keys.
 SMALL = {
@@ -34,6 +34,10 @@ SMALL = {
     "kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "n_group": 1, "topk_group": 1,
     "index_n_heads": 4, "index_head_dim": 16, "index_topk": 8, "is_decoder": True, "rotary_dim": 8,
 }  # fmt: skip
+UNSET = (
+    "num_key_value_heads",
+    "num_experts_per_tok",
+)  # by some configs, of which classes need them
 HEAD = """# Causal language models of transformers, printed
 
 `make table NAME=universal` wrote this: classes of {version}, at small size ({sizes}).
@@ -121,7 +125,8 @@ def print_one(name: str) -> dict[str, Any]:
 def small_arguments(config_class: Any) -> dict[str, Any]:
     """Return the sizes of a small model, of a config's keys that have a value."""
     fields = vars(config_class())
-    chosen = {key: value for key, value in SMALL.items() if fields.get(key) is not None}
+    there = {key for key, value in fields.items() if value is not None or key in UNSET}
+    chosen = {key: value for key, value in SMALL.items() if key in there}
     if "qk_rope_head_dim" in chosen:  # latent attention: as many keys as queries
         chosen.pop("head_dim", None)
         chosen["num_key_value_heads"] = SMALL["num_attention_heads"]

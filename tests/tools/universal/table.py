@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -110,7 +111,8 @@ def print_one(name: str) -> dict[str, Any]:
         call = Call({"input_ids": Input((LENGTH,), "int32", WORDS)})
         printed = print_class(reference, "small", arguments, call)
     except RedcoError as error:
-        return {"seconds": round(time.process_time() - start), "refused": str(error)}
+        why = re.sub(r"\S*/site-packages/", "", str(error))
+        return {"seconds": round(time.process_time() - start), "refused": why}
     decoding = "cache" if "empty_cache" in printed.source else "anew" if printed.hub else "none"
     return {
         "lines": len(printed.source.splitlines()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from redco_new.pytorch.dtypes import COMPUTE
 from redco_new.pytorch.gate import NOISE, Pair, run_printed, run_torch
 from redco_new.pytorch.weights import stack
 
+# Drawings of weights: a cast that lacks shows in each, and in one of some a sum that is small by chance.
+DRAWS = 3
 # Both round in other places: of a sum that one of them keeps in float32, of a product that a kernel adds up in bfloat16.
 TIMES = 2
 ROUNDING = 2**-8  # of one value, at most: of few values PyTorch's error may be less by chance
@@ -22,18 +24,36 @@ ROUNDING = 2**-8  # of one value, at most: of few values PyTorch's error may be 
 
 def compare_rounded(
     where: str,
+    pairs: Iterable[Pair],
+    like: nn.Module,
+    arrays: Mapping[str, np.ndarray],
+    call: Call,
+    names: Mapping[str, str],
+) -> float:
+    """Return how many times PyTorch's error in bfloat16 the printed model's is, at best. Raises RedcoError where it is too large.
+
+    pairs: the class in float32, with one drawing of weights or another, and as printed, which computes in bfloat16
+    like: the class as it is made in bfloat16, on the meta device
+    arrays, names: as gate.compare has them
+    """
+    fault = RedcoError(where, "it was compared with no weights", "")
+    for pair in pairs:
+        pair.bring_weights()
+        try:
+            return _compare(where, pair, like, arrays, call, names)
+        except RedcoError as error:
+            fault = error
+    raise fault
+
+
+def _compare(
+    where: str,
     pair: Pair,
     like: nn.Module,
     arrays: Mapping[str, np.ndarray],
     call: Call,
     names: Mapping[str, str],
 ) -> float:
-    """Return how many times PyTorch's error in bfloat16 the printed model's is. Raises RedcoError where it is too large.
-
-    pair: the class in float32; as printed it computes in bfloat16, and has the class's weights
-    like: the class as it is made in bfloat16, on the meta device
-    arrays, names: as gate.compare has them
-    """
     own = {name: arrays[theirs] for name, theirs in names.items()}
     outputs, grads = run_printed(pair.printed, own, False)
     exact, of_exact = run_torch(pair.torch, arrays, call, False)

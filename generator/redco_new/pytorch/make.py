@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from flax import nnx
+from torch import nn
 
 from redco_plan import error_message
 from redco_new.errors import RedcoError
@@ -22,7 +23,7 @@ from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.gate import Pair, compare, compiled_once, examples
-from redco_new.pytorch.gate_dtype import compare_rounded
+from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_texts import attends_alone, writes_texts
 from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.printed import Field, PrintedClass
@@ -130,6 +131,13 @@ def _print(
         return _pass_gate(reference, subject, way, draft)
 
 
+def _with_weights(subject: Subject, draft: _Draft, number: int) -> nn.Module:
+    """Return the class at the gate's sizes, with weights that are the same for each number."""
+    with torch.random.fork_rng():
+        torch.manual_seed(number)
+        return construct(lambda: subject.make_plain(draft.small.arguments), "cpu").module
+
+
 def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) -> PrintedClass:
     """Return a class that is printed and compared. Raises RedcoError where it differs from PyTorch's."""
     classes, whole, text = draft.classes, draft.whole, draft.text()
@@ -139,7 +147,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
         raise refuse(
             reference.name, f"as printed it cannot be made: {error_message(error)}"
         ) from error
-    plain = construct(lambda: subject.make_plain(draft.small.arguments), "cpu").module
+    plain = _with_weights(subject, draft, 0)
     parameters, buffers = find_stored(plain, _shapes(model), classes.stacked)
     pair = Pair(plain, model, parameters, buffers)
     names = {NAMES[IDS]: IDS} if whole.methods else {name: name for name in whole.inputs}
@@ -149,9 +157,11 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
     gate = compare("--model", pair, arrays, call, names)
     if any(f.name == FIELD for f in draft.fields):
         like = construct(lambda: subject.make_plain(draft.small.arguments), dtype=COMPUTE).module
-        rounded = replace(pair, printed=draft.model(text, dtype="bfloat16"))
-        rounded.bring_weights()
-        times = compare_rounded("--model", rounded, like, arrays, call, names)
+        modules = (_with_weights(subject, draft, number) for number in range(DRAWS))
+        pairs = (
+            replace(pair, torch=x, printed=draft.model(text, dtype="bfloat16")) for x in modules
+        )
+        times = compare_rounded("--model", pairs, like, arrays, call, names)
         gate = replace(gate, rounded=times)
     if whole.methods:
         ids = arrays[IDS]

@@ -210,13 +210,28 @@ class Search:
         if self.by_twos and value > 1:  # not all the same times: each is to be told from the others
             turn = setting.names().index(names[0]) * number % 3
             powers = [2 ** ((n + turn) % 3 + 1) for n in range(3)]
-            return [value * n for n in powers if value * n not in others]
+            values = [value * n for n in powers if value * n not in others]
+            return [n for n in values if not self._in_proportion(setting, names, n)] or values
         # What is large is split in halves, by heads and by groups: as the user's, another one is to be even.
         steps = [16 * number * n for n in range(1, 5)] if value >= LEAST // 2 else []
         values = [value + n for n in (*steps, number, 2 * number)]
         values += [value * n for n in range(number + 1, number + 5)]
         values += [value + 8 * n for n in range(number, number + 4)]
-        return [n for n in values if n not in others and n != setting.batch]
+        values = [n for n in values if n not in others and n != setting.batch]
+        return [n for n in values if not self._in_proportion(setting, names, n)]
+
+    def _in_proportion(self, setting: Setting, names: tuple[Name, ...], value: int) -> bool:
+        """Return whether a value is as many times another size as the user's: that would look like a number of the class."""
+        mine = self.base.get(names[0])
+        for name in setting.names():
+            now, before = setting.get(name), self.base.get(name)
+            if name in names or type(now) is not int or type(before) is not int or now == before:
+                continue
+            if 0 < before < mine and mine % before == 0 and value * before == mine * now:
+                return True
+            if 0 < mine < before and before % mine == 0 and value * before == mine * now:
+                return True
+        return False
 
     def _first(self, setting: Setting, names: tuple[Name, ...], values: list[Any]) -> Setting:
         """Return the setting with the first of other values that the class takes, of the same parts."""

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import samples
 
 from redco_new import __version__, cli
-from redco_new.cli import new
+from redco_new.cli import new, progress
 from redco_new.cli.progress import status
 from redco_new.request import Request
 
@@ -247,3 +248,11 @@ def test_a_shell_completes(main, words, completed, monkeypatch):
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
     monkeypatch.setattr(sys, "argv", [words.split()[0]])
     assert script(main).stdout.split() == [completed]
+
+
+def test_a_long_wait_is_seen_in_a_log(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "EVERY", 0.05)
+    with progress.status() as tell:
+        tell("comparing it")
+        time.sleep(0.2)
+    assert "comparing it: 0 s so far\n" in capsys.readouterr().err

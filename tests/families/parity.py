@@ -96,7 +96,9 @@ def emitted(model: Model) -> tuple[ModuleType, ModuleType]:
 def linear(model: Model) -> dict[str, str]:
     """What --lora can adapt."""
     with open_template() as template:
-        return linear_layers(family_tensors(model.family, PACKAGE, model.print_files(template, PACKAGE)))
+        return linear_layers(
+            family_tensors(model.family, PACKAGE, model.print_files(template, PACKAGE))
+        )
 
 
 def random_torch(kind: Any, config: Any, seed: int, scale: float = 0.1) -> Any:

@@ -13,7 +13,15 @@ from typing import Any
 from redco_new.errors import RedcoError
 from redco_new.models.config_values import check_values
 from redco_new.models.families import FAMILIES
-from redco_new.models.family import DROPS, HEAD, STAGE_FIELDS, Family, GroupedQuirks, Quirks, Settings
+from redco_new.models.family import (
+    DROPS,
+    HEAD,
+    STAGE_FIELDS,
+    Family,
+    GroupedQuirks,
+    Quirks,
+    Settings,
+)
 from redco_new.models.hf_config import (
     checkpoint_config,
     change_config,

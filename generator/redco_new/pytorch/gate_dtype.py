@@ -36,14 +36,14 @@ def compare_rounded(
     like: the class as it is made in bfloat16, on the meta device
     arrays, names: as gate.compare has them
     """
-    fault = RedcoError(where, "it was compared with no weights", "")
+    faults = list[RedcoError]()
     for pair in pairs:
         pair.bring_weights()
         try:
             return _compare(where, pair, like, arrays, call, names)
         except RedcoError as error:
-            fault = error
-    raise fault
+            faults.append(error)
+    raise faults[-1]
 
 
 def _compare(

@@ -13,9 +13,7 @@ from redco_new.render.execute import load_weights
 from redco_new.render.python import print_call, print_data
 from redco_new.request import Lora
 
-PLACE = re.compile(
-    r"\.(?:\{\}|\d+)(?=\.)"
-)  # in the name of a tensor: which layer it is of, or expert
+NUMBER = re.compile(r"\.\d+\.")  # in the name of a tensor: of a part that is stacked with no others
 # The order in which an adapter names layers: that of the computation.
 USUAL = ("q", "k", "v", "qkv", "o", "gate", "up", "down")
 
@@ -87,11 +85,19 @@ def linear_layers(tensors: Mapping[str, str]) -> dict[str, str]:
     names = {
         path.split("/")[-2]: name.split(".")[-2]
         for path, name in tensors.items()
-        if path.endswith("/kernel") and len(PLACE.findall(name)) == 1
+        if path.endswith("/kernel") and _is_of_layer(name)
     }
     names.pop("router", None)
     usual = {name: place for place, name in enumerate(USUAL)}
     return dict(sorted(names.items(), key=lambda item: usual.get(item[0], len(usual))))
+
+
+def _is_of_layer(name: str) -> bool:
+    """Return whether a tensor is of one layer, by its name, and not of an expert in one."""
+    before, stacked, after = name.partition("{}")
+    if stacked:
+        return "{}" not in after and not NUMBER.search(before)
+    return bool(NUMBER.search(name))
 
 
 def family_tensors(family: Family, package: str, texts: Mapping[str, str]) -> dict[str, str]:

@@ -84,7 +84,7 @@ def test_what_it_says_of_merges_is_recorded():
     files, match, conflict, differ, *git = (
         sum(map(int, one)) for one in zip(*samples, strict=True)
     )
-    assert f"{files} files that people merged" in README
+    assert f"{files:,} files that people merged" in README
     assert row("code that is yours") == (
         f"{match} as they did, {conflict} asked, {differ} otherwise",
         f"git: {git[0]}, {git[1]}, {git[2]}",

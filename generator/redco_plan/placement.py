@@ -188,7 +188,9 @@ def partition_spec(entries: Sequence[Axes]) -> P:
 
 def axes_of_entry(entry: str | Axes | None) -> Axes:
     """Return the axes of one entry of a PartitionSpec; none of one that the compiler is free to choose."""
-    return (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
+    if isinstance(entry, str):
+        return (entry,)
+    return tuple(entry) if isinstance(entry, tuple | list) else ()
 
 
 def shard_shape(shape: Shape, spec: P, mesh: Mapping[str, int]) -> list[int]:

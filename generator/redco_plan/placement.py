@@ -106,8 +106,9 @@ class Placement:
     def partition(self, index: int) -> P:
         """Return the axes of split classes, and `fsdp` on another dim of a matrix that divides.
 
-        Of a stack of layers `stage` splits these, and nothing else. Of kernels of experts fsdp divides these, if it can: their rows are gathered as they lie. Each row is
-        routed where it lies, so over `expert`, which splits rows too, a router is whole.
+        Of a stack of layers `stage` splits these, and nothing else. Of kernels of experts fsdp divides these, if it can:
+        their rows are gathered as they lie. Each row is routed where it lies, so over `expert`, which splits rows too,
+        a router is whole.
         """
         dims, shape = self.classes.parameter_dims[index], self.shapes[index]
         whole = self.experts if index in self.routers else ()

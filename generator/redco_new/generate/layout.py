@@ -11,7 +11,9 @@ import jax
 from jax.sharding import PartitionSpec as P
 from redco_plan import (
     CONTEXT,
+    DATA,
     EXPERT,
+    FSDP,
     LETTERS,
     MODEL,
     STAGE,
@@ -206,17 +208,18 @@ def _position_axes(request: Request, mesh: Mapping[str, int]) -> tuple[str, ...]
     return (inner_axes(mesh) if request.sequence_parallel else ()) + context
 
 
+# Axis of a mesh -> what it splits, for people, but for those inside a layer.
+SPLITS = {
+    DATA: "data splits the batch",
+    FSDP: "fsdp the batch and the parameters",
+    EXPERT: "expert the batch and the experts",
+    CONTEXT: "context the positions and the parameters",
+    STAGE: "stage the layers, and like fsdp what is in none",
+}
+
+
 def _axes_legend(mesh: Mapping[str, int]) -> str:
-    experts = ["expert the batch and the experts"] if EXPERT in mesh else []
-    context = ["context the positions and the parameters"] if CONTEXT in mesh else []
-    stages = ["stage the layers, and like fsdp what is in none"] if STAGE in mesh else []
-    parts = [
-        "data splits the batch",
-        "fsdp the batch and the parameters",
-        *experts,
-        *context,
-        *stages,
-    ]
+    parts = [text for axis, text in SPLITS.items() if axis in mesh]
     legend = "; ".join([*parts, f"{' and '.join(inner_axes(mesh))} the dims inside a layer"])
     rest = ".\nThe size -1 stands for the devices that the other axes leave"
     return legend + rest if REST in mesh.values() else legend

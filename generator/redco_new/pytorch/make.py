@@ -211,9 +211,7 @@ def _draft(
     for least, by_twos in ((LEAST, False), (4 * LEAST, False), (LEAST, True)):
         try:
             return _draft_of(reference, way, dtype, base, sizes(least, by_twos))
-        except (
-            UnlikeProgram
-        ) as error:  # of sizes too small to divide, or that are to be powers of two
+        except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
             unlike = error
     raise unlike
 

@@ -227,9 +227,8 @@ class Search:
             now, before = setting.get(name), self.base.get(name)
             if name in names or type(now) is not int or type(before) is not int or now == before:
                 continue
-            if 0 < before < mine and mine % before == 0 and value * before == mine * now:
-                return True
-            if 0 < mine < before and before % mine == 0 and value * before == mine * now:
+            less, more = sorted((before, mine))
+            if 0 < less < more and more % less == 0 and value * before == mine * now:
                 return True
         return False
 

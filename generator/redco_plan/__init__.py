@@ -8,7 +8,9 @@ from redco_plan.collectives import (
     Collective,
     collectives_per_layer,
     dim_letters,
+    in_stages,
     predict_collectives,
+    token_axes,
 )
 from redco_plan.constraints import constrain, row_constraints
 from redco_plan.divide import Divider, find_ways
@@ -20,6 +22,7 @@ from redco_plan.placement import (
     MODEL,
     STAGE,
     axes_of_entry,
+    fsdp_axes,
     inner_axes,
     shard_shape,
 )
@@ -54,6 +57,8 @@ __all__ = [
     "error_location",
     "error_message",
     "find_ways",
+    "fsdp_axes",
+    "in_stages",
     "inner_axes",
     "install_advice",
     "neighbouring_classes",
@@ -61,4 +66,5 @@ __all__ = [
     "predict_collectives",
     "row_constraints",
     "shard_shape",
+    "token_axes",
 ]

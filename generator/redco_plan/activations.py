@@ -102,18 +102,21 @@ class Layouts:
     def by_name(self, partitions: Sequence[P]) -> dict[str, P]:
         """Return the layout of each array that the model names with checkpoint_name.
 
-        That is jax.ad_checkpoint.checkpoint_name. A name of arrays with several layouts is left
-        out. One of rows that were just looked up, and of nothing else, lies as their tables do.
+        That is jax.ad_checkpoint.checkpoint_name. A name of arrays some of which a product gathers
+        is of what is split; one of arrays with several layouts is left out. One of rows that were just looked up, and of nothing else, lies as their tables do.
 
         partitions: the layouts of the parameters.
         """
-        specs: dict[str, set[P]] = defaultdict(set)
+        named: dict[str, list[Value]] = defaultdict(list)
         for body, eqn, _ in self.classes.graph.bodies[0].equations():
             if eqn.primitive.name == "name":
-                value = body.values[eqn.outvars[0]]
-                specs[eqn.params["name"]].add(self.of(value, value.key in self._gathered))
+                named[eqn.params["name"]].append(body.values[eqn.outvars[0]])
+        specs = {
+            name: {self.of(value, all(v.key in self._gathered for v in values)) for value in values}
+            for name, values in named.items()
+        }
         rows = self.rows_of_tables(partitions)
-        specs |= {name: {one.layout for one in named} for name, named in rows.items()}
+        specs |= {name: {one.layout for one in own} for name, own in rows.items()}
         return {name: layouts.pop() for name, layouts in specs.items() if len(layouts) == 1}
 
     def rows_of_tables(self, partitions: Sequence[P]) -> dict[str, list[Rows]]:

@@ -102,7 +102,7 @@ def _of_activations(plan: Plan) -> Iterator[Collective]:
 def _bytes_on_device(plan: Plan, cause: Cause) -> int:
     """Return the bytes of the rows of an array that one device ends or begins with."""
     gathered = cause.axes if cause.kind in ("all-gather", "reduce-scatter") else ()
-    axes = _token_axes(plan) if plan.layouts.positions.count(cause.value.dims) else plan.batch_axes
+    axes = token_axes(plan) if plan.layouts.positions.count(cause.value.dims) else plan.batch_axes
     over = [axis for axis in axes if axis not in gathered]
     parts = math.prod(plan.mesh[axis] for axis in over) if cause.value.data else 1
     return cause.value.bytes // parts
@@ -113,7 +113,7 @@ def _gathered_over(plan: Plan) -> Axes:
     return tuple(axis for axis in fsdp_axes(plan.mesh) if plan.mesh[axis] > 1)
 
 
-def _token_axes(plan: Plan) -> Axes:
+def token_axes(plan: Plan) -> Axes:
     """Return the axes that split the tokens of a batch: rows, and positions."""
     return (*plan.batch_axes, *(axis for axis in plan.mesh if axis == CONTEXT))
 
@@ -191,7 +191,7 @@ def _tables(plan: Plan) -> Iterator[Rows]:
 def _of_rows(plan: Plan) -> Iterator[Collective]:
     """Yield how rows of tables that fsdp splits go to the devices of their tokens, and gradients back."""
     letters = dim_letters(plan)
-    parts = math.prod(plan.mesh[axis] for axis in _token_axes(plan))
+    parts = math.prod(plan.mesh[axis] for axis in token_axes(plan))
     for rows in _tables(plan):
         dims, size = _dims_text(plan, letters, rows.value), rows.value.bytes // parts
         for phase in PHASES:
@@ -216,12 +216,13 @@ def _of_parameters(plan: Plan) -> Iterator[Collective]:
     for i, (parameter, spec, stored) in enumerate(parameters):
         own = {axis for entry in spec for axis in axes_of_entry(entry)}
         size = math.prod(shard_shape(stored, spec, plan.mesh)) * parameter.dtype.itemsize
-        whole = size * devices if own & {*over} and i not in tables else 0
+        stays = i in tables or in_stages(plan, i)
+        whole = size * devices if own & {*over} and not stays else 0
         gathered += whole
         if parameter.path in plan.frozen:
             continue
         scattered += whole
-        others = (axis for axis in _token_axes(plan) if axis not in own)
+        others = (axis for axis in token_axes(plan) if axis not in own)
         reduced[tuple(axis for axis in others if plan.mesh[axis] > 1)] += size
     if gathered:
         for phase in PHASES:
@@ -231,6 +232,13 @@ def _of_parameters(plan: Plan) -> Iterator[Collective]:
     for axes, size in reduced.items():
         if axes:
             yield Collective("all-reduce", BACKWARD, axes, (), GRADIENTS, size, 1, ())
+
+
+def in_stages(plan: Plan, index: int) -> bool:
+    """Return whether a parameter is a stack of layers of which each stage computes with its own."""
+    loops, dims = plan.classes.loops, plan.classes.parameter_dims[index]
+    pairs = zip(dims, plan.partitions[index], strict=True)
+    return any(node in loops and STAGE in axes_of_entry(entry) for node, entry in pairs)
 
 
 def dim_letters(plan: Plan) -> dict[tuple[Node, int], str]:

@@ -124,8 +124,11 @@ def test_layers_of_70b_in_stages(tmp_path):
     """Two permutes a tick each way, of micro-batches whose positions `model` splits; 71 ticks, 7 of which a stage waits."""
     flags = {"mesh": "stage=8,model=8", "size": "70b", "sequence_parallel": True}
     project = create_project(Request.from_flags("stages", "llama", **flags), tmp_path)
-    [reading] = compile_steps(project, parse_target("h100:64"), [Job(batch=64)])
+    jobs = [Job(batch=64), Job(batch=32, settings={"stage_repeats": 2})]
+    reading, around = compile_steps(project, parse_target("h100:64"), jobs)
     assert reading.fits and reading.peak_bytes < 25 * 2**30
+    # Twice around, the same bubble of half as many rows; both halves of the layers are there, once.
+    assert around.fits and around.peak_bytes < 27 * 2**30
     sent = [
         one for one in reading.collectives if one.kind == "collective-permute" and one.count > 1
     ]

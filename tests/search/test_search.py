@@ -12,7 +12,7 @@ from redco_fit.search.best import COMPUTING, Search, _in_8_bits, search
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.estimate import estimate_step
 from redco_fit.search.sending import first_group
-from redco_fit.search.meshes import meshes_of, on_sides
+from redco_fit.search.meshes import meshes_of, on_sides, rare_meshes
 from redco_fit.search.model import Planned
 from redco_fit.target import parse_target
 from redco_new.errors import RedcoError
@@ -20,6 +20,7 @@ from redco_new.generate.layout import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.request import Request
+from redco_new.request.mesh import AXES, RARE
 
 POD = parse_target("h100:2x8")
 
@@ -37,6 +38,17 @@ def test_meshes_have_all_devices_and_keep_layers_in_a_host():
     assert {mesh["model"] for mesh in meshes} == {1, 2, 4, 8}
     assert {mesh["expert"] for mesh in meshes} == {1, 2}
     assert len({tuple(mesh.values()) for mesh in meshes}) == len(meshes)
+
+
+def test_rare_axes_go_with_what_they_can_be_beside():
+    meshes = list(rare_meshes(POD, experts=2))
+    assert all(math.prod(mesh.values()) == 16 for mesh in meshes)
+    assert all([*mesh] == [axis for axis in AXES if axis in mesh] for mesh in meshes)
+    for mesh in meshes:
+        assert len({*RARE} & {*mesh}) == 1
+        assert "stage" not in mesh or mesh["fsdp"] == mesh["expert"] == 1
+        assert "context" not in mesh or mesh["data"] == 1 and mesh["context"] * mesh["model"] <= 8
+    assert {mesh.get("stage") for mesh in meshes} == {None, 2, 4, 8, 16}
 
 
 def test_axes_are_whole_sides_of_a_tpus_slice():
@@ -90,6 +102,33 @@ def test_what_is_frozen_has_no_gradients_and_is_copied_where_layers_are_written_
     assert one.model_flops < 0.72 * 6 * 8 * 512 * 1.24e9, "two products of each kernel"
 
 
+@pytest.mark.parametrize("axis", RARE)
+def test_an_estimate_knows_what_rare_axes_send_and_wait_for(axis):
+    """Of gpt2 on two devices: layers of stages run in all of M + 1 ticks, forward twice."""
+
+    def price_on(mesh, rows):
+        with open_template() as template:
+            trial = Trial({"data": 1, "fsdp": 1, "expert": 1, **mesh, "model": 1}, 0, False, rows)
+            planner = Planner(Request.from_flags("a", "gpt2"), template, None)
+            return price(planner, parse_target("h100:2"), trial, exact=False)
+
+    whole, few, many = (price_on({axis: n}, rows) for n, rows in ((1, 8), (2, 8), (2, 64)))
+    assert price_on({axis: 2}, 3) is None or axis == "context", "3 rows on 2 devices"
+    assert few.parts[axis] > 0 and few.parts["products"] < 0.9 * whole.parts["products"]
+    bubble = (few.parts["attention"] / 8) / (many.parts["attention"] / 64)
+    waits = 9 / 8 / (65 / 64) if axis == "stage" else 1
+    assert bubble == pytest.approx(waits, rel=1e-3)
+
+
+def test_rare_axes_are_proposed_where_the_others_do_not_fit():
+    request = Request.from_flags("a", "llama", size="7b", sequence_length=2**19)
+    with open_template() as template:
+        found = search(request, parse_target("h100:8"), template, 1)
+    assert found.best.mesh["context"] == 8
+    others = [one for one in found.trials if not {*RARE} & {*one.mesh}]
+    assert others and all("does not fit" in one.reason for one in others)
+
+
 def test_moments_of_the_hosts_take_nothing_of_a_device(planned):
     host = replace(planned, request=replace(planned.request, optimizer_memory="host"))
     here, there = (estimate_step(one, parse_target("h100:4"), 8) for one in (planned, host))
@@ -117,6 +156,9 @@ def test_a_search_ends_with_the_fastest_that_fits_and_says_why_others_lost():
     with open_template() as template:
         found = search(Request.from_flags("a", "gpt2"), parse_target("h100:2"), template, 16)
     assert found.best is found.trials[0] and 0 < found.best.peak <= found.target.hardware.usable
+    rare = [one for one in found.trials if {*RARE} & {*one.mesh}]
+    assert {*RARE} == {axis for one in rare for axis in RARE if axis in one.mesh}
+    assert found.best not in rare
     assert all(one.reason and one.seconds >= found.best.seconds for one in found.trials[1:])
     assert found.fewest_target.devices <= 2 and found.fewest.peak <= found.target.hardware.usable
     assert {one.batch for one in found.trials} == {16}

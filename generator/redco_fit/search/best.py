@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from redco_plan import CONTEXT
+
 from redco_new.errors import RedcoError
 from redco_fit.target import Target, parse_target
 from redco_new.request import COMPUTE, HOST, Request
 from redco_new.render.template import Template
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.memory import state_bytes
-from redco_fit.search.meshes import meshes_of
+from redco_fit.search.meshes import meshes_of, rare_meshes
 
 Progress = Callable[[str], None]
 # Examples a device of a step, where no batch is given: as many as a published recipe of pre-training has at 4,096
@@ -57,7 +59,7 @@ class Search:
     def fitting(self) -> list[Trial]:
         """All that fit by the estimate, those first that take the least time for an example."""
         limit = self.target.hardware.usable
-        return sorted((t for t in self.trials if 0 < t.peak <= limit), key=lambda t: t.pace)
+        return sorted((t for t in self.trials if 0 < t.peak <= limit), key=lambda t: t.rank)
 
     @property
     def near(self) -> list[Trial]:
@@ -130,16 +132,15 @@ def _with_hosts(planner: Planner, target: Target, rows: int, progress: Progress)
 
 def _search(planner: Planner, target: Target, batch: int, progress: Progress) -> list[Trial]:
     """Return the trials on one machine, the best first."""
-    first = list(_plain(planner, target, batch, progress))
     limit, done, best = target.hardware.usable, [], None
-    for trial in sorted(first, key=lambda one: one.seconds):
-        if best and trial.seconds >= best.seconds:
-            done.append(replace(trial, reason=f"slower: at least {_slower(trial, best)}"))
+    for trial in _plain(planner, target, batch, progress):
+        if best and trial.rank >= best.rank:
+            done.append(_with_reason(trial, best, limit))
             continue
         progress(f"weighing {trial.name}")
         for option in _options(planner, target, trial):
             fits = 0 < option.peak <= limit
-            if fits and (best is None or option.seconds < best.seconds):
+            if fits and (best is None or option.rank < best.rank):
                 best, option = option, best
             if option is not None:
                 done.append(option)
@@ -150,12 +151,16 @@ def _search(planner: Planner, target: Target, batch: int, progress: Progress) ->
 
 
 def _plain(planner: Planner, target: Target, batch: int, progress: Progress) -> Iterator[Trial]:
-    """Yield each mesh without options, with the least seconds that it can have."""
-    for mesh in meshes_of(target, _experts(planner, target)):
-        trial = Trial(mesh, 0, False, batch)
-        progress(f"planning {trial.name}")
-        if (one := price(planner, target, trial, exact=False)) is not None:
-            yield replace(one, peak=0)
+    """Yield each mesh without options, with the least seconds that it can have: those of RARE axes last, others by these."""
+    experts = _experts(planner, target)
+    for meshes in (meshes_of(target, experts), rare_meshes(target, experts)):
+        trials = []
+        for mesh in meshes:
+            trial = Trial(mesh, 0, False, batch)
+            progress(f"planning {trial.name}")
+            if (one := price(planner, target, trial, exact=False)) is not None:
+                trials.append(replace(one, peak=0))
+        yield from sorted(trials, key=lambda one: one.seconds)
 
 
 def _experts(planner: Planner, target: Target) -> int:
@@ -173,7 +178,7 @@ def _options(planner: Planner, target: Target, trial: Trial, count: int = 1) -> 
     variants = [trial]
     if trial.mesh["data"] > 1:
         variants.append(replace(trial, zero=1))
-    if trial.mesh["model"] > 1:
+    if trial.mesh["model"] > 1 and CONTEXT not in trial.mesh:
         variants.append(replace(variants[-1], sequence_parallel=True))
     while count <= MOST_MICRO:
         for option in variants:
@@ -197,7 +202,7 @@ def _with_reason(trial: Trial, best: Trial | None, limit: int) -> Trial:
         what = f"does not fit: {alone}{trial.peak / 1e9:.1f} of {limit / 1e9:.1f} GB"
         return replace(trial, reason=what)
     assert best is not None, "a trial that fits is the best, or slower than it"
-    return replace(trial, reason=f"slower: {_slower(trial, best)}")
+    return replace(trial, reason=_slower(trial, best))
 
 
 def _grown(
@@ -213,13 +218,16 @@ def _grown(
         if one.peak > target.hardware.usable or one.pace > best.pace * (1 - WORTH):
             others.append(_with_reason(one, best, target.hardware.usable))
             break
-        others.append(replace(best, reason=f"slower: {_slower(best, one)}"))
+        others.append(replace(best, reason=_slower(best, one)))
         best = one
     return [best, *others]
 
 
 def _slower(trial: Trial, best: Trial) -> str:
     """Return by how much a trial is slower for an example, and what takes the time."""
+    times = f"{'' if trial.peak else 'at least '}{trial.pace / best.pace:.2f}x"
+    if trial.pace < best.pace:
+        return f"not surely faster: {times}, and estimates are off by as much"
 
     def more(name: str) -> float:
         return trial.parts[name] / trial.batch - best.parts.get(name, 0.0) / best.batch
@@ -228,7 +236,7 @@ def _slower(trial: Trial, best: Trial) -> str:
     if worst == "exposed":
         links = [name for name in trial.parts if name not in COMPUTING]
         worst = f"waiting for {max(links, key=more)}" if links else "waiting"
-    return f"{trial.pace / best.pace:.2f}x, most of it {worst}"
+    return f"slower: {times}, most of it {worst}"
 
 
 def _fewest(

@@ -13,6 +13,7 @@ from redco_new.generate.read import read_model
 from redco_new.models.program import Program
 from redco_new.render.template import Template
 from redco_new.request import Request
+from redco_new.request.mesh import RARE
 
 from redco_plan import axes_of_entry
 
@@ -20,6 +21,9 @@ from redco_fit.search.estimate import estimate_step
 from redco_fit.search.memory import LEAST, state_bytes
 from redco_fit.search.model import Planned
 from redco_fit.target import Target
+
+# Times that estimates are off, mostly (tests/tools/tables/estimates.md).
+OFF = 1.1
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,11 @@ class Trial:
         return self.seconds / self.batch
 
     @property
+    def rank(self) -> float:
+        """By which trials are compared: of an axis of RARE more than `pace`, which an estimate of it must be below."""
+        return self.pace * (OFF if {*RARE} & {*self.mesh} else 1)
+
+    @property
     def flags(self) -> dict[str, Any]:
         """What `redco update` takes for it."""
         mesh = ",".join(f"{axis}={size}" for axis, size in self.mesh.items())
@@ -95,8 +104,8 @@ class Planner:
             zero=trial.zero,
             sequence_parallel=trial.sequence_parallel,
         )
-        program, causal = self._program(request)
         try:
+            program, causal = self._program(request)
             plan = plan_program(request, program)
         except RedcoError as error:
             if error.where in ("--shards", "--mesh"):
@@ -105,14 +114,17 @@ class Planner:
         split = {
             axis for spec in plan.partitions for entry in spec for axis in axes_of_entry(entry)
         }
-        if request.mesh["fsdp"] > 1 and "fsdp" not in split:  # no dim divides: it would be `data`
+        axes = [axis for axis in ("fsdp", *RARE) if request.mesh.get(axis, 1) > 1]
+        if not {*axes} <= split:  # no dim divides: it would be `data`
             return None
         model = Planned(request, program, plan, causal, 0)
-        return replace(model, length=self.length or model.traced[1])
+        model = replace(model, length=self.length or model.traced[1])
+        return model if model.length % (model.token_parts // model.batch_parts) == 0 else None
 
     def _program(self, request: Request) -> tuple[Program, bool]:
         """Return the model's program, and whether it is causal: the same for all meshes that split layers, and rows, in as many."""
-        split = (request.devices, request.mesh["model"], request.sequence_parallel)
+        rare = [request.mesh.get(axis) for axis in RARE]
+        split = (request.devices, request.mesh["model"], request.sequence_parallel, *rare)
         if (key := repr(split)) not in self._programs:
             design = read_model(request, self.template)
             self._programs[key] = (design.program(), design.recipe.continues)

@@ -19,6 +19,7 @@ from redco_fit.target import Target
 # written, sliced and copied; of the state, which the optimizer reads and writes.
 TOUCHED, SAVED, STATE = 1.7, 7.0, 6.6
 QUANTIZED = 1.0  # times that an array of a product in 8 bits is read for its largest, and written (tests/tools/tables/products.md)
+CAST = 1.5  # times that a tick of stages reads parameters, or writes them in the dtype of products, in each pass
 ACCUMULATED = 4  # times that a micro-batch reads or writes the sum of the gradients, and its own
 SCORES = 8  # times that XLA's attention reads or writes the scores, forward and backward together
 CAUSAL = 0.5  # of all pairs of positions
@@ -57,43 +58,51 @@ def estimate_step(
 
     memory: where it is known or assumed; a trace of the gradients says it otherwise, which takes a second.
     """
-    work = work_of(model, rows // micro_batches, target.hardware.platform)
+    part = rows // micro_batches
+    work = work_of(model, part, target.hardware.platform)
     if memory is None:
         memory = memory_of(model, rows, micro_batches, remat, target.hardware.usable)
-    parts = _computing(model, target, work, memory, micro_batches)
+    parts = _computing(model, target, work, memory, part, micro_batches)
     computing = sum(parts.values())
     links, waiting = sending(model, target, work, rows, micro_batches, memory.repeated, computing)
     if target.hardware.platform == "gpu" and memory.peak > target.hardware.usable:
         waiting = sum(links.values())  # XLA then keeps the order that takes least memory
-    flops = work.flops + sum(one.flops for one in work.routed)
-    attention = work.attention * (CAUSAL if model.causal else 1)
-    whole = micro_batches * (3 * (flops + attention) - work.frozen)
+    flops = work.flops + sum(one.flops for one in work.routed) + _attention(model, work)
+    whole = micro_batches * (3 * flops - work.frozen)
     return Estimate(memory, parts, links, waiting, whole)
 
 
+def _attention(model: Planned, work: Work) -> float:
+    """Return the FLOPs of attention's products, forward."""
+    return work.attention * (CAUSAL if model.causal else 1)
+
+
 def _computing(
-    model: Planned, target: Target, work: Work, memory: Memory, micro_batches: int
+    model: Planned, target: Target, work: Work, memory: Memory, rows: int, micro_batches: int
 ) -> dict[str, float]:
-    """Return the seconds of what a device computes, by part."""
-    hardware, passes, dtype = target.hardware, 3.0, model.request.dtype
+    """Return the seconds of what a device computes, by part. rows: of a micro-batch."""
+    hardware, dtype = target.hardware, model.request.dtype
     peak = hardware.flops[dtype]
-    attention = work.attention * (CAUSAL if model.causal else 1) * (1 + BACKWARD)
-    attention += 0 if memory.attended else work.attention * (CAUSAL if model.causal else 1)
-    moved = TOUCHED * work.touched * (passes + memory.repeated)
+    # In stages layers compute in all ticks, and forward twice.
+    idle, ticks, passes = model.idle(rows), model.ticks(rows), 3.0 + model.staged
+    attention = _attention(model, work) * idle
+    attention *= passes - 2 + BACKWARD + (not memory.attended)
+    moved = TOUCHED * work.touched * idle * (passes + memory.repeated)
     tpu = hardware.platform == "tpu"
     if memory.in_loop or tpu:  # written out, layers copy nothing
-        moved += SAVED * memory.layered
+        moved += SAVED * memory.layered * ticks
     fast = tpu or hardware.capability >= 8
     if not fast or dtype != "bfloat16":
         moved += SCORES * work.scores
-    moved += ACCUMULATED * model.gradient_bytes if micro_batches > 1 else 0
+    moved += ACCUMULATED * model.gradient_bytes * ticks if micro_batches * ticks > 1 else 0
+    moved += CAST * model.parameter_bytes * (3 + memory.repeated) * ticks if model.staged else 0
     # Of layers in 8 bits, but the products of experts, of attention, and what is outside of them.
     fast8 = hardware.flops.get(model.request.products, peak)
-    quantized = passes * work.layers + memory.again if fast8 > peak else 0.0
-    moved += QUANTIZED * work.touched * (passes + memory.repeated) if quantized else 0.0
-    products = (
-        passes * work.flops - work.frozen + memory.again - quantized
-    ) / peak + quantized / fast8
+    layers = passes * work.layers * idle + memory.again
+    quantized = layers if fast8 > peak else 0.0
+    moved += QUANTIZED * work.touched * idle * (passes + memory.repeated) if quantized else 0.0
+    others = 3 * (work.flops - work.layers) - work.frozen
+    products = (layers + others - quantized) / peak + quantized / fast8
     routed = sum(one.seconds(hardware, dtype, not memory.routed) for one in work.routed)
     rows = sum(one.moving(hardware) for one in work.routed)
     state = STATE * (model.gradient_bytes + model.moment_bytes)

@@ -48,7 +48,7 @@ class Memory:
 
 def state_bytes(model: Planned, micro_batches: int) -> int:
     """Return the bytes on a device of the state, and of the gradients: of a micro-batch, and their sum."""
-    gradients = min(micro_batches, 2) * model.gradient_bytes
+    gradients = model.summed_bytes(micro_batches)
     return model.parameter_bytes + gradients + MOMENTS * model.moment_bytes
 
 
@@ -69,14 +69,15 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
 
     needs = model.needs(rows // micro_batches)
     batch = sum(x.size * x.dtype.itemsize for x in _leaves(model.batch(rows)))
-    arguments = model.parameter_bytes + MOMENTS * model.moment_bytes + batch // model.batch_parts
-    gradients = model.gradient_bytes * min(micro_batches, 2)
+    arguments = model.parameter_bytes + MOMENTS * model.moment_bytes + batch // model.token_parts
+    gradients = model.summed_bytes(micro_batches)
     names = _choose(needs, remat, usable, arguments + gradients + model.copied_bytes)
     chosen = [one for one in needs.savings if one.name in names]
     saved = sum(one.size for one in chosen)
     products = [one for one in needs.savings if one.name != ATTENTION]
-    again = sum(one.flops for one in products if one.name not in names)
-    dense = sum(one.flops for one in products if one.name not in (*names, EXPERTS))
+    ticks = model.ticks(rows // micro_batches)
+    flops = {one.name: one.flops * (1 if one.name == LOGITS else ticks) for one in products}
+    again = {name: number for name, number in flops.items() if name not in names}
     shared = math.prod(model.plan.mesh.values()) // model.batch_parts
     in_loop = remat == NOTHING or not rules.writes_out(needs.savings, names, shared)
     copied = 0 if in_loop else model.copied_bytes
@@ -85,8 +86,8 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
         temporary=gradients + copied + needs.size + saved,
         layered=sum(one.size for one in chosen if one.name != LOGITS),
         names=tuple(one.name for one in chosen),
-        again=float(dense),
-        repeated=again / max(1, sum(one.flops for one in products)),
+        again=float(sum(again.values()) - again.get(EXPERTS, 0)),
+        repeated=sum(again.values()) / max(1, sum(flops.values())),
         attended=ATTENTION in names,
         routed=EXPERTS in names,
         in_loop=in_loop or (model.plan.mesh[FSDP] > 1 and chosen_experts(model.plan.jaxpr) < 1),

@@ -6,6 +6,8 @@ import itertools
 import math
 from collections.abc import Iterator
 
+from redco_new.request.mesh import check_mesh
+
 from redco_fit.target import Target
 
 # Devices of a TPU's slice that split a layer at most: one or two sides of it, as in MaxText's configurations.
@@ -29,6 +31,24 @@ def meshes_of(target: Target, experts: int = 1) -> Iterator[dict[str, int]]:
                 mesh = {"data": data, "fsdp": rest // data, "expert": expert, "model": model}
                 if on_sides([*mesh.values()], target):
                     yield mesh
+
+
+def rare_meshes(target: Target, experts: int = 1) -> Iterator[dict[str, int]]:
+    """Yield those that split positions too, or layers in stages: what is not needed where the others fit.
+
+    `context` stays within a host of GPUs, as `model` does, and goes with fsdp; stages go with data.
+    """
+    for mesh in meshes_of(target, experts):
+        for size in divisors(mesh["data"] * mesh["fsdp"])[1:]:
+            found = []
+            if mesh["fsdp"] == mesh["expert"] == 1:
+                found.append({**mesh, "data": mesh["data"] // size, "stage": size})
+            near = target.hardware.platform == "tpu" or size * mesh["model"] <= target.per_host
+            if mesh["data"] == 1 and near:
+                found.append({**mesh, "fsdp": mesh["fsdp"] // size, "context": size})
+            for one in found:
+                if on_sides([*one.values()], target):
+                    yield check_mesh("--mesh", one)
 
 
 def on_sides(sizes: list[int], target: Target) -> bool:

@@ -15,7 +15,7 @@ from jax.sharding import AbstractMesh, AxisType
 from redco_new.errors import RedcoError
 from redco_new.models.program import Program
 from redco_new.request import HOST, Request
-from redco_plan import Plan, shard_shape
+from redco_plan import DATA, STAGE, Plan, shard_shape, token_axes
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,26 @@ class Planned:
         return math.prod(self.plan.mesh[axis] for axis in self.plan.batch_axes)
 
     @property
+    def token_parts(self) -> int:
+        """In how many parts they split its tokens: rows, and positions."""
+        return math.prod(self.plan.mesh[axis] for axis in token_axes(self.plan))
+
+    @property
+    def staged(self) -> bool:
+        """Whether its layers are in stages, which compute all of a layer again in the backward pass."""
+        return self.plan.mesh.get(STAGE, 1) > 1
+
+    def ticks(self, rows: int) -> int:
+        """Return how often a stage computes a row of `rows` on all devices, or waits (redco_runtime/nn/stages.py); 1 without stages."""
+        stages = self.plan.mesh.get(STAGE, 1)
+        return rows // self.batch_parts * stages + stages - 1 if self.staged else 1
+
+    def idle(self, rows: int) -> float:
+        """Return how many times as long stages take as if none waited."""
+        ticks = self.ticks(rows)
+        return ticks / (ticks + 1 - self.plan.mesh[STAGE]) if self.staged else 1.0
+
+    @property
     def traced(self) -> tuple[int, int]:
         """Examples and tokens of each, as traced."""
         shape = jax.tree.leaves(self.program.batch)[0].shape
@@ -52,6 +72,12 @@ class Planned:
     def gradient_bytes(self) -> int:
         """Bytes on each device of the parameters that are trained."""
         return self._bytes(self.plan.partitions, self.plan.frozen)
+
+    def summed_bytes(self, micro_batches: int) -> int:
+        """Bytes on each device of the gradients of a micro-batch or a tick, of their sum, and of the sum as zero sends it from stages."""
+        sums = (micro_batches > 1) or self.staged
+        sent = self.staged and self.request.zero and self.plan.mesh[DATA] > 1
+        return (1 + sums + bool(sent)) * self.gradient_bytes
 
     @cached_property
     def copied_bytes(self) -> int:

@@ -8,15 +8,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from redco_plan import (
+    CONTEXT,
     DATA,
     EXPERT,
-    FSDP,
+    STAGE,
     axes_of_entry,
+    fsdp_axes,
+    in_stages,
     predict_collectives,
     shard_shape,
+    token_axes,
 )
 
 from redco_new.request import COMPUTE
+
+from redco_plan import Collective as Predicted
 
 from redco_fit.compiled.hlo import Collective
 from redco_fit.links import link_seconds
@@ -28,6 +34,8 @@ from redco_fit.target import Target
 # Of the steps that estimate.py's factors are of: the share of the collectives of activations that nothing is computed beside; of the computing,
 # what those of parameters hide behind; and the share of these that is never hidden: of the first and the last layer.
 WAITED, HIDING, ENDS = 0.7, 0.4, 0.05
+# Of what enters and leaves attention: queries, keys and values follow each other, and the next product waits for the last one.
+BORDER = 0.1
 JOINED = (
     30 * 2**20
 )  # bytes up to which XLA joins collectives (its kDefaultAllGatherCombineThreshold)
@@ -47,22 +55,20 @@ def sending(
 
     repeated: share of a layer that is computed again.  computing: seconds that a device computes.
     """
-    plan, (traced_rows, traced_length) = model.plan, model.traced
-    share = rows / traced_rows * model.length / traced_length
+    plan, cut = model.plan, rows // micro_batches
     # Parameters and gradients are sent as they are used.
     narrow = 2 / 4 if model.request.dtype == "bfloat16" else 1
     hosts = [device // target.per_host for device in range(target.devices)]
     links: dict[str, float] = defaultdict(float)
-    activations = parameters = kernels = 0.0
+    activations = parameters = kernels = borders = 0.0
     tpu = target.hardware.platform == "tpu"
-    layers = max((layers_of(plan, dims) for dims in plan.classes.parameter_dims), default=1)
+    over = {axis for axis in fsdp_axes(plan.mesh) if plan.mesh[axis] > 1}
     of_experts = 4 * sum(one.kernels for one in work.routed)
     for one in predict_collectives(plan):
         axes = [axis for axis in one.axes if plan.mesh[axis] > 1]
         if not axes:
             continue
         of_parameters = one.array in ("parameters", "gradients")
-        again = AGAIN * repeated if one.phase == "forward" and not of_parameters else 0.0
         # Devices add up the gradients of their own rows first.
         passes = 1 if of_parameters and {*axes} <= {DATA, EXPERT} else micro_batches
         if of_parameters:
@@ -71,12 +77,10 @@ def sending(
                 model, one.kind, axes, narrow
             )
         else:
-            times = one.times * (1 + again)
-            # The loss's chunks, which a trace of all rows makes smaller than a step does, are fewer than its layers.
-            size, messages = one.bytes * share / micro_batches * times, min(times, layers)
+            size, messages = _of_activations(model, one, cut, repeated)
         sent = Collective(one.kind, int(size), passes, group=first_group(plan.mesh, axes))
         seconds = link_seconds(sent, target, hosts, messages=passes * messages)
-        if of_parameters and axes == [FSDP] and one.kind != "all-reduce":
+        if of_parameters and {*axes} == over and one.kind != "all-reduce":
             part = seconds * of_experts / one.bytes
             if (
                 tpu and one.array == "gradients"
@@ -86,13 +90,39 @@ def sending(
         links["+".join(axes)] += seconds
         if of_parameters:
             parameters += seconds
+        elif _at_border(one):
+            borders += seconds
         else:
             activations += seconds
     others = parameters - kernels
     waited = max(ENDS * others, others - HIDING * computing)
     alone = experts.WAITED_APART if plan.mesh.get(EXPERT, 1) > 1 else 0.0
     waited += max(alone, experts.WAITED[target.hardware.platform]) * kernels
-    return dict(links), WAITED * activations + waited
+    return dict(links), WAITED * activations + BORDER * borders + waited
+
+
+def _at_border(one: Predicted) -> bool:
+    """Return whether it is what enters or leaves attention, of which each device has all positions of some heads."""
+    return one.kind == "all-to-all" and one.axes == (CONTEXT,)
+
+
+def _of_activations(
+    model: Planned, one: Predicted, rows: int, repeated: float
+) -> tuple[float, float]:
+    """Return the bytes of a collective of activations in a micro-batch of `rows`, and as how many it is sent."""
+    plan, (traced_rows, traced_length) = model.plan, model.traced
+    longer, ticks = model.length / traced_length, model.ticks(rows)
+    if one.kind == "collective-permute":  # of a row a tick, and of the stream of rows
+        return 2 * ticks * one.bytes * longer, 2 * ticks
+    # What enters attention is sent again wherever anything is computed again.
+    again = float(repeated > 0) if _at_border(one) else AGAIN * repeated
+    inside = model.staged and "vocab" not in one.classes
+    times = one.times * (model.idle(rows) if inside else 1.0)
+    times *= 1 + again + inside if one.phase == "forward" else 1
+    layers = max((layers_of(plan, dims) for dims in plan.classes.parameter_dims), default=1)
+    # The loss's chunks, which a trace of all rows makes smaller than a step does, are fewer than its layers.
+    messages = min(times, layers) * (ticks / plan.mesh[STAGE] if inside else 1)
+    return one.bytes * rows / traced_rows * longer * times, messages
 
 
 def _coded(model: Planned) -> float:
@@ -115,15 +145,17 @@ def _joined(model: Planned, kind: str, axes: Sequence[str], narrow: float) -> fl
     rows = zip(
         plan.classes.parameter_dims, plan.parameters, plan.stored, plan.partitions, strict=True
     )
-    for dims, parameter, stored, spec in rows:
+    over = {axis for axis in fsdp_axes(plan.mesh) if plan.mesh[axis] > 1}
+    for i, (dims, parameter, stored, spec) in enumerate(rows):
         own = {axis for entry in spec for axis in axes_of_entry(entry)}
-        rest = [axis for axis in plan.batch_axes if axis not in own and plan.mesh[axis] > 1]
-        if rest == [*axes] if kind == "all-reduce" else FSDP in own:
+        gathered = bool(own & over) and not in_stages(plan, i)
+        rest = [axis for axis in token_axes(plan) if axis not in own and plan.mesh[axis] > 1]
+        if rest == [*axes] if kind == "all-reduce" else gathered:
             layers = layers_of(plan, dims)
             size = (
                 narrow * math.prod(shard_shape(stored, spec, plan.mesh)) * parameter.dtype.itemsize
             )
-            size *= plan.mesh[FSDP] if FSDP in own and kind != "all-reduce" else 1
+            size *= math.prod(plan.mesh[axis] for axis in over) if kind != "all-reduce" else 1
             count += layers * min(1.0, size / layers / JOINED)
     return max(1.0, count)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redco_plan import Plan
+from redco_plan import Plan, token_axes
 
 from redco_fit.search.experts import Routed, routed_product
 from redco_fit.search.model import Planned
@@ -85,4 +85,4 @@ def _parts(plan: Plan, nodes: Iterable[int], data: bool) -> int:
     """Return over how many devices an array, or a product, with these dims is split."""
     find = plan.classes.graph.find
     axes = {axis for node in nodes for axis in plan.axes.get(find(node), ())}
-    return math.prod(plan.mesh[axis] for axis in axes | ({*plan.batch_axes} if data else set()))
+    return math.prod(plan.mesh[axis] for axis in axes | ({*token_axes(plan)} if data else set()))

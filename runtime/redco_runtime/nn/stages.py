@@ -32,50 +32,46 @@ def over_stages(remat: str, rows: int, repeats: int) -> Callable[[Run], Run]:
     side: arrays of rows, without gradients. rows: of a device, in a micro-batch. repeats: see above; stages
     times repeats divide the layers, or it raises UserError. Without an axis `stage` it is `over_layers`.
     """
-
-    def decorate(layer: Run) -> Run:
-        def stage(layers: nnx.Module, x: jax.Array, side: Any) -> jax.Array:
-            return over_layers(remat)(lambda one, x: layer(one, x, side))(layers, x)
-
-        def run(layers: nnx.Module, x: jax.Array, side: Any) -> jax.Array:
-            sizes = free_axes()
-            counted = not platform() and CHOICE.get().names is not None  # FLOPs, of no ticks
-            if (p := sizes.get("stage", 1)) == 1 or counted:
-                return stage(layers, x, side)
-            graph, params = nnx.split(layers)
-            if (count := len(jax.tree.leaves(params)[0])) % (p * repeats):
-                raise UserError(f"{p} stages x {repeats} repeats do not divide {count} layers")
-            own = jax.checkpoint(lambda w, *x: stage(nnx.merge(graph, w), *x), prevent_cse=False)
-            parts = jax.tree.map(lambda w: w.reshape(repeats, p, -1, *w.shape[1:]), params)
-            axes = [axis for axis in axes_of(spec_of(x.shape, "x_BSD")[0]) if sizes[axis] > 1]
-            pipe, split = functools.partial(_pipe, own, p, repeats, rows), P((*axes,))
-            specs = {"in_specs": (P(None, "stage"), split, split), "out_specs": split}
-            return on_parts(pipe, axes, **specs)(parts, x, side)
-
-        return run
-
-    return decorate
+    return lambda layer: functools.partial(_run, layer, remat, rows, repeats)
 
 
-def _pipe(stage: Run, p: int, repeats: int, rows: int, params: Any, x: Any, side: Any) -> jax.Array:
-    """Return what the last of p stages makes of this device's rows; params: (repeats, 1, layers, ...)."""
+def _run(layer: Run, remat: str, rows: int, repeats: int, layers: nnx.Module, x: Any, side: Any):
+    def stage(layers: nnx.Module, x: jax.Array, side: Any) -> jax.Array:
+        return over_layers(remat)(lambda one, x: layer(one, x, side))(layers, x)
+
+    sizes, traced = free_axes(), not platform() and CHOICE.get().names is not None
+    if (p := sizes.get("stage", 1)) == 1 or traced:  # for FLOPs, of no ticks
+        return stage(layers, x, side)
+    graph, params = nnx.split(layers)
+    if (count := len(jax.tree.leaves(params)[0])) % (p * repeats):
+        raise UserError(f"{p} stages x {repeats} repeats do not divide {count} layers")
+    own = jax.checkpoint(  # takes its part itself, or each tick would save one
+        lambda w, i, *x: stage(nnx.merge(graph, _pick(w, i)), *x), prevent_cse=False
+    )
+    parts = jax.tree.map(lambda w: w.reshape(repeats, -1, *w.shape[1:]), params)
+    axes = [axis for axis in axes_of(spec_of(x.shape, "x_BSD")[0]) if sizes[axis] > 1]
+    pipe, split = functools.partial(_pipe, own, p, repeats, rows), P((*axes,))
+    specs = {"in_specs": (P(None, "stage"), split, split), "out_specs": split}
+    return on_parts(pipe, axes, **specs)(parts, x, side)
+
+
+def _pipe(stage: Any, p: int, repeats: int, rows: int, params: Any, x: Any, side: Any) -> jax.Array:
+    """Return what the last of p stages makes of this device's rows; params: (repeats, layers, ...)."""
     slots = len(x) // math.gcd(len(x), rows)  # of the stream on this device
     M, here, onwards = p * slots, jax.lax.axis_index("stage"), [(i, (i + 1) % p) for i in range(p)]
     ticks = M * repeats + p - 1
     _say(f"stages: {p}, {M} micro-batches, {ticks} ticks, bubble {(p - 1) / ticks:.3f}")
     side = jax.tree.map(lambda s: jax.lax.all_gather(_cut(s, slots), "stage", tiled=True), side)
-    pick = functools.partial(jax.lax.dynamic_index_in_dim, keepdims=False)
     put = functools.partial(jax.lax.dynamic_update_index_in_dim, axis=0)
 
     def tick(carry: Any, t: jax.Array) -> tuple[Any, None]:
         x, stream, waiting = carry  # waiting: what has gone around, until the last one has set out
         slot, number = t % slots, jnp.clip(t - here, 0, M * repeats - 1)
-        back = pick(waiting, t % len(waiting)) if len(waiting) else x
+        back = _pick(waiting, t % len(waiting)) if len(waiting) else x
         waiting = put(waiting, x, t % len(waiting)) if len(waiting) else waiting
-        x = jnp.where(here == 0, jnp.where(t < M, pick(stream, slot), back), x)
-        own = jax.tree.map(lambda w: pick(w[:, 0], number // M) if repeats > 1 else w[0, 0], params)
-        x = stage(own, x, jax.tree.map(lambda s: pick(s, number % M), side))
-        moved = jax.lax.ppermute(pick(stream, slot), "stage", [(j, i) for i, j in onwards])
+        x = jnp.where(here == 0, jnp.where(t < M, _pick(stream, slot), back), x)
+        x = stage(params, number // M, x, _pick(side, number % M))
+        moved = jax.lax.ppermute(_pick(stream, slot), "stage", [(j, i) for i, j in onwards])
         stream = put(stream, jnp.where(here == p - 1, x, moved), slot)
         return (jax.lax.ppermute(x, "stage", onwards), stream, waiting), None
 
@@ -88,3 +84,7 @@ def _pipe(stage: Run, p: int, repeats: int, rows: int, params: Any, x: Any, side
 
 def _cut(x: jax.Array, parts: int) -> jax.Array:
     return x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1)  # (B, ...) -> (parts, B / parts, ...)
+
+
+def _pick(tree: Any, i: jax.Array) -> Any:
+    return jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, i, keepdims=False), tree)

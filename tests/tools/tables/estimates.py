@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from redco_fit.compiling import compile_steps
 from redco_fit.reading import Job
@@ -67,7 +68,13 @@ class Point:
             mesh=self.mesh,
             zero=self.zero,
             sequence_parallel=self.sequence_parallel,
+            sequence_length=self.length if "context" in self.mesh else 0,
         )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its fields of config.py."""
+        return {"remat": self.remat, "micro_batches": self.micro}
 
     @property
     def devices(self) -> int:
@@ -140,7 +147,13 @@ EXPERTS = (
     Point("qwen3-moe", "30b-a3b", "fsdp=16", rows=32, length=4096),
     Point("qwen3-moe", "30b-a3b", "fsdp=4,expert=4", NOTHING, rows=32),
 )
-POINTS = (*DENSE, *SMALL, *LARGE, *EXPERTS)
+BEYOND = (
+    Point("llama", "7b", "context=8", rows=1, length=131072),
+    Point("llama", "7b", "fsdp=2,context=4", NOTHING, rows=4, length=32768),
+    Point("llama", "3.1-70b", "stage=8,model=8", rows=128, sequence_parallel=True),
+    Point("llama", "3.1-70b", "stage=8,data=2,model=4", NOTHING, rows=128, zero=1),
+)
+POINTS = (*DENSE, *SMALL, *LARGE, *EXPERTS, *BEYOND)
 
 
 def estimate(point: Point, template: Template) -> Estimate:
@@ -156,18 +169,15 @@ def compile_points(points: Iterable[Point]) -> Iterator[tuple[Point, float, int]
     """Yield each point with the seconds and the peak of its program; those of one project together."""
 
     def project(point: Point) -> Point:
-        return replace(point, remat="", rows=0, length=0, micro=0)
+        length = point.length if "context" in point.mesh else 0
+        return replace(point, remat="", rows=0, length=length, micro=0)
 
     for _, group in itertools.groupby(points, project):
         group = list(group)
         with tempfile.TemporaryDirectory() as folder:
             path = create_project(group[0].request, Path(folder))
             target = parse_target(f"h100:{group[0].devices}")
-            settings = ({"remat": one.remat, "micro_batches": one.micro} for one in group)
-            jobs = [
-                Job(batch=one.rows, length=one.length, settings=own)
-                for one, own in zip(group, settings, strict=True)
-            ]
+            jobs = [Job({}, one.rows, one.length, one.settings) for one in group]
             for point, outcome in zip(group, compile_steps(path, target, jobs), strict=True):
                 if isinstance(outcome, RedcoError):
                     raise outcome

@@ -104,10 +104,10 @@ def _computing(
     others = 3 * (work.flops - work.layers) - work.frozen
     products = (layers + others - quantized) / peak + quantized / fast8
     routed = sum(one.seconds(hardware, dtype, not memory.routed) for one in work.routed)
-    rows = sum(one.moving(hardware) for one in work.routed)
+    moving = sum(one.moving(hardware) for one in work.routed)
     state = STATE * (model.gradient_bytes + model.moment_bytes)
     return {
         "products": micro_batches * (products + routed),
         "attention": micro_batches * attention / peak / ATTENTION,
-        "memory": (micro_batches * moved + state) / hardware.bandwidth + micro_batches * rows,
+        "memory": (micro_batches * moved + state) / hardware.bandwidth + micro_batches * moving,
     }

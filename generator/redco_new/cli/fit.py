@@ -79,8 +79,8 @@ def fit(
       redco fit --hardware h100:8 --search --apply
       redco fit --list
 
-    With --search, data x fsdp x expert x model (or context, or stage, where these do not do), ZeRO, sequence parallelism and micro-batches are chosen, by an estimate
-    of the model as redco writes it; the best is compiled, where its compiler is installed.
+    With --search, data x fsdp x expert x model (with context or stage, where these do not do), ZeRO, sequence
+    parallelism and micro-batches are chosen, by an estimate of the model as redco writes it; the best is compiled, where its compiler is installed.
 
     Exit codes: 0 it fits; 1 it does not; 2 bad input, or no compiler.
     """

@@ -143,8 +143,8 @@ def _working_size(
         layer = max(layer, 2 * activations + 2 * (parameters // length - own) // kernels + routed)
         stacked += parameters * parts
     leaves = [(leaf.shape[1:], leaf.size * leaf.dtype.itemsize) for leaf in jax.tree.leaves(params)]
-    # A loop over a part of the layers has not all of their parameters.
-    apart = sum(size for shape, size in leaves if shape not in shapes)
+    # A loop over a part of the layers has not all of their parameters: these have a matrix of its shape.
+    apart = sum(size for shape, size in leaves if len(shape) < 2 or shape not in shapes)
     others = min(sum(size for _, size in leaves) - stacked, apart)
     return layer + 2 * max(others, 0) // kernels + 3 * _largest(jaxpr) // (rows * inner)
 

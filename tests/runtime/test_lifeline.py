@@ -34,19 +34,20 @@ if fault == "start":
     PROGRESS.at("its data" if index == 1 else "its weights")
 else:
     PROGRESS.at("the examples" if index == 1 else "the devices", 7)
-output.open_log(Path(sys.argv[4]) / f"{index}.log")
-os.write(2, b"of C++\\n")
+if "early" not in fault:
+    output.open_log(Path(sys.argv[4]) / f"{index}.log")
+    os.write(2, b"of C++\\n")
 print("there", flush=True)
 sys.stdin.readline()
 if index == 1:
-    if fault == "fail":
+    if fault.startswith("fail"):
         lifeline.end("KeyError: 'x'\\nand more", 2, tell=lambda: print("KeyError", file=sys.stderr))
-    if fault == "same":
+    if fault.startswith("same"):
         time.sleep(0.1)
     if fault == "leave":
         raise SystemExit(0)
-if fault == "same":  # in all
-    lifeline.end("error: a bad row", 2, tell=lambda: print("error: a bad row", file=sys.stderr))
+if fault.startswith("same"):  # in all
+    lifeline.end("error: a bad row", 2)
 if fault in ("hang", "start"):
     time.sleep(30)
 for step in range({"leave": 20, "slow": 60, "late": 80}.get(fault, 600)):
@@ -129,32 +130,38 @@ def test_a_process_that_is_stopped_for_a_while_is_late_and_forgiven(run, index):
     assert re.search(r"process \d on \w+ is back after \d+\.?\d* s", said[teller])
 
 
-def test_a_process_that_fails(run):
+def test_a_process_that_fails(run, tmp_path):
     ends = run("fail")
-    assert ends[1] == (2, "KeyError\n")
-    assert ends[0] == (2, "boot: process 1 on host1 has failed: KeyError: 'x'\n")
-    assert ends[2] == (2, "")
+    line = "boot: process 1 on host1 has failed: KeyError: 'x'"
+    assert ends == [(2, f"{line}; its log: {tmp_path}/1.log\n"), (2, ""), (2, "")]
+    assert "KeyError\n" in (tmp_path / "1.log").read_text()
 
 
-def test_what_all_processes_say_is_said_once(run, tmp_path):
-    assert run("same") == [(2, "error: a bad row\n"), (2, ""), (2, "")]
-    assert "error: a bad row" in (tmp_path / "2.log").read_text()
+def test_a_process_that_fails_before_it_has_a_log_says_what_is_more_than_the_line(run):
+    line = "boot: process 1 on host1 has failed: KeyError: 'x'\n"
+    assert run("fail early") == [(2, line), (2, "KeyError\n"), (2, "")]
 
 
-def test_a_process_that_hangs(run):
+@pytest.mark.parametrize("when", ["", " early"])
+def test_what_all_processes_say_is_said_once(run, tmp_path, when):
+    assert run(f"same{when}") == [(2, "error: a bad row\n"), (2, ""), (2, "")]
+    assert when or "error: a bad row" in (tmp_path / "2.log").read_text()
+
+
+def test_a_process_that_hangs(run, tmp_path):
     ends = run("hang")
-    assert {code for code, _ in ends} == {1} and ends[2][1] == ""
-    assert "Thread 0x" in ends[1][1]  # its stack, and those of the others in their logs
+    assert {code for code, _ in ends} == {1} and ends[1][1] == ends[2][1] == ""
+    assert "Thread 0x" in (tmp_path / "1.log").read_text()
     line = ends[0][1].strip()
     assert line.startswith("boot: process 1 on host1 is at the examples of step 7 for ")
-    assert line.endswith(" s; others are at the devices of step 7")
+    assert line.endswith(f" s; others are at the devices of step 7; its log: {tmp_path}/1.log")
 
 
 def test_a_process_that_hangs_before_the_first_step(run):
     ends = run("start")
     line = ends[0][1].strip()
     assert line.startswith("boot: process 1 on host1 is at its data for ")
-    assert line.endswith(" s; others are at its weights")
+    assert " s; others are at its weights; its log: " in line
     assert [code for code, _ in ends] == [1] * 3
 
 

@@ -99,7 +99,9 @@ def test_workers_make_the_same_shards(tmp_path, monkeypatch, maker):
             Job(tmp_path, tmp_path / folder / "x", n, own, Shape(S, "on", 0.1)) for n, own in parts
         ]
         monkeypatch.setattr(TextMaker, "portable", folder == "there")
-        contents = {job.number: asdict(x) for job, x in build.make_shards(jobs, maker)}
+        with open(tmp_path / "lock", "ab") as lock:
+            shards = build.make_shards(jobs, maker, build.Claims(lock))
+            contents = {job.number: asdict(x) for job, x in shards}
         made.append((contents, files_in(tmp_path / folder)))
     assert made[0] == made[1] and len(made[0][0]) > 3
 
@@ -168,8 +170,9 @@ def test_a_worker_that_is_killed_is_said(tmp_path, monkeypatch, maker):
         return workers[-1]
 
     monkeypatch.setattr(build, "Reader", start)
-    with pytest.raises(UserError, match="has ended with -9"):
-        [*build.make_shards(jobs, maker)]
+    with open(tmp_path / "lock", "ab") as lock:
+        with pytest.raises(UserError, match="has ended with -9"):
+            [*build.make_shards(jobs, maker, build.Claims(lock))]
     assert len(workers) > 1 and all(one.process.returncode == -9 for one in workers)
 
 

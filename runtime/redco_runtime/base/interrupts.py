@@ -90,7 +90,7 @@ class Program:
             _say(message)
             # Where they are not imported yet, there is nobody to tell.
             if end := _imported("cluster.lifeline", "end"):
-                end(message, INTERRUPTED, "signal")
+                end(message, INTERRUPTED, "signal", lambda: None)  # it is said
         finally:
             os._exit(INTERRUPTED)
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, suppress
 from dataclasses import astuple, dataclass, replace
+from io import StringIO
 from typing import Any
 
 from ..base.output import in_log, log_of
@@ -63,7 +64,6 @@ class Lifeline:
         self._slowest, self._window = Slowest(), time.monotonic()
         self._faults: list[Fault] = []
         self._failure: Fault | None = None  # of this process
-        self._said = False  # by another that has the same
         self._heard, self._left = threading.Event(), False
         self._loop = asyncio.new_event_loop()
         run = self._loop.create_task(self._run())
@@ -72,11 +72,11 @@ class Lifeline:
         atexit.register(self.leave)
 
     def fail(self, reason: str, code: int) -> bool:
-        """Say why this process ends; return, when all know the cause, whether it is its own to print."""
+        """Say why this process ends; return, when all know the cause, whether it is this process's to print."""
         self._failure = Fault("failed", self._me.index, f"has failed: {reason}", code)
         self._loop.call_soon_threadsafe(self._note, self._failure)
-        self._heard.wait(SETTLE + 5 * BEAT if self._door else 0)
-        return not self._said
+        said = self._heard.wait(SETTLE + 5 * BEAT if self._door else 0)  # by process 0
+        return not (said and self._me.index)
 
     def leave(self) -> None:
         """Say goodbye: from here on nobody ends because this process is gone."""
@@ -218,17 +218,13 @@ class Lifeline:
         """End this process. The cause is printed once, by process 0, or the next if that is gone; the others log it."""
         if fault.kind == "failed" and self._failure:
             if fault.index == self._me.index or fault.text.endswith(self._failure.text):
-                self._said = fault.index != self._me.index
-                self._heard.set()  # which that thread waits for; else it has no more to say
-                return
+                return self._heard.set()  # which that thread waits for; else it has no more to say
         if fault.kind == "late":
-            # Of the one that is stuck; the stacks of the others are in their logs.
-            own = fault.index == self._me.index or not log_of(0)
-            faulthandler.dump_traceback(sys.stderr if own else 2, all_threads=True)
+            faulthandler.dump_traceback(2, all_threads=True)  # in the log, where there is one
         EVENTS.end("fault", fault.text)
         sys.stdout.flush()
-        lost = fault.kind in ("gone", "silent")
-        more = f"; its log: {log_of(fault.index)}" if lost and log_of(fault.index) else ""
+        lost, log = fault.kind in ("gone", "silent"), log_of(fault.index)
+        more = f"; its log: {log}" if log and (lost or os.path.exists(log)) else ""
         teller = 1 if lost and fault.index == 0 else 0
         with nullcontext(sys.__stderr__) if self._me.index == teller else in_log() as file:
             print(f"boot: {fault.text}{more}", file=file, flush=True)
@@ -249,19 +245,21 @@ def connect(me: Member, door: Door | None = None) -> None:
     _lifelines.append(Lifeline(me, door))
 
 
-def end(
-    reason: str, code: int, kind: str = "fault", tell: Callable[[], None] = lambda: None
-) -> None:
+def end(reason: str, code: int, kind: str = "fault", tell: Callable[[], Any] | None = None) -> None:
     """End this process at once, with an exit code, when all others know that it does, and why.
 
     At once, since JAX would hold it, and so all, in a barrier at exit. reason: its first line is told.
-    kind: of the event. tell: writes all of it to stderr, unless the cause is another's.
+    kind: of the event. tell: writes more than `reason` to stderr, which goes to the log where process 0 says the line.
     """
     try:
-        with in_log() as log, redirect_stderr(log):
-            tell()
-        if all(lifeline.fail(reason.partition("\n")[0], code) for lifeline in _lifelines):
-            tell()
+        with redirect_stderr(StringIO()) as said:
+            tell() if tell else print(reason, file=sys.stderr)
+        text, line = said.getvalue(), reason.partition("\n")[0]
+        with suppress(OSError), in_log() as log:  # a disk may be full
+            log.write(text)
+        own = all(lifeline.fail(line, code) for lifeline in _lifelines)
+        if own or not log_of(0) and text.strip() != line:  # else it is said, or in the log
+            sys.stderr.write(text)
         EVENTS.end(kind, reason)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -77,18 +77,27 @@ def meet(me: Member, coordinator: str, timeout: float) -> Door:
     """
     host, _, port = coordinator.rpartition(":")
     address, patience = (host.strip("[]"), int(port)), _Patience(timeout)
+    door = None
     if me.index:
-        answer = _visit(me, address, patience)
-        if answer["fault"]:
-            raise BootError(answer["fault"], answer["code"], answer["silent"])
-        return address[0], answer["door"]
-    _allow_files(FILES * me.count + SPARE)
-    door = _open_door()
-    verdict = asyncio.run(_receive_all(me, address[1], patience, door))
+        verdict = _visit(me, address, patience)
+    else:
+        _allow_files(FILES * me.count + SPARE)
+        door = _open_door()
+        try:
+            verdict = asyncio.run(_receive_all(me, address[1], patience, door))
+        except OSError as error:
+            verdict = _visit(me, address, _Patience(GRACE))  # another process 0, which then knows
+            if not verdict["silent"]:
+                fault = f"{me} cannot listen on port {port}: {os.strerror(error.errno or 0)}. "
+                fault += (
+                    "If another run, or another process 0, holds it, choose another port or index."
+                )
+                verdict |= {"fault": fault, "code": UserError.code}
     if verdict["fault"]:
-        door.close()
-        raise BootError(verdict["fault"], verdict["code"])
-    return door
+        if door:
+            door.close()
+        raise BootError(verdict["fault"], verdict["code"], verdict.get("silent", False))
+    return door or (address[0], verdict["door"])
 
 
 def _allow_files(needed: int) -> None:
@@ -165,14 +174,7 @@ async def _receive_all(
             await words.read(1)  # guests say no more: it left; restarted, it comes again
         guests.pop(guest, None)
 
-    try:
-        door = await asyncio.start_server(welcome, port=port)
-    except OSError as error:
-        lifeline.close()
-        raise BootError(
-            f"{me} cannot listen on port {port}: {os.strerror(error.errno or 0)}. "
-            "If another run, or another process 0, holds it, choose another port or index."
-        ) from None
+    door = await asyncio.start_server(welcome, port=port)
     while True:
         members = [me, *guests.values()]
         faults = find_faults(members)

@@ -49,11 +49,10 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             if not jax.distributed.is_initialized():  # else the lifeline knows the cause
                 EVENTS.end("fault", f"{type(error).__name__}: {error}")
             raise
-        tell = functools.partial(print, message, file=sys.stderr, flush=True)
         if jax.distributed.is_initialized() and not together:  # the others would wait for this one
-            lifeline.end(message, code, tell=tell)
+            lifeline.end(message, code)
         if not (silent or (together and jax.process_index())):
-            tell()
+            print(message, file=sys.stderr, flush=True)
         raise SystemExit(code)
 
     return wrapped

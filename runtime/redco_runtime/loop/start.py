@@ -1,7 +1,6 @@
 """How a run starts: its settings checked, then its last checkpoint, another run's, or anew."""
 
 import math
-import sys
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
@@ -85,7 +84,6 @@ def _check_writers(settings: Any) -> None:
 
 def _leave(message: str) -> None:
     """End this process, which has lost its work folder to another run."""
-    print(f"error: {message}", file=sys.stderr, flush=True)
     lifeline.end(f"error: {message}", UserError.code)
 
 

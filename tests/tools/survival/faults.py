@@ -30,11 +30,11 @@ TABLE = """{title}
 Written by `make table NAME={name}`, on two cores and loopback: each fault in a run of its own, of [a small network]({net}).
 *before*: what became of a project of the first version, as it was measured then. *ends*: seconds from the fault
 until both processes have ended. *codes*: exit codes of process 0 and 1, negative for a signal, none for one that
-is stopped for good. *says*: the last
-line of each, once where it is the same.
+is stopped for good. *lines*: that both
+have written to their terminals in all, but for what goes on: steps and how it began. *says*: the last of them of each, once where it is the same.
 
-| fault | before | ends | codes | says |
-|---|---|---|---|---|
+| fault | before | ends | codes | lines | says |
+|---|---|---|---|---|---|
 """
 
 
@@ -84,25 +84,32 @@ class Run:
                 **fault.env,
                 **({"FAULT": fault.fault} if fault.fault else {}),
             }
-            with open(self.folder / f"{index}.log", "wb") as log:
+            with (
+                open(self.folder / f"{index}.out", "wb") as out,
+                open(self.folder / f"{index}.err", "wb") as said,
+            ):
                 process = subprocess.Popen(
                     command + list(fault.flags if index == last else ()),
                     env=env | own | (mine or {}),
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
+                    stdout=out,
+                    stderr=said,
                     stdin=subprocess.DEVNULL,
                     cwd=self.folder,
                 )
             self.processes.append(process)
 
-    def log(self, index: int) -> str:
-        """Return what a process has printed."""
-        return (self.folder / f"{index}.log").read_text(errors="replace")
+    def steps(self) -> str:
+        """Return what process 0 has printed of its steps."""
+        return (self.folder / "0.out").read_text(errors="replace")
+
+    def said(self, index: int) -> list[str]:
+        """Return the lines that a process has written to stderr."""
+        return (self.folder / f"{index}.err").read_text(errors="replace").splitlines()
 
     def wait_for_steps(self) -> None:
         """Wait until it has made steps."""
         until = time.monotonic() + MOST
-        while not re.search(r"^step \d\d+/", self.log(0), re.M) and time.monotonic() < until:
+        while not re.search(r"^step \d\d+/", self.steps(), re.M) and time.monotonic() < until:
             time.sleep(0.05)
 
     def wait(self) -> float | None:
@@ -136,14 +143,14 @@ def row(folder: Path, fault: Fault, bucket: str = "") -> str:
             fault.act(run)
         seconds = run.wait()
         codes = [process.poll() for process in run.processes]
-        # Those that a signal ended, or stopped, have no last word.
-        says = [_last_line(run.log(i)) for i, code in enumerate(codes) if code not in (None, -KILL)]
+        said = [run.said(index) for index in range(len(codes))]
     finally:
         run.end()
     ends = f"{seconds:.0f} s" if seconds is not None else f"not within {MOST:.0f} s"
     shown = ", ".join("none" if code is None else str(code) for code in codes)
-    lines = " / ".join(dict.fromkeys(line.replace(str(run.folder), "") for line in says if line))
-    return f"| {fault.name} | {fault.before} | {ends} | {shown} | {lines} |"
+    last = dict.fromkeys(_shown(lines[-1], run.folder) for lines in said if lines)
+    count = sum(map(len, said))
+    return f"| {fault.name} | {fault.before} | {ends} | {shown} | {count} | {' / '.join(last)} |"
 
 
 def kill(index: int, number: signal.Signals) -> Callable[[Run], None]:
@@ -171,7 +178,7 @@ FAULTS = (
     Fault("Ctrl-C in process 1", "not measured", act=kill(1, INT)),
     Fault("SIGTERM, one process", "0.1 s, -15: nothing saved", act=kill(0, TERM), processes=1, started=1),
     Fault("Ctrl-C, one process", "2 s, 130: nothing saved", act=kill(0, INT), processes=1, started=1),
-    Fault("Ctrl-C twice, one process", "not measured", act=interrupt_twice, processes=1, started=1),
+    Fault("Ctrl-C twice, one process", "not measured", act=interrupt_twice, fault="slow", processes=1, started=1),
     Fault("process 1 raises in collate", "0 s, 1: gloo in process 0", fault="raise"),
     Fault("process 1 exits with 0", "0 s: gloo in process 0", fault="exit"),
     Fault("a batch of NaN", "to the end, 0; every checkpoint NaN", fault="nan"),
@@ -218,12 +225,10 @@ def main() -> None:
         (page / "faults.md").write_text(table + "\n".join(rows) + "\n")
 
 
-def _last_line(text: str) -> str:
-    """Return the last message of a log: of several lines the first, without what only a screen shows."""
-    lines = [x for x in text.splitlines() if x.strip() and not re.match(r"  |\[|[WEFI]\d{4} ", x)]
-    starts = [line for line in lines if re.match(r"(boot|error|stopped|[A-Z]\w+Error)\b.*: ", line)]
-    last = re.sub(r"; its log: \S+", "", (starts or lines or [""])[-1])  # of this machine
-    return last.replace("|", "\\|")[:400]
+def _shown(line: str, folder: Path) -> str:
+    """Return a message without the names of this machine's folders."""
+    line = re.sub(r"; its log: \S*/logs/", "; its log: logs/", line).replace(str(folder), "")
+    return line.replace("|", "\\|")[:400]
 
 
 def _stopped(pid: int) -> bool:

@@ -24,6 +24,8 @@ sound_collate, sound_examples, calls = collate, examples, []
 def collate(rows):
     batch, fault = sound_collate(rows), os.environ.get("FAULT")
     calls.append(1)
+    if fault == "slow" and len(calls) > 12:
+        time.sleep(5)
     if fault and len(calls) == 8:
         Path(os.environ["FAULT_AT"]).touch()
         if fault == "hang":

@@ -58,6 +58,7 @@ def build(
             bucket = None
             if is_bucket(there):
                 bucket = feature("buckets", "data.prepare.shared_shards").Shared(there, maker)
+                claims.free = bucket.take if place[1] == 1 else claims.free
                 yield from claims.wait()  # for another of this host, which brings it
                 if not path.exists():
                     yield from bucket.bring(path.parent)
@@ -72,6 +73,7 @@ class Claims:
 
     def __init__(self, lock: BinaryIO) -> None:
         self._lock = lock
+        self.free: Callable[[Job], bool] = lambda job: True  # of other hosts; then it is taken
 
     def take(self, number: int = -1) -> bool:
         """Return whether nobody else has a shard, or the index."""
@@ -152,6 +154,7 @@ class _Task:
             left = [job for job in jobs if job.number not in contents]
             spent = time.monotonic() - began
             contents |= yield from self.bucket.receive(left, spent, self.source.name)
+            self.claims.free = lambda job: True  # what others have not brought
         contents |= yield from self.make([job for job in jobs if job.number not in contents])
         for job in jobs:
             while job.number not in contents:  # another process has it
@@ -188,7 +191,7 @@ class _Task:
     def make(self, jobs: Sequence[Job], alone: bool = False, shown: bool = False) -> Made:
         """Make the shards that nobody makes; return what those have that are there. Raises UserError.
 
-        alone: no other process makes some of them. shown: whether a bar shows it.
+        alone: no other process of its run makes some of them. shown: whether a bar shows it.
         """
         before = {job.number: read_contents(job.path(f"{job.shape.layout}.json")) for job in jobs}
         contents = {number: one for number, one in before.items() if one}
@@ -218,7 +221,7 @@ class _Task:
 
 
 def make_shards(
-    jobs: Sequence[Job], maker: Maker, claims: Claims | None = None
+    jobs: Sequence[Job], maker: Maker, claims: Claims
 ) -> Iterator[tuple[Job, Contents | None]]:
     """Yield (job, what its shard has, None where another process makes it) as they are made, by all cores. Raises UserError."""
     count = min(len(jobs), cores())
@@ -251,14 +254,13 @@ def make_shards(
             yield future.result()
 
 
-def _claimed(job: Job, claims: Claims | None, make: Callable[[Job], Contents]) -> Contents | None:
+def _claimed(job: Job, claims: Claims, make: Callable[[Job], Contents]) -> Contents | None:
     """Return what `make` does of a shard, unless another process is at it, or was."""
-    if claims is None:
-        return make(job)
     if not claims.take(job.number):
         return None
     try:
-        return read_contents(job.path(f"{job.shape.layout}.json")) or make(job)
+        there = read_contents(job.path(f"{job.shape.layout}.json"))
+        return there or (make(job) if claims.free(job) else None)
     finally:
         claims.leave(job.number)
 

@@ -1,8 +1,11 @@
-"""The shards of a source in a bucket: each host sends those of its part as they are made, and takes the others from there.
+"""The shards of a source in a bucket: each host sends those that it makes, and takes the others from there.
 
-There are no locks. A shard is the same whoever makes it, so that a host makes those itself that do not come.
+Those of one run make a part each; runs that come apart take shards as they go, each by an object that is made on
+condition that it is new. There are no locks: a shard is the same whoever makes it, so that a host makes those itself
+that do not come.
 """
 
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,6 +31,21 @@ class Shared:
 
     there: Any
     maker: Maker
+
+    def take(self, job: Job) -> bool:
+        """Return whether a shard is this host's to make: no other has sent it, or has taken it within PATIENCE."""
+        claim, host = self._claim(job), f"{socket.gethostname()} {job.root}".encode()
+        if not claim.create(host):
+            try:
+                since = claim.store.modified(str(claim)).timestamp()
+                if claim.read_bytes() != host and time.time() - since < PATIENCE:
+                    return False
+                claim.write_bytes(host)
+            except FileNotFoundError:  # it is sent meanwhile
+                return False
+        if sent := (self.there / self._names(job)[-1]).exists():
+            claim.unlink(missing_ok=True)
+        return not sent
 
     def bring(self, folder: Path) -> Iterator[dict[str, Any]]:
         """Copy all that it has, if it has any, to `folder` of this machine."""
@@ -63,6 +81,11 @@ class Shared:
         """Write a shard that is here to the bucket, unless more of its rows than may are bad."""
         if one.bad_rows <= job.shape.skip_bad_rows:
             self.there.fill(job.root, self._names(job))
+            self._claim(job).unlink(missing_ok=True)
+
+    def _claim(self, job: Job) -> Any:
+        """Return the object that says who makes a shard, beside the folder, of which all is copied."""
+        return self.there.parent / f"{self.there.name}-claims" / self._names(job)[-1]
 
     def _names(self, job: Job) -> list[str]:
         """Return the files of a shard, as they are named from the folder, in the order in which they are written."""

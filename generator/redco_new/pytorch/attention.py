@@ -10,6 +10,7 @@ from torch import fx
 from redco_new.pytorch.refusal import place_of, refuse
 
 aten = torch.ops.aten
+LEAST = torch.finfo(torch.float32).min  # of a logit, instead of -inf: a row may attend to none
 
 
 @torch.library.custom_op("redco::attention", mutates_args=())
@@ -25,11 +26,26 @@ def attention(
     cap: float,
     dropout: float,
 ) -> torch.Tensor:
-    """Give the shape of attention of (B, S, N, H) in a program, which is traced and never run.
+    """Return attention of (B, S, N, H), as our runtime has it, in eval mode.
 
     attend: stands for what the printed model attends by, where it is handed on to here.
     """
-    return q.new_empty(*q.shape[:3], v.shape[3])
+    shared = q.shape[2] // k.shape[2]  # queries of one key
+    k, v = (x.repeat_interleave(shared, 2) for x in (k, v))
+    logits = torch.einsum("bsnh,btnh->bnst", q, k) * scale
+    if cap:
+        logits = cap * torch.tanh(logits / cap)
+    if mask is not None and mask.dtype != torch.bool:
+        logits = logits + mask
+    elif mask is not None:
+        logits = logits.masked_fill(~mask, LEAST)
+    S, T = logits.shape[2:]
+    behind = torch.arange(S)[:, None] - torch.arange(T)
+    if causal:
+        logits = logits.masked_fill(behind < 0, LEAST)
+    if window:
+        logits = logits.masked_fill(behind >= window, LEAST)
+    return torch.einsum("bnst,btnh->bsnh", logits.softmax(-1), v).contiguous()
 
 
 @attention.register_fake

@@ -68,6 +68,11 @@ class Classes:
                 self._structures[path] = structure(graph, lambda t: self.structure(below + t))
         return self._structures[path]
 
+    def note(self, text: str) -> None:
+        """Add a line for the user, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def of(self, path: str) -> Printed:
         """Return the class of a part, printed."""
         key = self.key(path)

@@ -24,8 +24,10 @@ def experts(
     pair: torch.Tensor,
     last: torch.Tensor,
 ) -> torch.Tensor:
-    """Give the shape of what experts make of (T, D) in a program, which is traced and never run."""
-    return torch.empty_like(x)
+    """Return what experts make of (T, D): silu of a gate, times what it lets through, and a product of that."""
+    gate, up = torch.einsum("td,efd->etf", x, pair).chunk(2, dim=-1)
+    of_each = torch.einsum("etf,edf->etd", functional.silu(gate) * up, last)
+    return _add_up(of_each, numbers, shares)
 
 
 @experts.register_fake
@@ -44,9 +46,14 @@ def compute_experts(
     name = PAIR if module.has_gate else "up_proj"
     hidden = _multiply(module, x[None].expand(module.num_experts, -1, -1), name)
     hidden = module._apply_gate(hidden) if module.has_gate else module.act_fn(hidden)
-    of_each = _multiply(module, hidden, LAST)  # (E, T, D)
-    chosen = functional.one_hot(numbers, module.num_experts).to(shares.dtype)
-    return torch.einsum("etd,te->td", of_each, (chosen * shares[..., None]).sum(1).to(x.dtype))
+    return _add_up(_multiply(module, hidden, LAST), numbers, shares)
+
+
+def _add_up(of_each: torch.Tensor, numbers: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+    """Return (T, D) of (E, T, D): the sum of a token's experts, by their shares."""
+    chosen = functional.one_hot(numbers, len(of_each)).to(shares.dtype)
+    weights = (chosen * shares[..., None]).sum(1).to(of_each.dtype)
+    return torch.einsum("etd,te->td", of_each, weights)
 
 
 def _multiply(module: Any, x: torch.Tensor, name: str) -> torch.Tensor:

@@ -22,6 +22,7 @@ from redco_new.own.call import Call
 from redco_new.pytorch.experts import by_checkpoint_names
 from redco_new.pytorch.printed import Gate, Stored
 from redco_new.pytorch.probe import TORCH, Setting
+from redco_new.pytorch.refusal import Differs
 from redco_new.pytorch.texts import POSITIONS
 from redco_new.pytorch.weights import stack
 
@@ -76,7 +77,7 @@ def compare(
 
     names: inputs of the printed model -> of the class
     """
-    _randomize(pair.torch)
+    randomize(pair.torch)
     pair.bring_weights()
     modes = [_measure(pair, arrays, call, names, training) for training in (False, True)]
     outputs = max(one for one, _, _ in modes)
@@ -89,7 +90,7 @@ def compare(
     ):
         if not error <= MOST:
             todo = "write that part of the class by plain operations"
-            raise RedcoError(
+            raise Differs(
                 where, f"{what} from PyTorch's by {error:.1e} of the largest: not printed", todo
             )
     return gate
@@ -122,7 +123,7 @@ def examples(module: nn.Module, setting: Setting, inputs: Collection[str]) -> di
     return arrays
 
 
-def _randomize(module: nn.Module) -> None:
+def randomize(module: nn.Module) -> None:
     """Give all parameters values that tell them apart: a bias of zeros would hide a mistake."""
     torch.manual_seed(0)
     with torch.no_grad():
@@ -157,13 +158,13 @@ def _measure(
         raise RedcoError(
             "--model", f"it gives {len(outputs)} arrays, and PyTorch {len(theirs)}", ""
         )
-    of_outputs = max(_error(a, b) for a, b in zip(outputs, theirs, strict=True))
+    of_outputs = max(error_of(a, b) for a, b in zip(outputs, theirs, strict=True))
     scale = max(float(x.abs().max()) for x in of_theirs.values() if x is not None)
     worst = (0.0, "")
     for path, grad in grads.items():
         stored = pair.parameters[path]
         wanted = stack(of_theirs, stored, grad.shape)
-        worst = max(worst, (_error(grad, wanted, NOISE * scale), stored.name))
+        worst = max(worst, (error_of(grad, wanted, NOISE * scale), stored.name))
     return of_outputs, *worst
 
 
@@ -240,11 +241,11 @@ def _buffers_error(pair: Pair) -> float:
     for path, leaf in nnx.to_flat_state(nnx.state(pair.printed)):
         if stored := pair.buffers.get("/".join(map(str, path))):
             wanted = stack(weights, stored, leaf.shape)
-            errors.append(_error(np.asarray(leaf[...]), wanted))
+            errors.append(error_of(np.asarray(leaf[...]), wanted))
     return max(errors)
 
 
-def _error(ours: np.ndarray, theirs: np.ndarray, least: float = 0.0) -> float:
+def error_of(ours: np.ndarray, theirs: np.ndarray, least: float = 0.0) -> float:
     """Return the largest difference over the largest value; NaN and other shapes are infinitely far."""
     if ours.shape != theirs.shape or not ours.size:
         return float("inf") if ours.shape != theirs.shape else 0.0

@@ -18,6 +18,7 @@ from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.maker import call_user_code
 from redco_new.own.source import FLAGS
+from redco_new.pytorch.alike import check_alike
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.construct import Instance, construct
@@ -29,11 +30,11 @@ from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.printed import Field, PrintedClass
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.probe import LEAST, Setting, Sizes, find_sizes
-from redco_new.pytorch.refusal import UnlikeProgram, refuse
+from redco_new.pytorch.refusal import Differs, UnlikeProgram, refuse
 from redco_new.pytorch.subject import Subject, Way, read_subject
 from redco_new.pytorch.text import model_text
 from redco_new.pytorch.text_facts import with_cache
-from redco_new.pytorch.texts import IDS, NAMES, POSITIONS, follow_attention
+from redco_new.pytorch.texts import IDS, NAMES, follow_attention
 from redco_new.pytorch.ties import tied_names
 from redco_new.pytorch.transformers_classes import MASK, hub_facts, is_transformers
 from redco_new.pytorch.weights import find_stored
@@ -69,6 +70,9 @@ def print_class(
         for dtype in (COMPUTE, torch.float32):
             try:
                 printed = _print(reference, subject, way, dtype, sizes)
+            except (Differs, UnlikeProgram) as error:  # whatever it is traced in
+                causes.append(error)
+                break
             except RedcoError as error:
                 causes.append(error)
                 continue
@@ -80,7 +84,7 @@ def print_class(
                 note = FLOAT32.format(name=reference.name, cause=causes[-1].what)
                 printed = replace(printed, notes=(*printed.notes, note))
             return printed
-    raise causes[1]  # of the first way, in float32
+    raise causes[-1]  # of the last way, which is nearest to the class
 
 
 @dataclass
@@ -126,6 +130,7 @@ def _print(
 ) -> PrintedClass:
     """Return a class as one way prints it, traced in a dtype. Raises RedcoError."""
     base = _trace(way, Setting(subject.arguments, way.call.inputs), dtype)
+    check_alike(reference.name, subject, way, sizes(LEAST, False).small)
     draft = _draft(reference, way, dtype, base, sizes)
     with compiled_once():
         return _pass_gate(reference, subject, way, draft)
@@ -152,8 +157,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
     pair = Pair(plain, model, parameters, buffers)
     names = {NAMES[IDS]: IDS} if whole.methods else {name: name for name in whole.inputs}
     arrays = examples(plain, draft.small, names.values())
-    arguments = {k: x for k, x in way.call.arguments.items() if not (way.texts and k == POSITIONS)}
-    call = replace(way.call, arguments=arguments)  # of PyTorch's: where it counts from is its own
+    call = way.plain_call
     gate = compare("--model", pair, arrays, call, names)
     if any(f.name == FIELD for f in draft.fields):
         like = construct(lambda: subject.make_plain(draft.small.arguments), dtype=COMPUTE).module

@@ -8,27 +8,23 @@ from typing import Any
 from torch import fx, nn
 
 from redco_new.pytorch.body import Body
-from redco_new.pytorch.draws import Draw
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
 from redco_new.pytorch.graph import access, is_function, own_path
-from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import LEAVES, Leaf, is_usual, show_dict
 from redco_new.pytorch.merge import merge
-from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram, refuse
+from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.scope import Own, Parts, Reference
-from redco_new.pytorch.sizes import Number, express
-from redco_new.pytorch.ties import tied_names
-
-NORMAL = "nnx.initializers.normal(0.02)"  # of a parameter that a class draws in another way
+from redco_new.pytorch.starts import Starts
+from redco_new.pytorch.ties import is_tied, tied_names
 
 
-class Makers:
+class Makers(Starts):
     """Print the parts of one class."""
 
     def __init__(self, classes: Parts, own: Own) -> None:
-        self._classes, self._own = classes, own
+        super().__init__(classes, own)
         self.imports: set[str] = set()
         self.stacked: set[str] = set()  # lists of which all parts are one, with stacked parameters
         self._read: set[str] = set()  # names of parts and parameters that the body reads
@@ -102,19 +98,13 @@ class Makers:
         own = self._own
         return Reference(self.parameter, self.module, lambda t: (0,), own.drop, dtype=own.dtype)
 
-    def _part(self, path: str) -> nn.Module:
-        return self._own.part.get_submodule(path)
-
-    def _parts(self, path: str) -> list[nn.Module]:
-        """Return a part in each probe and instance."""
-        below = lambda own: f"{own_path(own)}.{path}".strip(".")  # noqa: E731
-        return [p.traced.module.get_submodule(below(own)) for p, own in self._own.rows]
-
     def _maker(self, path: str) -> str:
         """Return Python that makes a part."""
         part = self._part(path)
         whole = f"{self._own.path}.{path}".removeprefix(".")
         if leaf := LEAVES.get(type(part)):
+            if is_tied(self._classes.module, own_path(whole)):
+                return show_dict([*self._own_parameters(path, leaf, self._targets)])
             return self._leaf(path, leaf)
         if isinstance(part, nn.ModuleList | nn.ModuleDict):
             items = [(name, self._maker(f"{path}.{name}")) for name in part._modules]
@@ -188,60 +178,6 @@ class Makers:
             arguments.append(f"dtype={self._own.dtype}")
         return f"{maker}({', '.join([*arguments, *starts, 'rngs=rngs'])})"
 
-    def _start(self, path: str, leaf: Leaf, layers: list[Any]) -> tuple[str, str, list[str]]:
-        """Return (maker, its import, arguments) of a layer that draws its parameters as the class does."""
-        draws = {
-            name: self._draws(f"{path}.{name}")
-            for name in leaf.stored
-            if name in layers[0]._parameters
-        }
-        draws = {name: rows for name, rows in draws.items() if getattr(layers[0], name) is not None}
-        fans = [fan_in(tuple(layer.weight.shape)) for layer in layers] if "weight" in draws else []
-        if leaf.drawn and draws and all(is_default(rows, fans) for rows in draws.values()):
-            return *leaf.drawn, []
-        starts = []
-        for name, rows in draws.items():
-            own = leaf.stored[name][0]
-            shapes = [tuple(getattr(layer, name).shape) for layer in layers]
-            text = initializer(rows, shapes, self._deviation)
-            usual = {"bias": ".zeros", "scale": ".ones"}.get(own, "-")
-            if text and not text.endswith(usual):
-                starts.append(f"{own}_init={text}")
-        return leaf.maker, leaf.imports, starts
-
-    def _draws(self, name: str) -> list[Draw | None]:
-        """Return what fills a parameter, in each probe and instance."""
-        rows = self._own.rows
-        return [p.instance.draws.get(f"{own_path(own)}.{name}".strip(".")) for p, own in rows]
-
-    def _deviation(self, values: list[float]) -> str:
-        """Return Python for a number of an initializer; "" where no argument says it, which the user is told."""
-        text = express(Number(tuple(values)), self._own.init_atoms)
-        if text is None:
-            what = f"{type(self._own.part).__name__} draws parameters otherwise than in model.py"
-            if what not in self._classes.notes:
-                self._classes.notes.append(what)
-        return text or ""
-
-    def expression(self, path: str, name: str, values: list[Any]) -> str:
-        """Return Python for a number, or a tuple of such, by what __init__ has."""
-        if isinstance(values[0], tuple | list):
-            columns = zip(*values, strict=True)
-            items = [self.expression(path, name, list(column)) for column in columns]
-            if name == "num_features" and len(items) == 1:
-                return items[0]
-            if name == "padding" and len(set(items)) == 1:
-                return items[0]
-            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-        if not isinstance(values[0], int | float) or isinstance(values[0], bool):
-            return repr(values[0])
-        text = express(Number(tuple(values)), self._own.init_atoms)
-        if text is None:
-            where = f"{self._own.path}.{path}".strip(".")
-            what = f"its {name}, {values[0]} and {values[-1]}, follows from no argument"
-            raise UnlikeProgram(where, what, OTHERWISE)
-        return text
-
     def _arguments(self, path: str, names: tuple[str, ...]) -> list[str]:
         """Return the arguments that make a part of a class of model.py, as Python."""
         texts = []
@@ -280,10 +216,7 @@ class Makers:
             shapes = [(e, i, o // 2 if name == PAIR else o) for e, o, i in shapes]
         shape = self.expression(name, "shape", shapes)
         if name in self._own.part._parameters:
-            start = initializer(self._draws(name), shapes, self._deviation)
-            if start.endswith((".zeros", ".ones")):
-                return f"nnx.Param(jnp.{start.rpartition('.')[2]}({shape}))"
-            return f"nnx.Param({start or NORMAL}(rngs.params(), {shape}))"
+            return self._drawn(name, shapes, shape)
         return f"nnx.Variable({self._buffer(name)})"
 
     def _buffer(self, name: str) -> str:

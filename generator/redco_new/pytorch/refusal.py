@@ -44,3 +44,7 @@ def refuse(where: str, what: str, todo: str = OTHERWISE) -> RedcoError:
 
 class UnlikeProgram(RedcoError):
     """The program of a class is another one for other sizes, or has a number that does not follow from them."""
+
+
+class Differs(RedcoError):
+    """A class computes something else in float32, as a way makes it or as it is printed, than as its users have it."""

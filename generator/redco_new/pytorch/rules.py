@@ -159,6 +159,8 @@ def _variance(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 def _largest(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     name = node.target.partition(".")[0]
     x = body.value(a["self"])
+    if "other" in a:
+        return fill(f"jnp.{name}imum(x, y)", x=x, y=body.value(a["other"]))
     if "dim" not in a:
         return fill(f"jnp.{name}(x)", x=x)
     keep = ", keepdims=True" if plain(a["keepdim"]) else ""

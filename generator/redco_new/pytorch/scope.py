@@ -19,7 +19,9 @@ class Parts(Protocol):
     graphs: Mapping[str, fx.Graph]
 
     lengths: Mapping[str, str]
-    notes: list[str]
+
+    def note(self, text: str) -> None:
+        """Add a line for the user, once."""
 
     def of(self, path: str) -> Any:
         """Return the class of a part, printed."""

@@ -44,6 +44,13 @@ class Way:
     texts: bool = False
     note: str = ""
 
+    @property
+    def plain_call(self) -> Call:
+        """How the class is called as its users have it: where positions count from is its own."""
+        arguments = self.call.arguments
+        own = {k: x for k, x in arguments.items() if not (self.texts and k == POSITIONS)}
+        return replace(self.call, arguments=own)
+
 
 @dataclass(frozen=True)
 class Subject:

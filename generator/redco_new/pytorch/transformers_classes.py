@@ -49,7 +49,7 @@ def make_of_config(
     config = cls.config_class(**copy.deepcopy(dict(arguments)))
     padding = getattr(config, "pad_token_id", None)
     if isinstance(padding, int) and padding >= getattr(config, "vocab_size", padding + 1):
-        config.pad_token_id = None  # of the full vocabulary, where this one is smaller
+        vars(config)["pad_token_id"] = None  # of the full vocabulary, where this one is smaller
     config.use_cache = False  # not all take it as an argument
     config._attn_implementation, config._experts_implementation = attention, experts
     with _without_ties() if torch.compiler.is_exporting() else nullcontext():

@@ -23,7 +23,9 @@ def find_stored(
     """
     table = {path: (name, order) for name, path, order in _table(module, stacked)}
     saved = set(by_checkpoint_names(module, module.state_dict()))
-    buffers = dict(module.named_buffers(remove_duplicate=False))
+    buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)}
+    named = module.named_parameters(remove_duplicate=False)
+    buffers |= {name for name, x in named if not x.requires_grad}  # which is not trained
     of_parameters: dict[str, Stored] = {}
     of_buffers: dict[str, Stored] = {}
     for path in paths:

@@ -34,11 +34,16 @@ SMALL = {
     "n_routed_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16, "state_size": 8, "q_lora_rank": 24,
     "kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "n_group": 1, "topk_group": 1,
     "index_n_heads": 4, "index_head_dim": 16, "index_topk": 8, "is_decoder": True, "rotary_dim": 8,
+    "dim_model": 64, "dim_head": 16, "dim_ff": 128, "emb_dim": 64, "n_words": WORDS, "max_len": 128, "ffn_hidden_size": 128,
+    "expert_ffn_hidden_size": 48, "num_experts_per_token": 2, "num_kv_shared_layers": 0, "dff": 128,
+    "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": WORDS, "attention_types": [[["global", "local"], 1]],
+    "axial_pos_embds_dim": [24, 40], "axial_pos_shape": [8, 16], "pronunciation_vocab_size": 50, "shape_vocab_size": 60,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+    "mamba_num_heads": 8, "mamba_head_dim": 16, "num_hash_layers": 0, "n_shared_experts": 1,
 }  # fmt: skip
-UNSET = (
-    "num_key_value_heads",
-    "num_experts_per_tok",
-)  # by some configs, of which classes need them
+# By some configs, of which classes need them.
+UNSET = "num_key_value_heads num_experts_per_tok head_dim num_experts n_routed_experts n_shared_experts".split()
+COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")  # what configs call how many layers there are
 HEAD = """# Causal language models of transformers, printed
 
 `make table NAME=universal` wrote this: classes of {version}, at small size ({sizes}).
@@ -125,14 +130,27 @@ def print_one(name: str) -> dict[str, Any]:
 
 
 def small_arguments(config_class: Any) -> dict[str, Any]:
-    """Return the sizes of a small model, of a config's keys that have a value."""
+    """Return the sizes of a small model, of a config's keys that have a value; the same of configs within it."""
     fields = vars(config_class())
     there = {key for key, value in fields.items() if value is not None or key in UNSET}
-    chosen = {key: value for key, value in SMALL.items() if key in there}
+    chosen = {k: x for k, x in SMALL.items() if k in there and fields[k] != 1}  # 1 is an off
     if "qk_rope_head_dim" in chosen:  # latent attention: as many keys as queries
         chosen.pop("head_dim", None)
         chosen["num_key_value_heads"] = SMALL["num_attention_heads"]
-    return chosen
+    if "expand" in chosen | fields and "num_heads" in fields:  # of a state space, which is wider
+        chosen["num_heads"] = fields["expand"] * SMALL["hidden_size"] // SMALL["head_dim"]
+    layers = next((fields[key] for key in COUNTS if key in chosen), 0)
+    return {
+        **chosen,
+        **{k: _of_layers(x) for k, x in fields.items() if isinstance(x, list) and len(x) == layers},
+        **{k: small_arguments(type(x)) for k, x in fields.items() if hasattr(x, "model_type")},
+    }
+
+
+def _of_layers(values: list[Any]) -> list[Any]:
+    """Return what two layers have of a list with a value for each: two kinds, where there are as many."""
+    kinds = [x for i, x in enumerate(values) if x not in values[:i]]
+    return (kinds * 2)[:2]
 
 
 def _write(entries: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:

@@ -1,0 +1,115 @@
+"""What parameters start as: drawn as the class draws them, of its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from torch import nn
+
+from redco_new.pytorch.draws import Draw
+from redco_new.pytorch.graph import own_path
+from redco_new.pytorch.initializers import fan_in, initializer, is_default
+from redco_new.pytorch.leaves import Leaf
+from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram
+from redco_new.pytorch.scope import Own, Parts
+from redco_new.pytorch.sizes import Number, express
+
+NORMAL = "nnx.initializers.normal(0.02)"  # of a parameter that a class draws in another way
+# Where a class computes such by itself, model.py does not.
+FROZEN = "{name} is not trained, and is random until weights are read"
+
+
+class Starts:
+    """Print what the parameters of one class start as."""
+
+    def __init__(self, classes: Parts, own: Own) -> None:
+        self._classes, self._own = classes, own
+
+    def _part(self, path: str) -> nn.Module:
+        return self._own.part.get_submodule(path)
+
+    def _parts(self, path: str) -> list[nn.Module]:
+        """Return a part in each probe and instance."""
+        below = lambda own: f"{own_path(own)}.{path}".strip(".")  # noqa: E731
+        return [p.traced.module.get_submodule(below(own)) for p, own in self._own.rows]
+
+    def expression(self, path: str, name: str, values: list[Any]) -> str:
+        """Return Python for a number, or a tuple of such, by what __init__ has."""
+        if isinstance(values[0], tuple | list):
+            columns = zip(*values, strict=True)
+            items = [self.expression(path, name, list(column)) for column in columns]
+            if name == "num_features" and len(items) == 1:
+                return items[0]
+            if name == "padding" and len(set(items)) == 1:
+                return items[0]
+            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+        if not isinstance(values[0], int | float) or isinstance(values[0], bool):
+            return repr(values[0])
+        text = express(Number(tuple(values)), self._own.init_atoms)
+        if text is None:
+            where = f"{self._own.path}.{path}".strip(".")
+            what = f"its {name}, {values[0]} and {values[-1]}, follows from no argument"
+            raise UnlikeProgram(where, what, OTHERWISE)
+        return text
+
+    def _own_parameters(
+        self, path: str, leaf: Leaf, read: Collection[str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield (name, Python) of the parameters of a layer that another part does not hold: it is written out."""
+        for name, (own, order) in leaf.stored.items():
+            target = f"{path}.{name}"
+            if target in read:
+                arrays = [getattr(layer, name) for layer in self._parts(path)]
+                shapes = [tuple(x.shape) for x in arrays]
+                places = order or range(arrays[0].ndim)
+                shape = self.expression(
+                    target, "shape", [tuple(s[i] for i in places) for s in shapes]
+                )
+                yield own, self._drawn(target, shapes, shape)
+
+    def _start(self, path: str, leaf: Leaf, layers: list[Any]) -> tuple[str, str, list[str]]:
+        """Return (maker, its import, arguments) of a layer that draws its parameters as the class does."""
+        draws = {
+            name: self._draws(f"{path}.{name}")
+            for name in leaf.stored
+            if name in layers[0]._parameters
+        }
+        draws = {name: rows for name, rows in draws.items() if getattr(layers[0], name) is not None}
+        fans = [fan_in(tuple(layer.weight.shape)) for layer in layers] if "weight" in draws else []
+        if leaf.drawn and draws and all(is_default(rows, fans) for rows in draws.values()):
+            return *leaf.drawn, []
+        starts = []
+        for name, rows in draws.items():
+            own = leaf.stored[name][0]
+            shapes = [tuple(getattr(layer, name).shape) for layer in layers]
+            text = initializer(rows, shapes, self._deviation)
+            usual = {"bias": ".zeros", "scale": ".ones"}.get(own, "-")
+            if text and not text.endswith(usual):
+                starts.append(f"{own}_init={text}")
+        return leaf.maker, leaf.imports, starts
+
+    def _draws(self, name: str) -> list[Draw | None]:
+        """Return what fills a parameter, in each probe and instance."""
+        rows = self._own.rows
+        return [p.instance.draws.get(f"{own_path(own)}.{name}".strip(".")) for p, own in rows]
+
+    def _deviation(self, values: list[float]) -> str:
+        """Return Python for a number of an initializer; "" where no argument says it, which the user is told."""
+        text = express(Number(tuple(values)), self._own.init_atoms)
+        if text is None:
+            name = type(self._own.part).__name__
+            self._classes.note(f"{name} draws parameters otherwise than in model.py")
+        return text or ""
+
+    def _drawn(self, name: str, shapes: list[tuple[int, ...]], shape: str) -> str:
+        """Return Python of a parameter, which is drawn as the class does. shapes: as PyTorch has them; shape: its own"""
+        start = initializer(self._draws(name), shapes, self._deviation)
+        frozen = not self._part("").get_parameter(name).requires_grad
+        kind = "Variable" if frozen else "Param"
+        if start.endswith((".zeros", ".ones")):
+            return f"nnx.{kind}(jnp.{start.rpartition('.')[2]}({shape}))"
+        if frozen:
+            cls = type(self._own.part).__name__
+            self._classes.note(FROZEN.format(name=f"{name} of {cls}"))
+        return f"nnx.{kind}({start or NORMAL}(rngs.params(), {shape}))"

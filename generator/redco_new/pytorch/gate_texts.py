@@ -25,6 +25,7 @@ def attends_alone(model: Any, ids: np.ndarray) -> bool:
 
 def writes_texts(model: Any, ids: np.ndarray) -> bool:
     """Return whether `decode` gives what `hidden` gives of whole texts, in rows that are padded on the left."""
+    model.eval()
     pad, (rows, length) = 3, ids.shape
     mask = np.ones((rows, length), bool)
     mask[1, :pad] = False

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._export.utils import _compiling_state_context
 
 from redco_new.own.call import Call
 from redco_new.request.own_class import Input
@@ -251,7 +252,8 @@ class Search:
                 if _parts(instance) != self._shape:
                     self.structural.add(names)
                     return False
-                instance.module(**setting.arrays(self.call))
+                with _compiling_state_context():  # as torch.export calls it, it asks for no values
+                    instance.module(**setting.arrays(self.call))
         except Exception:  # whatever the user's own code raises
             return False
         return True

@@ -219,3 +219,18 @@ class GPT(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.lm_head(self.ln_f(x))
+
+
+class SharedWeight(nn.Module):
+    """A head with the weight of a table, and a bias of its own; places that are not trained."""
+
+    def __init__(self, words=40, width=24, length=16):
+        super().__init__()
+        self.table = nn.Embedding(words, width)
+        self.places = nn.Parameter(torch.randn(length, width), requires_grad=False)
+        self.head = nn.Linear(width, words)
+        self.head.weight = self.table.weight
+
+    def forward(self, ids):
+        x = self.table(ids) + self.places[: ids.shape[1]]
+        return self.head(torch.min(x, x.square()))

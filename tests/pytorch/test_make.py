@@ -140,6 +140,37 @@ def test_a_width_that_has_two_names_changes_under_both():
     assert other["one"] == other["two"] != 16
 
 
+def test_a_head_with_the_weight_of_a_table_holds_its_bias_alone():
+    made = printed("SharedWeight", ids=Input((12,), "int32"))
+    assert '{"bias": nnx.Param(' in made.source and "kernel" not in made.source
+    assert [*made.parameters] == ["head/bias", "table/embedding"]
+    assert made.tied == {"head.weight": "table.weight"}
+    assert "self.places = nnx.Variable(" in made.source and [*made.buffers] == ["places"]
+    assert made.notes == (
+        "places of SharedWeight is not trained, and is random until weights are read",
+    )
+    assert "jnp.minimum(x, jnp.square(x))" in made.source
+
+
+def test_a_class_with_positions_in_its_attention_is_not_given_ours():
+    import transformers
+
+    from redco_new.own.find import Reference
+    from redco_new.pytorch.alike import check_alike
+    from redco_new.pytorch.probe import Setting
+    from redco_new.pytorch.refusal import Differs
+    from redco_new.pytorch.subject import read_subject
+
+    name, call = "BloomForCausalLM", Call({"input_ids": Input((12,), "int32")})
+    sizes = {"vocab_size": 96, "hidden_size": 48, "n_layer": 2, "n_head": 4}
+    reference = Reference(transformers.BloomForCausalLM, name, "transformers", "")
+    subject = read_subject(reference, "", sizes, call)
+    _, ours, own = [(way, Setting(subject.arguments, way.call.inputs)) for way in subject.ways]
+    check_alike(name, subject, *own)
+    with pytest.raises(Differs, match="with our attention its outputs differ"):
+        check_alike(name, subject, *ours)
+
+
 def test_images_with_batch_norm_and_dropout():
     made = printed("CNN", x=Input((3, 16, 16)))
     assert made.source.count("class Block(") == 1  # of two instances of other sizes

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from redco_new.errors import RedcoError
 from redco_new.pytorch.refusal import refuse
 
 # Of a stored matrix of gates and of what they let through, one below the other, and of that which comes after.
@@ -66,6 +67,8 @@ def _multiply(module: Any, x: torch.Tensor, name: str) -> torch.Tensor:
 def is_served(module: Any) -> bool:
     """Return whether a module is of experts as our runtime has them: silu of a gate, without biases."""
     others = ("is_transposed", "has_bias", "has_post_expert_norm")
+    if type(module) in _fused:
+        return False
     if not isinstance(getattr(module, PAIR, None), nn.Parameter) or not hasattr(module, "has_gate"):
         return False
     has_gate = module.has_gate and getattr(module, "is_concatenated", False)
@@ -82,6 +85,30 @@ def is_served(module: Any) -> bool:
     )
 
 
+def computes_all(module: nn.Module) -> bool:
+    """Return whether a class has experts that are none of our runtime's: each of every token is computed."""
+    return any(hasattr(part, "_apply_gate") and not is_served(part) for part in module.modules())
+
+
+# Classes of experts that checkpoints have in one matrix, as the module: they are computed of each token.
+_fused: set[type] = set()
+_seen: set[type] = set()
+
+
+def note_fused(module: nn.Module) -> None:
+    """Note which experts of a class are one matrix in checkpoints; a class is asked once."""
+    if type(module) in _seen or torch.compiler.is_exporting():
+        return
+    _seen.add(type(module))
+    served = {type(x): path for path, x in module.named_modules() if is_served(x)}
+    for kind, path in served.items():
+        try:
+            with torch.device("cpu"):
+                checkpoint_names(module, path)
+        except RedcoError:
+            _fused.add(kind)
+
+
 def checkpoint_names(module: Any, path: str) -> dict[str, str]:
     """Return what checkpoints call the matrices of experts, of PARTS, with {} for an expert's number.
 
@@ -90,7 +117,9 @@ def checkpoint_names(module: Any, path: str) -> dict[str, str]:
     from transformers.core_model_loading import revert_weight_conversion
 
     state = module.state_dict()
-    own = {f"{path}.{name}": torch.rand(state[f"{path}.{name}"].shape) for name in (PAIR, LAST)}
+    number = state[f"{path}.{LAST}"].shape[0]
+    shapes = {PAIR: (number, 4, 3), LAST: (number, 3, 2)}  # as those of few features
+    own = {f"{path}.{name}": torch.rand(shape) for name, shape in shapes.items()}
     stored = revert_weight_conversion(module, {**state, **own})
     names = {}
     for name, matrix in _matrices(own[f"{path}.{PAIR}"], own[f"{path}.{LAST}"]).items():
@@ -98,7 +127,7 @@ def checkpoint_names(module: Any, path: str) -> dict[str, str]:
             key
             for i in (0, 1)
             for key, x in stored.items()
-            if x.shape == matrix[i].shape and torch.equal(x, matrix[i])
+            if not x.is_meta and x.shape == matrix[i].shape and torch.equal(x, matrix[i])
         ]
         before, _, after = same[0].rpartition(".0.") if same else ("", "", "")
         if same != [f"{before}.{i}.{after}" for i in (0, 1)]:

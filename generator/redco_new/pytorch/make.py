@@ -23,6 +23,7 @@ from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
+from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.gate import Pair, compare, compiled_once, examples
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_texts import attends_alone, writes_texts
@@ -177,7 +178,9 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
         if not (whole.methods.cache or writes_texts(model, ids)):
             raise refuse(reference.name, "its tokens see later ones: it writes no texts")
         if not whole.methods.cache:
-            classes.notes.append(ANEW.format(name=reference.name))
+            classes.note(ANEW.format(name=reference.name))
+    if computes_all(plain):
+        classes.note(EVERY.format(name=reference.name))
     return PrintedClass(
         name=reference.name,
         source=text,
@@ -199,6 +202,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
 # What rules raise of a program that none of them is for: the next way may have another program.
 UNSERVED = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 FLOAT32 = "{name} computes in float32, whatever --dtype says: in bfloat16 {cause}"
+EVERY = "{name}: each of its experts is computed of each token, also of one that did not choose it"
 ANEW = (
     "{name} mixes positions otherwise than by attention: texts share no row (--packing off), and predict computes"
     " each text anew for each token"

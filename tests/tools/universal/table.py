@@ -43,7 +43,8 @@ SMALL = {
 }  # fmt: skip
 # By some configs, of which classes need them.
 UNSET = "num_key_value_heads num_experts_per_tok head_dim num_experts n_routed_experts n_shared_experts".split()
-COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")  # what configs call how many layers there are
+# What configs call how many layers there are.
+COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 HEAD = """# Causal language models of transformers, printed
 
 `make table NAME=universal` wrote this: classes of {version}, at small size ({sizes}).

@@ -95,8 +95,8 @@ _fused: set[type] = set()
 _seen: set[type] = set()
 
 
-def note_fused(module: nn.Module) -> None:
-    """Note which experts of a class are one matrix in checkpoints; a class is asked once."""
+def record_fused(module: nn.Module) -> None:
+    """Record which experts of a class are one matrix in checkpoints; a class is asked once."""
     if type(module) in _seen or torch.compiler.is_exporting():
         return
     _seen.add(type(module))

@@ -28,6 +28,7 @@ from redco_new.pytorch.gate import Pair, compare, compiled_once, examples
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_texts import attends_alone, writes_texts
 from redco_new.pytorch.graph import Traced, trace
+from redco_new.pytorch.notes import ANEW, EVERY, FLOAT32
 from redco_new.pytorch.printed import Field, PrintedClass
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.probe import LEAST, Setting, Sizes, find_sizes
@@ -110,9 +111,8 @@ class _Draft:
         """Return model.py, with the fields that it reads."""
         head, printed = _head(self.reference), list(self.classes.printed.values())
         text = model_text(head, self.config_class, self.fields, printed)
-        if is_transformers(
-            self.reference.value
-        ):  # whose configs have numbers for other classes too
+        # Their configs have numbers for other classes too.
+        if is_transformers(self.reference.value):
             self.fields = [f for f in self.fields if _is_read(f.name, text)]
             text = model_text(head, self.config_class, self.fields, printed)
         return text
@@ -201,12 +201,6 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
 
 # What rules raise of a program that none of them is for: the next way may have another program.
 UNSERVED = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-FLOAT32 = "{name} computes in float32, whatever --dtype says: in bfloat16 {cause}"
-EVERY = "{name}: each of its experts is computed of each token, also of one that did not choose it"
-ANEW = (
-    "{name} mixes positions otherwise than by attention: texts share no row (--packing off), and predict computes"
-    " each text anew for each token"
-)
 
 
 FindSizes = Callable[[int, bool], Sizes]
@@ -252,10 +246,8 @@ def _draft_of(
         fields.append(Field(FIELD, "", "str", usual, "float32"))
     if classes.remat:
         fields.append(REMAT)
-    whole.is_whole, whole.docstring = (
-        True,
-        f"{whole.name}, as its arguments are in {whole.name}Config.",
-    )
+    whole.is_whole = True
+    whole.docstring = f"{whole.name}, as its arguments are in {whole.name}Config."
     if whole.methods:
         whole.methods = with_cache(whole.methods, classes, fields)
         reads = whole.methods.longest or whole.methods.cache

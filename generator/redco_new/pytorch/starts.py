@@ -11,13 +11,12 @@ from redco_new.pytorch.draws import Draw
 from redco_new.pytorch.graph import own_path
 from redco_new.pytorch.initializers import fan_in, initializer, is_default
 from redco_new.pytorch.leaves import Leaf
+from redco_new.pytorch.notes import FROZEN
 from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram
 from redco_new.pytorch.scope import Own, Parts
 from redco_new.pytorch.sizes import Number, express
 
 NORMAL = "nnx.initializers.normal(0.02)"  # of a parameter that a class draws in another way
-# Where a class computes such by itself, model.py does not.
-FROZEN = "{name} is not trained, and is random until weights are read"
 
 
 class Starts:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from redco_new.pytorch.experts import compute_experts, note_fused
+from redco_new.pytorch.experts import compute_experts, record_fused
 from redco_new.pytorch.printed import HubFacts
 
 NAME = "redco"  # of our attention, in their registry
@@ -56,7 +56,7 @@ def make_of_config(
         module = cls(config)
     if next(module.parameters()).is_meta:
         module.initialize_weights()  # which they leave out there: what it draws is noted
-    note_fused(module)
+    record_fused(module)
     if mask:
         module.forward = _with_ones(module.forward, mask == HANDED_ON, first_position(module))
     return module

@@ -1,0 +1,9 @@
+"""What a user is told of a class that is printed otherwise than PyTorch has it."""
+
+FLOAT32 = "{name} computes in float32, whatever --dtype says: in bfloat16 {cause}"
+EVERY = "{name}: each of its experts is computed of each token, also of one that did not choose it"
+ANEW = (
+    "{name} mixes positions otherwise than by attention: texts share no row (--packing off), and predict computes"
+    " each text anew for each token"
+)
+FROZEN = "{name} is not trained, and is random until weights are read"

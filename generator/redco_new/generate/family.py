@@ -104,9 +104,6 @@ def _check_products(request: Request, recipe: Recipe) -> None:
     if recipe.actors:
         what = f"{recipe.name} weighs answers by their probabilities, which are computed in {request.dtype}"
         raise RedcoError("--products", what, "leave it out")
-    if request.lora and request.lora.base:
-        what = f"--lora base={request.lora.base} stores kernels in few bits, and multiplies them in {request.dtype}"
-        raise RedcoError("--products", what, "leave one of them out")
 
 
 def _with_length(request: Request, model: Model) -> Model:

@@ -113,9 +113,6 @@ def _tiny_parts(plan: Plan, program: Program, tiny: Plan) -> dict[str, tuple[int
 def plan_program(request: Request, program: Program) -> Plan:
     """Return the layout of the parameters of `program` that `request` asks for. Raises RedcoError."""
     mesh = _sizes(request)
-    if request.sequence_parallel and CONTEXT in mesh:
-        what = f"context={mesh[CONTEXT]} splits the positions already"
-        raise RedcoError("--sequence-parallel", what, "leave one of the two out")
 
     def plan_on(sizes: Mapping[str, int]) -> Plan:
         return plan_sharding(

@@ -11,6 +11,7 @@ from redco_new.errors import RedcoError
 from redco_new.generate.design import Design, no_adapter
 from redco_new.generate.family import read_family
 from redco_new.generate.layout import plan_program
+from redco_new.generate.pairs import check_pairs
 from redco_new.models.find import NoFamily
 from redco_new.render.template import Template
 from redco_new.request import COMPUTE, CONFIG_RATES, HOST, Request
@@ -20,20 +21,12 @@ def read_model(
     request: Request, template: Template, progress: Callable[[str], None] = lambda step: None
 ) -> Design:
     """Return the model that `request` names. Raises RedcoError where there is no such thing."""
+    check_pairs(request)
     design = _read_model(request, template, progress)
-    if request.optimizer_memory == HOST:
-        _check_host_memory(request, design)
-    return design
-
-
-def _check_host_memory(request: Request, design: Design) -> None:
-    """Raise RedcoError where an optimizer does not take one parameter after the other."""
-    if "muon" in request.features:
-        what = "Muon looks at how all parameters are split together"
-        raise RedcoError("--optimizer-memory host", what, "leave the feature muon out")
-    if any(one.optimizer for one in design.model.branches):
+    if request.optimizer_memory == HOST and any(one.optimizer for one in design.model.branches):
         what = f"{request.recipe} has an optimizer for each of its models"
         raise RedcoError("--optimizer-memory host", what, "leave it out")
+    return design
 
 
 def _read_model(request: Request, template: Template, progress: Callable[[str], None]) -> Design:

@@ -1,0 +1,53 @@
+"""Two that a request cannot have together, whatever its model: one table, which creation reads and a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from redco_plan import CONTEXT
+
+from redco_new.errors import RedcoError
+from redco_new.request import COMPUTE, HOST, Request
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two things that do not go together.
+
+    where: the flag of one of them.  both: whether a request has the two.  what: why not.  todo: what goes.
+    """
+
+    where: str
+    both: Callable[[Request], bool]
+    what: Callable[[Request], str]
+    todo: str
+
+
+PAIRS = (
+    Pair(
+        "--sequence-parallel",
+        lambda one: one.sequence_parallel and CONTEXT in one.mesh,
+        lambda one: f"context={one.mesh[CONTEXT]} splits the positions already",
+        "leave one of the two out",
+    ),
+    Pair(
+        "--optimizer-memory host",
+        lambda one: one.optimizer_memory == HOST and "muon" in one.features,
+        lambda one: "Muon looks at how all parameters are split together",
+        "leave the feature muon out",
+    ),
+    Pair(
+        "--products",
+        lambda one: one.products != COMPUTE and one.lora is not None and bool(one.lora.base),
+        lambda one: f"--lora base={one.lora and one.lora.base} stores kernels in few bits, and multiplies them in {one.dtype}",
+        "leave one of them out",
+    ),
+)
+
+
+def check_pairs(request: Request) -> None:
+    """Raise RedcoError for two that do not go together."""
+    for pair in PAIRS:
+        if pair.both(request):
+            raise RedcoError(pair.where, pair.what(request), pair.todo)

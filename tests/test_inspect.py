@@ -39,7 +39,7 @@ def lines_of(capsys, plan=samples.PLAN):
 def test_json_is_the_document(capsys, doc):
     report_plan("small", samples.PLAN, as_json=True)
     assert json.loads(capsys.readouterr().out) == doc
-    keys = "model mesh batch parameters classes memory whole collectives layer warnings"
+    keys = "model mesh batch parameters classes memory whole collectives layer sent warnings"
     assert list(doc) == keys.split()
     assert doc["mesh"] == MESH
     assert doc["parameters"] == samples.PLAN.rows()

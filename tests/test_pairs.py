@@ -56,6 +56,7 @@ REFUSED = [
     ),
     ({"mesh": "stage=5"}, "--mesh", "5 stages do not divide 12 layers", "2, 3, 4, 6, 12"),
     ({"mesh": "stage=2", "dropout": 0.1}, "--mesh", "which of its numbers", "--dropout 0"),
+    ({"mesh": "stage=2", "lora": "dropout=0.1"}, "--lora", "which of its numbers", "dropout out"),
     ({"mesh": "context=2", "model": PICTURES}, "--mesh", "no positions", "leave the axis"),
     ({"mesh": "context=5"}, "--mesh", "do not divide the heads", "give a context that does"),
     ({"mesh": "context=2", "sequence_parallel": True}, "--sequence-parallel", "context=2", "leave"),

@@ -6,6 +6,7 @@ Code outside imports from here only. README.md says which file does what.
 from redco_plan.classes import LETTERS, neighbouring_classes
 from redco_plan.collectives import (
     Collective,
+    bytes_sent,
     collectives_per_layer,
     dim_letters,
     in_stages,
@@ -50,6 +51,7 @@ __all__ = [
     "Plan",
     "ShardingError",
     "axes_of_entry",
+    "bytes_sent",
     "collectives_per_layer",
     "constrain",
     "dim_letters",

@@ -46,6 +46,21 @@ class Collective:
     sources: tuple[str, ...]
 
 
+def bytes_sent(plan: Plan, collectives: Iterable[Collective]) -> dict[Axes, int]:
+    """Return axes -> the bytes that each device sends over them in a step, on rings; in the order of the mesh.
+
+    The first axis is the one that lies across hosts where a mesh has several, and the last ones within them.
+    """
+    sent: dict[Axes, float] = defaultdict(float)
+    for one in collectives:
+        n = math.prod(plan.mesh[axis] for axis in one.axes)
+        share = {"all-reduce": 2 * (n - 1) / n, "collective-permute": 1.0}
+        sent[one.axes] += one.times * one.bytes * share.get(one.kind, (n - 1) / n)
+    order = [*plan.mesh]
+    rising = sorted(sent, key=lambda axes: [order.index(axis) for axis in axes])
+    return {axes: int(sent[axes]) for axes in rising if sent[axes]}
+
+
 def predict_collectives(plan: Plan) -> list[Collective]:
     """Return the collectives of one step: of activations in program order, then of parameters.
 

@@ -1,5 +1,6 @@
 """A project's own step, compiled for machines that are not here."""
 
+import json
 import os
 from pathlib import Path
 
@@ -118,6 +119,28 @@ def test_moments_on_the_host_come_to_the_device_one_parameter_after_the_other(tm
     assert here.peak_bytes - host.peak_bytes > moments - 4 * largest, (here.memory, host.memory)
     [note] = [one for one in host.notes if "come from the host" in one]
     assert "at least 105 ms more" in note, note
+
+
+MT_NLG = {
+    **{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 20480},
+    **{"num_hidden_layers": 105, "num_attention_heads": 128, "num_key_value_heads": 128},
+    **{"intermediate_size": 54656, "vocab_size": 51200, "max_position_embeddings": 2048},
+    **{"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False},
+}
+
+
+@pytest.mark.long
+def test_a_model_of_the_shape_of_mt_nlg_fits_280_gpus(tmp_path):
+    """530 billion parameters, as Smith et al. 2022 trained them on 280 of A100-80GB: 35 stages, in each tensor-parallel in a host."""
+    (tmp_path / "shape").mkdir()
+    (tmp_path / "shape/config.json").write_text(json.dumps(MT_NLG))
+    flags = {"mesh": "stage=35,model=8", "sequence_parallel": True}
+    request = Request.from_flags("stages", str(tmp_path / "shape"), **flags)
+    project = create_project(request, tmp_path)
+    [reading] = compile_steps(project, parse_target("h100:280"), [Job(batch=280)])
+    assert reading.fits and reading.peak_bytes < 56 * 2**30
+    sent = {one.axis for one in reading.collectives if one.kind == "collective-permute"}
+    assert sent == {"stage"}, "and nothing of a layer, between hosts"
 
 
 def test_layers_of_70b_in_stages(tmp_path):

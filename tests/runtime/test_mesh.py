@@ -2,6 +2,7 @@ import os
 from types import SimpleNamespace
 
 import jax
+import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 
@@ -39,8 +40,27 @@ def test_data_goes_over_the_network_between_slices():
     assert [{device.slice_index for device in row.flat} for row in ours] == [{0}, {1}]
     ours = _over_slices({"data": 1, "fsdp": 4, "model": 2}, 2, slices)
     assert [{device.slice_index for device in row.flat} for row in ours[0]] == [{0}, {0}, {1}, {1}]
-    with pytest.raises(UserError, match="2 TPU slices, and no axis of data 1, model 3"):
+    with pytest.raises(UserError, match="2 slices or hosts, and data 1, model 3 do not divide"):
         _over_slices({"data": 1, "model": 3}, 2, slices)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "across"),
+    [
+        ({"stage": 2, "data": 4, "model": 2}, {"stage": 2, "data": 2, "model": 1}),
+        ({"stage": 4, "data": 2, "model": 2}, {"stage": 4, "data": 1, "model": 1}),
+        ({"data": 2, "fsdp": 2, "model": 4}, {"data": 2, "fsdp": 2, "model": 1}),
+    ],
+    ids=str,
+)
+def test_stages_then_data_go_over_slow_links(sizes, across):
+    """Four hosts of four: along an axis, a device meets those of so many others."""
+    one = {"device_kind": "cpu", "platform": "cpu"}
+    hosts = [SimpleNamespace(slice_index=i // 4, id=i, process_index=i, **one) for i in range(16)]
+    ours = _over_slices(sizes, 4, hosts)
+    for dim, axis in enumerate(sizes):
+        along = [device.slice_index for device in np.moveaxis(ours, dim, 0)[:, 0, 0]]
+        assert len({*along}) == across[axis], axis
 
 
 def test_virtual_devices_have_two_threads_each_and_all_cores_theirs(monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from redco_plan import CONTEXT
+from redco_plan import CONTEXT, STAGE
 
 from redco_new.errors import RedcoError
 from redco_new.request import COMPUTE, HOST, Request
@@ -25,6 +25,12 @@ class Pair:
 
 
 PAIRS = (
+    Pair(
+        "--lora",
+        lambda one: one.lora is not None and one.lora.dropout > 0 and STAGE in one.mesh,
+        lambda one: f"stage={one.mesh[STAGE]}: a micro-batch does not know which of its numbers a step drops",
+        "leave dropout out of --lora",
+    ),
     Pair(
         "--sequence-parallel",
         lambda one: one.sequence_parallel and CONTEXT in one.mesh,

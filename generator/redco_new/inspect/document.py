@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from redco_plan import (
     Collective,
+    bytes_sent,
     collectives_per_layer,
     dim_letters,
     predict_collectives,
@@ -48,6 +49,7 @@ def plan_document(model: str, plan: Plan) -> Document:
         "whole": whole_parameters(rows, plan.mesh),
         "collectives": [_collective_row(collective) for collective in collectives],
         "layer": _layer_traffic(collectives),
+        "sent": {"+".join(axes): n for axes, n in bytes_sent(plan, collectives).items()},
         "warnings": list(plan.warnings),
     }
 

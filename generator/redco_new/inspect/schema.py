@@ -126,6 +126,7 @@ class Document(TypedDict):
     whole: large parameters that each device holds in full, a line each
     collectives: of one step
     layer: those of each layer
+    sent: bytes that a device sends in a step, by axes, with + between: the first lies across hosts where there are several
     warnings: about the plan
     """
 
@@ -138,4 +139,5 @@ class Document(TypedDict):
     whole: list[str]
     collectives: list[CollectiveRow]
     layer: LayerTraffic
+    sent: dict[str, int]
     warnings: list[str]

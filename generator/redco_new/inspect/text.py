@@ -82,6 +82,9 @@ def _layer_lines(doc: Document) -> Iterator[str]:
     if lines:
         yield f"a layer     {lines[0]} ({doc['layer']['layers']} layers)"
     yield from (f"            {line}" for line in lines[1:])
+    if doc["sent"]:
+        sent = ", ".join(f"{axes} {units.size_text(n)}" for axes, n in doc["sent"].items())
+        yield f"links       a device sends over {sent}; the first of them crosses hosts, where there are several"
     if doc["batch"]:
         sizes = ", ".join(f"{letter} {size}" for letter, size in doc["batch"].items())
         yield f"batch       traced with {sizes}; bytes are those of one device's rows"

@@ -97,19 +97,22 @@ def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = No
 
 
 def _over_slices(sizes: Mapping[str, int], slices: int, devices: Sequence[Any]) -> np.ndarray:
-    """Return the devices of several TPU slices in the shape of `sizes`: one axis goes over the network between them.
+    """Return the devices of several slices of a TPU, or hosts of GPUs, in the shape of `sizes`: its first axes go over the network between them.
 
-    It is the first that divides by their number, which is `data` wherever that does: gradients alone go over it.
+    Each takes as many slices as divide it: micro-batches of `stage`, then gradients of `data` go over it, and of
+    further axes only where these are too small.
     """
-    slow = next((name for name, size in sizes.items() if size % slices == 0), None)
-    if slow is None:
+    left, outer = slices, []
+    for size in sizes.values():
+        outer.append(math.gcd(size, left))
+        left //= outer[-1]
+    if left > 1:
         have = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise UserError(
-            f"mesh: {slices} TPU slices, and no axis of {have} divides by {slices}; "
+            f"mesh: {slices} slices or hosts, and {have} do not divide into so many; "
             f"choose sizes with --mesh, of which data is a multiple of {slices}"
         )
-    inner = [size // slices if name == slow else size for name, size in sizes.items()]
-    outer = [slices if name == slow else 1 for name in sizes]
+    inner = [size // parts for size, parts in zip(sizes.values(), outer, strict=True)]
     return mesh_utils.create_hybrid_device_mesh(inner, outer, devices)
 
 

@@ -46,6 +46,19 @@ def test_json_is_the_document(capsys, doc):
     assert doc["batch"] == {"B": 8, "S": 16}
 
 
+def test_stages_have_layers_of_their_own_and_gather_what_is_in_none():
+    with open_template() as template:
+        plan = plan_request(Request.from_flags("a", "gpt2", mesh="stage=2,data=2"), template)
+    doc = plan_document("gpt2", plan)
+    layers = next(one for one in doc["classes"] if one["label"] == "layers")
+    assert layers["axes"] == ["stage"] and layers["why"] == "each stage computes with its own"
+    gathered = [one for one in doc["collectives"] if one["array"] == "parameters"]
+    table = 50257 * 768 * 4
+    assert {one["kind"] for one in gathered} == {"all-gather"}
+    assert all(table <= one["bytes"] < 1.1 * table for one in gathered), "of the vocabulary alone"
+    assert {*doc["sent"]} >= {"stage", "data"}
+
+
 def test_classes_are_told_in_words(doc):
     by_label = {one["label"]: one for one in doc["classes"]}
     assert by_label.keys() == {"vocab", "embed", "mlp"}

@@ -12,6 +12,7 @@ from redco_plan import (
     EXPERT,
     FSDP,
     LETTERS,
+    STAGE,
     Divider,
     Node,
     axes_of_entry,
@@ -95,8 +96,10 @@ class _ClassWords:
     def describe(self, node: Node) -> _Description:
         """Return (label, sizes, axes, why) of a class."""
         sizes = tuple(sorted(self.sizes(node), reverse=True))
-        axes = self.plan.axes.get(node, ())
-        return self.plan.classes.labels[node], sizes, axes, self.why(node)
+        axes, label = self.plan.axes.get(node, ()), self.plan.classes.labels[node]
+        if self.plan.mesh.get(STAGE, 1) > 1 and node in self.plan.classes.loops:
+            return label, sizes, (STAGE,), "each stage computes with its own"
+        return label, sizes, axes, self.why(node)
 
     def sizes(self, node: Node) -> set[int]:
         """Return the sizes that dims of parameters have in this class."""

@@ -23,6 +23,9 @@ from sharding.decoder import (
 )
 from sharding.zoo import norm, shapes
 
+from redco_new.generate.read import plan_request
+from redco_new.render.template import open_template
+from redco_new.request import Request
 from redco_plan import constrain, plan_sharding
 
 
@@ -228,3 +231,12 @@ def test_an_axis_that_is_taken_apart_and_a_table_that_is_padded():
         "hidden": P(ROWS, None, model),
         "logits": P(ROWS, None, P.UNCONSTRAINED),
     }
+
+
+def test_what_one_product_gathers_and_another_takes_in_parts_lies_in_parts():
+    """Both have the name h_BSD. Of so many tokens it sends less to gather the MLP's parameters than what they multiply."""
+    flags = {"size": "7b", "mesh": "data=1,model=8", "sequence_parallel": True}
+    with open_template() as template:
+        request = Request.from_flags("a", "llama", sequence_length=2**17, **flags)
+        plan = plan_request(request, template)
+    assert plan.activations["h_BSD"] == plan.activations["x_BSD"] == P(ROWS, "model", None)

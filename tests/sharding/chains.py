@@ -111,11 +111,14 @@ def end(
 
 @st.composite
 def programs(draw: Callable[..., Any], grouped: bool = True) -> Program:
-    make = Maker(draw, grouped)
+    return chain(Maker(lambda choices: draw(st.sampled_from(choices)), grouped))
+
+
+def chain(make: Maker) -> Program:
     D, V = make.pick(*WIDTHS), make.pick(*VOCABULARIES)
     embed, table = start(make, D, V)
     steps = [step(make, D) for _ in range(make.pick(1, 2, 3))]
-    sources = [make.draw(st.integers(0, i)) for i in range(len(steps))]
+    sources = [make.pick(*range(i + 1)) for i in range(len(steps))]
     head = end(make, D, V, table)
 
     def run(w: Weights, batch: Any) -> jax.Array:

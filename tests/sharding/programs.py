@@ -26,17 +26,18 @@ Forward = Callable[[Any, Any], jax.Array]
 class Maker:
     """Draws blocks, and collects the shapes of the parameters that they need.
 
+    choose: takes one of several things.
     layers: of a parameter that a loop runs over, how many; the shape is that of one layer.
     grouped: whether to draw grouped convolutions.
     """
 
-    draw: Callable[..., Any]
+    choose: Callable[[tuple[Any, ...]], Any]
     grouped: bool = True
     shapes: list[Shape] = field(default_factory=list)
     layers: dict[int, int] = field(default_factory=dict)
 
     def pick(self, *choices: Any) -> Any:
-        return self.draw(st.sampled_from(choices))
+        return self.choose(choices)
 
     def weight(self, *shape: int) -> int:
         """The index of a new parameter."""

@@ -169,24 +169,72 @@ def test_every_second_of_parts_is_that_of_the_whole():
     assert found.tolist() == [[0, 2, 4]]
 
 
-def test_rows_that_are_merged_stay_apart_beside_a_dim_of_one():
+# What is made of rows of 12 = 4 x 3, each (2, 5) -> the dims in which it then is.
+OF_ROWS = {
+    "transpose": (lambda y: y.transpose(2, 0, 1), "5,4,3,2"),
+    "broadcast": (lambda y: jnp.broadcast_to(y[:, None], (12, 7, 2, 5)), "4,3,7,2,5"),
+    "broadcast a dim of one": (lambda y: jnp.broadcast_to(y[:, :1], (12, 2, 5)), "4,3,2,5"),
+    "squeeze": (lambda y: y[:, 1], "4,3,5"),
+    "reshape": (lambda y: y.reshape(12, 10), "4,3,10"),
+    "reshape beside a dim of one": (lambda y: y.reshape(12, 1, 10), "4,3,1,10"),
+    "reshape back": (lambda y: y.reshape(4, 3, 10), "4,3,10"),
+    "reshape behind another": (lambda y: y.transpose(1, 2, 0).reshape(10, 12), "2,5,4,3"),
+    "max": (lambda y: y.max(1), "4,3,5"),
+    "sum of rows": (lambda y: y.sum(0), "2,5"),
+    "argmax": (lambda y: 1.0 * jnp.argmax(y, 1), "4,3,5"),
+    "argmax of rows": (lambda y: 1.0 * jnp.argmax(y, 0), "2,5"),
+    "cumsum": (lambda y: jnp.cumsum(y, 2), "4,3,2,5"),
+    "cumsum of rows": (lambda y: jnp.cumsum(y, 0), "12,2,5"),
+    "slice": (lambda y: y[:, :, 1::2], "4,3,2,2"),
+    "slice of rows": (lambda y: y[2:], "10,2,5"),
+    "split": (lambda y: jnp.split(y, [2], 2)[1], "4,3,2,3"),
+    "split of rows": (lambda y: jnp.split(y, 3)[1], "4,2,5"),
+    "concatenate": (lambda y: jnp.concatenate([y, y[:, :1]], 1), "4,3,3,5"),
+    "concatenate rows": (lambda y: jnp.concatenate([y, y[:2]]), "14,2,5"),
+    "times a kernel": (lambda y: y @ jnp.arange(30.0).reshape(5, 6), "4,3,2,6"),
+    "times other rows": (lambda y: jnp.einsum("rab,crb->rac", y, y.transpose(1, 0, 2)), "4,3,2,2"),
+    "summed over rows": (lambda y: jnp.einsum("rab,rac->bc", y, y), "5,5"),
+    "of other factors": (lambda y: y + jnp.ones((2, 6, 2, 5)).reshape(12, 2, 5), "12,2,5"),
+    "of one element": (lambda y: y * jnp.ones((1, 2, 5)), "4,3,2,5"),
+}
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_rows_that_are_merged_are_apart_where_they_can_be(name):
+    make, shape = OF_ROWS[name]
+
     def forward(_, x):
-        return jnp.sin(x.reshape(12, 1, 2))
+        return jnp.sin(make(x.reshape(12, 2, 5)))
 
+    x = jnp.arange(120.0).reshape(4, 3, 2, 5) % 7 / 7
     run = functools.partial(run_apart, forward, form=Rewritten())
-    program = str(jax.make_jaxpr(run)({}, jnp.ones((4, 3, 2))))
-    assert "f32[4,3,1,2] = sin" in program, program
+    assert f"f32[{shape}] = sin" in str(jax.make_jaxpr(run)({}, x))
+    np.testing.assert_allclose(run({}, x), forward({}, x), 1e-5, 1e-6)
 
 
-def test_what_joins_stays_apart_in_its_rows():
-    def forward(_, x):
-        rows = x.reshape(12, 2, 5)
-        return jnp.sin(jnp.concatenate([rows, rows], 1))
+@pytest.mark.parametrize(
+    "product", ["sd,df->sf", "df,sd->fs", "sd,df->fs", "sd,fd->sf", "ds,df->sf"]
+)
+def test_products_with_parts_are_those_of_the_whole(product):
+    """Whatever side and dim the parts are on."""
+    left, right = product.partition("->")[0].split(",")
+    kernel = left if "f" in left else right
+    dim, other = kernel.index("f"), (left, right)[kernel == left]
+    sizes = {"s": 2, "d": 4, "f": 5}
+    shape = [sizes[name] for name in kernel]
+    whole = jnp.arange(20.0).reshape(shape) % 7
+    stored = {"in": tuple(jnp.split(whole, [3], dim))}
+    spec = P(*("model" if name == "f" else None for name in kernel))
+    form = Fused({"in": (dim, (3, 2))}, dict.fromkeys(("in/0", "in/1"), spec))
 
-    x = jnp.arange(120.0).reshape(4, 3, 2, 5)
-    run = functools.partial(run_apart, forward, form=Rewritten())
-    assert "f32[4,3,4,5] = sin" in str(jax.make_jaxpr(run)({}, x))
-    np.testing.assert_array_equal(run({}, x), forward({}, x))
+    def forward(params, x):
+        operands = (params["in"], x) if kernel == left else (x, params["in"])
+        return jnp.sin(jnp.einsum(product, *operands))
+
+    x = jnp.arange(8.0).reshape([sizes[name] for name in other]) % 3
+    run = functools.partial(run_apart, forward, form=form)
+    np.testing.assert_allclose(run(stored, x), forward({"in": whole}, x), 1e-5, 1e-6)
+    assert str(jax.make_jaxpr(run)(stored, x)).count("= sin") == 2
 
 
 def test_of_forms_that_meet_the_rules_of_the_lowest_are_asked_first(monkeypatch):

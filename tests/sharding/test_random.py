@@ -41,6 +41,7 @@ def test_layouts_are_legal(data, sizes, adapt, apart):
     forward, params = written(program, data.draw(styles(program)))
     plan = plan_sharding(forward, params, program.batch, sizes, adapt=adapt, apart=apart)
     assert all(warning.startswith("grouped convolution") for warning in plan.warnings)
+    assert sizes.get("model", 1) > 1 or not plan.warnings
     assert math.prod(plan.mesh.values()) == math.prod(sizes.values())
     for row, spec in zip(plan.rows(), plan.partitions, strict=True):
         axes = [axis for entry in spec for axis in axes_of_entry(entry)]

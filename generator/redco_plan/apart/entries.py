@@ -44,7 +44,7 @@ def _groups(eqns: Sequence[JaxprEqn]) -> Iterator[list[int]]:
         if eqn.primitive.name == "dot_general":
             for var in {atom for atom in eqn.invars if isinstance(atom, Var)}:
                 groups[var].append(i)
-    yield from (group for group in groups.values() if len(group) > 1)
+    yield from groups.values()
 
 
 def _views(

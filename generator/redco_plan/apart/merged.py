@@ -59,7 +59,7 @@ def _merge(value: Operand, shape: Shape) -> Operand:
     The first dim is that of the rows. Others, such as chunks of positions that come together again,
     are one dim once they are merged; but what is apart stays apart.
     """
-    array, own = _array_of(value), {f for f in _factors(value) if len(f) > 1}
+    array, own = _array_of(value), {*_factors(value)}
     factors: list[Shape] = []
     for run, after in _runs(array.shape, shape):
         apart = len(run) > 1 == len(after) and (

@@ -11,7 +11,7 @@ SIZES = {
     "vocab_size": 384, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3,
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256,
 }  # fmt: skip
-SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
 
 
 def write(name, folder, further):
@@ -32,10 +32,17 @@ def write(name, folder, further):
 
 def compare(one, other):
     """Print how far the logits of two checkpoints are from each other."""
-    models = [transformers.AutoModelForCausalLM.from_pretrained(x).eval() for x in (one, other)]
-    ids = torch.randint(0, 300, (2, 40), generator=torch.Generator().manual_seed(0))
+    config = transformers.AutoConfig.from_pretrained(one)
+    cls, random = getattr(transformers, config.architectures[0]), torch.Generator().manual_seed(0)
+    models = [cls.from_pretrained(x).eval() for x in (one, other)]
+    batch = {"input_ids": torch.randint(5, 300, (2, 40), generator=random)}
+    if cls.main_input_name == "pixel_values":
+        side = config.image_size
+        batch = {"pixel_values": torch.randn((2, 3, side, side), generator=random)}
+    if config.is_encoder_decoder:
+        batch["decoder_input_ids"] = batch["input_ids"][:, :9]
     with torch.no_grad():
-        logits = [model(ids).logits for model in models]
+        logits = [model(**batch).logits for model in models]
     print((logits[0] - logits[1]).abs().max().item(), type(models[1]).__name__)
 
 

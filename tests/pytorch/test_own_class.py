@@ -208,9 +208,8 @@ def test_what_no_class_of_transformers_is_is_named(tmp_path, changes, message):
 def test_a_checkpoint_is_a_class_and_its_arguments(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(CHECKPOINT | {"vocab_size": 99, "junk": 1}))
     asked = as_class(Request.from_flags("net", str(tmp_path), folder=tmp_path / "net"))
-    assert asked.model == "transformers:MambaForCausalLM" and asked.recipe == "lm"
+    assert asked.model == "transformers:MambaForCausalLM"
     assert asked.own.arguments == {"hidden_size": 32, "vocab_size": 99}
-    assert asked.own.inputs == {"input_ids": Input((128,), "int32", 99)}
     assert Request.from_toml(asked.to_toml(), folder=tmp_path / "net").own == asked.own
 
 

@@ -13,10 +13,12 @@ from redco_new.models.families import FAMILIES
 from redco_new.models.find import is_checkpoint
 from redco_new.models.hf_config import checkpoint_config, import_transformers, read_source
 from redco_new.own.find import without_torch
+from redco_new.own.maker import call_user_code
 from redco_new.pytorch.install import is_torch
+from redco_new.pytorch.kinds import class_inputs
 from redco_new.request import TORCH, Request
 from redco_new.request.lookup import look_up
-from redco_new.request.own_class import NONE, Input, OwnClass, check_plain
+from redco_new.request.own_class import NONE, OwnClass, check_plain
 
 TRANSFORMERS = "transformers"
 LENGTH = (
@@ -27,7 +29,6 @@ OTHERS = """architectures auto_map bos_token_id dtype eos_token_id model_type to
     use_cache""".split()
 # What classes of transformers that answer texts are called, and where their config has the part that reads images.
 ANSWERS, PICTURES = "ForConditionalGeneration", "vision_config"
-IDS, LM = "input_ids", "lm"  # what transformers calls them, and the recipe of what writes texts
 
 
 def as_class(request: Request) -> Request:
@@ -47,23 +48,29 @@ def as_class(request: Request) -> Request:
         kind = {"model_type": family.model_type, "architectures": [family.architecture]}
         source = {**family.defaults, **chosen, **kind}
     class_name = _class_name(name, source)
-    own = with_inputs(OwnClass(_arguments(source, class_name), source=f"config.json of {name}"))
-    recipe = request.recipe or (LM if class_name.endswith("ForCausalLM") else "")
+    own = OwnClass(_arguments(source, class_name), source=f"config.json of {name}")
     model = f"{TRANSFORMERS}:{class_name}"
-    request = replace(request, model=model, own=own, size="", recipe=recipe, via=TORCH)
+    request = replace(request, model=model, own=own, size="", via=TORCH)
     return replace(request, checkpoint=checkpoint)
 
 
-def with_inputs(own: OwnClass) -> OwnClass:
-    """Return what is said of a class of transformers, with the ids of a text as its input where none is."""
+def with_inputs(own: OwnClass, cls: Any) -> OwnClass:
+    """Return what is said of a class of transformers, with what it reads as its inputs where nothing says them."""
     import_transformers(TRANSFORMERS).logging.set_verbosity_error()  # of sizes that are tried
     if own.inputs or own.example:
         return own
-    words = own.arguments.get("vocab_size")
-    longest = own.arguments.get("max_position_embeddings", LENGTH)
-    length = min(LENGTH, longest) if type(longest) is int else LENGTH
-    ids = Input((length,), "int32", words if type(words) is int else None)
-    return replace(own, inputs={IDS: ids})
+    arguments = {name: as_json(value) for name, value in own.arguments.items()}
+    inputs = call_user_code(cls.__name__, lambda: class_inputs(cls, arguments, LENGTH))
+    return replace(own, inputs=inputs)
+
+
+def as_json(value: Any) -> Any:
+    """Return plain data as JSON has it, which configs of transformers ask for: lists, no tuples, and null."""
+    if value == NONE:
+        return None
+    if isinstance(value, Mapping):
+        return {key: as_json(part) for key, part in value.items()}
+    return [as_json(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _class_name(name: str, source: Mapping[str, Any]) -> str:

@@ -35,10 +35,10 @@ def read_own_class(
         find_recipe(request.recipe)
     if request.printed:
         return read_printed(request, template)
-    if request.of_transformers:
-        request = replace(request, own=with_inputs(request.own))
     reference = find_reference("--model", request.model, request.folder)
     if is_torch(reference.value):
+        if request.of_transformers and getattr(reference.value, "config_class", None):
+            request = replace(request, own=with_inputs(request.own, reference.value))
         return print_torch(request, reference, template, progress)
     if request.via:
         what = f"{name} is no torch.nn.Module"

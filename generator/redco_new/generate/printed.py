@@ -12,23 +12,34 @@ from typing import Any, get_type_hints
 from flax import nnx
 
 from redco_new.errors import RedcoError
-from redco_new.generate.design import Design
-from redco_new.generate.hub_class import LM
+from redco_new.generate.design import Design, no_adapter
+from redco_new.generate.hub_class import as_json
 from redco_new.generate.layout import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
-from redco_new.generate.printed_texts import DTYPE, decoder_design, is_decoder
+from redco_new.generate.printed_texts import (
+    DTYPE,
+    HubClass,
+    hub_design,
+    printed_inputs,
+    provided,
+)
 from redco_new.own.call import Call, read_plain
 from redco_new.own.find import Reference
+from redco_new.models.family import CAUSAL, IMAGES, MASKED
+from redco_new.models.recipes import RECIPES as HUB_RECIPES
 from redco_new.own.model import Usage, OwnModel, find_own, read_usage
+from redco_new.own.recipes import RECIPES, find_recipe
 from redco_new.pytorch.install import check_versions
+from redco_new.pytorch.kinds import provided_as_printed
 from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.table import table_source
 from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
 from redco_new.request import TORCH, Request
-from redco_new.request.own_class import NONE
 
 MODEL = "model.py"
+# What a printed class provides -> the recipe of own classes whose outputs it has.
+TRACED_BY = {CAUSAL: "lm", MASKED: "lm", IMAGES: "classify"}
 
 
 def print_torch(
@@ -40,9 +51,13 @@ def print_torch(
     from redco_new.pytorch.make import print_class  # late: it imports torch, which takes seconds
 
     usage = read_usage(reference, request.own, request.folder, "forward")
+    by_hub = _check_recipe(request, reference, usage)
     progress(f"printing {reference.name}, and comparing it with PyTorch")
-    arguments = _as_lists(usage.arguments) if request.of_transformers else usage.arguments
-    printed = print_class(reference, usage.where, arguments, usage.call)
+    arguments = as_json(usage.arguments) if request.of_transformers else usage.arguments
+    printed = print_class(reference, usage.where, arguments, usage.call, by_hub)
+    if request.checkpoint and printed.unread:
+        what = f"checkpoints of {printed.name} store {printed.unread[0]} in another form, which redco does not read"
+        raise RedcoError("--model", what, "give a model that is one of redco's families")
     own = replace(request.own, inputs=read_plain(usage.where, usage.call.arguments))
     request = replace(request, via=TORCH, own=own)
     names = ClassNames(printed.model_class, printed.config_class)
@@ -53,7 +68,7 @@ def print_torch(
     texts = {MODEL: printed.source, **template.print_folder(folder, source)}
     notes = [_describe_gate(printed), *printed.notes]
     if printed.hub:
-        return decoder_design(request, template, model, names, texts, notes)
+        return hub_design(request, template, model, names, texts, notes)
     return _own(request, template, model, names, texts, notes)
 
 
@@ -64,8 +79,8 @@ def read_printed(request: Request, template: Template) -> Design:
     module = _load(request, request.printed[MODEL])
     names = _find_names(request, module, name)
     model = _find_model(request, names, module, request.own.source)
-    if _is_decoder(request, module, names):
-        return decoder_design(request, template, model, names, request.printed)
+    if _provided(request, module, names):
+        return hub_design(request, template, model, names, request.printed)
     return _own(request, template, model, names, request.printed)
 
 
@@ -83,15 +98,6 @@ def _own(
     full, exact = ({DTYPE: request.dtype}, {DTYPE: "float32"}) if has_dtype else ({}, {})
     tiny = {**model.tiny.changes, **exact}
     return own_design(request, template, model, names, texts, full, tiny, notes)
-
-
-def _as_lists(value: Any) -> Any:
-    """Return plain data as JSON has it, which configs of transformers ask for: lists, no tuples, and null."""
-    if value == NONE:
-        return None
-    if isinstance(value, Mapping):
-        return {key: _as_lists(part) for key, part in value.items()}
-    return [_as_lists(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _describe_gate(printed: PrintedClass) -> str:
@@ -130,21 +136,38 @@ def _find_model(request: Request, names: ClassNames, module: ModuleType, where: 
     maker = _maker(getattr(module, names.model), config_class)
     reference = Reference(maker, names.model, request.package, f"{request.package}/{MODEL}")
     inputs = Call(request.own.inputs).inputs
-    if _is_decoder(request, module, names):
-        inputs = {f"{name}_BS": x for name, x in inputs.items()}
+    if provides := _provided(request, module, names):
+        inputs = printed_inputs(getattr(module, names.model), inputs)
     usage = Usage({}, Call(inputs), where)
     fields = {field.name for field in dataclasses.fields(config_class)}
     # A flag of train.py is no name of a field: an argument `seed` is model_seed there.
     tiny = {k if k in fields else f"model_{k}": value for k, value in request.own.tiny.items()}
     own, parts = replace(request.own, tiny=tiny), most_parts(request)
-    recipe = LM if _is_decoder(request, module, names) else request.recipe
+    traced_by = next((name for needs, name in TRACED_BY.items() if needs <= provides), "")
+    recipe = traced_by if provides else request.recipe
     return find_own(reference, usage, recipe, own, request.name, parts, printed=True)
 
 
-def _is_decoder(request: Request, module: ModuleType, names: ClassNames) -> bool:
-    """Return whether recipes of texts train a class: one of transformers that has their methods."""
-    fields = [field.name for field in dataclasses.fields(getattr(module, names.config))]
-    return request.of_transformers and is_decoder(getattr(module, names.model), fields)
+def _check_recipe(request: Request, reference: Reference, usage: Usage) -> bool:
+    """Return whether recipes train a class as those of a family. Raises RedcoError for one that trains none of it.
+
+    It is asked before anything is printed, which takes a minute.
+    """
+    cls, inputs = reference.value, usage.call.inputs
+    provides = provided_as_printed(cls, inputs) if request.of_transformers else frozenset[str]()
+    only_own = request.recipe in RECIPES.keys() - HUB_RECIPES.keys()
+    if not provides or only_own and not provides >= CAUSAL:
+        find_recipe(request.recipe)
+        if request.lora:
+            raise no_adapter(request)
+        return False
+    HubClass(provides).choose(request, reference.name)
+    return True
+
+
+def _provided(request: Request, module: ModuleType, names: ClassNames) -> frozenset[str]:
+    """Return the signatures that recipes may call of a class of transformers; none of one that is called as its forward."""
+    return provided(getattr(module, names.model)) if request.of_transformers else frozenset()
 
 
 def _maker(

@@ -1,53 +1,107 @@
-"""A decoder of transformers, printed, as a project trains it: by the recipes of texts, as a family's."""
+"""A class of transformers, printed, as a project trains it: by the recipes of what it is for, as a family's."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
+import jax
+from flax import nnx
+
 from redco_new.generate.context import ProjectRecipe
-from redco_new.generate.design import Design, package_files
+from redco_new.generate.design import Design, no_adapter, package_files
 from redco_new.generate.own_design import ClassNames
 from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.recipe_program import Built, recipe_program
 from redco_new.errors import RedcoError
 from redco_new.models.adapter import Adapter, choose_adapter, linear_layers
 from redco_new.models.decoders import LONGEST
-from redco_new.models.family import CAUSAL
+from redco_new.models.family import CAUSAL, IMAGES, MASKED
 from redco_new.models.gguf import safetensors_alone
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe
 from redco_new.models.tiny import tiny_vocab
 from redco_new.own.model import OwnModel
-from redco_new.pytorch.table import stacked_parts, tensor_names
+from redco_new.pytorch.table import stacked_parts, tensor_names, unused_positions
 from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
+from redco_new.pytorch.kinds import IDS, PIXELS
 from redco_new.request import Request
+from redco_new.request.own_class import Input
 from redco_plan import MODEL
 
 DTYPE = "dtype"  # the field of the config that says what is computed in
-VOCAB = "vocab_size"  # the field of the config that recipes of texts read
+VOCAB = "vocab_size"  # the field of the config that recipes of texts read, and those of images
+SIDE, CHANNELS, CLASSES = "image_size", "num_channels", "num_classes"
+DIGITS = 10  # what the preset tiny of images tells apart
+SIDES = (32, 48, 64, 96, 128)  # pixels of their sides, in that preset
+FILE = "model.py"
 # What configs of transformers call the numbers of a hidden state, and the longest text.
 FEATURES = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 SHORT = 256  # tokens that the preset tiny has positions for
 
 
+# What a class of transformers provides -> the recipe that it is usually trained by.
+USUAL = {CAUSAL: "lm", MASKED: "mlm", IMAGES: "image"}
+
+
 @dataclass(frozen=True)
-class Decoder:
-    """What a recipe asks of a class of transformers whose printed model has the methods of a decoder."""
+class HubClass:
+    """What a recipe asks of a class of transformers.
 
-    recipes: tuple[str, ...] = ("lm",)
-    provides: frozenset[str] = CAUSAL
+    provides: signatures of the printed class
+    """
+
+    provides: frozenset[str]
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        """The recipe that it is usually trained by."""
+        return tuple(name for needs, name in USUAL.items() if needs <= self.provides)[:1]
+
+    def choose(self, request: Request, name: str) -> Recipe:
+        """Return the recipe that a request asks for. Raises RedcoError. name: of the class"""
+        recipe = choose_recipe(self, request.recipe, name, request.loss)
+        if recipe.teacher:
+            what = f"{recipe.name} makes a smaller model of the same kind, and {name} is printed in one size"
+            raise RedcoError("--recipe", what, "choose another")
+        if recipe.head and not self.provides >= CAUSAL:
+            what = f"{recipe.name} puts a head on {name}, of which checkpoints have no names"
+            raise RedcoError("--recipe", what, f"choose {self.recipes[0]}")
+        if request.lora and not self.provides >= CAUSAL:
+            raise no_adapter(request)
+        return recipe
 
 
-def is_decoder(model_class: Any, fields: Sequence[str]) -> bool:
-    """Return whether a printed class has what recipes of texts call, and read."""
-    return hasattr(model_class, "decode") and VOCAB in fields
+def provided(model_class: Any) -> frozenset[str]:
+    """Return the signatures of a printed class that recipes may call, () for one that is called as its forward."""
+    signatures = {
+        f"{name}({', '.join(_required(method))})"
+        for name, method in inspect.getmembers(model_class, inspect.isfunction)
+    }
+    return frozenset[str]().union(*(needs for needs in USUAL if needs <= signatures))
 
 
-def decoder_design(
+def _required(method: Any) -> list[str]:
+    parameters = [*inspect.signature(method).parameters.values()][1:]
+    return [x.name for x in parameters if x.default is x.empty]
+
+
+def printed_inputs(model_class: Any, own: Mapping[str, Input]) -> dict[str, Input]:
+    """Return the inputs of a printed class that recipes call. own: of its forward in PyTorch"""
+    if IMAGES <= provided(model_class):
+        channels, *sides = own[PIXELS].shape
+        return {"pixels_BHWC": Input((*sides, channels))}
+    ids = own[IDS]
+    inputs = {"input_ids_BS": ids, "mask_BS": Input(ids.shape, "bool")}
+    return {name: inputs[name] for name in _required(model_class.__call__)}
+
+
+def hub_design(
     request: Request,
     template: Template,
     model: OwnModel,
@@ -55,26 +109,34 @@ def decoder_design(
     texts: Mapping[str, str],
     notes: Sequence[str] = (),
 ) -> Design:
-    """Return a decoder as a recipe of texts trains it. Raises RedcoError.
+    """Return a class of transformers as a recipe of what it is for trains it. Raises RedcoError.
 
     model: the printed class, made and called
     names: of the classes of model.py
     texts: name -> text of model.py and weights.py
     """
-    recipe = choose_recipe(Decoder(), request.recipe, model.name, request.loss)
-    if recipe.teacher:
-        what = f"{recipe.name} makes a smaller model of the same kind, and {model.name} is printed in one size"
-        raise RedcoError("--recipe", what, "choose another")
+    module = load_text(f"{request.package}/{FILE}", texts[FILE])
+    provides = provided(getattr(module, names.model))
+    recipe = HubClass(provides).choose(request, model.name)
     adapter = _adapter(request, model, recipe, texts)
     recipe = recipe.adapted() if adapter else recipe
-    sizes = _sizes(request, names, texts)
-    length = min(sizes.get(next((x for x in POSITIONS if x in sizes), ""), LONGEST), LONGEST)
+    sizes = dict(vars(getattr(module, names.config)()))
+    unused = unused_positions(texts[FILE])
+    places = [sizes[x] - unused for x in POSITIONS if x in sizes][:1]
+    length = 0 if recipe.pictures else min([LONGEST, *places])
     full = {DTYPE: request.dtype} if DTYPE in sizes else {}
-    tiny = _tiny(request, model, sizes)
+    tiny = _tiny(request, model, sizes, SHORT + unused)
+    if recipe.pictures:
+        tiny |= _tiny_pictures(module, names, sizes, tiny)
     tokenizer = request.checkpoint or "bytes"
     features = next((x for x in FEATURES if x in sizes), FEATURES[0])
     printed = recipe.print_files(
-        template, request.package, False, adapted=bool(adapter), causal=True, features=features
+        template,
+        request.package,
+        False,
+        adapted=bool(adapter),
+        causal=provides >= CAUSAL,
+        features=features,
     )
     files = package_files(request, {**texts, **printed})
 
@@ -83,20 +145,20 @@ def decoder_design(
         with importable(request.folder, request.package):
             module = load_text(str(request.folder.resolve() / path), files[path])
         classes = getattr(module, names.model), getattr(module, names.config)
-        built = Built(*classes, {**sizes, **full, **changes}, {**full, **changes}, CAUSAL)
+        built = Built(*classes, {**sizes, **full, **changes}, {**full, **changes}, provides)
         return recipe_program(
             request, built, recipe, adapter, files, min(length, SHORT) if changes else length
         )
 
     return Design(
         request,
-        _project_model(request, model, names, recipe, adapter, full, tiny, texts),
+        _project_model(request, model, names, recipe, provides, adapter, full, tiny, texts),
         ProjectRecipe.of(
             recipe,
             rate=recipe.adapter_rate if adapter else recipe.rate,
             continues=recipe.name == "lm",
-            tokenized=True,
-            tokenizer=tokenizer,
+            tokenized=not recipe.pictures,
+            tokenizer="" if recipe.pictures else tokenizer,
             sequence_length=length,
         ),
         files,
@@ -121,19 +183,38 @@ def _adapter(
     return choose_adapter(linear, request.lora, model.name, recipe.classes)
 
 
-def _sizes(request: Request, names: ClassNames, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of the config, with their defaults: those of the full model."""
-    module = load_text(f"{request.package}/model.py", texts["model.py"])
-    return dict(vars(getattr(module, names.config)()))
-
-
-def _tiny(request: Request, model: OwnModel, sizes: Mapping[str, Any]) -> dict[str, Any]:
+def _tiny(
+    request: Request, model: OwnModel, sizes: Mapping[str, Any], longest: int
+) -> dict[str, Any]:
     """Return the fields that the preset tiny has otherwise: words for bytes, and positions for its texts."""
     tiny = dict(model.tiny.changes)
-    words = min(sizes[VOCAB], tiny_vocab(sizes[VOCAB], request.mesh[MODEL]))
-    places = {x: min(sizes[x], SHORT) for x in POSITIONS if x in sizes}
-    changes = tiny | {VOCAB: words} | places | ({DTYPE: "float32"} if DTYPE in sizes else {})
+    full, words = sizes.get(VOCAB, 0), dict[str, int]()
+    if full:
+        words[VOCAB] = min(full, tiny_vocab(full, request.mesh[MODEL]))
+    places = {x: min(sizes[x], longest) for x in POSITIONS if x in sizes}
+    changes = tiny | words | places | ({DTYPE: "float32"} if DTYPE in sizes else {})
     return {k: value for k, value in changes.items() if k == DTYPE or value != sizes.get(k)}
+
+
+def _tiny_pictures(
+    module: ModuleType, names: ClassNames, sizes: Mapping[str, Any], tiny: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the fields that the preset tiny has otherwise: classes for digits, and the smallest side that the model takes."""
+    classes = {} if sizes[CLASSES] == DIGITS else {CLASSES: DIGITS}
+    for side in (n for n in SIDES if n < sizes[SIDE]):
+        changes = {**tiny, **classes, SIDE: side}
+        pixels = jax.ShapeDtypeStruct((1, side, side, sizes[CHANNELS]), "float32")
+
+        def build(pixels: Any, changes: dict[str, Any] = changes) -> Any:
+            config = getattr(module, names.config)(**changes)
+            return getattr(module, names.model)(config, rngs=nnx.Rngs(0))(pixels)
+
+        try:
+            jax.eval_shape(build, pixels)
+        except (TypeError, ValueError, ZeroDivisionError):  # too few pixels
+            continue
+        return {**classes, SIDE: side}
+    return classes
 
 
 def _project_model(
@@ -141,6 +222,7 @@ def _project_model(
     model: OwnModel,
     names: ClassNames,
     recipe: Recipe,
+    provides: frozenset[str],
     adapter: Adapter | None,
     full: Mapping[str, Any],
     tiny: Mapping[str, Any],
@@ -155,16 +237,16 @@ def _project_model(
         tiny={**dict.fromkeys(sections, tiny), **(adapter.tiny if adapter else {}), **recipe.tiny},
         branches=recipe.branches,
         maker=recipe.maker,
-        head=bool(recipe.head_of(CAUSAL)),
+        head=bool(recipe.head_of(provides)),
         classes=bool(recipe.classes),
         own_class=model.name,
         printed=True,
         hub=True,
         adapter=adapter,
-        whole=recipe.beside_adapter(CAUSAL) if adapter else (),
+        whole=recipe.beside_adapter(provides) if adapter else (),
         drops=adapter is not None,
         stacked=stacked_parts(texts["weights.py"]),
-        task=recipe.task or "CAUSAL_LM",
+        task=recipe.task or ("CAUSAL_LM" if provides >= CAUSAL else ""),
         checkpoint=request.checkpoint,
         format=safetensors_alone(f"llama.cpp opens no {model.name} of redco's"),
     )

@@ -8,6 +8,7 @@ from functools import cached_property
 from torch import nn
 
 from redco_new.pytorch.graph import is_function, is_leaf, own_path
+from redco_new.pytorch.kinds import Kind
 from redco_new.pytorch.merge import structure
 from redco_new.pytorch.one_class import OneClass
 from redco_new.pytorch.printed_class import Printed, Probe
@@ -18,12 +19,19 @@ class Classes:
 
     inputs: that the whole takes, whether it reads them or not
     texts: whether it is printed as a decoder of texts, where it is one
+    kind: what else it is printed as
     """
 
-    def __init__(self, probes: Sequence[Probe], inputs: Sequence[str], texts: bool = False) -> None:
+    def __init__(
+        self,
+        probes: Sequence[Probe],
+        inputs: Sequence[str],
+        texts: bool = False,
+        kind: Kind | None = None,
+    ) -> None:
         self.probes, self.module = probes, probes[0].traced.module
         self.graphs = probes[0].traced.graphs
-        self.inputs, self.texts = inputs, texts
+        self.inputs, self.texts, self.kind = inputs, texts, kind
         self.printed: dict[Hashable, Printed] = {}
         self.imports: set[str] = set()
         self.notes: list[str] = []

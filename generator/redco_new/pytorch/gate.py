@@ -152,7 +152,7 @@ def _measure(
 ):
     """Return the largest error of outputs, that of gradients, and the name of that parameter."""
     theirs, of_theirs = run_torch(pair.torch, arrays, call, training)
-    own = {name: arrays[theirs] for name, theirs in names.items()}
+    own = printed_arrays(arrays, names)
     outputs, grads = run_printed(pair.printed, own, training)
     if len(outputs) != len(theirs):
         raise RedcoError(
@@ -166,6 +166,14 @@ def _measure(
         wanted = stack(of_theirs, stored, grad.shape)
         worst = max(worst, (error_of(grad, wanted, NOISE * scale), stored.name))
     return of_outputs, *worst
+
+
+def printed_arrays(
+    arrays: Mapping[str, np.ndarray], names: Mapping[str, str]
+) -> dict[str, np.ndarray]:
+    """Return arrays by the names that the printed model has for them; images have their channels last there."""
+    own = {name: arrays[theirs] for name, theirs in names.items()}
+    return {k: np.moveaxis(x, 1, -1) if k.endswith("_BHWC") else x for k, x in own.items()}
 
 
 def run_torch(

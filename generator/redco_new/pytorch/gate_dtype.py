@@ -12,7 +12,7 @@ from torch import nn
 from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.pytorch.dtypes import COMPUTE
-from redco_new.pytorch.gate import NOISE, Pair, run_printed, run_torch
+from redco_new.pytorch.gate import NOISE, Pair, printed_arrays, run_printed, run_torch
 from redco_new.pytorch.weights import stack
 
 # Drawings of weights: a cast that lacks shows in each, and in one of some a sum that is small by chance.
@@ -54,7 +54,7 @@ def _compare(
     call: Call,
     names: Mapping[str, str],
 ) -> float:
-    own = {name: arrays[theirs] for name, theirs in names.items()}
+    own = printed_arrays(arrays, names)
     outputs, grads = run_printed(pair.printed, own, False)
     exact, of_exact = run_torch(pair.torch, arrays, call, False)
     wanted = {path: stack(of_exact, pair.parameters[path], x.shape) for path, x in grads.items()}

@@ -142,6 +142,8 @@ def _masked(body: Printer, mask: Node) -> tuple[str, ast.expr]:
         return "bias_1NST", _of_four_dims(x, len(mask.dims))
     alike = [set(dim.values) == {1} for dim in mask.dims]
     if len(alike) == 4 and alike[1] and alike[2]:
+        if isinstance(x, ast.Subscript) and ast.unparse(x.slice) == "(:, None, None)":
+            return "mask_BT", x.value
         return "mask_BT", fill("x[:, 0, 0]", x=x)
     bias = fill("jnp.where(x, 0.0, jnp.finfo(jnp.float32).min)", x=x)
     return "bias_1NST", _of_four_dims(bias, len(mask.dims))

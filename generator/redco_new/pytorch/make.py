@@ -17,13 +17,13 @@ from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.maker import call_user_code
-from redco_new.own.source import FLAGS
 from redco_new.pytorch.alike import check_alike
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.construct import Instance, construct
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
+from redco_new.pytorch.fields import asked_fields, class_fields
 from redco_new.pytorch.gate import Pair, compare, compiled_once, examples
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_texts import attends_alone, writes_texts
@@ -33,10 +33,11 @@ from redco_new.pytorch.printed import Field, PrintedClass
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.probe import LEAST, Setting, Sizes, find_sizes
 from redco_new.pytorch.refusal import Differs, UnlikeProgram, refuse
+from redco_new.pytorch.stored_names import by_keys, checkpoint_keys, unread_names
 from redco_new.pytorch.subject import Subject, Way, read_subject
 from redco_new.pytorch.text import model_text
-from redco_new.pytorch.text_facts import with_cache
-from redco_new.pytorch.texts import IDS, NAMES, follow_attention
+from redco_new.pytorch.text_facts import with_cache, with_length
+from redco_new.pytorch.texts import IDS, NAMES, TextMethods, follow_attention
 from redco_new.pytorch.ties import tied_names
 from redco_new.pytorch.transformers_classes import MASK, hub_facts, is_transformers
 from redco_new.pytorch.weights import find_stored
@@ -51,17 +52,22 @@ REMAT = Field("remat", "", "str", "everything_saveable", "everything_saveable")
 
 
 def print_class(
-    reference: Reference, where: str, arguments: Mapping[str, Any], call: Call
+    reference: Reference,
+    where: str,
+    arguments: Mapping[str, Any],
+    call: Call,
+    by_hub: bool = True,
 ) -> PrintedClass:
     """Print a torch.nn.Module as an NNX class, and compare both: nothing comes back that the gate refuses.
 
     reference: the class, as `own.find.find_reference` imports it
     where: what gave `arguments` (of the constructor) and `call` (of `forward`), for messages
+    by_hub: whether a class of transformers has the methods of what it is for, if that is clear
 
     Raises RedcoError, with the class's line, for what cannot be printed or differs from PyTorch.
     """
     use_runtime()
-    subject, causes = read_subject(reference, where, arguments, call), list[RedcoError]()
+    subject, causes = read_subject(reference, where, arguments, call, by_hub), list[RedcoError]()
     make = subject.make_plain
     call_user_code(reference.name, lambda: construct(lambda: make(subject.arguments)))
     start = time.process_time()
@@ -94,6 +100,7 @@ class _Draft:
     """A class that is printed, before it has passed the gate.
 
     fields: of its config, `small` the setting that the gate makes it with
+    of_recipes: names of those that recipes read
     """
 
     classes: Classes
@@ -101,6 +108,7 @@ class _Draft:
     fields: list[Field]
     small: Setting
     reference: Reference
+    of_recipes: tuple[str, ...] = ()
 
     @property
     def config_class(self) -> str:
@@ -113,7 +121,8 @@ class _Draft:
         text = model_text(head, self.config_class, self.fields, printed)
         # Their configs have numbers for other classes too.
         if is_transformers(self.reference.value):
-            self.fields = [f for f in self.fields if _is_read(f.name, text)]
+            of_recipes = self.of_recipes
+            self.fields = [f for f in self.fields if f.name in of_recipes or _is_read(f.name, text)]
             text = model_text(head, self.config_class, self.fields, printed)
         return text
 
@@ -156,7 +165,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
     plain = _with_weights(subject, draft, 0)
     parameters, buffers = find_stored(plain, _shapes(model), classes.stacked)
     pair = Pair(plain, model, parameters, buffers)
-    names = {NAMES[IDS]: IDS} if whole.methods else {name: name for name in whole.inputs}
+    names = _input_names(whole, way)
     arrays = examples(plain, draft.small, names.values())
     call = way.plain_call
     gate = compare("--model", pair, arrays, call, names)
@@ -168,7 +177,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
         )
         times = compare_rounded("--model", pairs, like, arrays, call, names)
         gate = replace(gate, rounded=times)
-    if whole.methods:
+    if isinstance(whole.methods, TextMethods):
         ids = arrays[IDS]
         if whole.methods.cache and not attends_alone(model, ids):
             whole.methods = whole.methods.anew()
@@ -181,6 +190,8 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
             classes.note(ANEW.format(name=reference.name))
     if computes_all(plain):
         classes.note(EVERY.format(name=reference.name))
+    of_hub = is_transformers(reference.value)
+    keys = checkpoint_keys(plain) if of_hub else {}
     return PrintedClass(
         name=reference.name,
         source=text,
@@ -189,9 +200,10 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
         fields=tuple(draft.fields),
         inputs={key: x for key, x in way.call.inputs.items() if key in names.values()},
         modes=bool(buffers or classes.drops),
-        parameters=parameters,
-        buffers=buffers,
-        tied=dict(tied_names(plain)),
+        parameters=by_keys(keys, parameters),
+        buffers=by_keys(keys, buffers),
+        tied={keys.get(k, k): keys.get(x, x) for k, x in tied_names(plain).items()},
+        unread=unread_names(plain, keys) if of_hub else (),
         hub=hub_facts(reference.value, subject.arguments) if whole.methods else None,
         requires=(f"torch {torch.__version__.partition('+')[0]}",),
         notes=tuple([*classes.notes, *filter(None, [way.note])]),
@@ -222,13 +234,13 @@ def _draft_of(
     reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: Sizes
 ) -> _Draft:
     call, small, lengths = way.call, sizes.small, sizes.lengths
-    fields = _fields(sizes.settings, small)
+    fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
     ways = [base, *(_trace(way, setting, dtype) for setting in sizes.settings[1:])]
     pairs = zip(sizes.settings, ways, strict=True)
     probes = [_probe(way, setting, one, fields) for setting, one in pairs]
     if way.texts and not follow_attention(probes[0].traced.graphs):
         raise refuse(reference.name, "it computes with its mask of attention")
-    classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts)
+    classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts, way.kind)
     texts = {size: f"config.{size[-1]}" for size in lengths}
     classes.lengths = {path: texts[size] for size, paths in lengths.items() for path in paths}
     whole = classes.of("")
@@ -248,35 +260,34 @@ def _draft_of(
         fields.append(REMAT)
     whole.is_whole = True
     whole.docstring = f"{whole.name}, as its arguments are in {whole.name}Config."
-    if whole.methods:
+    if isinstance(whole.methods, TextMethods):
         whole.methods = with_cache(whole.methods, classes, fields)
-        reads = whole.methods.longest or whole.methods.cache
+    elif whole.methods:
+        whole.methods = with_length(whole.methods, classes, fields)
+    if whole.methods:
+        reads = whole.methods.longest or getattr(whole.methods, "cache", "")
         if reads and KEEP not in whole.init:
             whole.init.insert(0, KEEP)
-    return _Draft(classes, whole, fields, small, reference)
+    of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
+    fields += asked_fields(way.kind, fields, sizes.settings[0], small)
+    return _Draft(classes, whole, fields, small, reference, of_recipes)
 
 
 def _is_read(field: str, text: str) -> bool:
     return any(f"{name}.{field}" in text for name in ("config", "c"))
 
 
+def _input_names(whole: Printed, way: Way) -> dict[str, str]:
+    """Return inputs of the printed class -> of the class in PyTorch."""
+    if way.kind:
+        return {printed: theirs for theirs, printed in way.kind.inputs.items()}
+    return {NAMES[IDS]: IDS} if whole.methods else {name: name for name in whole.inputs}
+
+
 def _shapes(model: nnx.Module) -> dict[str, tuple[int, ...]]:
     """Return the arrays that a model holds: path -> shape; not the keys of random numbers."""
     state = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
     return {"/".join(map(str, path)): tuple(leaf.shape) for path, leaf in state}
-
-
-def _fields(settings: list[Setting], small: Setting) -> list[Field]:
-    """Return the numbers of the config: arguments of the class that the probes could change."""
-    fields = []
-    for name in settings[0].names():
-        values = [setting.get(name) for setting in settings]
-        if name[0] == "model" and len(name) == 2 and len(set(values)) > 1:
-            argument = str(name[1])
-            field = f"model_{argument}" if argument in FLAGS else argument
-            kind = type(values[0]).__name__
-            fields.append(Field(field, argument, kind, values[0], small.get(name)))
-    return fields
 
 
 def _trace(way: Way, setting: Setting, dtype: torch.dtype) -> Made:

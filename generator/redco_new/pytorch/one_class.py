@@ -14,6 +14,8 @@ from redco_new.pytorch.body import Body
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.expressions import parse
 from redco_new.pytorch.graph import is_leaf, own_path
+from redco_new.pytorch.kind_methods import KindMethods
+from redco_new.pytorch.kinds import TEXT
 from redco_new.pytorch.layers import can_stack, roll_layers
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import Node, merge
@@ -50,8 +52,10 @@ class OneClass:
     def print(self) -> Printed:
         """Return the class as it stands in model.py."""
         nodes = self._nodes()
-        parts = split_at_head(self.part, nodes) if self.classes.texts and not self.path else None
-        if self.classes.texts and not (self.path or parts):
+        kind = None if self.path else self.classes.kind
+        splits = not self.path and (self.classes.texts or kind is not None and kind.split)
+        parts = split_at_head(self.part, nodes) if splits else None
+        if splits and not parts:
             raise refuse("", "its logits are not made of hidden states alone")
         body = self._body(parts[0] if parts else nodes)
         call = body.lines()
@@ -63,8 +67,11 @@ class OneClass:
         imports = body.imports | self.makers.imports
         order = self._input_order(body.names)
         inputs = tuple(body.names[i] for i in order)
-        methods = None
-        if logits:
+        methods: Any = None
+        if kind:
+            methods = KindMethods(kind, logits.lines() if logits else ())
+            imports |= logits.imports if logits else set()
+        elif logits:
             inputs = tuple(x for x in inputs if x in body.read)
             imports |= logits.imports
             methods = TextMethods(inputs, logits.lines())
@@ -137,7 +144,8 @@ class OneClass:
             "self.dtype",
         )
         batch = tuple(probe.batch for probe, _ in self.rows)
-        returned = None if self.path or self.classes.texts else self._returned
+        plain = not (self.path or self.classes.texts or self.classes.kind)
+        returned = self._returned if plain else None
         self.call_atoms = self._call_atoms()
         names = self._inputs(nodes)
         first = self._input_order(names)
@@ -146,9 +154,11 @@ class OneClass:
 
     def _inputs(self, nodes: Sequence[Node]) -> list[str]:
         """Return names of the program's inputs: those of the class's own forward where that is clear."""
-        if self.classes.texts and nodes[0].target == HIDDEN:
+        if not self.path and nodes[0].target == HIDDEN:
             return [HIDDEN]
         own = [n.target for n in nodes if n.kind == "input"]
+        if not self.path and self.classes.kind:
+            return [TEXT.get(name, name) for name in own]
         if not self.path:
             return [NAMES.get(name, name) for name in own] if self.classes.texts else own
         places = [n for n in self.graph(*self.rows[0]).nodes if n.op == "placeholder"]

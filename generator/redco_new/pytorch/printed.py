@@ -87,6 +87,7 @@ class PrintedClass:
     parameters: path in the model, as "layers/0/kernel" -> how PyTorch stores it
     buffers: the same of what is no parameter and is saved, as BatchNorm's running mean
     tied: other names of the state_dict -> the name of `parameters` that they are
+    unread: names of parameters that checkpoints of transformers have in another form
     hub: of a class of which recipes of texts can call `hidden`, `logits`, `init_cache` and `decode`; None for others
     requires: packages that only creation needed, with versions: ("torch 2.13.0",)
     notes: for the user, a line each: what was baked in, what stands apart and why
@@ -103,6 +104,7 @@ class PrintedClass:
     parameters: Mapping[str, Stored]
     buffers: Mapping[str, Stored]
     tied: Mapping[str, str]
+    unread: tuple[str, ...]
     hub: HubFacts | None
     requires: tuple[str, ...]
     notes: tuple[str, ...]

@@ -10,6 +10,7 @@ from torch import fx
 
 from redco_new.pytorch.construct import Instance
 from redco_new.pytorch.graph import Traced
+from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.texts import TextMethods
 
 
@@ -37,7 +38,7 @@ class Printed:
     init, call: statements
     inputs: of __call__
     order: which of the program's inputs each of these is
-    methods: of a decoder of texts, whose hidden states `call` computes; None for others
+    methods: as recipes call them, where `call` computes hidden states, or logits; None where it is the forward
     """
 
     name: str
@@ -50,4 +51,4 @@ class Printed:
     docstring: str = ""
     random: bool = False
     is_whole: bool = False
-    methods: TextMethods | None = None
+    methods: TextMethods | KindMethods | None = None

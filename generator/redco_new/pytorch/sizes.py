@@ -67,6 +67,9 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     yield from pairs
     for text, values in pairs:
         yield from _with_constant(number, Atom(f"({text})", tuple(values)))
+    quotients = [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]
+    for atom in (*scope, *quotients):
+        yield from _squares(number, atom)
     for atom in scope:
         yield from _roots(atom)
     for text, values in pairs:
@@ -77,7 +80,7 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
             factor = text if " * " in text or " // " in text else f"({text})"
             yield f"{factor} * {atom.text}", _zip(lambda x, y: x * y, values, atom.values)
     products = [Atom(text, tuple(values)) for text, values in pairs if " * " in text]
-    products += [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]
+    products += quotients
     for one in [*scope, *products]:
         yield from _with_several(number, one, [*scope, *products])
 
@@ -137,6 +140,17 @@ def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
     if all(isinstance(y, int) and y for y in b.values):
         yield f"{a.text} // {b.text}", _zip(lambda x, y: x // y, a.values, b.values)
     yield f"{a.text} - {b.text}", _zip(lambda x, y: x - y, a.values, b.values)
+
+
+def _squares(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
+    """Yield the square of an atom, as of patches along two sides, and of how far two of them are apart, with a constant."""
+    if not all(isinstance(x, int) for x in atom.values):
+        return
+    apart = Atom(f"(2 * {atom.text} - 1)", tuple(2 * x - 1 for x in atom.values))
+    for one in (atom, apart):
+        square = Atom(f"{one.text} ** 2", tuple(x * x for x in one.values))
+        yield square.text, list(square.values)
+        yield from _with_constant(number, square)
 
 
 def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:

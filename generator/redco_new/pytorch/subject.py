@@ -15,6 +15,7 @@ from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.signature import check_arguments, check_inputs, maker_signature
 from redco_new.request.own_class import Constant
+from redco_new.pytorch.kinds import LABELS, Kind, kind_of, writes_texts
 from redco_new.pytorch.transformers_classes import (
     CACHE,
     HANDED_ON,
@@ -37,12 +38,14 @@ class Way:
     call: what it is called with
     texts: whether it is printed as a decoder of texts
     note: for the user, where it is not the first
+    kind: what else it is printed as, for the recipes of that
     """
 
     make: Callable[[Mapping[str, Any]], nn.Module]
     call: Call
     texts: bool = False
     note: str = ""
+    kind: Kind | None = None
 
     @property
     def plain_call(self) -> Call:
@@ -67,13 +70,20 @@ class Subject:
 
 
 def read_subject(
-    reference: Reference, where: str, arguments: Mapping[str, Any], call: Call
+    reference: Reference,
+    where: str,
+    arguments: Mapping[str, Any],
+    call: Call,
+    by_hub: bool = True,
 ) -> Subject:
-    """Return what is printed. Raises RedcoError for arguments that do not fit."""
+    """Return what is printed. Raises RedcoError for arguments that do not fit.
+
+    by_hub: whether a class of transformers is printed as what it is for
+    """
     cls, name = reference.value, reference.name
     check_inputs(where, name, inspect.signature(cls.forward), call.arguments)
     if is_transformers(cls):
-        return _of_config(cls, where, arguments, call)
+        return _of_config(cls, where, arguments, call, by_hub)
     signature = maker_signature(cls)
     check_arguments(where, name, signature, arguments)
     bound = {k: p.default for k, p in signature.parameters.items() if p.default is not p.empty}
@@ -84,30 +94,40 @@ def read_subject(
     return Subject((Way(make, call),), make, {**bound, **arguments})
 
 
-def _of_config(cls: Any, where: str, arguments: Mapping[str, Any], call: Call) -> Subject:
-    fields = vars(cls.config_class())
+def _of_config(
+    cls: Any, where: str, arguments: Mapping[str, Any], call: Call, by_hub: bool
+) -> Subject:
+    fields = {*vars(cls.config_class()), LABELS}
     if unfields := [key for key in arguments if key not in fields]:
         what = f"{cls.config_class.__name__} has no {unfields[0]}"
         raise RedcoError(f"{where}: [model]", what, "correct it")
     inputs = dict(call.arguments)
     takes = inspect.signature(cls.forward).parameters
-    texts = inputs.keys() == {IDS} and MASK in takes and hasattr(cls, "get_output_embeddings")
+    texts = inputs.keys() == {IDS} and MASK in takes and writes_texts(cls)
+    kind = kind_of(cls, inputs) if by_hub and not texts else None
     if IDS in inputs and MASK in takes and MASK not in inputs:
-        inputs[MASK] = replace(inputs[IDS], below=2, value=None)
+        ones = replace(inputs[IDS], below=2, value=None)
+        inputs[MASK] = ones if texts else replace(ones, dtype="bool", below=None)
     if CACHE in takes:
         inputs[CACHE] = Constant(False)
     return Subject(
-        tuple(_ways(cls, inputs, call.method, texts, POSITIONS in takes)),
-        partial(make_of_config, cls, attention=PLAIN, experts=PLAIN),
+        tuple(_ways(cls, inputs, call.method, texts, POSITIONS in takes, kind)),
+        partial(make_of_config, cls, attention=PLAIN, experts=PLAIN, logits=kind is not None),
         config_numbers(cls, arguments),
     )
 
 
 def _ways(
-    cls: Any, inputs: dict[str, Any], method: str, texts: bool, positions: bool
+    cls: Any,
+    inputs: dict[str, Any],
+    method: str,
+    texts: bool,
+    positions: bool,
+    kind: Kind | None,
 ) -> Iterator[Way]:
     """Yield the ways to trace a class of transformers: with attention of our runtime, or with its own."""
-    plain, own = Call(inputs, method), partial(make_of_config, cls, attention=PLAIN)
+    make = partial(make_of_config, cls, logits=kind is not None)
+    plain, own = Call(inputs, method), partial(make, attention=PLAIN)
     note = f"{cls.__name__} has attention of its own: that is printed, and no kernel is used"
     if texts:
         places = {POSITIONS: replace(inputs[IDS], below=None, value=None)} if positions else {}
@@ -116,5 +136,5 @@ def _ways(
         yield Way(partial(make_of_config, cls, mask=ONES), plain, True)
         yield Way(partial(own, mask=ONES), plain, True, note)
         return
-    yield Way(partial(make_of_config, cls), plain)
-    yield Way(own, plain, False, note)
+    yield Way(make, plain, kind=kind)
+    yield Way(own, plain, kind=kind, note=note)

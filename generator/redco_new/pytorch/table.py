@@ -12,6 +12,8 @@ from redco_new.render.values import Code, Name, Plain, Text
 
 # Names in a file of what is no weight: how many steps of PyTorch's BatchNorm there were.
 COUNTS = "*.num_batches_tracked"
+# How model.py says that a text is shorter than its table of positions: text_methods.py prints it.
+LESS = re.compile(r"if S > self\.config\.\w+ - (\d+):")
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ def _tensor(stored: Stored, others: Mapping[str, str]) -> str:
 def tensor_names(weights: str) -> dict[str, str]:
     """Return the path of each array in model.py -> the name of its tensor, by the text of weights.py."""
     return dict(re.findall(r'"([\w/]+)": Tensor\(\s*"([\w.{}]+)"', weights))
+
+
+def unused_positions(model: str) -> int:
+    """Return how many positions of its table no text of a model has: those before its first token's, by its model.py."""
+    there = LESS.search(model)
+    return int(there[1]) if there else 0
 
 
 def stacked_parts(weights: str) -> tuple[str, ...]:

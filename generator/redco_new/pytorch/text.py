@@ -9,7 +9,9 @@ import black
 
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed
+from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.text_methods import print_methods
+from redco_new.pytorch.texts import TextMethods
 
 MODE = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
 
@@ -20,7 +22,8 @@ def model_text(
     """Return model.py of the classes, the innermost first; it shows the outermost first."""
     bodies = "\n\n".join(_class_text(one, config_class) for one in reversed(classes))
     imports = {line for one in classes for line in one.imports}
-    imports |= {line for one in classes if one.methods for line in one.methods.imports}
+    texts = [one.methods for one in classes if isinstance(one.methods, TextMethods)]
+    imports |= {line for methods in texts for line in methods.imports}
     config = "\n".join(f"    {f.name}: {f.annotation} = {f.value!r}" for f in fields)
     first = [line for name in ("jax.numpy as jnp", "jax") for line in [f"import {name}"]]
     names = {"jnp": first[0], "jax": first[1]}
@@ -70,8 +73,11 @@ def _class_text(one: Printed, config_class: str) -> str:
         lines.append(f"    def __init__({', '.join(['self', *arguments, *rngs])}):")
         lines += [f"        {line}" for line in one.init or ["pass"]] + [""]
     if one.methods:
-        statements = [_indented(x) for x in (one.methods.logits, one.call)]
-        return "\n".join(lines).rstrip() + "\n" + print_methods(one.methods, *statements)
+        logits, run = _indented(one.methods.logits), _indented(one.call)
+        head = "\n".join(lines).rstrip() + "\n"
+        if isinstance(one.methods, KindMethods):
+            return head + one.methods.print(logits, run)
+        return head + print_methods(one.methods, logits, run)
     types_ = ": jax.Array" if one.is_whole else ""
     lines.append(f"    def __call__({', '.join(['self', *(x + types_ for x in one.inputs)])}):")
     lines.append(_indented(one.call))

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.dtypes import COMPUTE
+from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.sizes import Atom, Number, express
 from redco_new.pytorch.transformers_classes import first_position
 from redco_new.pytorch.texts import TextMethods, attention_calls, attention_dtypes, attention_heads
 
 # What configs of transformers call the longest text that positions are there for.
+Methods = TypeVar("Methods", TextMethods, KindMethods)
 LONGEST = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+
+
+def with_length(methods: Methods, classes: Classes, fields: Sequence[Field]) -> Methods:
+    """Return methods with the field of the config that says how long a text may be, if there is one."""
+    names = {f.name for f in fields}
+    longest = next((name for name in LONGEST if name in names), "")
+    return replace(methods, longest=longest, first=first_position(classes.module))
 
 
 def with_cache(methods: TextMethods, classes: Classes, fields: Sequence[Field]) -> TextMethods:
     """Return the methods of a decoder with the cache that its attention needs, where all of it needs the same."""
-    names = {f.name for f in fields}
-    longest = next((name for name in LONGEST if name in names), "")
-    methods = replace(methods, longest=longest, first=first_position(classes.module))
+    methods = with_length(methods, classes, fields)
     calls = attention_calls(classes.graphs, classes.stacked, classes.lengths)
     heads = [attention_heads(probe.traced.graphs) for probe in classes.probes]
     if not methods.attends or not calls or any(len(one) != 1 for one in heads):

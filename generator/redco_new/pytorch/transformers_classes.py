@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from redco_new.pytorch.experts import compute_experts, record_fused
+from redco_new.pytorch.kinds import LABELS
 from redco_new.pytorch.printed import HubFacts
 
 NAME = "redco"  # of our attention, in their registry
@@ -40,10 +41,12 @@ def make_of_config(
     attention: str = NAME,
     mask: str = "",
     experts: str = NAME,
+    logits: bool = False,
 ) -> nn.Module:
     """Return the module of a config with these values.
 
     mask: what attention_mask is: HANDED_ON to the layers, as what the printed ones attend by; ONES whatever it is given.
+    logits: whether its forward gives these alone
     """
     register()
     config = cls.config_class(**copy.deepcopy(dict(arguments)))
@@ -59,7 +62,19 @@ def make_of_config(
     record_fused(module)
     if mask:
         module.forward = _with_ones(module.forward, mask == HANDED_ON, first_position(module))
+    if logits:
+        module.forward = _with_logits(module.forward)
     return module
+
+
+def _with_logits(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a forward that gives logits, and nothing else."""
+
+    @functools.wraps(forward)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)["logits"]
+
+    return wrapped
 
 
 def _without_ties() -> AbstractContextManager[None]:
@@ -173,6 +188,7 @@ def config_numbers(cls: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in vars(config).items()
         if isinstance(value, int | float) and not isinstance(value, bool) and name[0] != "_"
     }
+    numbers[LABELS] = config.num_labels
     return {k: x for k, x in numbers.items() if not k.endswith(OTHER)} | dict(arguments)
 
 

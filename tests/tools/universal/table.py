@@ -100,16 +100,16 @@ def _run(model_type: str, name: str) -> dict[str, Any]:
 def print_one(name: str) -> dict[str, Any]:
     """Return what becomes of one class: figures, or why it is refused."""
     import jax
+    import transformers
 
     from redco_new.errors import RedcoError
-    from redco_new.generate.hub_class import with_inputs
     from redco_new.own.call import Call
     from redco_new.own.find import find_reference
     from redco_new.pytorch.make import print_class
-    from redco_new.request.own_class import Input, OwnClass
+    from redco_new.request.own_class import Input
 
+    transformers.logging.set_verbosity_error()
     jax.config.update("jax_numpy_rank_promotion", "allow")
-    with_inputs(OwnClass({}))  # which quiets transformers
     start = time.process_time()
     try:
         reference = find_reference("--model", f"transformers:{name}", HERE)

@@ -1,0 +1,69 @@
+"""Checkpoints of classes of transformers that write no texts, and are no family, become projects of the recipes of what they are for."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from generated import run
+
+HERE = Path(__file__).parent
+DEVICES = "--virtual-devices 4"
+IMAGES = {"image_size": 32, "patch_size": 8, "num_hidden_layers": 2}
+# class: (further sizes of its config, its recipe, a line of model.py)
+CLASSES = {
+    "RobertaForMaskedLM": (
+        {"pad_token_id": 2},  # that of the tokenizer, after which positions begin
+        "mlm",
+        "def hidden(self, input_ids_BS: jax.Array, mask_BS: jax.Array)",
+    ),
+    "DeiTForImageClassification": (IMAGES, "image", "def __call__(self, pixels_BHWC: jax.Array)"),
+}
+
+pytestmark = pytest.mark.slow  # a class is traced and compared, and projects compiled
+
+
+def checkpoint(*arguments):
+    """What decoder_checkpoint.py says."""
+    command = [sys.executable, str(HERE / "decoder_checkpoint.py"), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_weights_go_in_and_out_of_pytorch_and_it_learns(tmp_path, name):
+    further, recipe, line = CLASSES[name]
+    checkpoint("write", name, str(tmp_path / "checkpoint"), json.dumps(further))
+    code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,model=2", tmp_path)
+    assert code == 0, err
+    project = tmp_path / "p"
+    assert line in (project / "p/model.py").read_text()
+    train = f"python -m p.train --steps 0 {DEVICES} --workdir runs/a"
+    if recipe == "image":
+        train += " --preset full --class-names a b"
+    for command in (train, "python -m p.export --workdir runs/a --out exported"):
+        code, out, err = run(command, project)
+        assert code == 0, out + err
+    said = checkpoint("compare", str(tmp_path / "checkpoint"), str(project / "exported"))
+    assert said == f"0.0 {name}\n"
+    command = f"python -m p.train --preset tiny --steps 2 {DEVICES} --workdir runs/t"
+    code, out, err = run(command, project)
+    assert code == 0 and "step 2/2" in out, out + err
+
+
+@pytest.mark.parametrize(
+    "model, recipe, message",
+    [
+        ("RobertaForMaskedLM", "lm", "RobertaForMaskedLM is trained by the recipes mlm"),
+        ("RobertaForMaskedLM", "classify-text", "puts a head on RobertaForMaskedLM"),
+        ("ViTForImageClassification", "mlm", "is trained by the recipe image"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_is_refused_before_anything_is_printed(
+    tmp_path, model, recipe, message
+):
+    (tmp_path / "c.toml").write_text("[model]\nhidden_size = 64\n")
+    create = f"redco-new p --model transformers:{model} --config c.toml --recipe {recipe}"
+    code, out, err = run(create, tmp_path)
+    assert code == 2 and message in err and err.count("\n") == 1, err

@@ -17,7 +17,13 @@ IMAGES = """ViTForImageClassification DeiTForImageClassification BeitForImageCla
     PoolFormerForImageClassification""".split()
 SOUNDS = """Wav2Vec2ForSequenceClassification HubertForSequenceClassification WavLMForSequenceClassification
     ASTForAudioClassification WhisperForConditionalGeneration""".split()
-OTHERS = (*ENCODERS, *PAIRS, *IMAGES, *SOUNDS)
+# Class -> what it reads.
+OTHERS = {
+    **dict.fromkeys(ENCODERS, "text"),
+    **dict.fromkeys(PAIRS, "text, text"),
+    **dict.fromkeys(IMAGES, "image"),
+    **dict.fromkeys(SOUNDS, "sound"),
+}
 # Sizes of a small model, where a config has these keys, in the place of those of table.py.
 SMALL: dict[str, Any] = {
     "is_decoder": False, "d_ff": 128, "d_kv": 16, "num_heads": 4, "num_decoder_layers": 2, "encoder_layers": 2,

@@ -1,4 +1,4 @@
-"""Which causal language models of transformers become projects: each is printed at small size, and compared with PyTorch.
+"""Which causal language models of transformers, and which other classes of its, become projects: each is printed at small size, and compared with PyTorch.
 
 make table NAME=universal                      every sixth first, then the others; what results.jsonl has is not run again
 make table NAME=universal ROWS="mamba bloom"   these, again
@@ -19,6 +19,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from others import OTHERS, small_others
 
 HERE = Path(__file__).parent
 RESULTS, TABLE = HERE / "results.jsonl", HERE / "table.md"
@@ -56,6 +58,15 @@ The others were not run yet.
 | model type | class | lines | CPU s | logits | gradients | bfloat16 | decoding | refused, and why |
 |---|---|---|---|---|---|---|---|---|
 """
+OTHER_HEAD = """
+## Others
+
+Of {entries} classes of other kinds {run} were run, and {printed} are printed. Those of text that hide words, and those of images, have the methods that
+`mlm` and `image` call; the others are called as their forward.
+
+| reads | class | lines | CPU s | logits | gradients | bfloat16 | | refused, and why |
+|---|---|---|---|---|---|---|---|---|
+"""
 
 
 def main(rows: list[str]) -> None:
@@ -64,10 +75,10 @@ def main(rows: list[str]) -> None:
 
     entries = dict(NAMES)
     results = _read()
-    order = [*list(entries)[::6], *(x for i, x in enumerate(entries) if i % 6)]
+    order = [*list(entries)[::6], *(x for i, x in enumerate(entries) if i % 6), *OTHERS]
     chosen = rows or [x for x in order if x not in results]
     for model_type in [] if rows == ["write"] else chosen:
-        row = _run(model_type, str(entries[model_type]))
+        row = _run(model_type, str(entries.get(model_type, model_type)))
         results[model_type] = row
         with RESULTS.open("a") as out:
             out.write(json.dumps({"model_type": model_type, **row}) + "\n")
@@ -105,6 +116,7 @@ def print_one(name: str) -> dict[str, Any]:
     from redco_new.errors import RedcoError
     from redco_new.own.call import Call
     from redco_new.own.find import find_reference
+    from redco_new.pytorch.kinds import class_inputs
     from redco_new.pytorch.make import print_class
     from redco_new.request.own_class import Input
 
@@ -114,12 +126,17 @@ def print_one(name: str) -> dict[str, Any]:
     try:
         reference = find_reference("--model", f"transformers:{name}", HERE)
         arguments = small_arguments(reference.value.config_class)
-        call = Call({"input_ids": Input((LENGTH,), "int32", WORDS)})
+        inputs = {"input_ids": Input((LENGTH,), "int32", WORDS)}
+        if name in OTHERS:
+            arguments = small_others(reference.value, arguments)
+            inputs = class_inputs(reference.value, arguments, LENGTH)
+        call = Call(inputs)
         printed = print_class(reference, "small", arguments, call)
     except RedcoError as error:
         why = re.sub(r"\S*/site-packages/", "", str(error))
         return {"seconds": round(time.process_time() - start), "refused": why}
     decoding = "cache" if "empty_cache" in printed.source else "anew" if printed.hub else "none"
+    decoding = "" if name in OTHERS else decoding
     return {
         "lines": len(printed.source.splitlines()),
         "seconds": round(time.process_time() - start),
@@ -169,7 +186,16 @@ def _write(entries: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
         cached=sum(row["decoding"] == "cache" for row in printed),
         refused=len(rows) - len(printed),
     )
-    TABLE.write_text(head + "".join(_line(x, row) for x, row in rows.items()))
+    others = {x: results[x] for x in OTHERS if x in results}
+    several = OTHER_HEAD.format(
+        entries=len(OTHERS),
+        run=len(others),
+        printed=sum("refused" not in row for row in others.values()),
+    )
+    lines = [_line(x, row) for x, row in rows.items()]
+    TABLE.write_text(
+        head + "".join([*lines, several, *(_line(OTHERS[x], row) for x, row in others.items())])
+    )
 
 
 def _line(model_type: str, row: dict[str, Any]) -> str:

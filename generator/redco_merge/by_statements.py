@@ -3,7 +3,8 @@
 Of statements, layout is no change. The places that stay in conflict have the rows of the three sides.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from redco_merge.limit import remember
@@ -67,7 +68,7 @@ def _merge_statements(base: Lines, ours: Lines, theirs: Lines) -> Outcome:
             conflicts.append(Overlap(*rows))
             return []
 
-    merged = merge_like_git(cut[0], cut[1], cut[2], _key_of, resolve)
+    merged = merge_like_git(cut[0], cut[1], cut[2], attrgetter("key"), resolve)
     if conflicts or merged is None:
         return Outcome(None, conflicts)
     keys = [[x.key for x in own] for own in cut]
@@ -92,10 +93,6 @@ def _rows(side: Sequence[Statement], start: int, stop: int) -> tuple[int, int]:
 @remember
 def _cut(lines: tuple[str, ...], side: int) -> list[Statement]:
     return cut_statements(list(lines))
-
-
-def _key_of(statement: Statement) -> Hashable:
-    return statement.key
 
 
 def _code(lines: Lines) -> Lines:

@@ -54,8 +54,7 @@ def symbol_text(content: bytes, symbol: str) -> str | None:
 
 def _symbols_or_none(content: bytes) -> list[Symbol] | None:
     """Return the symbols of a file; None if it is not Python."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the parser, about the user's code
+    with warnings.catch_warnings(action="ignore"):  # of the parser, about the user's code
         try:
             return symbols_of(decode_source(content).lines)
         except Exception:  # a parser has many ways to fail
@@ -67,26 +66,20 @@ def _changes_of_scope(scope: str, before: list[Symbol], after: list[Symbol]) -> 
 
     Both sides have the first one, HEAD or HEADER; what is gone comes after what it stood below.
     """
+    before, after = ([x for x in side if not x.imports] for side in (before, after))
     in_both = match_symbols(before, after)
     old_of = {new: old for old, new in in_both.items()}
     for j, new in enumerate(after):
         i = old_of.get(j)
         if i is None:
-            yield from _addition_or_removal("+", scope, new)
+            yield "+", _path_of(scope, new)
             continue
         yield from _changes_of_symbol(scope, before[i], new)
         for k in takewhile(lambda k: k not in in_both, range(i + 1, len(before))):
-            yield from _addition_or_removal("-", scope, before[k])
-
-
-def _addition_or_removal(sign: str, scope: str, symbol: Symbol) -> Iterator[Change]:
-    if not symbol.imports:
-        yield sign, _path_of(scope, symbol)
+            yield "-", _path_of(scope, before[k])
 
 
 def _changes_of_symbol(scope: str, old: Symbol, new: Symbol) -> Iterator[Change]:
-    if new.imports:
-        return
     path = _path_of(scope, new)
     if old.members and new.members:
         if old.comments != new.comments:

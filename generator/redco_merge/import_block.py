@@ -11,19 +11,16 @@ def merge_import_block(
     base: list[Statement], ours: list[Statement], theirs: list[Statement]
 ) -> list[Statement | Text] | None:
     """Return the imports with the changes of both sides, ours first; None where it is unclear."""
-    if not all(is_import(x) for x in (*base, *ours, *theirs)):
+    sides = base, ours, theirs
+    if not all(is_import(x) for side in sides for x in side):
         return None
-    keys = [[_subject(x) for x in side] for side in (base, ours, theirs)]
-    if any(len({*side}) < len(side) for side in keys):
+    b, o, t = ({_subject(x): x for x in side} for side in sides)
+    if [*map(len, sides)] != [len(b), len(o), len(t)]:
         return None
-    b, o, t = (
-        {k: x for k, x in zip(ks, side, strict=True)}
-        for ks, side in zip(keys, (base, ours, theirs), strict=True)
-    )
     for side, other in ((o, t), (t, o)):
         if any(side[k].says != b[k].says for k in side.keys() & b.keys() - other.keys()):
             return None  # one side edits what the other drops
-    order = with_added(keys[0], keys[1], keys[2])
+    order = with_added([*b], [*o], [*t])
     merged = [
         _merged(b.get(k), o.get(k), t.get(k)) for k in sorted(order, key="from __future__".__ne__)
     ]

@@ -86,8 +86,7 @@ def _with_sides(
 ) -> bytes:
     """Return a file with the template's side of all of some conflicts. Raises CannotTake, or what a parser does."""
     ours = content
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the parser, about the user's code
+    with warnings.catch_warnings(action="ignore"):  # of the parser, about the user's code
         for x in conflicts:
             added = not symbol_text(base, x.symbol) or x.symbol in owned
             content = with_symbol_of(theirs, content, x.symbol, not x.theirs, added)
@@ -102,8 +101,8 @@ def merge_guarded(base: bytes, ours: bytes, theirs: bytes, owned: tuple[str, ...
     if ours == base:
         return MergeResult(theirs)
     try:
-        with warnings.catch_warnings(), limit_time(_MOST_SECONDS):
-            warnings.simplefilter("ignore")  # of the parser, about the user's code
+        # Warnings are of the parser, about the user's code.
+        with warnings.catch_warnings(action="ignore"), limit_time(_MOST_SECONDS):
             return _merge_checked(base, ours, theirs, owned)
     except (KeyboardInterrupt, SystemExit):
         raise

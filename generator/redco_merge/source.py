@@ -69,14 +69,9 @@ def decode_source(data: bytes) -> Source:
     return Source(_LINE.findall(text), encoding, bom)
 
 
-def without_endings(lines: list[str]) -> list[str]:
-    """Return `lines` without their line endings."""
-    return [line.rstrip("\r\n") for line in lines]
-
-
 def plain_text(lines: list[str]) -> str:
     """Return `lines` as one text with "\\n" line endings, the last one too."""
-    return "".join(line + "\n" for line in without_endings(lines))
+    return "".join(line.rstrip("\r\n") + "\n" for line in lines)
 
 
 class Fingerprint(NamedTuple):

@@ -141,10 +141,6 @@ def match_symbols(these: list[Symbol], those: list[Symbol]) -> dict[int, int]:
         lambda symbol: _module_of(symbol) or symbol.key,
     )
     pairs: dict[int, int] = {}
-    if [x.key for x in these] == [x.key for x in those]:
-        keys = [x.key for x in these]
-        if len({*keys}) == len(keys):
-            return {i: i for i in range(len(keys))}
     for reading in readings:
         free: dict[Hashable, deque[int]] = defaultdict(deque)
         used = set(pairs.values())

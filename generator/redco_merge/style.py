@@ -7,7 +7,6 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from redco_merge.limit import check_time, nodes_of, remember, tree_of
-from redco_merge.names import DEFINITIONS
 from redco_merge.source import (
     DOCUMENTED,
     Source,
@@ -139,9 +138,7 @@ def find_renames(base: list[str], ours: list[str], theirs: list[str]) -> dict[st
     if not 0 < len(gone) * len(new) <= _MOST_PAIRS:
         return {}
     used = {x.string for x in tokens_of(plain_text(ours)) if x.type == tokenize.NAME}
-    foreign = {
-        x.string for side in (base, theirs) for x in tokens_of(plain_text(side))
-    }  # of the template
+    foreign = {x.string for side in (base, theirs) for x in tokens_of(plain_text(side))}
     of_template = [_meanings(side) for side in (base, theirs)]
     candidates = {name: _words(name, s) for name, s in new.items() if name not in foreign}
     renames: dict[str, str] = {}
@@ -155,11 +152,7 @@ def find_renames(base: list[str], ours: list[str], theirs: list[str]) -> dict[st
 
 def _definitions(lines: list[str]) -> dict[str, Symbol]:
     """Return the functions and classes of a file, by name."""
-    return {
-        s.key: s
-        for s in symbols_of(lines)
-        if len(s.nodes) == 1 and isinstance(s.nodes[0], DEFINITIONS)
-    }
+    return {x.key: x for x in symbols_of(lines) if is_definition(x) and len(x.nodes) == 1}
 
 
 def _words(name: str, symbol: Symbol) -> tuple[type, list[str]]:

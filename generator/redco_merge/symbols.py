@@ -92,11 +92,6 @@ def is_definition(symbol: Symbol) -> bool:
     return bool(symbol.nodes) and isinstance(symbol.nodes[0], DEFINITIONS)
 
 
-def lines_of(symbols: Iterable[Symbol]) -> list[str]:
-    """Return the lines of symbols, in order."""
-    return [line for symbol in symbols for line in symbol.lines]
-
-
 def text_for_reader(symbols: Iterable[Symbol]) -> str:
     """Return the text of symbols for a person to read, without the blank lines around each."""
     return "".join(plain_text(symbol.lines).strip("\n") + "\n" for symbol in symbols)
@@ -172,7 +167,9 @@ class _Reader:
         first, header = first_row(node), self.end_of_header(node)
         if first_row(node.body[0]) < header:
             return None
-        top = Symbol(HEADER, [], self.lines[first:header], [_without_body(node)])
+        head = copy.copy(node)  # which says what the header says
+        head.body = []
+        top = Symbol(HEADER, [], self.lines[first:header], [head])
         inside, last = self.scope(node.body, header, end, node.body[0].col_offset)
         return [top, *_with_repeats(inside), Symbol(END, self.lines[last:end], [], [])]
 
@@ -225,7 +222,7 @@ def _with_repeats(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
 def _joined(run: list[Symbol]) -> Symbol:
     """Return neighbours as one symbol."""
     first, *rest = run
-    body = first.body + lines_of(rest)
+    body = [*first.body, *(line for symbol in rest for line in symbol.lines)]
     nodes = [node for symbol in run for node in symbol.nodes]
     return Symbol(first.key, first.lead, body, nodes) if rest else first
 
@@ -233,10 +230,3 @@ def _joined(run: list[Symbol]) -> Symbol:
 def _repeats(a: Symbol, b: Symbol) -> bool:
     """Return whether two neighbours are one symbol: overloads, a property and its setter."""
     return a.key == b.key and a.key in a.names and not a.imports and not b.imports
-
-
-def _without_body(node: ast.ClassDef) -> ast.stmt:
-    """Return a copy of a class that says what its header says."""
-    header = copy.copy(node)
-    header.body = []
-    return header

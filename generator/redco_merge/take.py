@@ -27,8 +27,7 @@ def take(
     """
     if symbol == WHOLE:
         return theirs
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the parser, about the user's code
+    with warnings.catch_warnings(action="ignore"):  # of the parser, about the user's code
         try:
             content = with_symbol_of(theirs, ours, symbol, removes, added)
             check_names(ours, theirs, content)

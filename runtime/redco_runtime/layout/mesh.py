@@ -99,19 +99,15 @@ def make_mesh(axes: Mapping[str, int], devices: Sequence[jax.Device] | None = No
 def _over_slices(sizes: Mapping[str, int], slices: int, devices: Sequence[Any]) -> np.ndarray:
     """Return the devices of several slices of a TPU, or hosts of GPUs, in the shape of `sizes`: its first axes go over the network between them.
 
-    Each takes as many slices as divide it: micro-batches of `stage`, then gradients of `data` go over it, and of
-    further axes only where these are too small.
+    Each takes as many as divide it: micro-batches of `stage`, then gradients of `data`; others where these are small.
     """
-    left, outer = slices, []
+    outer: list[int] = []
     for size in sizes.values():
-        outer.append(math.gcd(size, left))
-        left //= outer[-1]
-    if left > 1:
+        outer.append(math.gcd(size, slices // math.prod(outer)))
+    if math.prod(outer) < slices:
         have = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise UserError(
-            f"mesh: {slices} slices or hosts, and {have} do not divide into so many; "
-            f"choose sizes with --mesh, of which data is a multiple of {slices}"
-        )
+        what = f"mesh: {slices} slices or hosts, and {have} do not divide into so many; "
+        raise UserError(f"{what}choose sizes with --mesh, of which data is a multiple of {slices}")
     inner = [size // parts for size, parts in zip(sizes.values(), outer, strict=True)]
     return mesh_utils.create_hybrid_device_mesh(inner, outer, devices)
 

@@ -116,8 +116,8 @@ def cut(model: PyTree, shapes: PyTree) -> PyTree:
 
 def gradient_size(state: TrainState, micro_batches: int) -> int:
     """Return the bytes on each device of the gradients of a micro-batch, and of their sum; stages sum too."""
-    staged = "stage" in jax.sharding.get_abstract_mesh().shape
-    return size_on_device(state.params) * min(micro_batches + staged, 2)
+    sums = micro_batches > 1 or "stage" in jax.sharding.get_abstract_mesh().shape
+    return size_on_device(state.params) * (1 + sums)
 
 
 def size_on_device(abstract: PyTree) -> int:

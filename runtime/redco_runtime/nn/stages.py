@@ -39,12 +39,13 @@ def _run(layer: Run, remat: str, rows: int, repeats: int, layers: nnx.Module, x:
     def stage(layers: nnx.Module, x: jax.Array, side: Any) -> jax.Array:
         return over_layers(remat)(lambda one, x: layer(one, x, side))(layers, x)
 
-    sizes, traced = free_axes(), not platform() and CHOICE.get().names is not None
-    if (p := sizes.get("stage", 1)) == 1 or traced:  # for FLOPs, of no ticks
+    sizes, traced = free_axes(), not platform()  # for its FLOPs, of no ticks, or its memory
+    if (p := sizes.get("stage", 1)) == 1 or traced and CHOICE.get().names is not None:
         return stage(layers, x, side)
     graph, params = nnx.split(layers)
     if (count := len(jax.tree.leaves(params)[0])) % (p * repeats):
         raise UserError(f"{p} stages x {repeats} repeats do not divide {count} layers")
+    repeats = 1 if traced else repeats  # a loop over all layers of a stage has all its parameters
     own = jax.checkpoint(  # takes its part itself, or each tick would save one
         lambda w, i, *x: stage(nnx.merge(graph, _pick(w, i)), *x), prevent_cse=False
     )
@@ -75,8 +76,7 @@ def _pipe(stage: Any, p: int, repeats: int, rows: int, params: Any, x: Any, side
         stream = put(stream, jnp.where(here == p - 1, x, moved), slot)
         return (jax.lax.ppermute(x, "stage", onwards), stream, waiting), None
 
-    # What enters stages, and leaves the last, moves a stage a tick: no device has all of it.
-    stream, waits = _cut(x, slots), M - p if repeats > 1 else 0
+    stream, waits = _cut(x, slots), M - p if repeats > 1 else 0  # of a stream no device has all
     empty = jnp.zeros_like(stream[0]), jnp.zeros_like(stream, shape=(waits, *stream.shape[1:]))
     (_, stream, _), _ = jax.lax.scan(tick, (empty[0], stream, empty[1]), jnp.arange(ticks))
     return jnp.roll(stream, 1 - p, axis=0).swapaxes(0, 1).reshape(x.shape)  # by as many ticks late

@@ -66,7 +66,7 @@ def measure(
 
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (model, batch, key))
     mesh = jax.sharding.get_abstract_mesh()
-    devices, positions = mesh.size, mesh.shape.get("context", 1)
+    devices, cut = mesh.size, mesh.shape.get("context", 1)
     # On no device: a kernel does not say what it computes, the formula in its place does.
     with jax.sharding.use_abstract_mesh(mesh.update(abstract_device=None)), saving(None):
         jaxpr = jax.make_jaxpr(jax.grad(value))(shapes[0].params, *shapes).jaxpr
@@ -74,15 +74,13 @@ def measure(
     for eqn, parts in layer_loops(jaxpr):
         for name, size, flops in _stacks(eqn, max(rows // parts, 1), experts):
             total = sizes.setdefault(name, [0, 0])
-            # Before they enter attention there, XLA copies the stacks of heads to another order.
-            copies = 2 if positions > 1 and name.endswith("H") else 1
+            copies = 2 if cut > 1 and name.endswith("H") else 1  # of heads, in another order
             total[0], total[1] = total[0] + copies * size, total[1] + flops * parts // devices
     savings = [Saving(name, *total) for name, total in sizes.items() if total[1]]
     savings += _logits(jaxpr, rows, devices)
     savings.sort(key=lambda one: one.flops / one.size, reverse=True)
     unnamed = sizes.get("", [0, 0])[0] + stacks_around(jaxpr)
-    inner = devices // rows, devices // rows // positions
-    working = _working_size(jaxpr, shapes[0].parameters, rows, *inner, experts)
+    working = _working_size(jaxpr, shapes[0].parameters, rows, devices // rows // cut, experts)
     return Needs(tuple(savings), unnamed + working)
 
 
@@ -121,32 +119,24 @@ def _stacks(eqn: Any, rows: int, experts: Any) -> Iterator[tuple[str, int, int]]
             yield "", size, 0
 
 
-def _working_size(
-    jaxpr: Jaxpr, params: PyTree, rows: int, inner: int, kernels: int, experts: Any
-) -> int:
+def _working_size(jaxpr: Jaxpr, params: PyTree, rows: int, inner: int, experts: Any) -> int:
     """Return about how many bytes of a device a step works with at once, besides what it saves.
 
-    inner: parts of a row's activations. kernels: parts of a parameter that is gathered. Counted high, by programs that XLA compiled for H100 and
+    inner: parts of the kernels of a layer. Counted high, by programs that XLA compiled for H100 and
     TPU: the arrays of a layer with their gradients; its parameters and the next one's, gathered, and its
     experts; those outside of layers whole, with their gradients; logits in three copies.
     """
-    layer, stacked, shapes = 0, 0, set[Any]()
+    layer, stacked, devices = 0, 0, jax.sharding.get_abstract_mesh().size
     for eqn, parts in layer_loops(jaxpr):
         (body,), length = jaxprs_in_params(eqn.params), eqn.params["length"]
         some = max(rows // parts, 1)
         activations = sum(size for _, size, _ in _stacks(eqn, some, experts)) // length
-        pairs = [*by_step(body.invars, eqn.invars)]
-        parameters, shapes = sum(bytes_of(outer) for _, outer in pairs), shapes | {
-            inner.aval.shape for inner, _ in pairs
-        }
+        parameters = sum(bytes_of(outer) for _, outer in by_step(body.invars, eqn.invars))
         routed, own = experts.working_size(eqn) if experts else (0, 0)
-        layer = max(layer, 2 * activations + 2 * (parameters // length - own) // kernels + routed)
+        layer = max(layer, 2 * activations + 2 * (parameters // length - own) // inner + routed)
         stacked += parameters * parts
-    leaves = [(leaf.shape[1:], leaf.size * leaf.dtype.itemsize) for leaf in jax.tree.leaves(params)]
-    # A loop over a part of the layers has not all of their parameters: these have a matrix of its shape.
-    apart = sum(size for shape, size in leaves if len(shape) < 2 or shape not in shapes)
-    others = min(sum(size for _, size in leaves) - stacked, apart)
-    return layer + 2 * max(others, 0) // kernels + 3 * _largest(jaxpr) // (rows * inner)
+    others = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)) - stacked
+    return layer + 2 * max(others, 0) // inner + 3 * _largest(jaxpr) // devices
 
 
 def _largest(jaxpr: Jaxpr) -> int:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import jax
 import pytest
-from linear import MESH, read
+from linear import MESH, PIPELINE, examples, read
 
 from redco_runtime.run import history as starts
 
@@ -63,3 +63,16 @@ def test_the_commit_and_whether_files_of_it_were_changed(git, tmp_path):
 def test_without_git(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert starts._git(tmp_path) is None
+
+
+def test_what_goes_on_otherwise_is_said(run, tmp_path, monkeypatch, capsys):
+    run(tmp_path, steps=2)
+    run(tmp_path, steps=4)
+    assert "warning: " not in capsys.readouterr().out
+    monkeypatch.setattr(PIPELINE, "examples", lambda config: (examples(12), examples(6)[1:]))
+    run(tmp_path, steps=4)  # nothing is trained
+    run(tmp_path, steps=6, batch_size=8, seed=1)
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("warning: ")]
+    assert "--batch-size was 4 and is 8; --seed was 0 and is 1; the training " in line
+    assert "rows were 10 and are 12 others; the held-out rows were 5 and are 5 others; " in line
+    assert "held-out losses are of other rows" in line and "--steps" not in line

@@ -27,7 +27,7 @@ class Rounds(Iterator[Batch]):
     of that moment: a pure function of these, the seed and the number of the round. Each process has the rows
     that its devices hold. The rounds that are learned from lie in the work folder, so that a run that is
     stopped within one goes on with the same rows. Where they are gone, they are played anew.
-    unit, count, position, indices: as of TrainBatches.
+    unit, count, position, step, indices: as of TrainBatches.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Rounds(Iterator[Batch]):
         self._rollouts = deque[list[Row]](maxlen=replay)
         self._minibatches: Iterator[list[Row]] | None = None
         self._next: Batch | None = None
-        self._step = int(state.step)
+        self.step = int(state.step)
         self.unit = actor.UNIT if isinstance(actor, Counted) else "examples"
         self.count, self.position = 0.0, None
 
@@ -63,16 +63,16 @@ class Rounds(Iterator[Batch]):
     def peek(self) -> Batch:
         """Return the next batch, which stays the next one."""
         if self._next is None:
-            self._next = self._make(self._step)
+            self._next = self._make(self.step)
         return self._next
 
     def __next__(self) -> Batch:
-        if self._step >= self._settings.steps:
+        if self.step >= self._settings.steps:
             raise StopIteration
-        PROGRESS.at("the examples", self._step)
+        PROGRESS.at("the examples", self.step)
         batch, self._next = self.peek(), None
-        PROGRESS.at("the devices", self._step)
-        self._step += 1
+        PROGRESS.at("the devices", self.step)
+        self.step += 1
         return batch
 
     def _make(self, step: int) -> Batch:

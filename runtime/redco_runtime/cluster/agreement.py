@@ -49,17 +49,26 @@ def check_same_examples(examples: Iterable[Example]) -> None:
         return
     if is_stream(examples):
         examples = [*islice(examples, 1)]
-    examples = cast(Sequence[Example], examples)
-    size = len(examples)
-    some = sorted({*np.linspace(0, size - 1, SAMPLES).astype(int).tolist()}) if size else []
-    words = [_digest(size), *(_digest(examples[index]) for index in some)]
-    others, column = decide("the data", words, _compare)
+    words = sample(cast(Sequence[Example], examples))
+    others, column = decide("the data", [*words.values()], _compare)
     if others:
-        what = f"example {some[column - 1]}" if column else "the number of examples"
+        what = f"example {[*words][column]}" if column else "the number of examples"
         raise UserError(
             f"examples() in pipeline.py: process {few(others)} has other training examples than "
             f"process 0: {what} differs; give all hosts the same files, and read them in one order"
         )
+
+
+def sample(examples: Sequence[Example]) -> dict[int, int]:
+    """Return 32 bits that stand for how many there are, at -1, and for each of SAMPLES of them, by its index."""
+    size = len(examples)
+    some = sorted({*np.linspace(0, size - 1, SAMPLES).astype(int).tolist()}) if size else []
+    return {-1: _digest(size)} | {index: _digest(examples[index]) for index in some}
+
+
+def known_by(examples: Any) -> list[int] | None:
+    """Return what tells examples from others in starts.jsonl: how many they are, and a digest; None of a stream."""
+    return None if is_stream(examples) else [len(examples), _digest([*sample(examples).values()])]
 
 
 def _compare(theirs: list[list[int]]) -> tuple[list[int], int]:

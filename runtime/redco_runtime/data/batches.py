@@ -80,6 +80,7 @@ class TrainBatches(Iterator[Batch]):
     unit: what the pipeline counts its throughput in, "examples" where it does not say.
     count: how many of them were in the batches taken so far.
     position: where examples without a length go on, as a checkpoint has it.
+    step: how many are done before the next batch.
     Raises UserError, at the batch that holds it, naming an example that collate makes no such batch of.
     """
 
@@ -137,7 +138,7 @@ class TrainBatches(Iterator[Batch]):
 
         self.unit = pipeline.UNIT if isinstance(pipeline, Counted) else "examples"
         self.indices = indices_of  # step (those before it, so from 0) -> the examples in its batch
-        self.count, self._at, self._step = 0.0, cast(Any, position), start
+        self.count, self._at, self.step = 0.0, cast(Any, position), start
         self._batches: Iterator[Made] = prefetch(make, range(start, settings.steps), AHEAD)
 
     @property
@@ -161,10 +162,10 @@ class TrainBatches(Iterator[Batch]):
         return following
 
     def __next__(self) -> Batch:
-        PROGRESS.at("the examples", self._step)
+        PROGRESS.at("the examples", self.step)
         batch, amount, self._at = next(self._batches)
-        PROGRESS.at("the devices", self._step)
-        self._step += 1
+        PROGRESS.at("the devices", self.step)
+        self.step += 1
         self.count += amount
         return batch
 

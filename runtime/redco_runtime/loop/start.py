@@ -19,7 +19,7 @@ from ..checkpoints.checkpoint import Checkpoints
 from ..checkpoints.checksums import CHECKSUMS
 from ..checkpoints.load import adopt, load
 from ..cluster import lifeline
-from ..cluster.agreement import check_shared
+from ..cluster.agreement import check_shared, known_by
 from ..data.batches import TrainBatches
 from ..data.example_streams import is_stream
 from ..layout.mesh import count_parts
@@ -146,6 +146,8 @@ def _steps_an_epoch(examples: Sized, settings: Any) -> float:
 def introduce(run: Run, steps: Steps, examples: Any, held_out: Sequence[Any], batches: Any) -> None:
     """Print what a run trains, where, on what, for how long, and where it writes, and record it."""
     run.save(begun=True)
+    identity = {"training": known_by(examples), "held-out": known_by(held_out)}
+    record_start(run, steps, batches.step, identity)
     settings, shapes = run.config.train, steps.shapes
     trained = flatten(steps.state.params)
     sizes = {path: math.prod(leaf.shape) for path, leaf in shapes.items()}
@@ -197,11 +199,12 @@ def start_or_resume(
     document = steps.generation.read_generation(run) if steps.generation else {}
     if restored is None:
         run.save()
+        if not run.config.train.steps:  # else by `introduce`, which has its examples
+            record_start(run, steps, 0, {})
     else:
         run.check(begun=True)  # saved by `introduce`, once its examples fit too
     if steps.generation and restored is None:
         steps.generation.save_generation(run, document)
-    record_start(run, steps, int(state.step))
     if jax.process_index() == 0:
         EVENTS.open(run.workdir, int(state.step))
     return state

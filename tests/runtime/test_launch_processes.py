@@ -213,13 +213,15 @@ def test_a_kill_for_memory_is_named(monkeypatch, tmp_path):
     ("flags", "end"),
     [
         (["--max-restarts", "0"], "1 of 0"),
-        (["--processes", "2"], "2 of 3"),
+        (["--processes", "2"], "2 of 5"),
         (["--max-restarts", "-1"], 2),
+        ([], "1 of 5"),
         (["--processes", "0"], 2),
     ],
 )
 def test_numbers_that_it_takes(monkeypatch, capfd, flags, end):
     monkeypatch.setattr(sys, "argv", ["launch", *flags, "-m", "program", "--processes", "9"])
+    monkeypatch.setenv("REDCO_MAX_RESTARTS", "5")
     monkeypatch.setattr(
         launch, "Launch", lambda command, n: SimpleNamespace(run=f"{n} of {{}}".format)
     )

@@ -81,8 +81,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     add = parser.add_argument
     add("--processes", type=int, default=1, metavar="N", help="on this host (default: 1)")
-    limit = "of all processes, without a new checkpoint (default: 3)"
-    add("--max-restarts", type=int, default=3, metavar="N", help=limit)
+    limit = "of all processes, without a new checkpoint (default: $REDCO_MAX_RESTARTS, or 3)"
+    most = os.environ.get("REDCO_MAX_RESTARTS", "3")
+    add("--max-restarts", type=int, default=most, metavar="N", help=limit)
     fewer = "go on with fewer hosts, once one is silent for so long (default: 20)"
     add("--elastic", nargs="?", type=float, const=20.0, metavar="SECONDS", help=fewer)
     add("-m", metavar="MODULE FLAGS", required=True, help="the program and its own flags")

@@ -15,6 +15,8 @@ from redco_runtime.nn.adapters.blocks import INT8, NF4
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.base.errors import UserError
 from redco_runtime.checkpoints.load import adopt
+from redco_runtime.checkpoints.lora.lora import Lora
+from redco_runtime.checkpoints.lora.peft import base_of_run
 from redco_runtime.nn.matrices import restore
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.base.state import ModelState, flatten, new_state
@@ -31,7 +33,7 @@ ADAPTER = {"lora_a": draw(L, IN, RANK), "lora_b": draw(L, RANK, OUT)}
 KERNEL = draw(L, IN, OUT)
 
 
-def save(folder, frozen, adapter=True):
+def save(folder, frozen, adapter=True, init=None):
     """A run whose layer q is frozen, and stored so."""
     model = ModelState({"q": ADAPTER if adapter else {}, "ln": jnp.ones(4)}, {}, {"q": frozen})
     state = jax.device_put(new_state(model, optax.identity()), jax.devices()[0])
@@ -45,7 +47,7 @@ def save(folder, frozen, adapter=True):
                 "config": {"model": {"lora_alpha": ALPHA}},
                 "mesh": {},
                 "virtual_devices": None,
-                "init": None,
+                "init": init,
             }
         )
     )
@@ -125,21 +127,68 @@ def test_what_dora_made_of_columns_is_in_the_matrix(tmp_path, monkeypatch):
     assert not found[..., OUT:].any()
 
 
+def adapted(_):
+    """A model with an adapter of zeros."""
+    zeros = jax.tree.map(jnp.zeros_like, ADAPTER)
+    return ModelState({"q": zeros, "ln": jnp.zeros(4)}, {}, {"q": {"kernel": KERNEL * 0}})
+
+
+def start(folder, lora, model=adapted):
+    """What adopt gives a model with that adapter, of the run in a folder."""
+    config = SimpleNamespace(lora=lora, **vars(CONFIG))
+    with jax.set_mesh(make_mesh({"model": 4})):
+        return adopt(folder / "checkpoints", steps(P(None, None, None), model), config)
+
+
 def test_an_adapter_stays_one_on_a_base_that_is_stored_otherwise(tmp_path):
     frozen, kernel = STORED["nf4"]
     save(tmp_path, frozen)
-
-    def model(padded):
-        zeros = jax.tree.map(jnp.zeros_like, ADAPTER)
-        return ModelState({"q": zeros, "ln": jnp.zeros(4)}, {}, {"q": {"kernel": KERNEL * 0}})
-
-    with jax.set_mesh(make_mesh({"model": 4})):
-        state, random, unused = adopt(
-            tmp_path / "checkpoints", steps(P(None, None, None), model), CONFIG
-        )
+    state, random, unused = start(tmp_path, Lora(lora_rank=RANK, lora_alpha=ALPHA))
     assert (random, unused) == ([], [])
     np.testing.assert_allclose(state.frozen["q"]["kernel"], kernel, rtol=1e-6)
     np.testing.assert_array_equal(state.params["q"]["lora_a"], ADAPTER["lora_a"])
+
+
+@pytest.mark.parametrize(
+    "other, what",
+    [
+        (
+            {"lora_alpha": 8.0},
+            "alpha 5 / the rank .* 2.5, .* give --lora-alpha 5 --use-rslora false",
+        ),
+        ({"use_rslora": True}, "and the model's 3.53553 times: give --lora-alpha 5"),
+        ({"lora_rank": 3}, "is an adapter of rank 2, and the model's is 3: give --lora-rank 2"),
+    ],
+)
+def test_an_adapter_of_other_settings_is_refused(other, what, tmp_path):
+    save(tmp_path, STORED["float32"][0])
+    with pytest.raises(UserError, match=what):
+        start(tmp_path, Lora(**{"lora_rank": RANK, "lora_alpha": ALPHA} | other))
+
+
+def test_an_adapter_of_dora_or_of_more_layers_is_refused(tmp_path, monkeypatch):
+    save(tmp_path / "plain", STORED["float32"][0])
+    monkeypatch.setitem(ADAPTER, "lora_m", draw(L, OUT))
+    lora = Lora(lora_rank=RANK, lora_alpha=ALPHA)
+    with pytest.raises(UserError, match="is none of DoRA"):
+        start(tmp_path / "plain", lora)
+    monkeypatch.setattr("redco_runtime.base.features.if_asked_for", lambda module: None)
+    with pytest.raises(UserError, match="has an adapter on q, where this model has none: .* adap"):
+        start(tmp_path / "plain", lora, lambda _: whole(0))
+
+
+def test_an_adapter_is_of_what_its_first_run_started_from(tmp_path, capsys):
+    frozen, paths = STORED["float32"][0], ["q/lora_a", "q/lora_b", "q/kernel"]
+    save(tmp_path / "first", frozen, init="org/name")
+    save(tmp_path / "second", frozen, init=str(tmp_path / "first"))
+    assert base_of_run(str(tmp_path / "second"), paths) == "org/name"
+    assert base_of_run("org/name", paths) == "org/name" and base_of_run(None, paths) == ""
+    assert capsys.readouterr().out == ""
+    assert base_of_run(str(tmp_path / "second"), ["v/lora_a"]) == ""
+    assert capsys.readouterr().out.endswith("give --merge for the whole model\n")
+    save(tmp_path / "full", frozen, adapter=False)
+    assert base_of_run(str(tmp_path / "full"), paths) == ""
+    assert f"or export {tmp_path / 'full'} first and write" in capsys.readouterr().out
 
 
 def test_an_adapter_whose_alpha_nothing_says_is_refused(tmp_path):

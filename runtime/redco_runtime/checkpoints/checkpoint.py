@@ -25,6 +25,7 @@ from .fit_report import describe, differences
 from .tensors import (
     FROZEN,
     Flat,
+    bare,
     divide,
     heads,
     is_later,
@@ -156,7 +157,7 @@ class Checkpoints(AbstractContextManager):
         names = {_path(name): name for name in trained_last}
         if names.keys().isdisjoint(arrays):
             names = {_path(path): name for path, name in names.items()}
-        also = further(_bare(stored, names, shapes), arrays)
+        also = further(bare(stored, names, shapes), arrays)
         wanted = {names[path]: leaf for path, leaf in {**arrays, **also}.items() if path in names}
         same = {name: leaf.update(shape=stored[name].shape) for name, leaf in wanted.items()}
         own = self._shapes | {path: leaf.shape for path, leaf in also.items()}
@@ -190,6 +191,10 @@ class Checkpoints(AbstractContextManager):
         run = next((path.with_name(LAST) for path in parents if path.name == BEST), None)
         newest = (Checkpoints(run) if run else self)._newest
         return newest(lambda folder: heads([folder], ())[1].get(POSITION)) or {}
+
+    def paths(self) -> set[str]:
+        """Return the paths of what the newest has of models, beside what is frozen."""
+        return self._newest(lambda x: {_path(name) for name in heads([x], MODEL)[0]}) or set()
 
     def _folders(self, folder: Path) -> list[Path]:
         """Return that of a checkpoint, and that of what is frozen, where something is."""
@@ -288,12 +293,6 @@ class Checkpoints(AbstractContextManager):
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(f"a checkpoint to {self.directory}", Exception)
-
-
-def _bare(stored: Flat, names: Mapping[str, str], shapes: Flat) -> Flat:
-    """Return path -> what is stored by its name, without padding where that is known."""
-    parts = ((path, stored[name], shapes.get(_path(name))) for path, name in names.items())
-    return {p: jax.ShapeDtypeStruct(tuple(own or x.shape), x.dtype) for p, x, own in parts}
 
 
 def _path(name: str) -> str:

@@ -15,10 +15,12 @@ from ..base.contracts import Config, Steps, Weights
 from ..base.errors import MOST_LINES, UserError, first, listed
 from ..base.features import feature
 from ..base.hf_files import Stored, check_config, find, open_tensors
+from ..base.paths import check_paths, path_of, work_folder
 from ..base.progress_bar import ProgressBar
 from ..base.state import TrainState, flatten
 from ..base.tensors import Shape, Tensor, stored_there, wholes
 from .checkpoint import Checkpoints
+from .checksums import CHECKSUMS
 from .shared_reads import move, to_read
 
 Shapes = Mapping[str, jax.ShapeDtypeStruct]  # by path
@@ -91,6 +93,14 @@ def start_from(
     return steps.start(steps.state.model.with_arrays(arrays)), random
 
 
+def checkpoints_of(init: str | None) -> Path | None:
+    """Return the folder of checkpoints that --init names, a run or that folder; None where it is neither."""
+    folders = [path_of(init) / "checkpoints", path_of(init)] if init else []
+    folder = next((folder for folder in folders if any(folder.glob(f"*/{CHECKSUMS}"))), None)
+    check_paths("--init", str(folder or ""), work_folder)
+    return folder
+
+
 def adopt(
     directory: Path, steps: Steps, config: Config, by_name: Collection[str] = ()
 ) -> tuple[TrainState, list[str], list[str]]:
@@ -104,14 +114,16 @@ def adopt(
     by_name = {*by_name} if rows else set()
     checkpoints = Checkpoints(directory, shapes=steps.shapes)
     replicated = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
-    adapters: list[Any] = (
-        []
-    )  # the module that puts parts of matrices together, where there are some
+    adapters = list[Any]()  # the module that puts parts of matrices together, where there are some
 
     def further(there: Shapes, like: Shapes) -> dict[str, jax.ShapeDtypeStruct]:
+        if lora := getattr(config, "lora", None):
+            lora.check_run(directory, there, like)
         whole = {p: there[p].update(sharding=replicated) for p in by_name & there.keys()}
-        if any(is_part(path, like) for path in there):
-            what = f"--init: {directory} has matrices with an adapter, or in few bits"
+        if parts := [path for path in there if is_part(path, like)]:
+            named = {path.split("/")[-2] for path in parts if path.endswith("lora_a")}
+            lacks = f"an adapter on {', '.join(sorted(named))}, where this model has none"
+            what = f"--init: {directory} has {lacks if named else 'matrices in few bits'}"
             adapters.append(feature("adapters", "checkpoints.lora_into_matrices", what))
             whole |= adapters[0].parts_of_matrices(there, like)
         return whole

@@ -16,13 +16,12 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from ..base.errors import UserError
 from ..base.output import print_once
 from ..layout.mesh import axes_of
 from ..nn.adapters.settings import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter, scale_of
 from ..nn.matrices import restore
-from ..run.record import FILE, LORA, read
 from .load import is_part
+from .lora.runs import adapter_of
 
 Heads = Mapping[str, jax.ShapeDtypeStruct]  # by path
 
@@ -60,7 +59,7 @@ def merge_parts(arrays: Arrays, like: Heads, directory: Path) -> dict[str, jax.A
     merged = {path: array for path, array in arrays.items() if path in like}
     layers = dict.fromkeys(path.rpartition("/")[0] for path in arrays.keys() - merged.keys())
     adapted = [layer for layer in layers if layer + A in arrays and layer + A not in like]
-    settings = _settings(directory) if adapted else {}
+    settings = adapter_of(directory) if adapted else {}
     for layer in sorted(layers):
         path = layer + KERNEL
         ends = (CODES, SCALES) if layer + CODES in arrays else (KERNEL,)
@@ -96,15 +95,3 @@ def _whole(
 
 def _fill(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.pad(x, [(0, more - size) for size, more in zip(x.shape, shape, strict=True)])
-
-
-def _settings(directory: Path) -> dict[str, Any]:
-    """Return the settings of the adapter of a run, from the run.json of its work folder."""
-    for folder in (directory.parent, directory.parent.parent):
-        if (folder / FILE).exists():
-            sections = read(folder / FILE)["config"]
-            return dict(sections.get(LORA, sections["model"]))
-    raise UserError(
-        f"--init: {directory} holds an adapter, and there is no {FILE} beside it, which has its alpha: "
-        "give the work folder of that run"
-    )

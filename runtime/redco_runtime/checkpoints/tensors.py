@@ -40,6 +40,12 @@ def heads(folders: Sequence[Path], parts: tuple[str, ...]) -> tuple[Flat, Flat]:
     return {name: leaf for name, leaf in stored.items() if name.startswith(parts)}, shapes
 
 
+def bare(stored: Flat, names: Mapping[str, str], shapes: Flat) -> Flat:
+    """Return path -> what is stored by its name, without padding where that is known."""
+    parts = ((p, stored[name], shapes.get(name.partition("/")[2])) for p, name in names.items())
+    return {p: jax.ShapeDtypeStruct(tuple(own or x.shape), x.dtype) for p, x, own in parts}
+
+
 def _head(folder: Path) -> Any:
     check_sums(folder)
     with closing(orbax().PyTreeCheckpointHandler()) as reader:

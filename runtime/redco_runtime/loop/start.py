@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import jax
@@ -12,12 +11,11 @@ from ..base.contracts import OwnWeights, Pipeline, Scored, Steps, Weights
 from ..base.errors import UserError, writing
 from ..base.features import feature
 from ..base.output import open_log, print_once
-from ..base.paths import cache_of, check_paths, is_bucket, path_of, work_folder
+from ..base.paths import cache_of, is_bucket
 from ..base.progress import PROGRESS
 from ..base.state import TrainState, flatten
 from ..checkpoints.checkpoint import Checkpoints
-from ..checkpoints.checksums import CHECKSUMS
-from ..checkpoints.load import adopt, load
+from ..checkpoints.load import adopt, checkpoints_of, load
 from ..cluster import lifeline
 from ..cluster.agreement import check_shared, known_by
 from ..data.batches import TrainBatches
@@ -194,7 +192,7 @@ def start_or_resume(
         print_once(f"resuming from step {restored[0]} in {checkpoints.directory}")
     state = restored[1] if restored else (new or new_run)(steps, run, weights)
     if not restored and run.init:
-        folder = _checkpoints_of(run.init)
+        folder = checkpoints_of(run.init)
         checkpoints.position = Checkpoints(folder).history() if folder else {}
     document = steps.generation.read_generation(run) if steps.generation else {}
     if restored is None:
@@ -231,7 +229,7 @@ def new_run(
         print_once("starting from random numbers")
         return steps.init(jax.random.key(run.config.train.seed))
     unused: list[str] = []
-    if folder := _checkpoints_of(run.init):
+    if folder := checkpoints_of(run.init):
         by_name = steps.classes.paths_by_class(weights, run.config) if steps.classes else ()
         state, random, unused = adopt(folder, steps, run.config, by_name)
     elif isinstance(weights, OwnWeights):
@@ -249,11 +247,3 @@ def new_run(
     if tokenizer := getattr(run.config.data, "tokenizer", None):
         print_once(f"texts are read by the tokenizer {tokenizer}")
     return state
-
-
-def _checkpoints_of(init: str | None) -> Path | None:
-    """Return the folder of checkpoints that --init names, a run or that folder; None where it is neither."""
-    folders = [path_of(init) / "checkpoints", path_of(init)] if init else []
-    folder = next((folder for folder in folders if any(folder.glob(f"*/{CHECKSUMS}"))), None)
-    check_paths("--init", str(folder or ""), work_folder)
-    return folder

@@ -1,6 +1,7 @@
 """An adapter (LoRA, Hu et al. 2021) as files that PEFT loads, or added into the model that it is of."""
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,16 +12,31 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ...base.errors import UserError
 from ...base.features import feature
 from ...base.hf_files import ADAPTER, LABELS, WEIGHTS
 from ...base.tensors import Tensor
 from ...nn.adapters.layers import LoraSettings
-from ...nn.adapters.settings import CODES, KERNEL, SCALES, A, Arrays, B, M, add_adapter
+from ...nn.adapters.settings import (
+    CODES,
+    KERNEL,
+    SCALES,
+    A,
+    Arrays,
+    B,
+    M,
+    add_adapter,
+    scale_of,
+)
 from ..export import Tensors, new_folder, write
+from .runs import adapter_of
 
 PREFIX = "base_model.model."  # of what PEFT calls a tensor, before the name in the model
 LENGTHS = "lora_magnitude_vector"
 FILES = WEIGHTS, ADAPTER
+ALIKE = (
+    1e-6  # of two alphas, relatively: what float32, in which they multiply, can barely tell apart
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +56,40 @@ class Lora(LoraSettings):
 
     def _add(self, kernel: jax.Array, *adapter: jax.Array) -> jax.Array:
         return add_adapter(kernel, self.scale, adapter).astype(kernel.dtype)
+
+    def check_run(self, directory: Path, there: Mapping[str, Any], like: Mapping[str, Any]) -> None:
+        """Raise UserError where the adapter of a run is another than the model's, on layers that both have.
+
+        directory: its checkpoints. there, like: what it has, and what the model has, by path.
+        """
+        if both := [layer for layer in _adapted(there) if layer + A in like]:
+            config, rank = adapter_of(directory), there[both[0] + A].shape[-1]
+            alpha, by_root = config["lora_alpha"], config.get("use_rslora", False)
+            dora, own = (any(x + M in paths for x in both) for paths in (there, like))
+            self.check_same(directory, rank, alpha, by_root, dora, own)
+
+    def check_same(
+        self, folder: Path, rank: float, alpha: float, by_root: bool, dora: bool, own: bool
+    ) -> None:
+        """Raise UserError where an adapter is not of these sizes. own: whether the model's is of DoRA."""
+        if dora != own:
+            which, todo = ("one of DoRA", "true") if dora else ("none of DoRA", "false")
+            raise UserError(
+                f"--init: the adapter {folder} is {which}, and the model's is another: "
+                f"redco update --lora dora={todo}, with its other values, makes it so"
+            )
+        if rank != self.lora_rank:
+            raise UserError(
+                f"--init: {folder} is an adapter of rank {rank}, and the model's is {self.lora_rank}: "
+                f"give --lora-rank {rank}"
+            )
+        if not math.isclose(scale := scale_of(alpha, rank, by_root), self.scale, rel_tol=ALIKE):
+            root = "the root of the rank" if by_root else "the rank"
+            raise UserError(
+                f"--init: {folder} is an adapter that adds alpha {alpha:.8g} / {root} times its products, {scale:g}, "
+                f"and the model's {self.scale:g} times: "
+                f"give --lora-alpha {alpha:.8g} --use-rslora {str(by_root).lower()}"
+            )
 
     def export(
         self,

@@ -1,7 +1,7 @@
 """An adapter that PEFT wrote, or `export`, as the start of a run."""
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +9,16 @@ import jax
 import numpy as np
 
 from ...base.errors import UserError, listed
-from ...base.hf_files import Stored, base_of, open_tensors, read_json
+from ...base.hf_files import ADAPTER, BASE, Stored, base_of, open_tensors, read_json
+from ...base.output import print_once
 from ...base.tensors import Tensor
 from ...nn.adapters.settings import KERNEL, A, B, M, scale_of
-from .lora import FILES, LENGTHS, PREFIX, Lora, renamed, stored_layers
+from ..checkpoint import Checkpoints
+from ..load import checkpoints_of
+from .lora import ALIKE, FILES, LENGTHS, PREFIX, Lora, renamed, stored_layers
+from .runs import record_of
 
-ALIKE = (
-    1e-6  # of two alphas, relatively: what float32, in which they multiply, can barely tell apart
-)
-
-__all__ = ["base_of", "check_sizes", "read_adapter"]
+__all__ = ["base_of", "base_of_run", "check_sizes", "read_adapter"]
 
 
 def read_adapter(
@@ -86,6 +86,26 @@ def read_adapter(
     return arrays
 
 
+def base_of_run(init: str | None, parameters: Collection[str]) -> str:
+    """Return the checkpoint that an adapter is of; "" where there is none, and say what to do where that is a run.
+
+    init: what its run started from: a run that trained an adapter is followed to what it started from itself.
+    parameters: the paths of the model that is exported.
+    """
+    own = {path for path in parameters if path.endswith(A)}
+    while folder := checkpoints_of(init):
+        before = {path for path in Checkpoints(folder).paths() if path.endswith(A)}
+        if before.isdisjoint(own):  # of several models it is that which it trained
+            before = {path.partition("/")[2] for path in before}
+        if not before or not before <= own:
+            todo = "" if before else f", or export {init} first and write that folder there"
+            what = f"{ADAPTER} names no {BASE}, since the adapter is of what {init} was trained to"
+            print_once(f"{what}: give --merge for the whole model{todo}")
+            return ""
+        init, own = record_of(folder)["init"], before
+    return base_of(init)
+
+
 def check_sizes(folder: Path, lora: Lora, dora: bool = False) -> None:
     """Raise UserError where an adapter is none of these sizes. dora: whether the model's has lengths of columns."""
     config = read_json(folder / FILES[1])
@@ -97,25 +117,9 @@ def check_sizes(folder: Path, lora: Lora, dora: bool = False) -> None:
     for key, value in (("r", rank), ("lora_alpha", alpha)):
         if type(value) not in (int, float):
             raise UserError(f"--init: {folder}: {key} of {FILES[1]} is {value!r}, and no number")
-    if bool(config.get("use_dora")) != dora:
-        which, todo = ("one of DoRA", "true") if not dora else ("none of DoRA", "false")
-        raise UserError(
-            f"--init: the adapter {folder} is {which}, and the model's is another: "
-            f"redco update --lora dora={todo}, with its other values, makes it so"
-        )
-    if rank != lora.lora_rank:
-        raise UserError(
-            f"--init: {folder} is an adapter of rank {rank}, and the model's is {lora.lora_rank}: "
-            f"give --lora-rank {rank}"
-        )
     by_root = bool(config.get("use_rslora"))
-    if not math.isclose(scale := scale_of(alpha, rank, by_root), lora.scale, rel_tol=ALIKE):
-        root = "the root of the rank" if by_root else "the rank"
-        raise UserError(
-            f"--init: {folder} is an adapter that adds alpha {alpha:.8g} / {root} times its products, {scale:g}, "
-            f"and the model's {lora.scale:g} times: "
-            f"give --lora-alpha {alpha:.8g} --use-rslora {str(by_root).lower()}"
-        )
+    lora.check_same(folder, rank, alpha, by_root, bool(config.get("use_dora")), dora)
+    scale = lora.scale
     ranks, alphas = _patterns(folder, config)
     for name in {**ranks, **alphas}:
         other = scale_of(alphas.get(name, alpha), ranks.get(name, rank), by_root)

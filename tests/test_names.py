@@ -5,6 +5,7 @@ import re
 import pytest
 
 from redco_new.errors import RedcoError
+from redco_new.project.importable import check_hides_nothing
 from redco_new.request.names import check_name, package_name
 
 
@@ -41,3 +42,19 @@ def test_good_names(name):
 def test_bad_names(name, message):
     with pytest.raises(RedcoError, match=f"^NAME: .*{re.escape(message)}"):
         check_name("NAME", name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["torch", "tokenizers", "datasets", "peft", "wandb", "PIL", "tensorboardX", "evaluate", "test"]
+    + ["scikit-learn", "sklearn", "ray"],
+)
+def test_a_new_project_hides_nothing_that_one_may_import(name):
+    with pytest.raises(RedcoError, match="would hide the module of that name"):
+        check_hides_nothing("NAME", package_name(name))
+    assert check_name("NAME", name) == name  # of a project that was made before
+
+
+@pytest.mark.parametrize("name", ["a", "my-project", "llama", "gpt", "demo", "tiny", "net", "p"])
+def test_names_that_are_free(name):
+    check_hides_nothing("NAME", package_name(name))

@@ -86,7 +86,11 @@ def test_a_model_that_cannot_be_imported(model):
         ("[model]\nrate = inf", "[model] rate: inf is not a number"),
         ("[inputs]\nx = {shape = 3}", "[inputs] x: the shape 3 does not begin with 'B'"),
         ("[inputs]\nx = {shape = [8, 3]}", "[inputs] x: the shape [8, 3] does not begin with 'B'"),
-        ('[inputs]\nx = {shape = ["B", 0]}', "[inputs] x: the shape ['B', 0] has what is no size"),
+        (
+            '[inputs]\nx = {shape = ["B", 0, "S", 3], dtype = "int32"}',
+            "[inputs] x: the shape ['B', 0, 'S', 3] has 0, 'S', which is no size; give whole numbers "
+            'of 1 or more: {shape = ["B", 128, 128, 3], dtype = "int32"}',
+        ),
         ('[inputs]\nx = {shape = ["B"], dtype = "f"}', "[inputs] x: unknown dtype 'f'"),
         ('[inputs]\nx = {shape = ["B"], below = 0}', "[inputs] x: below = 0 is no number of ids"),
         ("method = 3", "method: 3 is no name of a method"),

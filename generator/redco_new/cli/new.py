@@ -13,6 +13,7 @@ from redco_new.cli.change import change
 from redco_new.cli.choose import check_alone, choose_mesh
 from redco_new.cli.progress import status
 from redco_new.errors import RedcoError
+from redco_new.project.importable import check_hides_nothing
 from redco_new.project.manifest import MANIFEST
 from redco_new.request import Request
 from redco_new.request.license import license_notes
@@ -88,6 +89,7 @@ def new(
             raise RedcoError("--hardware", f"{name} is a project already", todo)
         return change(parent / name, flags, source)
     request = Request.from_flags(name, folder=parent / name, **flags)
+    check_hides_nothing("NAME", request.package)
     notes = license_notes(request.name, request.copyright)
     seen: list[ProjectContext] = []
     with status() as progress:

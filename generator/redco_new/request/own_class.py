@@ -234,10 +234,14 @@ def check_input(where: str, value: dict[str, Any]) -> Input | Constant:
         )
         raise RedcoError(where, f"the shape {shape!r} does not begin with {BATCH!r}", todo)
     sizes = shape if without else shape[1:]
-    if any(type(size) is not int or size < 1 for size in sizes):
-        raise RedcoError(where, f"the shape {shape!r} has what is no size", SHAPE)
     if dtype not in DTYPES:
         raise RedcoError(where, f"unknown dtype {dtype!r}", f"choose one of {', '.join(DTYPES)}")
+    bad = [size for size in sizes if type(size) is not int or size < 1]
+    if bad:
+        what = f"the shape {shape!r} has {', '.join(map(repr, bad))}, which is no size"
+        like = [size if size == BATCH or size not in bad else 128 for size in shape]
+        todo = f"give whole numbers of 1 or more: {{shape = {value_text(like)}, dtype = {value_text(dtype)}}}"
+        raise RedcoError(where, what, todo)
     if below is not None and (type(below) is not int or below < 1):
         raise RedcoError(where, f"below = {below!r} is no number of ids", "give 1 or more")
     if not without:

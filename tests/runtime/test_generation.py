@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +17,11 @@ from redco_runtime.run.record import Run
 class Section:
     seed: int = 0
     tokenizer: str = "bytes"
+
+
+@dataclass(frozen=True)
+class Short(Section):
+    sequence_length: int = 64
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,17 @@ def test_what_predict_draws_is_what_a_checkpoint_says_and_flags_say_more(run):
     assert own.TEMPERATURE == 0.0
     begin_generation(own, theirs, flags(own, "--max-new-tokens", "5"))
     assert own.NEW_TOKENS == 5
+
+
+def test_samples_of_short_rows_leave_room_for_a_prompt(run, capsys):
+    for length, tokens in ((65, 64), (64, 32)):
+        own, short = pipeline(), replace(Config(), data=Short(sequence_length=length))
+        begin_generation(own, replace(run(), config=short))
+        assert own.NEW_TOKENS == tokens
+    assert capsys.readouterr().out.count("NEW_TOKENS of pipeline.py has 64") == 1
+    own = pipeline()
+    begin_generation(own, replace(run(), config=short), flags(own, "--max-new-tokens", "64"))
+    assert own.NEW_TOKENS == 64
 
 
 def test_searches_take_beams_lengths_and_forced_tokens(run):

@@ -195,7 +195,7 @@ def test_where_it_ends_before_it_is_done_is_said(tmp_path, monkeypatch):
 
     monkeypatch.setattr(request, "Reader", killed)
     path = write(tmp_path / "a.jsonl", *WORDS)
-    with pytest.raises(UserError, match="^the process that reads --data has ended with -9: see ab"):
+    with pytest.raises(UserError, match="^the process that reads --data has ended with -9: a lack of"):
         examples(tmp_path, path)
 
 
@@ -236,7 +236,7 @@ def test_an_answer_that_is_cut_short_is_said(maker):
         reader.pipe, theirs = Pipe()
         os.write(theirs.fileno(), (100).to_bytes(4) + b"less")
         theirs.close()
-        with pytest.raises(UserError, match="has ended with -9: see above"):
+        with pytest.raises(UserError, match="has ended with -9: a lack of memory"):
             [*reader.ask("shard")]
 
 

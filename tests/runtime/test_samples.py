@@ -42,7 +42,7 @@ def config(**data):
 @pytest.mark.parametrize("recipe", CASES)
 def test_rows_of_ones_own_data_are_shown(recipe, tmp_path):
     row, asked = CASES[recipe]
-    (tmp_path / "a.jsonl").write_text("{}\n{\n" + json.dumps(row) + "\n")
+    (tmp_path / "a.jsonl").write_text("{}\n{\nnull\n7\n[1]\n" + json.dumps(row) + "\n")
     data = (str(tmp_path / "a.jsonl"),)
     own = pipeline(recipe)
     assert samples_of(own, config(data=data)) == [asked]

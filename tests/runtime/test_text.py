@@ -276,10 +276,12 @@ def test_what_is_no_text_is_one_bad_row_of_any_format(tmp_path):
 def test_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "latin.txt").write_bytes(b"good\nbad \xe9t\xe9\n")
+    (tmp_path / "b.TSV").write_text("id\ttext\n1\ta\n")
     (tmp_path / "blank.jsonl").write_text("\n\n")
     path = write(tmp_path / "a.jsonl", "a")
     cases = {
         "empty.txt": "empty.txt is empty: leave it out",
+        "b.TSV": "b.TSV is a table, which is not read: write its rows as JSONL",
         "none-*.txt": "none-*.txt: there is no such file",
         ".": "is a folder: name its files",
         "latin.txt": "latin.txt, line 2 is not UTF-8: convert or unpack the file",

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base.errors import UserError, writing
 from ..base.hf_files import base_of, find, read_json
+from ..base.output import print_once
 from .record import FILE as RUN
 from .record import Run, read
 
@@ -74,6 +75,7 @@ def begin_generation(
         value = values.get(name) if value is None else value
         if value is not None and hasattr(pipeline, setting.constant):
             setattr(pipeline, setting.constant, value)
+    _leave_room(pipeline, run, args)
     if hasattr(pipeline, EARLY) and document.get("early_stopping") is not None:
         setattr(pipeline, EARLY, document["early_stopping"])
     if hasattr(pipeline, FORCED):
@@ -83,6 +85,19 @@ def begin_generation(
         tokenizer = pipeline.tokenizer(run.config.data.tokenizer)
         own = getattr(tokenizer, "eos_token_id", None)  # a user's own may have none
         setattr(pipeline, STOP, tuple(sorted({*_ids(document), own} - {None})))
+
+
+def _leave_room(pipeline: Any, run: Run, args: argparse.Namespace | None) -> None:
+    """Make texts of half a short row at most, where no flag says how long: a prompt has the other half."""
+    length: int = getattr(run.config.data, "sequence_length", 0)
+    most, flag = getattr(pipeline, "NEW_TOKENS", 0), getattr(args, "max_new_tokens", None)
+    # Of these a text has places beside those of a row.
+    apart = hasattr(pipeline, FORCED) or hasattr(pipeline, "encoder")
+    if flag is None and not apart and 0 < length <= most:
+        pipeline.NEW_TOKENS = room = length // 2
+        print_once(
+            f"samples have {room} new tokens, half of --sequence-length: NEW_TOKENS of pipeline.py has {most}"
+        )
 
 
 def until(rows: Iterable[np.ndarray], ends: Iterable[int]) -> list[np.ndarray]:

@@ -59,7 +59,7 @@ def rows(_: Any, sources: list[Source], field: str) -> Answers:
         if format_of(part.file) == "text":
             some = ({field: x.text} for x in read_text(part) if isinstance(x, Text))
         else:
-            some = parse_rows([part], dict)
+            some = parse_rows([part], lambda row: row)  # what is no object is no row to show
         for row in some:
             if isinstance(row, dict):
                 yield {"row": json.loads(json.dumps(row, default=str))}

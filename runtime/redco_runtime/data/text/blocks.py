@@ -55,7 +55,7 @@ def cut_row(ids: Any, length: int) -> Arrays:
     if length < 1:
         raise UserError(
             "--sequence-length: no place for a prompt beside its continuation: give more, or fewer "
-            "--max-new-tokens to predict.py"
+            "--max-new-tokens to predict.py, which is NEW_TOKENS in pipeline.py"
         )
     if len(ids) > length:
         print_once(f"--prompt: its last {length} tokens are read, of {len(ids)}")

@@ -58,10 +58,11 @@ class Reader(AbstractContextManager["Reader"]):
                     raise answer
                 yield answer
             return
-        raise UserError(
-            f"the process that reads --data has ended with {self.process.wait()}: see above; -9 is what a lack of memory gives. "
-            "The same command goes on from what was made."
-        )
+        code = self.process.wait()
+        todo = "mend what is said above, of your data or of pipeline.py"
+        if code == -9:
+            todo = "a lack of memory gives that: the same command goes on from what was made"
+        raise UserError(f"the process that reads --data has ended with {code}: {todo}")
 
     def _send(self, message: Any) -> None:
         with suppress(OSError):  # where it has ended, which is seen as it does not answer

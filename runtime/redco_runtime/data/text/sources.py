@@ -20,6 +20,7 @@ from .request import ask
 
 # Of a file that is identified by them: bytes read at once, and at how many places.
 BLOCK, SAMPLES = 4096, 16
+TABLES = (".csv", ".tsv")
 
 
 def shape_of(settings: Any, share: float) -> Shape:
@@ -113,6 +114,11 @@ def _parse(flag: str, text: str) -> Source:
             raise UserError(
                 f"{flag}: {file} is a folder: name its files, as '{file}/*.jsonl', or, if datasets "
                 f"reads it, hf:{file}"
+            )
+        if file.lower().endswith(TABLES):
+            raise UserError(
+                f"{flag}: {file} is a table, which is not read: write its rows as JSONL, an object a line, or "
+                "name it .txt, where it is to be learned as it is, its header and all"
             )
         if not scheme_of(file) and not os.access(file, os.R_OK):
             raise UserError(f"{flag}: {file} cannot be read: mend its rights")

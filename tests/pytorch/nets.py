@@ -234,3 +234,73 @@ class SharedWeight(nn.Module):
     def forward(self, ids):
         x = self.table(ids) + self.places[: ids.shape[1]]
         return self.head(torch.min(x, x.square()))
+
+
+class Recurrences(nn.Module):
+    """Runs over a text from both ends, then over what that gives."""
+
+    def __init__(self, words=100, width=16, layers=2, classes=5):
+        super().__init__()
+        self.emb = nn.Embedding(words, width)
+        self.lstm = nn.LSTM(width, width, layers, dropout=0.2, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(2 * width, width)
+        self.fc = nn.Linear(width, classes)
+
+    def forward(self, ids):
+        outputs, (_, cells) = self.lstm(self.emb(ids))
+        _, last = self.gru(outputs.transpose(0, 1), cells[:1])
+        return self.fc(last[-1]), None
+
+
+class Images(nn.Module):
+    """Goes down, and up again by each way that there is."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.a = nn.Conv2d(3, width, 3)
+        self.norm = nn.InstanceNorm2d(width, affine=True)
+        self.down = nn.Conv2d(width, 2 * width, 2, 2)
+        self.up = nn.ConvTranspose2d(2 * width, width, 3, 2, 1, output_padding=1)
+        self.b = nn.Conv2d(width, 4, 1)
+
+    def forward(self, x):
+        x = F.pad(x, (1, 1, 1, 1), mode="reflect")
+        x = F.elu(self.norm(self.a(x)), 0.5)
+        x = self.up(self.down(x)) + F.interpolate(self.down(x)[:, ::2], scale_factor=2)
+        x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
+        return F.pixel_shuffle(self.b(x), 2)
+
+
+class Clones(nn.Module):
+    """A language model of PyTorch's own layers, which are copies of one, and of a table that is no buffer."""
+
+    def __init__(self, words=200, width=32, heads=4, hidden=64, layers=2, places=64):
+        super().__init__()
+        self.parts = nn.ModuleDict({"words": nn.Embedding(words, width)})
+        steps = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+        angles = torch.outer(torch.arange(places).float(), steps)
+        self.turns = torch.polar(torch.ones_like(angles), angles)
+        layer = nn.TransformerEncoderLayer(width, heads, hidden, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers)
+        self.head = nn.Linear(width, words)
+
+    def forward(self, ids):
+        x = self.parts["words"](ids)
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:2], -1, 2))
+        x = torch.view_as_real(pairs * self.turns[: ids.shape[1]]).flatten(2)
+        mask = nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
+        return self.head(self.encoder(x, mask, is_causal=True))
+
+
+class Steps(nn.Module):
+    """Is another program for each length of what it reads."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.cell = nn.GRUCell(width, width)
+
+    def forward(self, x):
+        h = x.new_zeros(x.shape[0], x.shape[2])
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+        return h

@@ -182,6 +182,30 @@ def test_images_with_batch_norm_and_dropout():
     assert 0 < made.gate.buffers < 1e-4 and made.gate.gradients < 1e-4
 
 
+def test_recurrences_are_layers_of_the_runtime():
+    made = printed("Recurrences", ids=Input((9,), "int32"))
+    assert "num_layers=config.layers" in made.source and made.modes
+    assert "lstm_0, _, lstm_2 = self.lstm(" in made.source and ")[1]" in made.source
+    assert made.source.rstrip().endswith(", None)")
+    assert made.parameters["lstm/weight_hh_l1_reverse"].name == "lstm.weight_hh_l1_reverse"
+
+
+def test_images_become_smaller_and_larger():
+    made = printed("Images", x=Input((3, 12, 12)))
+    assert made.parameters["up/kernel"].order == (2, 3, 1, 0)
+
+
+def test_layers_that_are_copies_are_made_of_what_the_first_was_made_of():
+    made = printed("Clones", ids=Input((12,), "int32"))
+    assert "TransformerEncoderLayer(d_model, nhead, dim_feedforward" in made.source
+    assert "over_layers" in made.source and "turns" not in made.parameters
+
+
+def test_a_loop_over_the_places_of_an_input_has_its_length():
+    made = printed("Steps", x=Input((5, 8)))
+    assert made.source.count("self.cell(") == 5 and "other sizes" in made.notes[0]
+
+
 def test_the_length_of_a_text_is_never_baked_in():
     made = printed("Bag", ids=Input((12,), "int32"))
     assert "S = ids.shape[1]" in made.source and "jnp.arange(S)[None, :, None] / S" in made.source

@@ -8,6 +8,7 @@ import torch
 from torch import fx
 
 from redco_new.pytorch.refusal import place_of, refuse
+from redco_new.pytorch.unread import drop_unread
 
 aten = torch.ops.aten
 LEAST = torch.finfo(torch.float32).min  # of a logit, instead of -inf: a row may attend to none
@@ -64,7 +65,7 @@ def join_attention(graph: fx.Graph) -> None:
             and node.args[1:] == node.args[0].args[1:]
         ):
             node.replace_all_uses_with(node.args[0].args[0])
-    graph.eliminate_dead_code()
+    drop_unread(graph)
 
 
 def _join(graph: fx.Graph, node: fx.Node) -> None:

@@ -6,12 +6,14 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torch.utils import _pytree as pytree
 
 from redco_new.pytorch.dims import unpack_dims
 from redco_new.pytorch.dtypes import COMPUTE, cast, dtype_of_result
 from redco_new.pytorch.expressions import fill, names_in, sequence, show
 from redco_new.pytorch.loops import print_loop
-from redco_new.pytorch.merge import Default, Node, walk
+from redco_new.pytorch.leaves import LEAVES
+from redco_new.pytorch.merge import Default, Node
 from redco_new.pytorch.operators import RULES, SILENT, text_for
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.rules import FUNCTIONS
@@ -102,7 +104,7 @@ class Body(Values):
         self._holders: dict[str, Node] = dict(zip(self.names, self._inputs, strict=True))
         for place, node in enumerate(self._nodes):
             if node.kind == "output":
-                items = [self.value(x) for x in walk(node.arguments)]
+                items = [self.value(x) for x in pytree.tree_leaves(node.arguments)]
                 self._statements.append(ast.Return(self._returned(items)))
             elif node.kind == "input" and self._casts and node.dtype == COMPUTE:
                 self._cast_input(node)
@@ -166,7 +168,10 @@ class Body(Values):
                 self._env[user] = fill("x[i]", x=expression, i=ast.Constant(index[user]))
             if len(items) == 1:
                 return
-        count = count_values(expression, max(index.values()) + 1)
+        leaf = (
+            LEAVES.get(type(self._reference.leaf(node.target))) if node.kind == "module" else None
+        )
+        count = count_values(expression, leaf.gives if leaf else max(index.values()) + 1)
         author = node.statement.names if len(node.statement.names) == count else ()
         named = self._reference.outputs(node.target) if node.kind == "module" else []
         author = author or (tuple(named) if len(named) == count else ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -27,7 +28,13 @@ FILLS = (
 def has_buffers(module: nn.Module) -> bool:
     """Return whether a class has buffers that no layer of Flax has."""
     parts = (part for part in module.modules() if type(part) not in LEAVES)
-    return any(True for part in parts for _ in part.buffers(recurse=False))
+    return any(True for part in parts for _ in tensors_of(part))
+
+
+def tensors_of(part: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the buffers of a part itself, and the tensors that are no more than attributes of it, by name."""
+    own = {name: x for name, x in part.named_buffers(recurse=False)}
+    return own | {name: x for name, x in vars(part).items() if isinstance(x, torch.Tensor)}
 
 
 def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
@@ -36,7 +43,9 @@ def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
 
     class Constructor(nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            buffers = dict(make().named_buffers())
+            parts = make().named_modules()
+            own = ((path, tensors_of(part).items()) for path, part in parts)
+            buffers = {f"{path}.{name}".strip("."): x for path, one in own for name, x in one}
             names.extend(buffers)
             return tuple(x.clone() for x in buffers.values())
 
@@ -68,15 +77,27 @@ def _say_number(graph: fx.Graph, node: fx.Node, constant: torch.Tensor) -> None:
 
 @contextmanager
 def without_fills() -> Iterator[None]:
-    """Leave parameters as they are while a module is made."""
+    """Leave parameters as they are while a module is made; a copy of one, as of layers that are cloned, is another one."""
     former = {name: getattr(init, name) for name in FILLS}
     for name in FILLS:
         setattr(init, name, lambda tensor, *_, **__: tensor)
+    copies = {cls: cls.__deepcopy__ for cls in (torch.Tensor, nn.Parameter)}
+    for cls in copies:
+        cls.__deepcopy__ = _copied  # type: ignore[method-assign]
     try:
         yield
     finally:
+        for cls, copy in copies.items():
+            cls.__deepcopy__ = copy  # type: ignore[method-assign]
         for name, function in former.items():
             setattr(init, name, function)
+
+
+def _copied(x: torch.Tensor, memo: dict[int, Any]) -> Any:
+    if id(x) not in memo:
+        parameter = isinstance(x, nn.Parameter)
+        memo[id(x)] = nn.Parameter(torch.empty_like(x)) if parameter else x.clone()
+    return memo[id(x)]
 
 
 def _slice(result: fx.Node) -> fx.Graph:

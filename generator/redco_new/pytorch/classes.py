@@ -38,7 +38,7 @@ class Classes:
         self.stacked: set[str] = set()  # lists whose parts are one, with stacked parameters
         self.lengths: Mapping[str, str] = {}  # path of a list -> the field that is its length
         self.remat = False  # whether layers are in a loop that the config says what to save of
-        self.drops = any(isinstance(part, nn.Dropout) for part in self.module.modules())
+        self.drops = any(map(_drops, self.module.modules()))
         self._structures: dict[str, Hashable] = {}
 
     @cached_property
@@ -72,7 +72,7 @@ class Classes:
                 self._structures[path] = (type(self.part(path)),)
             else:
                 below = f"{path}.".removeprefix(".")
-                graph = self.graphs[path]
+                graph = self.graphs.get(path) or self.graphs[own_path(path)]
                 self._structures[path] = structure(graph, lambda t: self.structure(below + t))
         return self._structures[path]
 
@@ -93,3 +93,8 @@ class Classes:
             self.printed[key] = printed
             self.imports |= printed.imports
         return self.printed[key]
+
+
+def _drops(part: nn.Module) -> bool:
+    """Return whether a layer of torch.nn has dropout."""
+    return isinstance(part, nn.Dropout) or isinstance(part, nn.RNNBase) and part.dropout > 0

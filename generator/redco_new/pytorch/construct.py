@@ -17,6 +17,9 @@ from redco_new.pytorch.draws import Draw, draws_of, record_draws
 Size = int | float
 
 
+NOTE = "_redco_arguments"  # of a module, while it is made
+
+
 @dataclass(frozen=True)
 class Instance:
     """A module, and the arguments of the constructors of it and of its parts.
@@ -53,12 +56,25 @@ def construct(
         _default_dtype(dtype),
         torch.device(device),
         record_draws() as draw_of,
-        _record_arguments() as record,
+        _note_arguments(),
     ):
         module = make()
-    paths = {id(part): path for path, part in module.named_modules()}
-    arguments = {paths[key]: values for key, (_, values) in record.items() if key in paths}
+    parts = {path: part for path, part in module.named_modules() if NOTE in vars(part)}
+    arguments = {path: _arguments_of(part) for path, part in parts.items()}
+    for part in parts.values():
+        del vars(part)[NOTE]
     return Instance(module.train(), arguments, draws_of(module, draw_of))
+
+
+def _arguments_of(part: nn.Module) -> dict[str, Any]:
+    """Return what a part was made with; in the place of a module that it was given, what that was made with."""
+    arguments: dict[str, Any] = {}
+    for name, value in vars(part)[NOTE].items():
+        if isinstance(value, nn.Module) and NOTE in vars(value):
+            arguments = _arguments_of(value) | arguments
+        else:
+            arguments[name] = value
+    return arguments
 
 
 @contextmanager
@@ -72,9 +88,8 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 @contextmanager
-def _record_arguments() -> Iterator[dict[int, tuple[nn.Module, dict[str, Any]]]]:
-    """Record what each module that is made meanwhile is made with: id -> (module, arguments)."""
-    record: dict[int, tuple[nn.Module, dict[str, Any]]] = {}
+def _note_arguments() -> Iterator[None]:
+    """Record in each module that is made meanwhile what it is made with, as {argument: value}: its copies have that too."""
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
@@ -84,12 +99,12 @@ def _record_arguments() -> Iterator[dict[int, tuple[nn.Module, dict[str, Any]]]]
         if isinstance(module, nn.Module) and getattr(type(module).__init__, "__code__", 0) is code:
             names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
             values = {name: frame.f_locals[name] for name in names}
-            record.setdefault(id(module), (module, values))
+            vars(module).setdefault(NOTE, values)
 
     former = sys.getprofile()
     sys.setprofile(note)
     try:
-        yield record
+        yield
     finally:
         sys.setprofile(former if callable(former) else None)  # cProfile gives what is none
 

@@ -24,7 +24,7 @@ SAID = frozenset(
 DTYPES = {
     torch.float32: "jnp.float32", torch.float64: "jnp.float32", torch.float16: "jnp.float16",
     torch.int64: "jnp.int32", torch.int32: "jnp.int32", torch.uint8: "jnp.uint8", torch.int8: "jnp.int8",
-    torch.bool: "bool",
+    torch.bool: "bool", torch.complex64: "jnp.complex64",
 }  # fmt: skip
 
 

@@ -132,6 +132,12 @@ def randomize(module: nn.Module) -> None:
                 parameter.add_(torch.randn_like(parameter) * 0.1)
 
 
+# Functions that drop by themselves -> which argument is the rate.
+RATES = dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), 5) | {
+    "multi_head_attention_forward": 10
+}
+
+
 class _WithoutDropout(TorchFunctionMode):
     """Turn dropout off, by whatever function a class calls it."""
 
@@ -140,6 +146,8 @@ class _WithoutDropout(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if "dropout" in name:
             return args[0] if args else kwargs["input"]
+        if place := RATES.get(name):
+            args = (*args[:place], 0.0, *args[place + 1 :])
         return func(*args, **{**(kwargs or {}), **({"dropout_p": 0.0} if name == SDPA else {})})
 
 

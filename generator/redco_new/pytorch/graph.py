@@ -15,13 +15,16 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
 
 from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
+from redco_new.pytorch.results import number_results
 from redco_new.pytorch.ties import hand_on_ties, is_tied
+from redco_new.pytorch.unread import drop_unread
 
 # Operations that copy or check, which a functional program has no use for.
 NOTHING = {
@@ -59,9 +62,11 @@ def _silence() -> Iterator[None]:
 
 def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     """Return the program of a call by keywords. Raises RedcoError, with the class's line, where it has none."""
+    # Of nn.TransformerEncoder: kernels that have no program.
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
         with _silence():
-            exported = torch.export.export(module, (), dict(inputs), strict=False)
+            exported = _export(module, inputs)
             exported = exported.run_decompositions({})
             parts = torch.export.unflatten(exported)
     except Exception as error:  # whatever the class's own code raises
@@ -73,10 +78,20 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
         if not is_leaf(module, path):
             clean(graph)
             join_attention(graph)
+    number_results(module, graphs)
     _inline_functions(module, graphs)
     hand_on_ties(module, graphs)
     _drop_inputs(graphs)
     return Traced(module, graphs, exported.call_spec.out_spec)
+
+
+def _export(module: nn.Module, inputs: Mapping[str, Any]) -> torch.export.ExportedProgram:
+    """Return what torch.export makes of a call; new arrays of a class that says no device lie where its inputs do."""
+    try:
+        return torch.export.export(module, (), dict(inputs), strict=False)
+    except FakeTensorDeviceMismatchError:
+        with torch.device("meta"):
+            return torch.export.export(module, (), dict(inputs), strict=False)
 
 
 def access(whole: nn.Module, path: str) -> str:
@@ -133,7 +148,7 @@ def clean(graph: fx.Graph) -> None:
         elif name == "copy_":
             what = "it changes a buffer, which only BatchNorm may"
             raise refuse(place_of(node.meta.get("stack_trace")), what)
-    graph.eliminate_dead_code()
+    drop_unread(graph)
 
 
 def _same_kind(one: fx.Node, other: fx.Node) -> bool:
@@ -145,7 +160,10 @@ def _same_kind(one: fx.Node, other: fx.Node) -> bool:
 def _place_calls(module: nn.Module, path: str, graphs: Mapping[str, fx.Graph]) -> None:
     """Record with each call of a part where it is in the class: torch.export notes it with what the part does."""
     cls = type(module.get_submodule(own_path(path)))
-    lines, first = inspect.getsourcelines(cls)
+    try:
+        lines, first = inspect.getsourcelines(cls)
+    except OSError:  # a class that PyTorch made of another one
+        return
     own = (inspect.getsourcefile(cls), range(first, first + len(lines)))
     is_own = not cls.__module__.startswith("torch.nn.")
     for node in graphs[path].nodes:

@@ -87,6 +87,67 @@ def _adaptive(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("avg_pool(x, window)", x=body.value(a["self"]), window=_sizes(body, window))
 
 
+@rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")  # fmt: skip
+def _resize(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    assert node.dims is not None
+    pairs = list(zip(node.dims[2:], a["input"].dims[2:], strict=True))
+    ratios = {new / old for n, o in pairs for new, old in zip(n.values, o.values, strict=True)}
+    said = a.get("scale_factors")
+    if isinstance(said, list) and {x for n in said for x in n.values} - ratios:
+        raise NotImplementedError("a factor that gives no whole size")
+    times = ratios.pop() if len(ratios) == 1 else 0.5
+    parts, function = {"x": body.value(a["input"])}, "resize"
+    if times.is_integer():
+        parts["sizes"], function = body.value(Number((int(times),))), "enlarge"
+    else:
+        parts["sizes"] = sequence(body.shape(list(node.dims[2:]), None))
+    body.use(f"from redco_runtime.nn.channels_first import {function}")
+    text = f"{function}(x, sizes" + ("" if "nearest" in node.target else ', "linear"')
+    if plain(a.get("align_corners")) is True:
+        text += ", align_corners=True"
+    return fill(f"{text})", **parts)
+
+
+@rule("instance_norm")
+def _instance_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    if isinstance(a["running_mean"], Node):
+        raise NotImplementedError("running statistics")
+    rank = len(a["input"].dims) - 2
+    parts = {"x": body.value(a["input"]), "eps": body.value(a["eps"])}
+    text = f"jax.nn.standardize(x, axis={tuple(range(2, 2 + rank))}, epsilon=eps)"
+    for name, sign in (("weight", "*"), ("bias", "+")):
+        if isinstance(a[name], Node):
+            text = f"{text} {sign} {name}[:{', None' * rank}]"
+            parts[name] = body.value(a[name])
+    return fill(text, **parts)
+
+
+@rule("pixel_shuffle", "pixel_unshuffle")
+def _shuffle(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    name = node.target.partition(".")[0]
+    body.use(f"from redco_runtime.nn.channels_first import {name}")
+    times = a.get("upscale_factor", a.get("downscale_factor"))
+    return fill(f"{name}(x, times)", x=body.value(a["self"]), times=body.value(times))
+
+
+@rule("gru_cell", "lstm_cell", "rnn_tanh_cell")
+def _cell(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return a step of a recurrence, by what its gates get of the input and of the state."""
+    name = node.target.partition("_")[0]
+    states = a["hx"] if isinstance(a["hx"], list) else [a["hx"]]
+    parts = {"x": body.value(a["input"]), "states": body.value(states[0])}
+    parts |= {key: body.value(a[key]) for key in ("w_ih", "w_hh")}
+    gates = ["x @ w_ih.T", "states @ w_hh.T"]
+    for i, bias in enumerate(("b_ih", "b_hh")):
+        if isinstance(a.get(bias), Node):
+            gates[i], parts[bias] = f"{gates[i]} + {bias}", body.value(a[bias])
+    body.use(f"from redco_runtime.nn.recurrent import {name}_step")
+    call = fill(f"{name}_step({', '.join(gates)})", **parts)
+    assert isinstance(call, ast.Call)
+    call.args += [body.value(x) for x in states]
+    return call
+
+
 @rule("glu")
 def _gated(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("jax.nn.glu(x, axis=dim)", x=body.value(a["self"]), dim=body.value(a["dim"]))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from torch import nn
+from torch import fx, nn
 
 from redco_new.pytorch.merge import Node, walk
 
@@ -66,9 +66,21 @@ def swap(x, old: Node, new: Node):
     return [swap(value, old, new) for value in x] if isinstance(x, list | tuple) else x
 
 
-def can_stack(module: nn.Module, paths: Sequence[str], key: Callable[[str], object]) -> bool:
-    """Return whether parts can be one, with stacked parameters: of one program, which changes no buffer."""
+def can_stack(
+    module: nn.Module,
+    paths: Sequence[str],
+    key: Callable[[str], object],
+    graphs: Mapping[str, fx.Graph],
+) -> bool:
+    """Return whether parts can be one, with stacked parameters: of one program, which changes no buffer.
+
+    Nor has it complex numbers, of which JAX computes nothing again in a backward pass.
+    """
     if len({key(path) for path in paths}) > 1:
+        return False
+    below = (graph for path, graph in graphs.items() if f"{path}.".startswith(f"{paths[0]}."))
+    values = (getattr(n.meta.get("val"), "dtype", None) for graph in below for n in graph.nodes)
+    if any(dtype is not None and dtype.is_complex for dtype in values):
         return False
     norms = nn.modules.batchnorm._NormBase
     return not any(isinstance(part, norms) for part in module.get_submodule(paths[0]).modules())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 NN = "from redco_runtime.nn"
 
@@ -23,6 +24,7 @@ class Leaf:
     positional: how many of the arguments stand without their names
     drawn: (maker, import) of the same layer that draws its parameters as PyTorch does by itself, uniformly
     fits: what of such a layer is not served, in words, or ""
+    gives: how many arrays a call gives, in a tuple where there are several
     computes: whether it takes the dtype that it computes in; the rows of a table are cast, so that gradients add up
         in float32
     """
@@ -35,6 +37,7 @@ class Leaf:
     positional: int = 2
     fits: Callable[[Any], str] = lambda layer: ""
     drawn: tuple[str, str] | None = None
+    gives: int = 1
     computes: bool = True
 
 
@@ -78,6 +81,36 @@ def _convolution(dims: int) -> Leaf:
     )  # fmt: skip
 
 
+def _transposed(dims: int) -> Leaf:
+    convolution = _convolution(dims)
+
+    def fits(layer: Any) -> str:
+        return f"groups={layer.groups}" if layer.groups > 1 else convolution.fits(layer)
+
+    sizes = {k: v for k, v in convolution.arguments.items() if k != "feature_group_count"}
+    sizes["output_padding"] = "output_padding"
+    line = f"{NN}.channels_first import ConvTranspose"
+    return Leaf(
+        "ConvTranspose", sizes, convolution.stored, _bias, line, 3, fits, ("ConvTranspose", line)
+    )
+
+
+def _recurrent(name: str, gives: int) -> Leaf:
+    """Return a layer that has the parameters of PyTorch's, by their names."""
+
+    def fits(layer: Any) -> str:
+        return f"proj_size={layer.proj_size}" if layer.proj_size else ""
+
+    def flags(layer: Any) -> dict[str, Any]:
+        options = {} if layer.bias else {"use_bias": False}
+        options |= {key: True for key in ("batch_first", "bidirectional") if getattr(layer, key)}
+        relu = getattr(layer, "nonlinearity", "tanh") == "relu"
+        return options | ({"nonlinearity": "relu"} if relu else {})
+
+    sizes = {key: key for key in ("input_size", "hidden_size", "num_layers", "dropout")}
+    return Leaf(name, sizes, {}, flags, f"{NN}.recurrent import {name}", 2, fits, gives=gives)
+
+
 def _share(layer: Any) -> float:
     """Return the share of a running mean that stays, as Flax has it; PyTorch has the share that is new."""
     return 1 - layer.momentum
@@ -106,13 +139,16 @@ def _rms_flags(layer: Any) -> dict[str, Any]:
 
 LINEAR = {"in_features": "in_features", "out_features": "out_features"}
 DROPOUT = Leaf("Dropout", {"rate": "p"}, imports=f"{NN}.dropout import Dropout", computes=False)
+LINEARS = Leaf(
+    "nnx.Linear", LINEAR, {"weight": ("kernel", (1, 0)), "bias": ("bias", ())}, _bias,
+    drawn=("Linear", f"{NN}.uniform import Linear"),
+)  # fmt: skip
 SCALE = {"weight": ("scale", ()), "bias": ("bias", ())}
 
 LEAVES: dict[type[nn.Module], Leaf] = {
-    nn.Linear: Leaf(
-        "nnx.Linear", LINEAR, {"weight": ("kernel", (1, 0)), "bias": ("bias", ())}, _bias,
-        drawn=("Linear", f"{NN}.uniform import Linear"),
-    ),
+    nn.Linear: LINEARS,
+    # Of nn.MultiheadAttention, which reads its matrix, and calls it never.
+    NonDynamicallyQuantizableLinear: LINEARS,
     nn.Embedding: Leaf(
         "nnx.Embed",
         {"num_embeddings": "num_embeddings", "features": "embedding_dim"},
@@ -133,6 +169,12 @@ LEAVES: dict[type[nn.Module], Leaf] = {
     nn.Conv1d: _convolution(1),
     nn.Conv2d: _convolution(2),
     nn.Conv3d: _convolution(3),
+    nn.ConvTranspose1d: _transposed(1),
+    nn.ConvTranspose2d: _transposed(2),
+    nn.ConvTranspose3d: _transposed(3),
+    nn.LSTM: _recurrent("LSTM", 3),
+    nn.GRU: _recurrent("GRU", 2),
+    nn.RNN: _recurrent("RNN", 2),
     nn.BatchNorm1d: _batch_norm(),
     nn.BatchNorm2d: _batch_norm(),
     nn.BatchNorm3d: _batch_norm(),
@@ -141,7 +183,9 @@ LEAVES: dict[type[nn.Module], Leaf] = {
 
 
 # What layers of Flax do unless told otherwise: not said again.
-USUAL = {"strides": 1, "kernel_dilation": 1, "feature_group_count": 1}
+USUAL = {
+    "strides": 1, "kernel_dilation": 1, "feature_group_count": 1, "output_padding": 0, "num_layers": 1, "dropout": 0.0,
+}  # fmt: skip
 
 
 def is_usual(name: str, values: list[Any]) -> bool:

@@ -85,7 +85,8 @@ def print_class(
                 causes.append(error)
                 continue
             except UNSERVED as error:
-                what = f"it has what no rule prints: {error_message(error)}"
+                text = "" if isinstance(error, LookupError) else f": {error_message(error)}"
+                what = f"it has what no rule prints{text}"
                 causes.append(refuse(reference.name, what))
                 continue
             if dtype == torch.float32:
@@ -140,7 +141,7 @@ def _print(
 ) -> PrintedClass:
     """Return a class as one way prints it, traced in a dtype. Raises RedcoError."""
     base = _trace(way, Setting(subject.arguments, way.call.inputs), dtype)
-    check_alike(reference.name, subject, way, sizes(LEAST, False).small)
+    check_alike(reference.name, subject, way, sizes(LEAST, False, False).small)
     draft = _draft(reference, way, dtype, base, sizes)
     with compiled_once():
         return _pass_gate(reference, subject, way, draft)
@@ -215,18 +216,25 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
 UNSERVED = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-FindSizes = Callable[[int, bool], Sizes]
+FIXED = "{name} is another program for inputs of other sizes: those of its own are in model.py"
+FindSizes = Callable[[int, bool, bool], Sizes]
 
 
 def _draft(
     reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: FindSizes
 ) -> _Draft:
     """Return a class, printed: probes of it become one program. base: as its user's sizes make it"""
-    for least, by_twos in ((LEAST, False), (4 * LEAST, False), (LEAST, True)):
+    searches = [(LEAST, False, False), (4 * LEAST, False, False), (LEAST, True, False)]
+    own = not is_transformers(reference.value)
+    for search in searches + [(LEAST, False, True)] * own:
         try:
-            return _draft_of(reference, way, dtype, base, sizes(least, by_twos))
+            draft = _draft_of(reference, way, dtype, base, sizes(*search))
         except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
             unlike = error
+            continue
+        if search[2]:
+            draft.classes.notes.append(FIXED.format(name=reference.name))
+        return draft
     raise unlike
 
 

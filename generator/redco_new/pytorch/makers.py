@@ -8,6 +8,7 @@ from typing import Any
 from torch import fx, nn
 
 from redco_new.pytorch.body import Body
+from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import PAIR, PARTS, is_served
 from redco_new.pytorch.expressions import parse, show
@@ -67,7 +68,7 @@ class Makers(Starts):
         """Return the statements that make what the body reads, in the class's order."""
         part = self._own.part
         lines: list[str] = []
-        for name in (*part._parameters, *part._buffers):
+        for name in (*part._parameters, *tensors_of(part)):
             own = [x for x, of in PARTS.items() if of == name] if is_served(part) else [name]
             if self._read.issuperset(own):
                 self._before: list[str] = []
@@ -84,15 +85,19 @@ class Makers(Starts):
 
     def _stack(self, name: str) -> list[str]:
         """Return the statements that make layers, stacked."""
+        count, one = self._stacked(name)
+        return [
+            f"create = nnx.vmap(lambda rngs: {one})",
+            f"self.{name} = nnx.split_rngs(splits={count})(create)(rngs)",
+        ]
+
+    def _stacked(self, name: str) -> tuple[str, str]:
+        """Return Python of how many layers are stacked, and of one."""
         count = len(self._own.part.get_submodule(name)._modules)
         lists = {f"{own_path(own)}.{name}".strip(".") for _, own in self._own.rows}
         texts = {self._classes.lengths.get(path) for path in lists}
         text = texts.pop() if len(texts) == 1 and "config" in self._own.names else None
-        one = self._maker(f"{name}.0")
-        return [
-            f"create = nnx.vmap(lambda rngs: {one})",
-            f"self.{name} = nnx.split_rngs(splits={text or count})(create)(rngs)",
-        ]
+        return str(text or count), self._maker(f"{name}.0")
 
     def _reference(self) -> Reference:
         own = self._own
@@ -106,6 +111,9 @@ class Makers(Starts):
             if is_tied(self._classes.module, own_path(whole)):
                 return show_dict([*self._own_parameters(path, leaf, self._targets)])
             return self._leaf(path, leaf)
+        if path in self.stacked:
+            count, one = self._stacked(path)
+            return f"nnx.split_rngs(splits={count})(nnx.vmap(lambda rngs: {one}))(rngs)"
         if isinstance(part, nn.ModuleList | nn.ModuleDict):
             items = [(name, self._maker(f"{path}.{name}")) for name in part._modules]
             return self._list(path, items) if isinstance(part, nn.ModuleList) else show_dict(items)

@@ -17,6 +17,7 @@ from redco_new.pytorch.graph import is_leaf, own_path
 from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.kinds import TEXT
 from redco_new.pytorch.layers import can_stack, roll_layers
+from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import Node, merge
 from redco_new.pytorch.names import input_names, output_names
@@ -95,7 +96,10 @@ class OneClass:
 
     def _docstring(self) -> str:
         """Return where the class of PyTorch is."""
-        lines, first = inspect.getsourcelines(type(self.part))
+        try:
+            first = inspect.getsourcelines(type(self.part))[1]
+        except OSError:
+            return "As PyTorch makes it."
         return f"{Path(inspect.getsourcefile(type(self.part)) or '').name}:{first}."
 
     @property
@@ -194,13 +198,15 @@ class OneClass:
         path = f"{self.path}.{target}".removeprefix(".")
         if self.classes.is_class(path):
             return self.classes.of(path).order
-        return (0,)
+        leaf = LEAVES.get(type(self._leaf(target)))
+        inputs = [node for node in self.classes.graphs[path].nodes if node.op == "placeholder"]
+        return range(len(inputs)) if leaf and leaf.gives > 1 else (0,)
 
     def _layers(self, target: str) -> str | None:
         """Stack the layers of a list where that is possible; return Python of what is saved of them."""
         names = self.part.get_submodule(target)._modules
         paths = [f"{self.path}.{target}.{name}".removeprefix(".") for name in names]
-        if not can_stack(self.classes.module, paths, self.classes.key):
+        if not can_stack(self.classes.module, paths, self.classes.key, self.classes.graphs):
             return None
         self.makers.stacked.add(target)
         self.classes.stacked |= {

@@ -24,7 +24,7 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "clamp_max": "jnp.minimum(self, max)",
     "clamp_min": "jnp.maximum(self, min)",
     "cos": "jnp.cos(self)",
-    "elu": "jax.nn.elu(self)",
+    "elu": ("jax.nn.elu(self)", "jax.nn.elu(self, alpha)"),
     "eq": "self == other",
     "erf": "jax.lax.erf(self)",
     "exp": "jnp.exp(self)",
@@ -76,6 +76,14 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "sub": ("self - other", "self - alpha * other"),
     "tanh": "jnp.tanh(self)",
     "where": "jnp.where(condition, self, other)",
+    # complex
+    "complex": "jax.lax.complex(real, imag)",
+    "conj": "jnp.conj(self)",
+    "imag": "self.imag",
+    "polar": "abs * jnp.exp(1j * angle)",
+    "real": "self.real",
+    "view_as_complex": "jax.lax.complex(self[..., 0], self[..., 1])",
+    "view_as_real": "jnp.stack([self.real, self.imag], axis=-1)",
     # products
     "addmm": "mat1 @ mat2 + self",
     "baddbmm": ("self + batch1 @ batch2", "beta * self + alpha * (batch1 @ batch2)"),
@@ -103,6 +111,11 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "argsort": "jnp.argsort(self, axis=dim, descending=descending)",
     "cumprod": "jnp.cumprod(self, axis=dim)",
     "cumsum": "jnp.cumsum(self, axis=dim)",
+    "linalg_vector_norm": (
+        "jnp.linalg.norm(self)",
+        "jnp.linalg.norm(self, ord, axis=dim)",
+        "jnp.linalg.norm(self, ord, axis=dim, keepdims=keepdim)",
+    ),
     "log_softmax": (
         "jax.nn.log_softmax(self, axis=dim)",
         "jax.nn.log_softmax(self.astype(dtype), axis=dim)",
@@ -114,6 +127,10 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "cat": "jnp.concatenate(tensors, axis=dim)",
     "expand_as": "jnp.broadcast_to(self, other.shape)",
     "flip": "jnp.flip(self, axis=dims)",
+    "scatter": (
+        "jnp.put_along_axis(self, index, src, axis=dim, inplace=False)",
+        "jnp.put_along_axis(self, index, value, axis=dim, inplace=False)",
+    ),
     "gather": "jnp.take_along_axis(self, index, axis=dim)",
     "index_select": "jnp.take(self, index, axis=dim)",
     "movedim": "jnp.moveaxis(self, source, destination)",
@@ -130,6 +147,8 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "triu": ("jnp.triu(self)", "jnp.triu(self, diagonal)"),
     # new arrays
     "ones_like": ("jnp.ones_like(self)", "jnp.ones_like(self, dtype)"),
+    "tril_indices": "jnp.stack(jnp.tril_indices(row, offset, col))",
+    "triu_indices": "jnp.stack(jnp.triu_indices(row, offset, col))",
     "zeros_like": ("jnp.zeros_like(self)", "jnp.zeros_like(self, dtype)"),
     "full_like": ("jnp.full_like(self, fill_value)", "jnp.full_like(self, fill_value, dtype)"),
 }

@@ -23,6 +23,7 @@ Name = tuple[
 TORCH = {"int32": "int64"}  # what PyTorch's classes have for ids
 # A size is instance smaller for the gate and for tests, if it is at least so large, to no less than LEAST.
 LARGE, LEAST = 64, 32
+FEW = 8  # a size below it may be a count, of which there is another program for each
 FIRST = 8  # positions that a table may have before that of a text's first token
 BATCHES = (2, 3, 5)  # of the user's sizes, and of the others
 
@@ -116,9 +117,13 @@ def find_sizes(
     arguments: Mapping[str, Any],
     least: int,
     by_twos: bool = False,
+    fixed: bool = False,
 ) -> Sizes:
-    """Return sizes that a class takes, none made smaller than `least`; by_twos: others are 2, 4, 8 times as large."""
-    search = Search(make, call, Setting(arguments, call.inputs), least, by_twos)
+    """Return sizes that a class takes, none made smaller than `least`.
+
+    by_twos: others are 2, 4, 8 times as large. fixed: dims of inputs that are no argument stay as they are, and small numbers.
+    """
+    search = Search(make, call, Setting(arguments, call.inputs), least, by_twos, fixed)
     small = search.smaller()
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
     return Sizes(settings + [small] * (small != search.base), small, search.lengths())
@@ -131,6 +136,7 @@ class Search:
     make: the module of arguments
     least: no size is made smaller than this
     by_twos: whether others are powers of two times as large, which divide as these do
+    fixed: whether dims of inputs stay as they are, but where they are an argument of the class, and small numbers
     structural: sizes that change together, by which the class has other parts
     formers: settings whose sizes the next one has not
     """
@@ -140,6 +146,7 @@ class Search:
     base: Setting
     least: int = LEAST
     by_twos: bool = False
+    fixed: bool = False
     structural: set[tuple[Name, ...]] = field(default_factory=set)
     formers: list[Setting] = field(default_factory=list)
 
@@ -270,7 +277,7 @@ class Search:
         inputs = [name for name in names if name[0] == "input"]
         grouped: set[Name] = set()
         for name in names:
-            if name in grouped:
+            if name in grouped or self.fixed and _stays(name, setting.get(name)):
                 continue
             same = [x for x in names if setting.get(x) == setting.get(name) and x != name]
             equal = tuple(x for x in same if x in inputs)
@@ -290,15 +297,17 @@ def _lists(instance: Instance) -> dict[str, int]:
     return {path: len(part) for path, part in parts if isinstance(part, nn.ModuleList)}
 
 
+def _stays(name: Name, value: float) -> bool:
+    """Return whether a size may be what the program itself follows from: a dim of an input, a count or a place of parts."""
+    return name[0] == "input" or value < FEW
+
+
 def _numbers(value: Any, depth: int = 0) -> Iterator[Name]:
-    """Yield where numbers are in an argument: (), a place in a tuple, an attribute of an object."""
+    """Yield where numbers are in an argument: (), an attribute of an object; those of a tuple stay as they are."""
     if isinstance(value, bool) or depth > 1:
         return
     if isinstance(value, int | float):
         yield ()
-    elif isinstance(value, tuple | list):
-        for i, item in enumerate(value):
-            yield from ((i, *keys) for keys in _numbers(item, depth + 1))
     elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
         for key, item in vars(value).items():
             yield from ((key, *keys) for keys in _numbers(item, depth + 1))

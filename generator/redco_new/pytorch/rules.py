@@ -207,6 +207,21 @@ def _einsum(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return ast.Call(parse("jnp.einsum"), [ast.Constant(a["equation"]), *arrays], [])
 
 
+@rule("meshgrid")
+def _grid(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    indexing = plain(a.get("indexing")) or "ij"
+    arrays = [body.value(x) for x in a["tensors"]]
+    said = [ast.keyword("indexing", ast.Constant(indexing))] * (indexing != "xy")
+    return ast.Call(parse("jnp.meshgrid"), arrays, said)
+
+
+@rule("cosine_similarity")
+def _cosine(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    body.use("from optax import cosine_similarity")
+    parts = {key: body.value(a[key]) for key in ("x1", "x2", "dim", "eps")}
+    return fill("cosine_similarity(x1, x2, eps, dim)", **parts)
+
+
 @rule("repeat")
 def _tile(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     repeats = sequence([body.value(x) for x in a["repeats"]])
@@ -220,13 +235,27 @@ def _pad(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     rank = len(a["self"].dims)
     whole: list[ast.expr] = [parse("(0, 0)") for _ in range(rank - len(pairs))]
     whole += [sequence([body.value(x) for x in pair]) for pair in pairs]
-    value = a["value"].value if isinstance(a["value"], Default) else a["value"]
-    text = (
-        "jnp.pad(x, pads)"
-        if plain(value) in (0, None)
-        else "jnp.pad(x, pads, constant_values=value)"
-    )
-    return fill(text, x=body.value(a["self"]), pads=sequence(whole), value=body.value(value))
+    value = a["value"].value if isinstance(a.get("value"), Default) else a.get("value")
+    mode = PADS[plain(a.get("mode")) or "constant"]
+    text = "jnp.pad(x, pads"
+    if mode:
+        text += f", mode={mode!r}"
+    elif plain(value) not in (0, None):
+        text += ", constant_values=value"
+    parts = {"x": body.value(a["self"]), "value": body.value(value)}
+    return fill(f"{text})", pads=sequence(whole), **parts)
+
+
+# Modes of padding in PyTorch -> in NumPy; "" for a constant.
+PADS = {"constant": "", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@rule("_weight_norm")
+def _weight_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    dim, rank = plain(a["dim"]), len(a["v"].dims)
+    axes = sequence([ast.Constant(i) for i in range(rank) if i != dim % rank])
+    parts = {"v": body.value(a["v"]), "g": body.value(a["g"]), "axes": axes}
+    return fill("v * (g / jnp.sqrt(jnp.sum(v**2, axis=axes, keepdims=True)))", **parts)
 
 
 @rule("copy")

@@ -101,6 +101,9 @@ def _with_constant(number: Number, atom: Atom) -> Iterator[tuple[str, list[float
         if base:
             factor = round(wanted / base, 9)
             yield f"{factor!r} * {atom.text}", [factor * x for x in atom.values]
+        if all(atom.values):
+            constant = round(wanted * base, 9)
+            yield f"{constant!r} / {atom.text}", [constant / x for x in atom.values]
         yield f"1 - {atom.text}", [1 - x for x in atom.values]
         return
     if base and wanted % base == 0:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from redco_new.pytorch.buffers import tensors_of
 from redco_new.pytorch.experts import by_checkpoint_names, checkpoint_names, is_served
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.printed import Stored
@@ -49,7 +50,7 @@ def _table(
             for own, name in checkpoint_names(module, prefix).items():
                 yield _with_place(name, stacked), "/".join([*place, own]), (1, 0)
             continue
-        for name in [*part._parameters, *part._buffers]:
+        for name in [*part._parameters, *tensors_of(part)]:
             own, order = leaf.stored.get(name, (name, ())) if leaf else (name, ())
             yield f"{stored_prefix}.{name}".lstrip("."), "/".join([*place, own]), order
 

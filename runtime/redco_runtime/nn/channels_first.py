@@ -29,6 +29,36 @@ class Conv(nnx.Conv):
         return jnp.moveaxis(super().__call__(jnp.moveaxis(x, 1, -1)), -1, 1)
 
 
+class ConvTranspose(nnx.ConvTranspose):
+    """nnx.ConvTranspose of (B, C, *space), padded and begun as PyTorch's: the gradient of a Conv."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        kernel_size: tuple[int, ...],
+        *,
+        padding: Sequence[int] | int = 0,
+        output_padding: Sequence[int] | int = 0,
+        kernel_dilation: Sequence[int] | int = 1,
+        **options: Any,
+    ):
+        less, more, apart = (
+            [x] * len(kernel_size) if isinstance(x, int) else x
+            for x in (padding, output_padding, kernel_dilation)
+        )
+        ends = [d * (k - 1) - p for d, k, p in zip(apart, kernel_size, less, strict=True)]
+        pads = [(end, end + extra) for end, extra in zip(ends, more, strict=True)]
+        summed = math.prod(kernel_size) * out_features
+        options = {"kernel_init": KERNEL, "bias_init": between(summed**-0.5)} | options
+        options |= {"padding": pads, "kernel_dilation": tuple(apart), "transpose_kernel": True}
+        super().__init__(in_features, out_features, kernel_size, **options)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Return (B, features, *space), as much larger as strides say."""
+        return jnp.moveaxis(super().__call__(jnp.moveaxis(x, 1, -1)), -1, 1)
+
+
 class GroupNorm(nnx.GroupNorm):
     """nnx.GroupNorm of (B, C, *space)."""
 
@@ -81,3 +111,46 @@ def avg_pool(
         count_include_pad=count_padding,
     )  # fmt: skip
     return jnp.moveaxis(y, -1, 1)
+
+
+def enlarge(x: jax.Array, times: int, mode: str = "nearest", **options: Any) -> jax.Array:
+    """Return (B, C, *space), each dim of space so many times as large: as `resize` has them."""
+    return resize(x, [times * n for n in x.shape[2:]], mode, **options)
+
+
+def resize(
+    x: jax.Array, sizes: Sequence[int], mode: str = "nearest", align_corners: bool = False
+) -> jax.Array:
+    """Return (B, C, *sizes), as torch.nn.functional.interpolate has it.
+
+    mode: "nearest", or "linear": between two in each dim. align_corners: whether the first and the last of a dim stay
+    where they are, and not the borders around them.
+    """
+    for dim, new in enumerate(sizes, 2):
+        old, i = x.shape[dim], jnp.arange(new)
+        if mode == "nearest":
+            x = jnp.take(x, i * old // new, axis=dim)
+            continue
+        if align_corners:
+            place = i * ((old - 1) / max(new - 1, 1))
+        else:
+            place = jnp.maximum((i + 0.5) * (old / new) - 0.5, 0)
+        low = jnp.minimum(place.astype(jnp.int32), old - 1)
+        share = (place - low).astype(x.dtype).reshape(-1, *[1] * (x.ndim - dim - 1))
+        high = jnp.minimum(low + 1, old - 1)
+        x = jnp.take(x, low, axis=dim) * (1 - share) + jnp.take(x, high, axis=dim) * share
+    return x
+
+
+def pixel_shuffle(x: jax.Array, times: int) -> jax.Array:
+    """Return (B, C / times^2, times * H, times * W) of (B, C, H, W): channels become what lies beside each other."""
+    B, _, H, W = x.shape
+    x = x.reshape(B, -1, times, times, H, W).transpose(0, 1, 4, 2, 5, 3)
+    return x.reshape(B, -1, H * times, W * times)
+
+
+def pixel_unshuffle(x: jax.Array, times: int) -> jax.Array:
+    """Return (B, C * times^2, H / times, W / times) of (B, C, H, W), as `pixel_shuffle` had it before."""
+    B, _, H, W = x.shape
+    x = x.reshape(B, -1, H // times, times, W // times, times).transpose(0, 1, 3, 5, 2, 4)
+    return x.reshape(B, -1, H // times, W // times)

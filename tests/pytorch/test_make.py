@@ -35,7 +35,8 @@ def test_a_perceptron_is_printed_as_its_author_wrote_it():
 def test_rates_that_are_one_number_are_several_fields():
     from torch import nn
 
-    from redco_new.pytorch.probe import Search, Setting
+    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.setting import Setting
 
     def make(rates):
         return nn.Sequential(nn.Dropout(rates["p"]), nn.Dropout(rates["q"]))
@@ -49,7 +50,8 @@ def test_rates_that_are_one_number_are_several_fields():
 def test_a_size_by_which_a_class_has_other_parts_is_tried_once():
     from torch import nn
 
-    from redco_new.pytorch.probe import Search, Setting
+    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.setting import Setting
 
     def make(sizes):
         made.append(sizes["layers"])
@@ -79,7 +81,8 @@ def test_a_size_of_several_is_said_by_them(values, text):
 def test_sizes_that_are_to_divide_are_powers_of_two_times_as_large():
     from torch import nn
 
-    from redco_new.pytorch.probe import Search, Setting
+    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.setting import Setting
 
     def make(sizes):
         assert sizes["heads"].bit_count() == 1
@@ -130,7 +133,8 @@ def test_layers_that_see_a_window_have_another_program_than_those_that_see_all()
 def test_a_width_that_has_two_names_changes_under_both():
     from torch import nn
 
-    from redco_new.pytorch.probe import Search, Setting
+    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.setting import Setting
 
     def make(sizes):
         return nn.Linear(8, 8) if sizes["one"] == sizes["two"] else nn.Identity()
@@ -157,7 +161,7 @@ def test_a_class_with_positions_in_its_attention_is_not_given_ours():
 
     from redco_new.own.find import Reference
     from redco_new.pytorch.alike import check_alike
-    from redco_new.pytorch.probe import Setting
+    from redco_new.pytorch.setting import Setting
     from redco_new.pytorch.refusal import Differs
     from redco_new.pytorch.subject import read_subject
 

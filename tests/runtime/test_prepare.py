@@ -195,7 +195,9 @@ def test_where_it_ends_before_it_is_done_is_said(tmp_path, monkeypatch):
 
     monkeypatch.setattr(request, "Reader", killed)
     path = write(tmp_path / "a.jsonl", *WORDS)
-    with pytest.raises(UserError, match="^the process that reads --data has ended with -9: a lack of"):
+    with pytest.raises(
+        UserError, match="^the process that reads --data has ended with -9: a lack of"
+    ):
         examples(tmp_path, path)
 
 

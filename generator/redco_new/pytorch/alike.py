@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from redco_new.own.call import Call
 from redco_new.pytorch.construct import construct
 from redco_new.pytorch.gate import MOST, error_of, examples, randomize
-from redco_new.pytorch.probe import TORCH, Setting
+from redco_new.pytorch.setting import TORCH, Setting
 from redco_new.pytorch.refusal import Differs
 from redco_new.pytorch.subject import Subject, Way
 from redco_new.pytorch.transformers_classes import IDS

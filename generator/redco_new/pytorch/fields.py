@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from redco_new.own.source import FLAGS
 from redco_new.pytorch.kinds import IMAGES, LABELS, PIXELS, Kind
 from redco_new.pytorch.printed import Field
-from redco_new.pytorch.probe import Setting
+from redco_new.pytorch.setting import Setting
 
 
 def class_fields(

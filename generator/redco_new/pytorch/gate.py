@@ -21,7 +21,7 @@ from redco_new.errors import RedcoError
 from redco_new.own.call import Call
 from redco_new.pytorch.experts import by_checkpoint_names
 from redco_new.pytorch.printed import Gate, Stored
-from redco_new.pytorch.probe import TORCH, Setting
+from redco_new.pytorch.setting import TORCH, Setting
 from redco_new.pytorch.refusal import Differs
 from redco_new.pytorch.texts import POSITIONS
 from redco_new.pytorch.weights import stack

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -18,37 +18,28 @@ from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.maker import call_user_code
 from redco_new.pytorch.alike import check_alike
-from redco_new.pytorch.buffers import has_buffers, trace_buffers
-from redco_new.pytorch.classes import Classes
-from redco_new.pytorch.construct import Instance, construct
+from redco_new.pytorch.construct import construct
+from redco_new.pytorch.draft import Draft, FindSizes, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
-from redco_new.pytorch.fields import asked_fields, class_fields
 from redco_new.pytorch.gate import Pair, compare, compiled_once, examples
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
 from redco_new.pytorch.gate_texts import attends_alone, writes_texts
-from redco_new.pytorch.graph import Traced, trace
 from redco_new.pytorch.notes import ANEW, EVERY, FLOAT32
-from redco_new.pytorch.printed import Field, PrintedClass
-from redco_new.pytorch.printed_class import Printed, Probe
-from redco_new.pytorch.probe import LEAST, Setting, Sizes, find_sizes
+from redco_new.pytorch.printed import PrintedClass
+from redco_new.pytorch.printed_class import Printed
+from redco_new.pytorch.probe import LEAST, find_sizes
+from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.refusal import Differs, UnlikeProgram, refuse
 from redco_new.pytorch.stored_names import by_keys, checkpoint_keys, unread_names
 from redco_new.pytorch.subject import Subject, Way, read_subject
-from redco_new.pytorch.text import model_text
-from redco_new.pytorch.text_facts import with_cache, with_length
-from redco_new.pytorch.texts import IDS, NAMES, TextMethods, follow_attention
+from redco_new.pytorch.texts import IDS, NAMES, TextMethods
 from redco_new.pytorch.ties import tied_names
-from redco_new.pytorch.transformers_classes import MASK, hub_facts, is_transformers
+from redco_new.pytorch.transformers_classes import hub_facts, is_transformers
 from redco_new.pytorch.weights import find_stored
-from redco_new.render.execute import load_text, use_runtime
+from redco_new.render.execute import use_runtime
 
-Made = tuple[Instance, Traced]
 PATIENCE = 60  # CPU seconds after which no further way to print a class is tried
-FEW = 2  # layers of the model that the gate compares, where they are stacked
-# Of layers in a loop, what is saved for the backward pass: everything, as where they are written out.
-KEEP = "self.config = config"
-REMAT = Field("remat", "", "str", "everything_saveable", "everything_saveable")
 
 
 def print_class(
@@ -96,65 +87,25 @@ def print_class(
     raise causes[-1]  # of the last way, which is nearest to the class
 
 
-@dataclass
-class _Draft:
-    """A class that is printed, before it has passed the gate.
-
-    fields: of its config, `small` the setting that the gate makes it with
-    of_recipes: names of those that recipes read
-    """
-
-    classes: Classes
-    whole: Printed
-    fields: list[Field]
-    small: Setting
-    reference: Reference
-    of_recipes: tuple[str, ...] = ()
-
-    @property
-    def config_class(self) -> str:
-        """The name of its config's class."""
-        return f"{self.reference.name}Config"
-
-    def text(self) -> str:
-        """Return model.py, with the fields that it reads."""
-        head, printed = _head(self.reference), list(self.classes.printed.values())
-        text = model_text(head, self.config_class, self.fields, printed)
-        # Their configs have numbers for other classes too.
-        if is_transformers(self.reference.value):
-            of_recipes = self.of_recipes
-            self.fields = [f for f in self.fields if f.name in of_recipes or _is_read(f.name, text)]
-            text = model_text(head, self.config_class, self.fields, printed)
-        return text
-
-    def model(self, text: str, **changes: Any) -> nnx.Module:
-        """Return the printed model, in the small setting. changes: of its config"""
-        loaded = load_text("printed/model.py", text)
-        values = {f.name: f.small for f in self.fields} | changes
-        config = getattr(loaded, self.config_class)(**values)
-        model: nnx.Module = getattr(loaded, self.whole.name)(config, rngs=nnx.Rngs(0))
-        return model
-
-
 def _print(
     reference: Reference, subject: Subject, way: Way, dtype: torch.dtype, sizes: FindSizes
 ) -> PrintedClass:
     """Return a class as one way prints it, traced in a dtype. Raises RedcoError."""
-    base = _trace(way, Setting(subject.arguments, way.call.inputs), dtype)
+    base = trace_way(way, Setting(subject.arguments, way.call.inputs), dtype)
     check_alike(reference.name, subject, way, sizes(LEAST, False, False).small)
-    draft = _draft(reference, way, dtype, base, sizes)
+    draft = draft_class(reference, way, dtype, base, sizes)
     with compiled_once():
         return _pass_gate(reference, subject, way, draft)
 
 
-def _with_weights(subject: Subject, draft: _Draft, number: int) -> nn.Module:
+def _with_weights(subject: Subject, draft: Draft, number: int) -> nn.Module:
     """Return the class at the gate's sizes, with weights that are the same for each number."""
     with torch.random.fork_rng():
         torch.manual_seed(number)
         return construct(lambda: subject.make_plain(draft.small.arguments), "cpu").module
 
 
-def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) -> PrintedClass:
+def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -> PrintedClass:
     """Return a class that is printed and compared. Raises RedcoError where it differs from PyTorch's."""
     classes, whole, text = draft.classes, draft.whole, draft.text()
     try:
@@ -216,75 +167,6 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: _Draft) 
 UNSERVED = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-FIXED = "{name} is another program for inputs of other sizes: those of its own are in model.py"
-FindSizes = Callable[[int, bool, bool], Sizes]
-
-
-def _draft(
-    reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: FindSizes
-) -> _Draft:
-    """Return a class, printed: probes of it become one program. base: as its user's sizes make it"""
-    searches = [(LEAST, False, False), (4 * LEAST, False, False), (LEAST, True, False)]
-    own = not is_transformers(reference.value)
-    for search in searches + [(LEAST, False, True)] * own:
-        try:
-            draft = _draft_of(reference, way, dtype, base, sizes(*search))
-        except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
-            unlike = error
-            continue
-        if search[2]:
-            draft.classes.notes.append(FIXED.format(name=reference.name))
-        return draft
-    raise unlike
-
-
-def _draft_of(
-    reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: Sizes
-) -> _Draft:
-    call, small, lengths = way.call, sizes.small, sizes.lengths
-    fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
-    ways = [base, *(_trace(way, setting, dtype) for setting in sizes.settings[1:])]
-    pairs = zip(sizes.settings, ways, strict=True)
-    probes = [_probe(way, setting, one, fields) for setting, one in pairs]
-    if way.texts and not follow_attention(probes[0].traced.graphs):
-        raise refuse(reference.name, "it computes with its mask of attention")
-    classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts, way.kind)
-    texts = {size: f"config.{size[-1]}" for size in lengths}
-    classes.lengths = {path: texts[size] for size, paths in lengths.items() for path in paths}
-    whole = classes.of("")
-    for size, paths in lengths.items():
-        if paths <= classes.stacked:  # else it has no field: its parts are written out
-            small = small.set((size,), FEW)
-            fields.append(
-                Field(str(size[-1]), str(size[1]), "int", sizes.settings[0].get(size), FEW)
-            )
-    if any(
-        FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
-        for one in classes.printed.values()
-    ):
-        usual = "bfloat16" if is_transformers(reference.value) else "float32"
-        fields.append(Field(FIELD, "", "str", usual, "float32"))
-    if classes.remat:
-        fields.append(REMAT)
-    whole.is_whole = True
-    whole.docstring = f"{whole.name}, as its arguments are in {whole.name}Config."
-    if isinstance(whole.methods, TextMethods):
-        whole.methods = with_cache(whole.methods, classes, fields)
-    elif whole.methods:
-        whole.methods = with_length(whole.methods, classes, fields)
-    if whole.methods:
-        reads = whole.methods.longest or getattr(whole.methods, "cache", "")
-        if reads and KEEP not in whole.init:
-            whole.init.insert(0, KEEP)
-    of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
-    fields += asked_fields(way.kind, fields, sizes.settings[0], small)
-    return _Draft(classes, whole, fields, small, reference, of_recipes)
-
-
-def _is_read(field: str, text: str) -> bool:
-    return any(f"{name}.{field}" in text for name in ("config", "c"))
-
-
 def _input_names(whole: Printed, way: Way) -> dict[str, str]:
     """Return inputs of the printed class -> of the class in PyTorch."""
     if way.kind:
@@ -296,24 +178,3 @@ def _shapes(model: nnx.Module) -> dict[str, tuple[int, ...]]:
     """Return the arrays that a model holds: path -> shape; not the keys of random numbers."""
     state = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
     return {"/".join(map(str, path)): tuple(leaf.shape) for path, leaf in state}
-
-
-def _trace(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
-    """Return a class as a setting makes it, and its program. Raises RedcoError where it has none."""
-    instance = construct(lambda: way.make(setting.arguments), dtype=dtype)
-    return instance, trace(instance.module, setting.arrays(way.call, dtype))
-
-
-def _probe(way: Way, setting: Setting, one: Made, fields: list[Field]) -> Probe:
-    instance, traced = one
-    sizes = {f"config.{f.name}": setting.arguments[f.argument] for f in fields}
-    buffers = {}
-    if has_buffers(instance.module):
-        buffers = trace_buffers(lambda: way.make(setting.arguments))
-    return Probe(instance, traced, sizes, setting.batch, buffers)
-
-
-def _head(reference: Reference) -> str:
-    source = reference.file or reference.module
-    version = torch.__version__.partition("+")[0]
-    return f"{reference.name} of {source}, printed from PyTorch {version}: names of parts and variables are its own."

@@ -7,3 +7,4 @@ ANEW = (
     " each text anew for each token"
 )
 FROZEN = "{name} is not trained, and is random until weights are read"
+FIXED = "{name} is another program for inputs of other sizes: those of its own are in model.py"

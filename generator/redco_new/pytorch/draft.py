@@ -1,0 +1,163 @@
+"""A class of PyTorch, printed: one program out of those of all probes. It has not passed the gate yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from flax import nnx
+
+from redco_new.own.find import Reference
+from redco_new.pytorch.buffers import has_buffers, trace_buffers
+from redco_new.pytorch.classes import Classes
+from redco_new.pytorch.construct import Instance, construct
+from redco_new.pytorch.dtypes import FIELD
+from redco_new.pytorch.fields import asked_fields, class_fields
+from redco_new.pytorch.graph import Traced, trace
+from redco_new.pytorch.notes import FIXED
+from redco_new.pytorch.printed import Field
+from redco_new.pytorch.printed_class import Printed, Probe
+from redco_new.pytorch.probe import LEAST, Sizes
+from redco_new.pytorch.setting import Setting
+from redco_new.pytorch.refusal import UnlikeProgram, refuse
+from redco_new.pytorch.subject import Way
+from redco_new.pytorch.text import model_text
+from redco_new.pytorch.text_facts import with_cache, with_length
+from redco_new.pytorch.texts import TextMethods, follow_attention
+from redco_new.pytorch.transformers_classes import MASK, is_transformers
+from redco_new.render.execute import load_text
+
+Made = tuple[Instance, Traced]
+FEW = 2  # layers of the model that the gate compares, where they are stacked
+# Of layers in a loop, what is saved for the backward pass: everything, as where they are written out.
+KEEP = "self.config = config"
+REMAT = Field("remat", "", "str", "everything_saveable", "everything_saveable")
+FindSizes = Callable[[int, bool, bool], Sizes]
+
+
+@dataclass
+class Draft:
+    """A class that is printed, before it has passed the gate.
+
+    fields: of its config, `small` the setting that the gate makes it with
+    of_recipes: names of those that recipes read
+    """
+
+    classes: Classes
+    whole: Printed
+    fields: list[Field]
+    small: Setting
+    reference: Reference
+    of_recipes: tuple[str, ...] = ()
+
+    @property
+    def config_class(self) -> str:
+        """The name of its config's class."""
+        return f"{self.reference.name}Config"
+
+    def text(self) -> str:
+        """Return model.py, with the fields that it reads."""
+        head, printed = _head(self.reference), list(self.classes.printed.values())
+        text = model_text(head, self.config_class, self.fields, printed)
+        # Their configs have numbers for other classes too.
+        if is_transformers(self.reference.value):
+            of_recipes = self.of_recipes
+            self.fields = [f for f in self.fields if f.name in of_recipes or _is_read(f.name, text)]
+            text = model_text(head, self.config_class, self.fields, printed)
+        return text
+
+    def model(self, text: str, **changes: Any) -> nnx.Module:
+        """Return the printed model, in the small setting. changes: of its config"""
+        loaded = load_text("printed/model.py", text)
+        values = {f.name: f.small for f in self.fields} | changes
+        config = getattr(loaded, self.config_class)(**values)
+        model: nnx.Module = getattr(loaded, self.whole.name)(config, rngs=nnx.Rngs(0))
+        return model
+
+
+def draft_class(
+    reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: FindSizes
+) -> Draft:
+    """Return a class, printed: probes of it become one program. base: as its user's sizes make it"""
+    searches = [(LEAST, False, False), (4 * LEAST, False, False), (LEAST, True, False)]
+    own = not is_transformers(reference.value)
+    for search in searches + [(LEAST, False, True)] * own:
+        try:
+            draft = _draft_of(reference, way, dtype, base, sizes(*search))
+        except UnlikeProgram as error:  # of sizes too small to divide, or by other factors than two
+            unlike = error
+            continue
+        if search[2]:
+            draft.classes.notes.append(FIXED.format(name=reference.name))
+        return draft
+    raise unlike
+
+
+def _draft_of(
+    reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: Sizes
+) -> Draft:
+    call, small, lengths = way.call, sizes.small, sizes.lengths
+    fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
+    ways = [base, *(trace_way(way, setting, dtype) for setting in sizes.settings[1:])]
+    pairs = zip(sizes.settings, ways, strict=True)
+    probes = [_probe(way, setting, one, fields) for setting, one in pairs]
+    if way.texts and not follow_attention(probes[0].traced.graphs):
+        raise refuse(reference.name, "it computes with its mask of attention")
+    classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts, way.kind)
+    texts = {size: f"config.{size[-1]}" for size in lengths}
+    classes.lengths = {path: texts[size] for size, paths in lengths.items() for path in paths}
+    whole = classes.of("")
+    for size, paths in lengths.items():
+        if paths <= classes.stacked:  # else it has no field: its parts are written out
+            small = small.set((size,), FEW)
+            fields.append(
+                Field(str(size[-1]), str(size[1]), "int", sizes.settings[0].get(size), FEW)
+            )
+    if any(
+        FIELD in one.arguments or f"config.{FIELD}" in "\n".join(one.init)
+        for one in classes.printed.values()
+    ):
+        usual = "bfloat16" if is_transformers(reference.value) else "float32"
+        fields.append(Field(FIELD, "", "str", usual, "float32"))
+    if classes.remat:
+        fields.append(REMAT)
+    whole.is_whole = True
+    whole.docstring = f"{whole.name}, as its arguments are in {whole.name}Config."
+    if isinstance(whole.methods, TextMethods):
+        whole.methods = with_cache(whole.methods, classes, fields)
+    elif whole.methods:
+        whole.methods = with_length(whole.methods, classes, fields)
+    if whole.methods:
+        reads = whole.methods.longest or getattr(whole.methods, "cache", "")
+        if reads and KEEP not in whole.init:
+            whole.init.insert(0, KEEP)
+    of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
+    fields += asked_fields(way.kind, fields, sizes.settings[0], small)
+    return Draft(classes, whole, fields, small, reference, of_recipes)
+
+
+def _is_read(field: str, text: str) -> bool:
+    return any(f"{name}.{field}" in text for name in ("config", "c"))
+
+
+def trace_way(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
+    """Return a class as a setting makes it, and its program. Raises RedcoError where it has none."""
+    instance = construct(lambda: way.make(setting.arguments), dtype=dtype)
+    return instance, trace(instance.module, setting.arrays(way.call, dtype))
+
+
+def _probe(way: Way, setting: Setting, one: Made, fields: list[Field]) -> Probe:
+    instance, traced = one
+    sizes = {f"config.{f.name}": setting.arguments[f.argument] for f in fields}
+    buffers = {}
+    if has_buffers(instance.module):
+        buffers = trace_buffers(lambda: way.make(setting.arguments))
+    return Probe(instance, traced, sizes, setting.batch, buffers)
+
+
+def _head(reference: Reference) -> str:
+    source = reference.file or reference.module
+    version = torch.__version__.partition("+")[0]
+    return f"{reference.name} of {source}, printed from PyTorch {version}: names of parts and variables are its own."

@@ -1,0 +1,100 @@
+"""What a class is made and called with, and the sizes in it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from redco_new.own.call import Call
+from redco_new.request.own_class import Input
+
+Name = tuple[
+    str | int, ...
+]  # of a size: ("model", argument, part), ("input", name, dim), ("batch",)
+TORCH = {"int32": "int64"}  # what PyTorch's classes have for ids
+BATCHES = (2, 3, 5)  # of the user's sizes, and of the others
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a class is instance and called with.
+
+    arguments: of the constructor
+    inputs: of the call, by name
+    """
+
+    arguments: Mapping[str, Any]
+    inputs: Mapping[str, Input]
+    batch: int = BATCHES[0]
+
+    def get(self, name: Name) -> Any:
+        """Return a size."""
+        if name[0] == "batch":
+            return self.batch
+        if name[0] == "input":
+            return self.inputs[str(name[1])].shape[int(name[2])]
+        value = self.arguments[str(name[1])]
+        for key in name[2:]:
+            value = value[key] if isinstance(key, int) else getattr(value, key)
+        return value
+
+    def names(self) -> list[Name]:
+        """Return all numbers that the class is instance and called with."""
+        names: list[Name] = []
+        for argument, value in self.arguments.items():
+            names += [("model", argument, *keys) for keys in _numbers(value)]
+        for name, x in self.inputs.items():
+            names += [("input", name, i) for i in range(len(x.shape))]
+        return names
+
+    def set(self, names: tuple[Name, ...], value: Any) -> Setting:
+        """Return the setting with another value of some sizes."""
+        arguments, inputs = dict(self.arguments), dict(self.inputs)
+        for name in names:
+            if name[0] == "input":
+                x = inputs[str(name[1])]
+                shape = tuple(value if i == name[2] else n for i, n in enumerate(x.shape))
+                inputs[str(name[1])] = Input(shape, x.dtype, x.below)
+            else:
+                key = str(name[1])
+                arguments[key] = _replace(arguments[key], name[2:], value)
+        return Setting(arguments, inputs, self.batch)
+
+    def arrays(self, call: Call, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+        """Return the arguments of a call of the class, on the meta device: arrays of zeros, and constants.
+
+        dtype: of numbers
+        """
+
+        def zeros(x: Input) -> torch.Tensor:
+            own = getattr(torch, TORCH.get(x.dtype, x.dtype))
+            own = dtype if own == torch.float32 else own
+            return torch.zeros((self.batch, *x.shape), dtype=own, device="meta")
+
+        return call.fill({name: zeros(x) for name, x in self.inputs.items()})
+
+
+def _replace(value: Any, keys: Name, new: Any) -> Any:
+    if not keys:
+        return new
+    if isinstance(keys[0], int):
+        return tuple(_replace(x, keys[1:], new) if i == keys[0] else x for i, x in enumerate(value))
+    other = copy.copy(value)
+    setattr(other, keys[0], _replace(getattr(value, keys[0]), keys[1:], new))
+    return other
+
+
+def _numbers(value: Any, depth: int = 0) -> Iterator[Name]:
+    """Yield where numbers are in an argument: (), an attribute of an object; those of a tuple stay as they are."""
+    if isinstance(value, bool) or depth > 1:
+        return
+    if isinstance(value, int | float):
+        yield ()
+    elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
+        for key, item in vars(value).items():
+            yield from ((key, *keys) for keys in _numbers(item, depth + 1))

@@ -151,6 +151,21 @@ def test_the_reward_of_a_sum():
     assert score_answers(lambda text: len(text), texts).tolist() == [1, 2, 2, 2, 0]
 
 
+def test_a_reward_that_fails_is_said_with_what_it_fails_for():
+    def reward(question, answer, text):
+        return float(text)
+
+    rows = [{"question": "3+4=", "answer": "7"}]
+    with pytest.raises(UserError) as error:
+        reward_answers(reward, rows, [["7", "x"]])
+    lines = str(error.value).splitlines()
+    what = 'answer "x", question "3+4=", right answer "7"'
+    assert lines[0] == f"reward() in pipeline.py fails for {what}:"
+    assert lines[1].endswith("in reward") and "return float(text)" in lines[2]
+    assert lines[-1] == "ValueError: could not convert string to float: 'x'"
+    assert not any("score_answers" in line for line in lines)
+
+
 @pytest.mark.parametrize("value", [None, "1", float("nan"), np.inf, [1.0]])
 def test_a_reward_that_is_no_number_is_one_message(value):
     def reward(text):

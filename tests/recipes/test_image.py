@@ -429,6 +429,7 @@ def test_loss_and_predictions():
     assert image.evaluate(_config(), outputs, rows) == {"accuracy": 0.5, "top_5": 0.5}
     rows = [{"label": 9}, {"label": 0}]
     assert image.evaluate(_config(), outputs, rows) == {"accuracy": 0.5, "top_5": 0.5}
+    assert image.evaluate(_config(), outputs[:, :2], rows).keys() == {"accuracy"}
     report = image.report(_config(), outputs, rows)
     assert [*report.names] == [*"0123456789"] and report.counts[9].tolist() == [0] * 3 + [1] + [
         0

@@ -127,6 +127,14 @@ def test_a_held_out_loss_that_is_not_finite_is_null(tmp_path):
     assert (tmp_path / "eval.jsonl").read_text() == '{"step": 1, "loss": null}\n'
 
 
+def test_without_held_out_examples_there_is_no_loss(tmp_path, capsys):
+    log = open_metrics(tmp_path)
+    log.evaluated(1, None, samples=[("a", "b")])
+    log.close()
+    assert "step 1/10  held-out loss none\n  'a' -> 'b'\n" in capsys.readouterr().out
+    assert (tmp_path / "eval.jsonl").read_text() == '{"step": 1, "loss": null}\n'
+
+
 def test_an_evaluation_that_is_made_again_replaces_the_one_before(tmp_path):
     for start, steps in [(0, (0, 2, 4)), (2, (4, 6)), (0, (0, 2))]:
         log = open_metrics(tmp_path, start=start)

@@ -85,7 +85,7 @@ class Program:
             self._once = True
             _say("SIGINT: ending, once what was saved is on the disk; again: at once")
             return
-        message = "stopped: the same command goes on from the last checkpoint"
+        message = "stopped: the same command goes on from the last checkpoint, if there is one"
         try:
             _say(message)
             # Where they are not imported yet, there is nobody to tell.

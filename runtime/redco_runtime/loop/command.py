@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import functools
 import os
+import re
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +43,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             silent = error.silent
             EVENTS.end("signal" if isinstance(error, Stopped) else "fault", message)
         except KeyboardInterrupt:
-            message = "stopped: the same command goes on from the last checkpoint"
+            message = "stopped: the same command goes on from the last checkpoint, if there is one"
             code, together, silent = INTERRUPTED, False, False
             EVENTS.end("signal", message)
         except Exception as error:
@@ -215,16 +216,20 @@ def settings(config_type: type[Any]) -> Iterator[tuple[str, str, str, Any]]:
 
 def override(config: Any, values: Mapping[str, Any]) -> Any:
     """Return `config` with the settings, by flag, that are not None. Raises UserError."""
-    record, flags = dataclasses.asdict(config), []
+    record, flags = dataclasses.asdict(config), dict[str, str]()
+    words = {word.partition("=")[0] for word in sys.argv}
     for section, field, flag, _ in settings(type(config)):
         if values.get(flag) is not None:
             record[section][field] = values[flag]
-            flags.append("--" + flag.replace("_", "-"))
-            check_number(field, values[flag], flags[-1])  # before a config computes with it
+            plain = "--" + flag.replace("_", "-")
+            name = next((name for name in ALSO.get(flag, ()) if name in words), plain)
+            flags[name] = field
+            check_number(field, values[flag], name)  # before a config computes with it
     try:
         return decode(type(config), record)
     except ValueError as error:
-        raise UserError(f"{', '.join(flags) or 'config.py'}: {error}") from None
+        own = [x for x, field in flags.items() if re.search(rf"\b{field}\b", str(error))]
+        raise UserError(f"{', '.join(own or flags) or 'config.py'}: {error}") from None
 
 
 def recorded_run(args: argparse.Namespace, config_type: type[Any], axes: Mapping[str, int]) -> Run:

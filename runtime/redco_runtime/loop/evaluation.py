@@ -90,7 +90,12 @@ class Evaluation:
             if isinstance(pipeline, Drawn) and jax.process_index() == 0:
                 with written_here(self.run.workdir / PICTURES / f"{step}.png") as path:
                     pipeline.draw_predictions(config, outputs, some, path)
-        self.metrics.evaluated(step, loss, scores, list(zip(self.samples, texts, strict=True)))
+        self.metrics.evaluated(
+            step,
+            loss if self.examples else None,
+            scores,
+            list(zip(self.samples, texts, strict=True)),
+        )
         held_out = {"loss": loss, **scores}
         if names and self.examples and not step:
             best_checkpoints().check_names(names, held_out)

@@ -96,26 +96,27 @@ class Metrics:
     def evaluated(
         self,
         step: int,
-        loss: float,
+        loss: float | None,
         scores: Mapping[str, float] = MappingProxyType({}),
         samples: Sequence[tuple[str, str]] = (),
     ) -> None:
         """Show what held-out examples gave after `step`, and append it to eval.jsonl.
 
         The time that it took is no step's.
-        samples: prompts, and what became of them.
+        loss: None where none are held out. samples: prompts, and what became of them.
         """
         self._do_later(setattr, self, "_last_time", (step, time.perf_counter()))
         if self._writer:
             path = self.path.with_name("eval.jsonl")
             cut_lines(path, step - 1)
-            values = {"loss": loss, **scores}
-            append_line(path, {"step": step, **values})
+            append_line(path, {"step": step, "loss": loss, **scores})
+            values = {**({} if loss is None else {"loss": loss}), **scores}
             held_out = {f"eval_{name}": value for name, value in values.items()}
             texts = {f"sample/{prompt}": text for prompt, text in samples}
             self._do_later(self.loggers.tell, step, {**held_out, **texts})
             shown = "".join(f"  {name} {value:.4f}" for name, value in scores.items())
-            self.say(f"step {step}/{self._total}  held-out loss {loss:.4f}{shown}")
+            number = "none" if loss is None else f"{loss:.4f}"
+            self.say(f"step {step}/{self._total}  held-out loss {number}{shown}")
             for prompt, text in samples:
                 self.say(f"  {prompt!r} -> {text!r}")
 

@@ -3,6 +3,7 @@
 Shape letters: B questions, S tokens of one, T of an answer, L of both, G answers.
 """
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -80,13 +81,30 @@ def score_answers(reward: Callable[[str], Any], texts: Sequence[str]) -> np.ndar
     """Return rewards (G,), float32. Raises UserError where one is no finite number."""
     rewards = []
     for text in texts:
-        value = reward(text)
+        try:
+            value = reward(text)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(_failure(reward, text, error)) from error
         if not np.isscalar(value) or isinstance(value, str | bytes) or not np.isfinite(value):
             what = f"it gives {value!r} for the answer {text[:40]!r}"
-            name = getattr(getattr(reward, "func", reward), "__name__", "reward")
-            raise UserError(f"{name}() in pipeline.py: {what}: give a finite number")
+            raise UserError(f"{_name(reward)}() in pipeline.py: {what}: give a finite number")
         rewards.append(value)
     return np.array(rewards, np.float32)
+
+
+def _name(reward: Any) -> str:
+    return getattr(getattr(reward, "func", reward), "__name__", "reward")
+
+
+def _failure(reward: Any, text: str, error: Exception) -> str:
+    """Return a line of what a reward fails for, and where in the code of the user."""
+    names = "question", "right answer"
+    facts = [f"{x} {shown(y)}" for x, y in zip(names, getattr(reward, "args", ()), strict=False)]
+    line = f"{_name(reward)}() in pipeline.py fails for {', '.join([f'answer {shown(text)}', *facts])}:"
+    frames = traceback.format_list(traceback.extract_tb(error.__traceback__)[1:])
+    return "\n".join([line, "".join(frames).rstrip(), f"{type(error).__name__}: {error}"])
 
 
 def advantages(rewards_G: np.ndarray, deviation: str = "population") -> np.ndarray:

@@ -20,6 +20,7 @@ from redco_fit.compilers import environment
 from redco_new import __version__
 from redco_new.errors import RedcoError
 from redco_new.transaction import MANIFEST, unfinished
+from redco_new.project.folders import TODO, missing_folders
 from redco_new.project.state import ProjectState, read_project_state
 
 DISTRIBUTION = "redco-new"
@@ -128,6 +129,7 @@ def _project(root: Path) -> Iterator[Finding]:
     name = state.manifest.request["name"]
     yield Finding("project", f"{name}, of redco-new {by}, in {root}", todo)
     yield from _files(state)
+    yield from (Finding(where, what, TODO) for where, what in missing_folders(state))
 
 
 def _files(state: ProjectState) -> Iterator[Finding]:

@@ -211,3 +211,28 @@ def test_a_run_from_before_a_field_keeps_what_it_was_trained_with(tmp_path):
     assert begun_with(tmp_path, None, "x", WordsConfig) == (None, {"subword": "last"})
     assert begun_with(tmp_path / "new", None, "x", WordsConfig) == ("x", {})
     assert begun_with(tmp_path / "new", "none", "x", WordsConfig) == (None, {})
+
+
+@dataclass(frozen=True)
+class Texts:
+    tokenizer: str = "bytes"
+
+
+@dataclass(frozen=True)
+class TextsConfig:
+    model: Model = field(default_factory=Model)
+    data: Texts = field(default_factory=Texts)
+
+
+def test_a_tokenizer_that_was_moved_with_its_project_is_the_one_of_config(tmp_path, monkeypatch):
+    def read(*recorded):
+        for name in recorded:
+            Run(tmp_path, TextsConfig(data=Texts(name)), AXES, 4).save()
+            yield load_run(tmp_path, TextsConfig).config.data.tokenizer
+
+    folder = str(tmp_path / "ck")
+    monkeypatch.setattr(Texts, "tokenizer", folder)
+    gone = ["../ck", "/gone/ck", "/gone/other", "me/ck", "bytes"]
+    assert [*read(*gone)] == gone
+    (tmp_path / "ck").mkdir()
+    assert [*read(*gone)] == [folder, folder, *gone[2:]]

@@ -77,3 +77,16 @@ def test_for_programs_and_where_there_is_no_project(tmp_path, monkeypatch, capsy
     findings = json.loads(capsys.readouterr().out)
     assert {"redco-new", "packages", "devices"} <= {one["what"] for one in findings}
     assert cli.run(cli.redco_app, "redco", ["doctor", "nowhere"]) == 2
+
+
+def test_a_checkpoint_or_tokenizer_that_is_gone_is_named(examine, project):
+    place = 'str((Path(__file__).parents[1] / "../ck").resolve())'
+    text = f"class Data:\n    tokenizer: str = {place}\n\nCHECKPOINT = {place}\n"
+    (project.root / "my_project/config.py").write_text(text)
+    wrong = examine()[1]
+    assert [line.partition(";")[0] for line in wrong] == [
+        f"! my_project/config.py::{name}: ../ck: there is no such folder"
+        for name in ("CHECKPOINT", "tokenizer")
+    ]
+    (project.root.parent / "ck").mkdir()
+    assert examine()[:2] == (0, [])

@@ -15,6 +15,7 @@ from redco_new.check.children import Children, Lines
 from redco_new.check.facts import Facts, differences, read_facts, versions, write_facts
 from redco_new.check.table import ACCEPTABLE, CHECKS, WRONG, Check
 from redco_new.errors import RedcoError
+from redco_new.project.folders import TODO, missing_folders
 from redco_new.project.sandbox import temporary_folder
 from redco_new.project.state import ProjectState, read_project_state
 from redco_new.request.names import package_name
@@ -131,7 +132,8 @@ def _measure(
                 pool.submit(children.measure, package, part, say(part)) for part in ("run", "step")
             ]
             tests = pool.submit(_test, state, children, folder, say("tests"))
-            findings = _update(state.root)
+            findings = [Finding.of(CHECKS["update"], *x, TODO) for x in missing_folders(state)]
+            findings += _update(state.root)
             lines = [line for part in parts for line in part.result()]
             return lines, findings + tests.result()
         except BaseException:

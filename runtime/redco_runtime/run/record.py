@@ -14,6 +14,7 @@ import jax
 from ..base.contracts import Config
 from ..base.errors import UserError, few, writing
 from ..base.json_lines import parse_json
+from ..base.output import show
 from ..base.paths import is_bucket
 
 FILE = "run.json"
@@ -154,6 +155,7 @@ def load_run(workdir: Path, config_type: type[Any]) -> Run:
         )
     try:
         sections = with_former(config_type, _readable(config_type, record["config"]))
+        _place_tokenizer(config_type, sections.get("data", {}))
         others = {name: record.pop(name) for name in RECORDED[1:]}
         check_kinds(Run, others)
         return Run(workdir, decode(config_type, sections, check_kinds), **others)
@@ -162,6 +164,16 @@ def load_run(workdir: Path, config_type: type[Any]) -> Run:
             f"{path}: it does not fit config.py: {error}; give back the fields it had, or train in "
             f"another --workdir, where --init {workdir} starts from the parameters that still fit"
         ) from None
+
+
+def _place_tokenizer(config_type: type[Any], data: dict[str, Any]) -> None:
+    """Put the folder that config.py names in place of a recorded one of that name which is gone: all was moved together."""
+    own = str(getattr(typing.get_type_hints(config_type).get("data"), "tokenizer", ""))
+    folder, name = Path(own), str(data.get("tokenizer", ""))
+    if name.startswith((".", "/", "~")) and not Path(name).is_dir():
+        if folder.is_dir() and folder.name == Path(name).name:
+            data["tokenizer"] = own
+            show(f"--tokenizer: {name} is gone, and {own} of config.py is in its place")
 
 
 def with_former(config_type: type[Any], sections: Mapping[str, Any]) -> dict[str, Any]:

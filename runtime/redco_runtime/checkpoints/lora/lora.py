@@ -34,9 +34,8 @@ from .runs import adapter_of
 PREFIX = "base_model.model."  # of what PEFT calls a tensor, before the name in the model
 LENGTHS = "lora_magnitude_vector"
 FILES = WEIGHTS, ADAPTER
-ALIKE = (
-    1e-6  # of two alphas, relatively: what float32, in which they multiply, can barely tell apart
-)
+# Of two alphas, relatively: what float32, in which they multiply, can barely tell apart.
+ALIKE = 1e-6
 
 
 @dataclass(frozen=True)

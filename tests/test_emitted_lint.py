@@ -1,6 +1,7 @@
 """Projects of all families, and of classes of one's own: no file imports what it does not use, or is not there."""
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -92,6 +93,18 @@ def runtime_modules(files):
             elif isinstance(node, ast.Import):
                 names |= {name.name for name in node.names}
     return {name for name in names if name.split(".")[1:2] == ["runtime"]}
+
+
+def test_a_checkpoint_and_its_tokenizer_are_named_from_one_folder(emit, tmp_path):
+    sizes = {"vocab_size": 64, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+    config = {"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 4} | sizes
+    (tmp_path / "ck").mkdir()
+    (tmp_path / "ck/config.json").write_text(json.dumps(config))
+    model = str(tmp_path / "ck")
+    request = Request.from_flags("a-project", model, shards="2", folder=tmp_path / "a-project")
+    text = "".join(emit(request)["a_project/config.py"].split())
+    place = 'str((Path(__file__).parents[1]/"../ck").resolve())'
+    assert f"tokenizer:str={place}" in text and f"CHECKPOINT={place}" in text
 
 
 SIZES = {  # as CONTRIBUTING.md has them

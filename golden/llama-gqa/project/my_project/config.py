@@ -26,7 +26,9 @@ class Data:
     verify_data: bool = False  # know files by all bytes, not by size, time and samples
     streaming: bool = False  # `data` is tokenized as it is read, and not before
     text_files: tuple[str, ...] = ()  # paths; none: the language reference that ships with Python
-    tokenizer: str = "../checkpoint"  # Hugging Face id or folder; "bytes": one token a byte
+    tokenizer: str = str(
+        (Path(__file__).parents[1] / "../checkpoint").resolve()
+    )  # Hugging Face id or folder; "bytes": one token a byte
     sequence_length: int = 2048  # S: tokens of an example
     held_out: float = 0.05  # share of the examples that is never trained on
     sample_prompts: tuple[str, ...] = ("The ",)  # continued after each evaluation

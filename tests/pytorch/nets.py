@@ -304,3 +304,18 @@ class Steps(nn.Module):
         for t in range(x.shape[1]):
             h = self.cell(x[:, t], h)
         return h
+
+
+class Blurs(nn.Module):
+    """Adds noise to what it reads, and drops whole rows in training."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x):
+        h = self.fc(x)
+        h = h + torch.randn_like(h) * h.abs()
+        if self.training:
+            h = h * (torch.rand(h.shape[0], 1) + 0.5).floor()
+        return h

@@ -210,6 +210,30 @@ def test_a_loop_over_the_places_of_an_input_has_its_length():
     assert made.source.count("self.cell(") == 5 and "other sizes" in made.notes[0]
 
 
+def test_numbers_that_are_drawn_are_of_each_example_in_training_and_none_in_evaluation():
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+
+    made = printed("Blurs", x=Input((8,)))
+    assert "self.noise((B, S), self.dtype)" in made.source and made.modes
+    assert any("draws numbers" in note for note in made.notes)
+
+    from redco_runtime.nn.dropout import drop_by_example
+    from redco_runtime.nn.noise import Noise
+
+    def drawn():
+        noise = Noise("normal", rngs=nnx.Rngs(0))
+        drop_by_example(noise, jnp.zeros((4, 3)), jax.random.key(1))
+        return noise, noise((4, 3)), noise((4, 3))
+
+    noise, one, other = drawn()
+    assert len({*one.ravel().tolist(), *other.ravel().tolist()}) == 24
+    assert (drawn()[1] == one).all()
+    noise.eval()
+    assert not noise((4, 3)).any()
+
+
 def test_the_length_of_a_text_is_never_baked_in():
     made = printed("Bag", ids=Input((12,), "int32"))
     assert "S = ids.shape[1]" in made.source and "jnp.arange(S)[None, :, None] / S" in made.source

@@ -19,7 +19,7 @@ FIELD = "dtype"  # of the config
 # Rules that say themselves of which dtype their result is.
 SAID = frozenset(
     "zeros ones empty new_zeros new_ones new_empty full new_full arange scalar_tensor _to_copy to type_as mean sum copy"
-    " layer_norm rms_norm experts attention scaled_dot_product_attention".split()
+    " layer_norm rms_norm experts attention scaled_dot_product_attention randn rand randn_like rand_like".split()
 )
 DTYPES = {
     torch.float32: "jnp.float32", torch.float64: "jnp.float32", torch.float16: "jnp.float16",

@@ -132,6 +132,8 @@ def randomize(module: nn.Module) -> None:
                 parameter.add_(torch.randn_like(parameter) * 0.1)
 
 
+# Functions that draw, and what they give in the gate, as what is printed for them does.
+RANDOM, STILL = ("randn", "rand", "randn_like", "rand_like"), 0.5
 # Functions that drop by themselves -> which argument is the rate.
 RATES = dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), 5) | {
     "multi_head_attention_forward": 10
@@ -146,6 +148,9 @@ class _WithoutDropout(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if "dropout" in name:
             return args[0] if args else kwargs["input"]
+        if name in RANDOM:
+            result = func(*args, **(kwargs or {}))
+            return torch.full_like(result, STILL)
         if place := RATES.get(name):
             args = (*args[:place], 0.0, *args[place + 1 :])
         return func(*args, **{**(kwargs or {}), **({"dropout_p": 0.0} if name == SDPA else {})})
@@ -226,6 +231,8 @@ def run_printed(
     for _, part in nnx.iter_modules(model):
         if isinstance(part, nnx.Dropout):
             part.rate = 0.0
+        if hasattr(part, "still"):
+            part.still = STILL
     model.train() if training else model.eval()
     graph, params, *rest = nnx.split(model, nnx.Param, ...)
 

@@ -164,7 +164,15 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
 
 
 # What rules raise of a program that none of them is for: the next way may have another program.
-UNSERVED = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+UNSERVED = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 def _input_names(whole: Printed, way: Way) -> dict[str, str]:

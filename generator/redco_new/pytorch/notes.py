@@ -8,3 +8,7 @@ ANEW = (
 )
 FROZEN = "{name} is not trained, and is random until weights are read"
 FIXED = "{name} is another program for inputs of other sizes: those of its own are in model.py"
+NOISE = (
+    "{name} draws numbers: in training by the key of each example, and 0 in evaluation, so that losses are PyTorch's in"
+    " the mean"
+)

@@ -20,6 +20,7 @@ from redco_new.pytorch.layers import can_stack, roll_layers
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import Node, merge
+from redco_new.pytorch.notes import NOISE
 from redco_new.pytorch.names import input_names, output_names
 from redco_new.pytorch.outputs import nest
 from redco_new.pytorch.printed_class import Printed, Probe
@@ -146,6 +147,7 @@ class OneClass:
             self._outputs,
             self._leaf,
             "self.dtype",
+            self.noise,
         )
         batch = tuple(probe.batch for probe, _ in self.rows)
         plain = not (self.path or self.classes.texts or self.classes.kind)
@@ -219,17 +221,26 @@ class OneClass:
 
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout of F.dropout, which __init__ makes."""
-        text = express(rate, self.init_atoms)
-        maker = f"Dropout({text}, rngs=rngs)"
+        return self._drawn_by("dropout", f"Dropout({express(rate, self.init_atoms)}, rngs=rngs)")
+
+    def noise(self, kind: str) -> ast.expr:
+        """Return Python of a Noise, which __init__ makes."""
+        note = NOISE.format(name=type(self.part).__name__)
+        if note not in self.classes.notes:
+            self.classes.notes.append(note)
+        return self._drawn_by("noise", f"Noise({kind!r}, rngs=rngs)")
+
+    def _drawn_by(self, module: str, maker: str) -> ast.expr:
+        """Return Python of what draws, of a module of the runtime; several of one maker are one."""
         name = next((key for key, value in self.drops.items() if value == maker), "")
         if not name:
             reserved = {*vars(self.part), *self.part._modules, *self.part._parameters, *self.drops}
-            name = next(
-                x for x in ("dropout", "drop", "dropout_2", "dropout_3") if x not in reserved
-            )
+            names = (module, module.removesuffix("out"), f"{module}_2", f"{module}_3")
+            name = next(x for x in names if x not in reserved)
             self.drops[name] = maker
             self.classes.drops = True
-            self.makers.imports.add("from redco_runtime.nn.dropout import Dropout")
+            what = maker.partition("(")[0]
+            self.makers.imports.add(f"from redco_runtime.nn.{module} import {what}")
         return parse(f"self.{name}")
 
     def _returned(self, items: list[ast.expr]) -> ast.expr:

@@ -184,8 +184,16 @@ class Search:
                 if _parts(instance) != self._shape:
                     self.structural.add(names)
                     return False
-                with _compiling_state_context():  # as torch.export calls it, it asks for no values
-                    instance.module(**setting.arrays(self.call))
+                return any(self._runs(instance, setting, device) for device in ("cpu", "meta"))
+        except Exception:  # whatever the user's own code raises
+            return False
+
+    def _runs(self, instance: Instance, setting: Setting, device: str) -> bool:
+        """Return whether a class can be called, whose own new tensors lie on a device where it says none."""
+        try:
+            # As torch.export calls it, it asks for no values.
+            with _compiling_state_context(), torch.device(device):
+                instance.module(**setting.arrays(self.call))
         except Exception:  # whatever the user's own code raises
             return False
         return True

@@ -32,6 +32,9 @@ class Printer(Protocol):
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout, which __init__ makes."""
 
+    def noise(self, kind: str) -> ast.expr:
+        """Return Python of a Noise, which __init__ makes; kind: "normal" or "uniform"."""
+
 
 Rule = Callable[[Printer, dict[str, Any], Node], ast.expr]
 FUNCTIONS: dict[str, Rule] = {}
@@ -82,6 +85,13 @@ def _new(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 def _full(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     parts = {"shape": sequence(body.shape(a["size"], None)), "dtype": body.value(node.dtype)}
     return fill("jnp.full(shape, x, dtype)", x=body.value(a["fill_value"]), **parts)
+
+
+@rule("randn", "rand", "randn_like", "rand_like")
+def _draw(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    kind = "normal" if node.target.startswith("randn") else "uniform"
+    shape = sequence(body.shape(list(node.dims or ()), None))
+    return ast.Call(body.noise(kind), [shape, body.value(node.dtype)], [])
 
 
 @rule("arange")
@@ -248,14 +258,6 @@ def _pad(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
 
 # Modes of padding in PyTorch -> in NumPy; "" for a constant.
 PADS = {"constant": "", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-
-
-@rule("_weight_norm")
-def _weight_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    dim, rank = plain(a["dim"]), len(a["v"].dims)
-    axes = sequence([ast.Constant(i) for i in range(rank) if i != dim % rank])
-    parts = {"v": body.value(a["v"]), "g": body.value(a["g"]), "axes": axes}
-    return fill("v * (g / jnp.sqrt(jnp.sum(v**2, axis=axes, keepdims=True)))", **parts)
 
 
 @rule("copy")

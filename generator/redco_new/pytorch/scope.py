@@ -58,6 +58,7 @@ class Reference:
     outputs: target of a module -> what it calls the values that it gives
     leaf: target of a module -> the layer of torch.nn that it is, or None
     dtype: Python of what is computed in
+    noise: "normal" or "uniform" -> Python of what draws such numbers, which __init__ makes
     layers: target of a list -> Python of what is saved of its layers, which are stacked; None where they are apart
     """
 
@@ -69,3 +70,8 @@ class Reference:
     outputs: Callable[[str], list[str]] = lambda target: []
     leaf: Callable[[str], Any] = lambda target: None
     dtype: str = "dtype"
+    noise: Callable[[str], ast.expr] = lambda kind: _no_noise()
+
+
+def _no_noise() -> ast.expr:
+    raise NotImplementedError("numbers that a constructor draws")

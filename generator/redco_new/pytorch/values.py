@@ -70,6 +70,10 @@ class Values:
         """Return Python of a Dropout, which __init__ makes."""
         return self._reference.drop(rate)
 
+    def noise(self, kind: str) -> ast.expr:
+        """Return Python of what draws numbers, which __init__ makes."""
+        return self._reference.noise(kind)
+
     def use(self, line: str) -> None:
         """Add an import."""
         self.imports.add(line)

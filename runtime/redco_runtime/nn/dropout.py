@@ -67,22 +67,24 @@ class Dropout(nnx.Dropout):
 
         Raises UserError for other rows.
         """
-        stream: Any = self.rngs
-        if not self.drops or not stream.key.ndim:
+        if not self.drops or not self.rngs.key.ndim:
             return super().__call__(x_R)
+        share, keys_R = 1 - self.rate, self.keys(x_R.shape[0])
+        kept_R = jax.vmap(lambda key: jax.random.bernoulli(key, share, x_R.shape[1:]))(keys_R)
+        return jnp.where(kept_R, x_R / share, 0)
+
+    def keys(self, count: int) -> jax.Array:
+        """Return the keys (R,) of `count` rows, where a step has given one for each example. Raises UserError."""
+        stream: Any = self.rngs
         keys_B = jax.vmap(jax.random.fold_in)(stream.key[...], stream.count[...])
         stream.count[...] += 1
-        rows, left = divmod(x_R.shape[0], keys_B.size)
+        rows, left = divmod(count, keys_B.size)
         if left:
             raise UserError(
-                f"dropout: {x_R.shape[0]} rows of a batch of {keys_B.size}: give the model as many rows of each example"
+                f"dropout: {count} rows of a batch of {keys_B.size}: give the model as many rows of each example"
             )
         keys_R = keys_B if rows == 1 else jax.vmap(lambda k: jax.random.split(k, rows))(keys_B)
-        share = 1 - self.rate
-        kept_R = jax.vmap(lambda key: jax.random.bernoulli(key, share, x_R.shape[1:]))(
-            keys_R.reshape(-1)
-        )
-        return jnp.where(kept_R, x_R / share, 0)
+        return keys_R.reshape(-1)
 
 
 @plain.by_heads

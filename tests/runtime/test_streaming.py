@@ -104,7 +104,7 @@ def test_what_was_read_before_is_not_read_again(tmp_path, monkeypatch):
     encode = Letters.__call__
     monkeypatch.setattr(Letters, "__call__", lambda s, t, **k: seen.extend(t) or encode(s, t, **k))
     next(batches(rows, 14, position))
-    assert 0 < len(seen) < len(WORDS) // 2
+    assert 0 < len(seen) < 0.75 * len(WORDS)  # some are read ahead
 
 
 def test_an_epoch_has_each_text_once_or_it_is_held_out(tmp_path, capsys):

@@ -186,7 +186,7 @@ def test_memory_to_plan_does_not_grow_with_the_model():
     small = unrolled(embed_dim=64, mlp_dim=256, rotary_dim=4, num_layers=6)
     large = unrolled(num_layers=6)
     assert large[1]["layers"][0]["mlp"]["up"]["kernel"].shape == (4096, 16384)
-    assert peak_of_planning(*large) < 1.1 * peak_of_planning(*small)
+    assert peak_of_planning(*large) < 1.5 * peak_of_planning(*small)
 
 
 @pytest.mark.parametrize(

@@ -174,19 +174,18 @@ async def _receive_all(
             await words.read(1)  # guests say no more: it left; restarted, it comes again
         guests.pop(guest, None)
 
-    door = await asyncio.start_server(welcome, port=port)
-    while True:
-        members = [me, *guests.values()]
-        faults = find_faults(members)
-        count = max(member.count for member in members)  # they may differ
-        missing = sorted({*range(count)} - {member.index for member in members})
-        if faults:
-            patience.end = min(patience.end, time.monotonic() + GRACE)
-        if not missing or time.monotonic() >= patience.end:
-            break
-        patience.tell(f"process 0 waits for {few(missing)} of {me.count}")
-        await asyncio.sleep(POLL)
-    door.close()
+    with closing(await asyncio.start_server(welcome, port=port)):
+        while True:
+            members = [me, *guests.values()]
+            faults = find_faults(members)
+            count = max(member.count for member in members)  # they may differ
+            missing = sorted({*range(count)} - {member.index for member in members})
+            if faults:
+                patience.end = min(patience.end, time.monotonic() + GRACE)
+            if not missing or time.monotonic() >= patience.end:
+                break
+            patience.tell(f"process 0 waits for {few(missing)} of {me.count}")
+            await asyncio.sleep(POLL)
     fault = few(faults, separator="\n  ")
     if missing and not faults:
         fault = (

@@ -12,6 +12,7 @@ from redco_plan import (
     DATA,
     EXPERT,
     STAGE,
+    Plan,
     axes_of_entry,
     fsdp_axes,
     in_stages,
@@ -20,9 +21,9 @@ from redco_plan import (
     token_axes,
 )
 
-from redco_new.request import COMPUTE
-
 from redco_plan import Collective as Predicted
+
+from redco_new.request import COMPUTE
 
 from redco_fit.compiled.hlo import Collective
 from redco_fit.links import link_seconds
@@ -62,7 +63,7 @@ def sending(
     links: dict[str, float] = defaultdict(float)
     activations = parameters = kernels = borders = 0.0
     tpu = target.hardware.platform == "tpu"
-    over = {axis for axis in fsdp_axes(plan.mesh) if plan.mesh[axis] > 1}
+    over = _gathered_over(plan)
     of_experts = 4 * sum(one.kernels for one in work.routed)
     for one in predict_collectives(plan):
         axes = [axis for axis in one.axes if plan.mesh[axis] > 1]
@@ -99,6 +100,11 @@ def sending(
     alone = experts.WAITED_APART if plan.mesh.get(EXPERT, 1) > 1 else 0.0
     waited += max(alone, experts.WAITED[target.hardware.platform]) * kernels
     return dict(links), WAITED * activations + BORDER * borders + waited
+
+
+def _gathered_over(plan: Plan) -> set[str]:
+    """Return the axes that parameters are gathered over."""
+    return {axis for axis in fsdp_axes(plan.mesh) if plan.mesh[axis] > 1}
 
 
 def _at_border(one: Predicted) -> bool:
@@ -145,7 +151,7 @@ def _joined(model: Planned, kind: str, axes: Sequence[str], narrow: float) -> fl
     rows = zip(
         plan.classes.parameter_dims, plan.parameters, plan.stored, plan.partitions, strict=True
     )
-    over = {axis for axis in fsdp_axes(plan.mesh) if plan.mesh[axis] > 1}
+    over = _gathered_over(plan)
     for i, (dims, parameter, stored, spec) in enumerate(rows):
         own = {axis for entry in spec for axis in axes_of_entry(entry)}
         gathered = bool(own & over) and not in_stages(plan, i)

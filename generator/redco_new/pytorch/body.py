@@ -168,9 +168,7 @@ class Body(Values):
                 self._env[user] = fill("x[i]", x=expression, i=ast.Constant(index[user]))
             if len(items) == 1:
                 return
-        leaf = (
-            LEAVES.get(type(self._reference.leaf(node.target))) if node.kind == "module" else None
-        )
+        leaf = LEAVES.get(type(self._layer(node)))
         count = count_values(expression, leaf.gives if leaf else max(index.values()) + 1)
         author = node.statement.names if len(node.statement.names) == count else ()
         named = self._reference.outputs(node.target) if node.kind == "module" else []
@@ -202,9 +200,12 @@ class Body(Values):
 
     def _expression(self, node: Node) -> ast.expr:
         expression = self._of_step(node)
-        leaf = self._reference.leaf(node.target) if node.kind == "module" else None
-        result = dtype_of_result(node, leaf, self._said_dtype)
+        result = dtype_of_result(node, self._layer(node), self._said_dtype)
         return expression if result is None else cast(expression, self.value(node.dtype))
+
+    def _layer(self, node: Node) -> Any:
+        """Return the layer of torch.nn that a step calls, or None."""
+        return self._reference.leaf(node.target) if node.kind == "module" else None
 
     def _of_step(self, node: Node) -> ast.expr:
         self._said_dtype = False
@@ -214,8 +215,10 @@ class Body(Values):
             )
         if node.kind == "module":
             arguments = [self.value(x) for x in node.arguments.values()]
-            ordered = [arguments[i] for i in self._reference.order(node.target)]
-            return ast.Call(self._reference.module(node.target), ordered, [])
+            leaf = LEAVES.get(type(self._layer(node)))
+            if not (leaf and leaf.gives > 1):  # which has its own order (results.py)
+                arguments = [arguments[i] for i in self._reference.order(node.target)]
+            return ast.Call(self._reference.module(node.target), arguments, [])
         name = node.target.partition(".")[0]
         if is_neutral(name, node):
             return self.value(node.arguments["self"])

@@ -90,7 +90,7 @@ def draft_class(
             unlike = error
             continue
         if search[2]:
-            draft.classes.notes.append(FIXED.format(name=reference.name))
+            draft.classes.note(FIXED.format(name=reference.name))
         return draft
     raise unlike
 

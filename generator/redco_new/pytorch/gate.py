@@ -189,6 +189,23 @@ def printed_arrays(
     return {k: np.moveaxis(x, 1, -1) if k.endswith("_BHWC") else x for k, x in own.items()}
 
 
+def call_torch(
+    module: nn.Module,
+    arrays: Mapping[str, np.ndarray],
+    call: Call,
+    dtype: torch.dtype = torch.float32,
+) -> list[torch.Tensor]:
+    """Return the outputs of a class in PyTorch, without dropout. dtype: of the numbers that it is called with"""
+    tensors = {
+        name: torch.from_numpy(np.ascontiguousarray(x).astype(TORCH.get(str(x.dtype), x.dtype)))
+        for name, x in arrays.items()
+    }
+    tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
+    with _WithoutDropout():
+        result = module(**call.fill(tensors))
+    return [x for x in pytree.tree_leaves(result) if torch.is_tensor(x)]
+
+
 def run_torch(
     module: nn.Module,
     arrays: Mapping[str, np.ndarray],
@@ -202,14 +219,7 @@ def run_torch(
     """
     module.train(training)
     module.zero_grad()
-    tensors = {
-        name: torch.from_numpy(np.ascontiguousarray(x).astype(TORCH.get(str(x.dtype), x.dtype)))
-        for name, x in arrays.items()
-    }
-    tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
-    with _WithoutDropout():
-        result = module(**call.fill(tensors))
-    outputs = [x for x in pytree.tree_leaves(result) if torch.is_tensor(x)]
+    outputs = call_torch(module, arrays, call, dtype)
     floats = [x for x in outputs if x.is_floating_point()]
     weights = map(_weights, range(len(floats)), (x.shape for x in floats))
     torch.stack([(x * w).sum() for x, w in zip(floats, weights, strict=True)]).sum().backward()

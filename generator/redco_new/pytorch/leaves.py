@@ -133,10 +133,6 @@ def _one_dim(layer: Any) -> str:
     return "" if len(layer.normalized_shape) == 1 else f"normalized_shape={layer.normalized_shape}"
 
 
-def _rms_flags(layer: Any) -> dict[str, Any]:
-    return {} if layer.weight is not None else {"use_scale": False}
-
-
 LINEAR = {"in_features": "in_features", "out_features": "out_features"}
 DROPOUT = Leaf("Dropout", {"rate": "p"}, imports=f"{NN}.dropout import Dropout", computes=False)
 LINEARS = Leaf(

@@ -17,7 +17,6 @@ from redco_new.pytorch.graph import is_leaf, own_path
 from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.kinds import TEXT
 from redco_new.pytorch.layers import can_stack, roll_layers
-from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import Node, merge
 from redco_new.pytorch.notes import NOISE
@@ -200,9 +199,7 @@ class OneClass:
         path = f"{self.path}.{target}".removeprefix(".")
         if self.classes.is_class(path):
             return self.classes.of(path).order
-        leaf = LEAVES.get(type(self._leaf(target)))
-        inputs = [node for node in self.classes.graphs[path].nodes if node.op == "placeholder"]
-        return range(len(inputs)) if leaf and leaf.gives > 1 else (0,)
+        return (0,)
 
     def _layers(self, target: str) -> str | None:
         """Stack the layers of a list where that is possible; return Python of what is saved of them."""
@@ -225,9 +222,7 @@ class OneClass:
 
     def noise(self, kind: str) -> ast.expr:
         """Return Python of a Noise, which __init__ makes."""
-        note = NOISE.format(name=type(self.part).__name__)
-        if note not in self.classes.notes:
-            self.classes.notes.append(note)
+        self.classes.note(NOISE.format(name=type(self.part).__name__))
         return self._drawn_by("noise", f"Noise({kind!r}, rngs=rngs)")
 
     def _drawn_by(self, module: str, maker: str) -> ast.expr:

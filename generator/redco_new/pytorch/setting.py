@@ -13,9 +13,8 @@ from torch import nn
 from redco_new.own.call import Call
 from redco_new.request.own_class import Input
 
-Name = tuple[
-    str | int, ...
-]  # of a size: ("model", argument, part), ("input", name, dim), ("batch",)
+# Of a size: ("model", argument, attribute), ("input", name, dim), ("batch",).
+Name = tuple[str | int, ...]
 TORCH = {"int32": "int64"}  # what PyTorch's classes have for ids
 BATCHES = (2, 3, 5)  # of the user's sizes, and of the others
 
@@ -40,7 +39,7 @@ class Setting:
             return self.inputs[str(name[1])].shape[int(name[2])]
         value = self.arguments[str(name[1])]
         for key in name[2:]:
-            value = value[key] if isinstance(key, int) else getattr(value, key)
+            value = getattr(value, str(key))
         return value
 
     def names(self) -> list[Name]:
@@ -82,10 +81,8 @@ class Setting:
 def _replace(value: Any, keys: Name, new: Any) -> Any:
     if not keys:
         return new
-    if isinstance(keys[0], int):
-        return tuple(_replace(x, keys[1:], new) if i == keys[0] else x for i, x in enumerate(value))
-    other = copy.copy(value)
-    setattr(other, keys[0], _replace(getattr(value, keys[0]), keys[1:], new))
+    other, key = copy.copy(value), str(keys[0])
+    setattr(other, key, _replace(getattr(value, key), keys[1:], new))
     return other
 
 

@@ -4,6 +4,7 @@ What they hold has PyTorch's names and shapes: weight_ih_l0, (gates * hidden, in
 made for all positions at once; a scan over these has the rest.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -32,13 +33,11 @@ class _Recurrent(nnx.Module):
         batch_first: bool = False,
         bidirectional: bool = False,
         dropout: float = 0.0,
-        nonlinearity: str = "tanh",
         dtype: Any = jnp.float32,
         rngs: nnx.Rngs,
     ):
         self.hidden_size, self.num_layers, self.dtype = hidden_size, num_layers, dtype
         self.use_bias, self.batch_first = use_bias, batch_first
-        self.activation = getattr(jnp if nonlinearity == "tanh" else jax.nn, nonlinearity)
         self.directions = ("", "_reverse") if bidirectional else ("",)
         self.dropout = Dropout(dropout, rngs=rngs) if dropout else None
         rows, draw = self.GATES * hidden_size, between(hidden_size**-0.5)
@@ -101,9 +100,15 @@ class _Recurrent(nnx.Module):
 class RNN(_Recurrent):
     """A plain recurrence (Elman, 1990): torch.nn.RNN."""
 
+    def __init__(
+        self, input_size: int, hidden_size: int, *, nonlinearity: str = "tanh", **options: Any
+    ):
+        super().__init__(input_size, hidden_size, **options)
+        self.activation = jnp.tanh if nonlinearity == "tanh" else jax.nn.relu
+
     def step(self, given_BG: jax.Array, kept_BG: jax.Array, *states: jax.Array):
         """Return the next state."""
-        return (self.activation(given_BG + kept_BG),)
+        return (rnn_step(given_BG, kept_BG, states[0], self.activation),)
 
 
 class LSTM(_Recurrent):
@@ -126,9 +131,14 @@ class GRU(_Recurrent):
         return (gru_step(given_BG, kept_BG, *states),)
 
 
-def rnn_step(given_BG: jax.Array, kept_BG: jax.Array, state_BH: jax.Array) -> jax.Array:
+def rnn_step(
+    given_BG: jax.Array,
+    kept_BG: jax.Array,
+    state_BH: jax.Array,
+    activation: Callable[[jax.Array], jax.Array] = jnp.tanh,
+) -> jax.Array:
     """Return the next state, of what it gets of the input and of the state."""
-    return jnp.tanh(given_BG + kept_BG)
+    return activation(given_BG + kept_BG)
 
 
 def lstm_step(

@@ -88,10 +88,9 @@ def meet(me: Member, coordinator: str, timeout: float) -> Door:
         except OSError as error:
             verdict = _visit(me, address, _Patience(GRACE))  # another process 0, which then knows
             if not verdict["silent"]:
-                fault = f"{me} cannot listen on port {port}: {os.strerror(error.errno or 0)}. "
-                fault += (
-                    "If another run, or another process 0, holds it, choose another port or index."
-                )
+                why = os.strerror(error.errno or 0)
+                fault = f"{me} cannot listen on port {port}: {why}. If another run, or another "
+                fault += "process 0, holds it, choose another port or index."
                 verdict |= {"fault": fault, "code": UserError.code}
     if verdict["fault"]:
         if door:
@@ -174,7 +173,8 @@ async def _receive_all(
             await words.read(1)  # guests say no more: it left; restarted, it comes again
         guests.pop(guest, None)
 
-    with closing(await asyncio.start_server(welcome, port=port)):
+    with closing(await asyncio.start_server(welcome, port=port, start_serving=False)) as door:
+        await door.start_serving()  # two may bind a port at once, and one alone listens
         while True:
             members = [me, *guests.values()]
             faults = find_faults(members)

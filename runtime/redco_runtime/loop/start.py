@@ -144,8 +144,8 @@ def _steps_an_epoch(examples: Sized, settings: Any) -> float:
 def introduce(run: Run, steps: Steps, examples: Any, held_out: Sequence[Any], batches: Any) -> None:
     """Print what a run trains, where, on what, for how long, and where it writes, and record it."""
     run.save(begun=True)
-    rows = [("training", examples), ("held-out", held_out)] * (jax.process_index() == 0)
-    record_start(run, steps, batches.step, {name: known_by(some) for name, some in rows})
+    both = [("training", examples), ("held-out", held_out)] * (jax.process_index() == 0)
+    record_start(run, steps, batches.step, {name: known_by(some) for name, some in both})
     settings, shapes = run.config.train, steps.shapes
     trained = flatten(steps.state.params)
     sizes = {path: math.prod(leaf.shape) for path, leaf in shapes.items()}

@@ -172,6 +172,18 @@ def test_it_is_touched_and_lost_to_who_takes_it(hold, tmp_path):
     assert (tmp_path / lock.FILE).exists()  # it is the other's
 
 
+def test_a_file_that_is_being_written_is_nobody_elses_yet(hold, tmp_path):
+    said = hold(tmp_path)
+    (tmp_path / lock.FILE).write_bytes(b"")
+    time.sleep(3 * lock.BEAT)
+    assert not said
+    write(tmp_path, machine="another", host="elsewhere")
+    until = time.monotonic() + 5
+    while not said and time.monotonic() < until:
+        time.sleep(0.02)
+    assert "on elsewhere, since" in said[0]
+
+
 def test_it_ends_with_its_process(holder, tmp_path):
     process = holder(tmp_path)
     process.send_signal(signal.SIGINT)

@@ -183,7 +183,7 @@ def _touch(path: Path, mine: bytes) -> bool:
         return path.renew(mine)
     try:
         with open(path, "rb") as file:
-            if file.read(MOST) != mine:
+            if file.read(MOST) not in (mine, b""):  # nothing yet: it is being written
                 return False
             os.utime(file.fileno())
             return True

@@ -36,10 +36,14 @@ class Parts:
 
 @dataclass(frozen=True)
 class Slice:
-    """What libtpu calls a TPU: its topologies, and its chip_config_name (megacore: a chip is one device)."""
+    """What libtpu calls a TPU: its topologies, and its chip_config_name (megacore: a chip is one device).
+
+    side: rows and columns of one of its arrays of multipliers (cloud.google.com/tpu/docs, "System architecture" of each).
+    """
 
     topology: str
     chip: str
+    side: int = 128
 
 
 # The share of the roofline's speed that steps reach. Of ten steps on an H100, .66 to .76
@@ -87,6 +91,11 @@ class Hardware:
     def step_seconds(self, least: float) -> float:
         """Return the estimate of a step that needs `least` seconds by the roofline."""
         return least / (REACHED if self.platform == "gpu" else REACHED_TPU)
+
+    def filled(self, features: int) -> float:
+        """Return the share of a TPU's multipliers that work in products that sum over, or make, so few features; 1 of a GPU."""
+        side = self.parts.side if isinstance(self.parts, Slice) else 1
+        return min(features, side) / side if features else 1.0
 
     @property
     def cycles(self) -> float:
@@ -192,9 +201,9 @@ TPUS = (
     _tpu("v4", "TPU v4", 30.75, 275e12, 1.2e12, 45e9, Slice("v4", "megacore"), int8=False),
     _tpu("v5e", "TPU v5 lite", 15.75, 197e12, 0.81e12, 45e9, Slice("v5e", "default")),
     _tpu("v5p", "TPU v5", 95.73, 459e12, 2.8e12, 90e9, Slice("v5", "megacore")),
-    _tpu("v6e", "TPU v6 lite", 31.24, 918e12, 1.6e12, 90e9, Slice("v6e", "default")),
+    _tpu("v6e", "TPU v6 lite", 31.24, 918e12, 1.6e12, 90e9, Slice("v6e", "default", 256)),
     _tpu(
-        *("7x", "TPU7x", 94.74, 1153.5e12, 3.69e12, 50e9, Slice("tpu7x", "default")),
+        *("7x", "TPU7x", 94.74, 1153.5e12, 3.69e12, 50e9, Slice("tpu7x", "default", 256)),
         per_host=8,
         int8=False,
     ),

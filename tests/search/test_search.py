@@ -84,6 +84,14 @@ def test_the_state_on_a_device_is_its_share_and_more_examples_take_longer_and_mo
     )
 
 
+def test_heads_that_fill_half_of_a_tpus_multipliers_take_twice_as_long(planned):
+    def cycles(kind):  # of attention, heads of 64
+        target = parse_target(kind)
+        return estimate_step(planned, target, 8).parts["attention"] * target.hardware.flops["int8"]
+
+    assert cycles("v6e:4") == pytest.approx(2 * cycles("v5e:4"))  # 256 wide, and 128
+
+
 @pytest.mark.parametrize(("base", "bits"), [("", 16), ("int8", 8), ("nf4", 4)])
 def test_what_is_frozen_has_no_gradients_and_is_copied_where_layers_are_written_out(base, bits):
     lora = f"rank=4,base={base}" if base else "rank=4"

@@ -87,6 +87,7 @@ def _computing(
     idle, ticks, passes = model.idle(rows), model.ticks(rows), 3.0 + model.staged
     attention = _attention(model, work) * idle
     attention *= passes - 2 + BACKWARD + (not memory.attended)
+    attention /= ATTENTION * hardware.filled(work.head)
     moved = TOUCHED * work.touched * idle * (passes + memory.repeated)
     tpu = hardware.platform == "tpu"
     if memory.in_loop or tpu:  # written out, layers copy nothing
@@ -108,6 +109,6 @@ def _computing(
     state = STATE * (model.gradient_bytes + model.moment_bytes)
     return {
         "products": micro_batches * (products + routed),
-        "attention": micro_batches * attention / peak / ATTENTION,
+        "attention": micro_batches * attention / peak,
         "memory": (micro_batches * moved + state) / hardware.bandwidth + micro_batches * moving,
     }

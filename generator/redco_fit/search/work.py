@@ -19,7 +19,7 @@ class Work:
 
     flops: of its products, without attention's and experts'.  layers: of those, of layers in a loop with their kernels.
     attention: FLOPs of products of two activations, scores and what is taken by them, with all pairs of positions.
-    scores: bytes of the largest of these arrays, of all layers.
+    scores: bytes of the largest of these arrays, of all layers.  head: features of one of its heads, of the narrowest.
     touched: bytes of the activations that they read and write, each counted once.
     routed: the products of experts.  frozen: FLOPs of those whose kernels are not trained, and have no gradients.
     """
@@ -31,6 +31,7 @@ class Work:
     routed: tuple[Routed, ...] = ()
     layers: float = 0.0
     frozen: float = 0.0
+    head: int = 0
 
 
 def work_of(model: Planned, rows: int, platform: str) -> Work:
@@ -39,7 +40,7 @@ def work_of(model: Planned, rows: int, platform: str) -> Work:
     share, longer = rows / traced_rows, model.length / traced_length
     flops = attention = scores = layers = frozen = 0.0
     touched: dict[int, float] = {}
-    routed = []
+    routed, heads = [], []
     for dot in plan.classes.graph.dots:
         sides = (dot.lhs, dot.rhs, dot.out)
         if one := routed_product(model, dot, rows, platform):
@@ -50,6 +51,10 @@ def work_of(model: Planned, rows: int, platform: str) -> Work:
             attention += work * longer**2
             largest = max(sides, key=lambda value: value.bytes)
             scores += share * largest.bytes * dot.times / _split(plan, largest) * longer**2
+            find, sizes = plan.classes.graph.find, plan.classes.graph.sizes
+            outer = {find(node) for node in largest.dims}
+            inner = {*dot.lhs.dims, *dot.rhs.dims, *dot.out.dims}
+            heads += [sizes[node] for node in inner if find(node) not in outer]
             continue
         flops += work * longer
         own = [plan.classes.parameter_dims[x.parameter] for x in sides if x.parameter is not None]
@@ -59,7 +64,10 @@ def work_of(model: Planned, rows: int, platform: str) -> Work:
             if value.data:
                 size = share * longer * value.bytes * dot.times / _split(plan, value)
                 touched[value.key] = max(touched.get(value.key, 0.0), size)
-    return Work(flops, attention, scores, sum(touched.values()), tuple(routed), layers, frozen)
+    every = sum(touched.values())
+    return Work(
+        flops, attention, scores, every, tuple(routed), layers, frozen, min(heads, default=0)
+    )
 
 
 def _is_frozen(plan: Plan, value: Any) -> bool:

@@ -30,7 +30,10 @@ Written by `make table NAME=published`, of [these rows](published_rows.py): dens
 and llm-foundry, whose programs are not redco's. Each is estimated on the mesh, the batch and the checkpointing that its source names, as `redco fit
 --search` estimates a mesh. Sources that report FLOP/s count attention with all pairs of positions. Latencies, bandwidths and the shares of peaks
 that are reached were fixed before the first comparison, from NCCL's own table, nccl-tests, Google's microbenchmarks and an H100 of our own
-([links.py](../../../generator/redco_fit/links.py), [hardware.py](../../../generator/redco_fit/hardware.py)), and none was changed since.
+([links.py](../../../generator/redco_fit/links.py), [hardware.py](../../../generator/redco_fit/hardware.py)), and none was changed since. One fact was
+missing, and is known since: v6e multiplies in arrays of 256 x 256 (cloud.google.com/tpu/docs/v6e), of which a head of 128 features fills half, so that
+its attention is half as fast. Without it the five rows of v6e that were there were at 0.74 to 0.84, and the middle of all at 17 %; the two of 128 chips
+were compared after.
 
 """
 CAUSES = """
@@ -39,9 +42,8 @@ What is above 35 %: megatron-32b on 8 x 48 GPUs. Megatron sums gradients over `d
 beside their products (`--overlap-grad-reduce`, `--tp-comm-overlap`); of XLA's programs that were read 0.4 of the computing hides what is sent of
 gradients, and 0.3 of activations. Eight groups share a host's network, so that a step sends for 440 + 240 ms beside 600 ms of computing.
 
-Below 0.75 is A3, whose network goes through the hosts' memory (GPUDirect-TCPX), and which reaches 492 TFLOP/s on one host already; 0.74 to 0.84
-are v6e, of which single products reach 0.90 of the peak and MaxText's steps half, and GPUs under PyTorch, which fuses less. 1.2 and more are v5p and
-v5e, whose steps reach more of the peak than v6e's products.
+Below 0.75 is A3, whose network goes through the hosts' memory (GPUDirect-TCPX), and which reaches 492 TFLOP/s on one host already; 0.77 to 0.84
+are GPUs under PyTorch, which fuses less. 1.2 and more are v5p and v5e, whose steps reach more of the peak than single products of v6e do.
 
 Not compared: what a project cannot do. Llama 3's 405B has 43 % on 8,192 and 41 % on 16,384 H100 (arXiv 2407.21783, table 4: TP 8, PP 16; 16 M tokens
 a step), with pipelines; for that batch the search gives 27 % and 17 % without. So have Megatron-LM's rows from 70B on. Steps of float8, of several

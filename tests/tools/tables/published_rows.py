@@ -199,8 +199,10 @@ ROWS = (
     _v5p(1024, 1024, 16, 2, NOTHING, 254),
     _v5p(1024, 2048, 16, 2, NOTHING, 297),
     _v6e("3.1-8b", "Llama3.1-8B-MaxText/v6e-64", 64, 5, OUT, 7247.111),
+    _v6e("3.1-8b", "Llama3.1-8B-MaxText/v6e-128", 128, 4, OUT, 7119.648),
     _v6e("3.1-8b", "Llama3.1-8B-MaxText/v6e-256", 256, 4, OUT, 7207.336),
     _v6e("3.1-70b", "Llama3.1-70B-MaxText/v6e-64", 64, 2, QKV, 876.736),
+    _v6e("3.1-70b", "Llama3.1-70B-MaxText/v6e-128", 128, 4, QKV, 941.976),
     _v6e("3.1-70b", "Llama3.1-70B-MaxText/v6e-256", 256, 5, QKV, 960.248),
     _v6e("70b", "Llama2-70B-MaxText", 256, 3, QKV, 905.021, 4096),
 )

@@ -14,7 +14,7 @@ from redco_runtime.loop.command import command
 from redco_runtime.base.errors import UserError
 from redco_runtime.monitor.events import EVENTS
 from redco_runtime.monitor.goodput import add_up_events
-from redco_runtime.base.progress import PROGRESS
+from redco_runtime.base.progress import PROGRESS, Progress
 from redco_runtime.run.record import Run
 from redco_runtime.loop.start import start_or_resume
 from redco_runtime.loop.stop import Stopped
@@ -114,6 +114,18 @@ def test_only_process_0_writes(steps, tmp_path, monkeypatch):
         start_or_resume(checkpoints, steps, run, None)
     EVENTS.end("fault", "x")
     assert list(tmp_path.iterdir()) == []
+    assert 0 < PROGRESS.size < 1e4, "bytes of this process's share of a checkpoint"
+
+
+def test_a_checkpoint_of_many_bytes_may_take_longer_than_an_hour():
+    here = Progress()
+    with here.deadlines(0.0):
+        here.at("a save")
+        assert here.deadline() == 3600
+        here.size = 1e12
+        assert here.deadline() == 20_000
+        here.at("the devices", 7)
+        assert here.deadline() == 300
 
 
 def test_long_steps_are_several_events(tmp_path, monkeypatch):

@@ -14,11 +14,11 @@ LEAST = 300.0  # seconds: the least deadline of a step, unless one is set
 SLOWEST = 20  # medians of a step: what a slow disk or a retry of the network adds stays well below
 SILENCE = 120.0  # seconds: swap, a live migration, a file system that hangs for a while take less
 LONG = 3600.0  # seconds, for what has no measure of its own: a compilation, a save, a prediction
+SLOW = 50e6  # bytes a second to a file system or of it: what holds more than 180 GB may take longer than LONG
 MOST_AGE = 600.0  # seconds of a process before this is imported: it is a program, and no notebook
 STARTING = (  # in this order
     *("its start", "a wait for the work folder of all", "its data", "a wait for the data of all"),
-    "its weights",
-    *("a compilation", "a wait for the compilations of all", "its first step"),
+    *("its weights", "a compilation", "a wait for the compilations of all", "its first step"),
 )
 STEPPING = ("the examples", "the devices", "the loop")  # of a step, in its order; it waits for two
 
@@ -49,9 +49,8 @@ class Doing:
 def age() -> float:
     """Return for how many seconds this process has been there; 0 where the system does not say."""
     try:
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        began = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - began
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, AttributeError):
         return 0.0
     return seconds if 0 < seconds < MOST_AGE else 0.0
@@ -65,6 +64,7 @@ class Progress:
         self._spent = dict.fromkeys(STEPPING, 0.0)  # seconds, of what has ended
         self.ended: Callable[[Doing, float], None] = lambda doing, seconds: None  # called with each
         self.silence = SILENCE  # seconds after which a process of which nothing is heard is lost
+        self.size = 0.0  # bytes of a process's share of a checkpoint
         self._limit = math.inf  # seconds of a step; 0 for what follows from those so far
         self._steps = deque[float](maxlen=100)  # seconds of the last ones
 
@@ -91,7 +91,7 @@ class Progress:
         """Give deadlines to what is done within; outside there are none, as in an idle notebook.
 
         step_timeout: seconds of a step; 0: SLOWEST medians of those so far, LEAST seconds at least.
-        What is no step may take as long, and LONG at least.
+        What is no step may take as long, and LONG at least, or as a checkpoint does at SLOW.
         """
         before = self._limit, self.silence
         self._limit, self.silence = step_timeout, silence
@@ -102,9 +102,8 @@ class Progress:
 
     def deadline(self) -> float:
         """Return how many seconds what the process does now may take."""
-        usual = statistics.median(self._steps) if self._steps else 0.0
-        step = self._limit or max(LEAST, SLOWEST * usual)
-        return step if self.doing.what in STEPPING else max(step, LONG)
+        step = self._limit or max(LEAST, SLOWEST * statistics.median(self._steps or [0.0]))
+        return step if self.doing.what in STEPPING else max(step, LONG, self.size / SLOW)
 
 
 PROGRESS = Progress()  # of this process, as it has one main thread

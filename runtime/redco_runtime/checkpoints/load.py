@@ -19,6 +19,7 @@ from ..base.paths import check_paths, path_of, work_folder
 from ..base.progress_bar import ProgressBar
 from ..base.state import TrainState, flatten
 from ..base.tensors import Shape, Tensor, stored_there, wholes
+from ..layout.specs import shard_bytes
 from .checkpoint import Checkpoints
 from .checksums import CHECKSUMS
 from .shared_reads import move, to_read
@@ -212,11 +213,6 @@ def initial(steps: Steps, paths: Sequence[str], seed: int) -> dict[str, jax.Arra
     like = steps.state.model.arrays
     places = {path: like[path].sharding for path in paths}
     return jax.jit(make, out_shardings=places)(jax.random.key(seed)) if paths else {}
-
-
-def shard_bytes(leaf: jax.ShapeDtypeStruct) -> int:
-    """Return how much one device holds of a parameter."""
-    return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
 
 
 def make_buffer(size: int) -> np.ndarray:

@@ -123,5 +123,9 @@ def gradient_size(state: TrainState, micro_batches: int) -> int:
 def size_on_device(abstract: PyTree) -> int:
     """Return the bytes on each device of ShapeDtypeStructs with shardings, without what lies on the host."""
     leaves = [x for x in jax.tree.leaves(abstract) if x.sharding.memory_kind != HOST]
-    parts = (math.prod(leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves)
-    return sum(part * leaf.dtype.itemsize for part, leaf in zip(parts, leaves, strict=True))
+    return sum(map(shard_bytes, leaves))
+
+
+def shard_bytes(leaf: jax.ShapeDtypeStruct) -> int:
+    """Return how much one device holds of an array."""
+    return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize

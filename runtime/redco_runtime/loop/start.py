@@ -21,6 +21,7 @@ from ..cluster.agreement import check_shared, known_by
 from ..data.batches import TrainBatches
 from ..data.example_streams import is_stream
 from ..layout.mesh import count_parts
+from ..layout.specs import size_on_device
 from ..monitor.events import EVENTS
 from ..monitor.loggers import check_loggers
 from ..run.check_pipeline import check_hooks
@@ -187,6 +188,7 @@ def start_or_resume(
     new: makes the state of a new run, as `new_run` does, which it is for one model.
     """
     PROGRESS.at("its weights")
+    PROGRESS.size = size_on_device(steps.state) * jax.local_device_count()
     restored = checkpoints.restore(steps.state)
     if restored:
         print_once(f"resuming from step {restored[0]} in {checkpoints.directory}")

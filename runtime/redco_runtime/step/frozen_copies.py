@@ -18,5 +18,4 @@ def copied_size(frozen: PyTree) -> int:
     """
     if platform() != "gpu":
         return 0
-    leaves = jax.tree.leaves(frozen)
-    return sum(LONGER.get(str(leaf.dtype), 1) * size_on_device(leaf) for leaf in leaves)
+    return sum(LONGER.get(str(x.dtype), 1) * size_on_device(x) for x in jax.tree.leaves(frozen))

@@ -5,7 +5,7 @@ import pytest
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from redco_runtime.checkpoints import checksums
+from redco_runtime.checkpoints import checkpoint, checksums
 from redco_runtime.checkpoints.checkpoint import Checkpoints
 from redco_runtime.base.errors import UserError
 from redco_runtime.base.state import ModelState
@@ -124,6 +124,21 @@ def test_a_failed_save_is_told_and_leaves_the_others(tmp_path, mesh, monkeypatch
     checkpoints.close()
     assert checkpoints.latest() == 3
     assert capfd.readouterr() == ("", "")
+
+
+def test_few_bytes_are_compressed_at_a_time_and_the_largest_array_is_among_them(
+    tmp_path, monkeypatch
+):
+    orbax, limits = checkpoint.orbax(), []
+    handler = orbax.PyTreeCheckpointHandler
+    monkeypatch.setattr(
+        orbax,
+        "PyTreeCheckpointHandler",
+        lambda save_concurrent_gb, **others: limits.append(save_concurrent_gb) or handler(**others),
+    )
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints._open([np.broadcast_to(np.float32(0), n) for n in (3, 10**9, 2)])
+    assert limits == [6]
 
 
 def test_milestones_stay_beside_the_newest(tmp_path, mesh):

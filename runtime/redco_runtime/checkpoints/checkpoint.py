@@ -38,6 +38,7 @@ from .tensors import (
 
 MODEL = ("params/", "variables/", "frozen/")  # of these names, those of the model
 AVERAGE = ("ema/", "variables/", "frozen/")  # and those of its moving average
+AT_ONCE = 2  # GB that are compressed, and held twice, beside the largest array
 POSITION = "position"  # beside the shapes of parameters, which have a path
 
 State = TypeVar("State")  # a pytree, such as a TrainState, or what is read of one
@@ -68,7 +69,7 @@ class Checkpoints(AbstractContextManager):
 
     def latest(self) -> int | None:
         """Return the newest step that is completely written, verified or not."""
-        return max(self._steps(), default=None)
+        return max(whole_checkpoints(self.directory), default=None)
 
     def save(self, step: int, state: PyTree, position: Mapping[str, Any] | None = None) -> None:
         """Start to write `state`, a TrainState; return when it is copied off the devices.
@@ -78,7 +79,7 @@ class Checkpoints(AbstractContextManager):
         """
         PROGRESS.at("a save")
         with self._writing():
-            self._manager = self._manager or self._open()
+            self._manager = self._manager or self._open(state)
             self._manager.wait_until_finished()
             while self._damaged:
                 self._manager.delete(self._damaged.pop())
@@ -219,7 +220,7 @@ class Checkpoints(AbstractContextManager):
     def _newest(self, use: Callable[[Path], State]) -> State | None:
         """Return what `use` reads of the newest checkpoint in which that is intact; None where there is none."""
         self.wait()
-        steps, self._damaged = self._steps(), []
+        steps, self._damaged = whole_checkpoints(self.directory), []
         # Some may see a shared directory as it was.
         while (step := decide("the checkpoints that it sees", max(steps, default=-1), min)) >= 0:
             try:
@@ -256,17 +257,16 @@ class Checkpoints(AbstractContextManager):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _steps(self) -> list[int]:
-        return whole_checkpoints(self.directory)
-
-    def _open(self) -> Any:
-        """Return the writer. It tidies up, so a program that only reads must not make one."""
+    def _open(self, state: PyTree) -> Any:
+        """Return the writer of such states. It tidies up, so a program that only reads must not make one."""
         asynchronous = orbax().options.AsyncOptions(
             timeout_secs=patience(), post_finalization_callback=self._add_checksums
         )
         others = self._retention | self._atomicity()
         options = orbax().CheckpointManagerOptions(async_options=asynchronous, **others)
-        handler = orbax().PyTreeCheckpointHandler(use_zarr3=True)  # which can have checksums
+        most = max(x.nbytes for x in jax.tree.leaves(state)) // 10**9 + AT_ONCE
+        # zarr3 can have checksums.
+        handler = orbax().PyTreeCheckpointHandler(use_zarr3=True, save_concurrent_gb=most)
         writer = orbax().CheckpointManager(self.directory, options=options, item_handlers=handler)
         # It would tell JAX its own step in the place of Stop's count, and a signal that comes then be lost.
         writer.reached_preemption = lambda step: False
@@ -284,7 +284,7 @@ class Checkpoints(AbstractContextManager):
         if not is_bucket(self.directory):
             return {"cleanup_tmp_directories": True}
         if jax.process_index() == 0:
-            steps = self._steps()
+            steps = whole_checkpoints(self.directory)
             for path in self.directory.glob("*"):
                 if path.name.isdecimal() and int(path.name) not in steps:
                     path.rmtree()

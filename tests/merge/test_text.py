@@ -1,10 +1,15 @@
 """Files that are not Python, merged line by line."""
 
+import random
+import re
+import subprocess
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
 from redco_merge import WHOLE, Conflict, MergeResult, documents, merge_text
+from redco_merge.matching import changes
 
 BASE = b"[model]\nname = 'gpt-j'\nshards = 4\n\n[train]\nsteps = 10\n"
 OURS = BASE.replace(b"steps = 10", b"steps = 99")
@@ -34,6 +39,37 @@ def test_neighbouring_lines_are_a_conflict_as_they_are_to_git():
     assert [(x.symbol, x.theirs) for x in merged.conflicts] == [
         ("line 2", "name = 'llama'\nshards = 4\n")
     ]
+
+
+def gits(folder, pairs):
+    """What `git diff` says of pairs of texts: (lines of the first, of the second) of each change."""
+    for name, texts in zip("ab", zip(*pairs, strict=True), strict=True):
+        (folder / name).mkdir()
+        for n, text in enumerate(texts):
+            (folder / name / f"{n:04}").write_text("".join(f"{line}\n" for line in text))
+    command = "git diff --no-index --no-indent-heuristic --unified=0 --no-color a b".split()
+    said = subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout
+    told = [[] for _ in pairs]
+    for line in said.splitlines():
+        if line.startswith("+++ "):
+            n = int(line[-4:])
+        if place := re.match(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line):
+            at, size, new, length = (int(x or 1) for x in place.groups())
+            at, new = at - (size > 0), new - (length > 0)  # of nothing: the line above it
+            told[n].append((at, at + size, new, new + length))
+    return told
+
+
+def test_one_edit_lies_where_git_lays_it(tmp_path):
+    """Of several places, in texts of few different lines; of several edits it may be another of as many lines."""
+    rng, pairs = random.Random(0), []
+    for _ in range(400):
+        letters = rng.choice(["ab", "abc", "abcdefgh"])
+        text = "".join(rng.choices(letters, k=rng.randrange(14)))
+        start = rng.randrange(len(text) + 1)
+        put = "".join(rng.choices(letters, k=rng.randrange(4)))
+        pairs.append((text, text[:start] + put + text[start + rng.randrange(3) :]))
+    assert [changes(*pair) for pair in pairs] == gits(tmp_path, pairs)
 
 
 def test_overlap_keeps_ours_and_merges_the_rest():

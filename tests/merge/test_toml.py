@@ -7,6 +7,7 @@ import pytest
 from functools import partial
 
 from redco_merge import merge_document
+from redco_merge.verify_text import toml_faults
 
 merge_toml = partial(merge_document, "pyproject.toml")
 
@@ -71,6 +72,15 @@ def test_a_key_that_both_add_is_no_two_keys():
 def test_both_change_a_key(other):
     merged = merge_toml(b"a = 1\n", b"a = 2\n", other.encode())
     assert merged.content == b"a = 2\n" and merged.conflicts
+
+
+@pytest.mark.parametrize("twice", range(3))
+def test_of_what_is_there_twice_no_rule_says_which_stays(twice):
+    sides = [["a", "b"], ["a", "b", "c"], ["a", "b", "d"]]
+    sides[twice].append("a")
+    base, ours, theirs = (f"x = {side}\n" for side in sides)
+    merged = f"x = {[*sides[1], 'd']}\n"
+    assert [*toml_faults(base, ours, theirs, merged)] == ["you both changed one key"]
 
 
 def test_what_ours_deleted_stays_deleted():

@@ -111,6 +111,7 @@ CASES = {
     "call with more": (
         "from redco_runtime.loop import fit\n\nfit(steps, pipeline, run, weights)\n",
     ),
+    "call with less": ("from redco_runtime.loop import fit\n\nfit(steps, pipeline)\n",),
     "call with stars": ("from redco_runtime.loop import fit\n\nfit(*mine)\n",),
     "a dropped argument does something": (
         "from redco_runtime.loop import fit\n\nfit(steps, load(), run)\n",
@@ -164,6 +165,20 @@ def test_relative_imports_and_the_module_itself():
     assert rewritten(text, "my_project/train.py") == (
         "from .. import loop\n\ntrain(steps, run)\nloop.say(1)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("above", "line", "left"),
+    [
+        ("def f():\n", "    from redco_runtime.loop import fit\n\n    ", "\n    "),
+        ("if DEBUG:\n", "    from redco_runtime.loop import fit\n", None),  # all that it holds
+        ("", "from redco_runtime.loop import fit  # mine\n", None),
+    ],
+)
+def test_an_import_of_no_more_use_goes_with_its_line(above, line, left):
+    calls = ("fit(steps, pipeline, run)\n", "train(steps, run)\n")
+    before, after = above + line + calls[0], above + (left or line) + calls[1]
+    assert rewritten(before, "my_project/train.py") == after
 
 
 def test_one_by_one():

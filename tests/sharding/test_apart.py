@@ -19,6 +19,7 @@ from redco_plan.apart.parts import Parts
 from redco_plan.apart.rewritten import Rewritten
 from redco_plan.apart.run import run_apart
 from redco_plan.apart.stored import Fused
+from redco_plan.apart.sums import add_products_first
 
 MESH = {"model": 4}
 COLUMNS, ROWS, WHOLE, CHANNELS = P("fsdp", "model"), P("model", "fsdp"), P("fsdp", None), P("model")
@@ -259,6 +260,25 @@ def test_products_of_an_array_are_made_where_the_first_is():
 def test_a_product_of_what_comes_later_stays():
     before, after = joined(lambda x, i, j: x @ (j * (x @ i)))
     assert before == after == ["dot_general", "mul", "dot_general"]
+
+
+SCALES = {"a number": (), "of each row": (2, 3, 1), "of each column": (4,)}
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_scaled_products_are_added_up_first_whatever_scales_them(name):
+    keys = iter(jax.random.split(jax.random.key(0), 6))
+    shapes = [(2, 3, 5), (5, 4), SCALES[name]] * 2
+    arrays = [jax.random.normal(next(keys), shape) for shape in shapes]
+
+    def forward(x_BSD, w_DE, scale, y_BSD, v_DE, other):
+        return scale * (x_BSD @ w_DE) + other * (y_BSD @ v_DE)
+
+    program = jax.make_jaxpr(forward)(*arrays)
+    added = add_products_first(program.jaxpr)
+    assert added is not program.jaxpr
+    [found] = jax.extend.core.jaxpr_as_fun(program.replace(jaxpr=added))(*arrays)
+    np.testing.assert_allclose(found, forward(*arrays), 1e-5, 1e-6)
 
 
 def test_a_function_with_a_gradient_of_its_own_is_as_it_is():

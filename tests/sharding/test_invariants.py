@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 from sharding.models import ZOO
 from sharding.parted import results, values
-from sharding.zoo import V
+from sharding.zoo import V, shapes
 from sharding.zoo_control import OPAQUE
 
 from redco_plan import plan_sharding
@@ -99,6 +100,21 @@ def test_names_change_nothing(name, seed):
     expected = plan_of(name)
     assert restored(plan.specs, names) == expected.specs
     assert restored(plan.dims, names) == expected.dims
+
+
+@pytest.mark.parametrize("first", ["left", "right"])
+def test_of_dims_that_cost_as_much_the_program_decides_and_no_name(first):
+    """Though the program begins with all parameters in the order of their names."""
+    names = [first, *{"left", "right"} - {first}]
+
+    def forward(params, x_B):
+        of_dim = jax.tree.map(lambda x: x.astype("bfloat16"), params)
+        x_BI, x_BJ = (x_B[:, None] * of_dim[name] for name in names)
+        return x_BI[:, :, None] * x_BJ[:, None] * of_dim["w"]
+
+    params = shapes(w=(8, 8), left=(8,), right=(8,))
+    plan = plan_sharding(forward, params, shapes(x=(16,))["x"], {"model": 4})
+    assert plan.specs["w"] == P("fsdp", "model")
 
 
 # One of each kind at once, the others with the slow tests.

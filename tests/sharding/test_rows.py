@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 from sharding.parted import values
 from sharding.zoo import D, F, IDS, V, shapes
 
-from redco_plan import plan_sharding, row_constraints
+from redco_plan import constrain, plan_sharding, row_constraints
 from redco_plan.apart.run import run_apart
 
 FREE = P.UNCONSTRAINED
@@ -83,6 +83,11 @@ def test_a_plan_has_them_where_fsdp_splits_a_dim_that_stays(fsdp):
     plan = plan_sharding(forward("in a loop"), PARAMS, IDS, {"fsdp": fsdp, "model": 2})
     assert row_constraints(plan) == {"down": ROWS, "t": ROWS}
     assert plan.specs["up"] == P("fsdp", "model")  # summed over: the rows stay by themselves
+    if fsdp > 1:  # and the program that the plan makes has no others
+        mesh = jax.make_mesh((1, 2, 2), ("data", "fsdp", "model"), (AxisType.Auto,) * 3)
+        with jax.set_mesh(mesh):
+            made = jax.make_jaxpr(constrain(plan, forward("in a loop")))(PARAMS, IDS)
+        assert str(made).count("sharding_constraint") == 2
 
 
 @pytest.mark.parametrize(("sequence", "rest"), [(False, (FREE, FREE)), (True, (None, None))])

@@ -13,7 +13,7 @@ from families.parity import emitted
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
-from redco_plan import plan_sharding
+from redco_plan import plan_sharding, search
 from redco_plan.cost import CostModel
 from redco_plan.search import choose_classes
 from redco_new.models.find import find_model
@@ -54,6 +54,14 @@ def test_small_tangles_are_solved_exactly(seed):
     free = [s for s in subsets if not any(conflicts[node] & s for node in s)]
     best = min(model.cost(s) for s in free)
     assert model.cost(choose_classes(model, conflicts)).time == pytest.approx(best.time)
+
+
+@pytest.mark.parametrize("branches", [0, search.BRANCHES])
+def test_a_class_that_gains_nothing_stays_whole(monkeypatch, branches):
+    """Also where the search goes on greedily."""
+    monkeypatch.setattr(search, "BRANCHES", branches)
+    conflicts = {0: frozenset({1}), 1: frozenset({0})}
+    assert choose_classes(CostModel(4, {0: 0, 1: 0}, (), ()), conflicts) == frozenset()
 
 
 def test_what_is_exchanged_costs_what_it_costs_anew():

@@ -18,6 +18,9 @@ DOCS := .docs/.installed
 REFERENCE = PYTHONPATH=tests/tools:generator:runtime $(BIN)/python -m docs.reference
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
+# A package is compiled when it is first imported, not all 17,000 files of all of them: so that must be kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help venv compilers demo docs reference test test-slow test-all test-apart golden table family fmt lint
 .SECONDEXPANSION:
 
@@ -28,7 +31,7 @@ venv: $(INSTALLED)  ## build the virtual environment
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[test]'
 	touch $@
 
 compilers: $(COMPILERS)  ## install the compilers for GPU and TPU, which need no device

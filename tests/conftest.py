@@ -35,6 +35,12 @@ use_virtual_devices(4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with the files that have slow tests: two processes are done together where the last files are short."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def pytest_unconfigure():
     if OWN:
         keep_programs(OWN, kept_programs())

@@ -8,7 +8,6 @@ steps=${DEMO_STEPS:-200}
 cd "$(mktemp -d)"
 "$bin/redco-new" my-project --model gpt-j --shards 4
 cd my-project
-"$bin/python" -m my_project.train \
-    --preset tiny --steps "$steps" --virtual-devices 4 --workdir runs/demo
-"$bin/python" -m my_project.predict --workdir runs/demo --prompt "The "
+"$bin/python" -m my_project.train --preset tiny --steps "$steps" --virtual-devices 4 --workdir runs/a
+"$bin/python" -m my_project.predict --workdir runs/a --prompt "The "
 echo "The project is in $PWD"

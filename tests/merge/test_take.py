@@ -1,9 +1,13 @@
 """The template's version of one symbol, taken after the update."""
 
+from itertools import combinations_with_replacement
+
 import pytest
 from merge.test_prefer_theirs import LAYOUTS, squeezed
 
 from redco_merge import WHOLE, merge, take
+from redco_merge.matching import Overlap
+from redco_merge.spots import pair_spots, touches
 
 BASE = """\
 import os
@@ -178,3 +182,17 @@ def test_a_value_goes_below_the_function_that_makes_it(last):
     theirs = "\n\n".join([b, a, "D = b()\n", *rest])
     taken = take("\n\n".join([a, b, *rest]).encode(), theirs.encode(), "D")
     assert taken.decode() == "\n\n".join([a, b, "D = b()\n", *rest])
+
+
+def test_a_symbol_is_in_the_places_that_reach_into_it():
+    """A place of no lines, where something is put, is in what has lines on both sides of it."""
+    lines = ["x = [\n", "    1,\n", "]\n", "y = 2\n"]
+    pairs = [pair for pair in pair_spots(lines, lines) if pair[0].path in ("x", "y")]
+    assert [pair[0].row for pair in pairs] == [0, 3]
+    for first, end in combinations_with_replacement(range(len(lines) + 1), 2):
+        place = Overlap((first, end), (first, end), (first, end))
+        expected = [
+            any(first <= row < end for row in rows) or first == end and rows[0] < first <= rows[-1]
+            for rows in (range(3), range(3, 4))
+        ]
+        assert [touches(pair, place) for pair in pairs] == expected, place

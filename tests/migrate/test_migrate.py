@@ -234,6 +234,10 @@ def name_now(name: str) -> tuple[Path, str]:
     return file_of(module), last
 
 
+def test_each_migration_leads_to_the_next_number():
+    assert [migration.number for migration in MIGRATIONS] == [*range(1, LATEST + 1)]
+
+
 def test_modules_that_moved_are_there():
     for module in MOVES.modules.values():
         file = RUNTIME / "redco_runtime" / module.replace(".", "/")

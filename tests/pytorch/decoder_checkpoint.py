@@ -1,11 +1,10 @@
-"""A tiny checkpoint of a class of transformers, with a tokenizer; and two checkpoints compared: in a process of its own."""
+"""A tiny checkpoint of a class of transformers, with a tokenizer; and two checkpoints compared."""
 
-import json
 import pydoc_data.topics
-import sys
 
 import torch
 import transformers
+from tokenizers import ByteLevelBPETokenizer
 
 SIZES = {
     "vocab_size": 384, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3,
@@ -14,10 +13,8 @@ SIZES = {
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
 
 
-def write(name, folder, further):
+def write_checkpoint(name, folder, **further):
     """Write a checkpoint of a class with SIZES, drawn at random."""
-    from tokenizers import ByteLevelBPETokenizer
-
     torch.manual_seed(0)
     cls = getattr(transformers, name)
     fields = vars(cls.config_class())
@@ -30,8 +27,8 @@ def write(name, folder, further):
     tokenizer.save_pretrained(folder)
 
 
-def compare(one, other):
-    """Print how far the logits of two checkpoints are from each other."""
+def compare_checkpoints(one, other):
+    """(how far the logits of two checkpoints are from each other, the class of the second)."""
     config = transformers.AutoConfig.from_pretrained(one)
     cls, random = getattr(transformers, config.architectures[0]), torch.Generator().manual_seed(0)
     models = [cls.from_pretrained(x).eval() for x in (one, other)]
@@ -43,9 +40,4 @@ def compare(one, other):
         batch["decoder_input_ids"] = batch["input_ids"][:, :9]
     with torch.no_grad():
         logits = [model(**batch).logits for model in models]
-    print((logits[0] - logits[1]).abs().max().item(), type(models[1]).__name__)
-
-
-if __name__ == "__main__":
-    command, *rest = sys.argv[1:]
-    write(rest[0], rest[1], json.loads(rest[2])) if command == "write" else compare(*rest)
+    return (logits[0] - logits[1]).abs().max().item(), type(models[1]).__name__

@@ -1,37 +1,30 @@
 """A checkpoint of a class of transformers that is no family becomes a project that the recipes of texts train."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from pytorch.decoder_checkpoint import compare_checkpoints, write_checkpoint
 from safetensors import safe_open
 
 from generated import run
 
-HERE = Path(__file__).parent
 DEVICES = "--virtual-devices 4"
 KIND = "StableLmForCausalLM"
 
 pytestmark = pytest.mark.slow  # a class is traced and compared, and projects compiled
 
 
-def checkpoint(*arguments):
-    """What decoder_checkpoint.py says."""
-    command = [sys.executable, str(HERE / "decoder_checkpoint.py"), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+TEXTS = "".join(json.dumps({"text": f"number {i} of many"}) + "\n" for i in range(99))
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """The folder of a checkpoint, and of a project of it."""
     folder = tmp_path_factory.mktemp("decoders")
-    checkpoint("write", KIND, str(folder / "checkpoint"), "{}")
+    write_checkpoint(KIND, folder / "checkpoint")
     code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,model=2", folder)
     assert code == 0, err
-    texts = "".join(json.dumps({"text": f"number {i} of many"}) + "\n" for i in range(99))
-    (folder / "texts.jsonl").write_text(texts)
+    (folder / "texts.jsonl").write_text(TEXTS)
     return folder
 
 
@@ -49,8 +42,7 @@ def test_weights_go_in_and_out_of_pytorch(place):
     assert code == 0 and "starting from the weights of" in out, out + err
     code, out, err = run("python -m p.export --workdir runs/a --out exported", project)
     assert code == 0, err
-    said = checkpoint("compare", str(place / "checkpoint"), str(project / "exported"))
-    assert said == f"0.0 {KIND}\n"
+    assert compare_checkpoints(place / "checkpoint", project / "exported") == (0.0, KIND)
 
 
 def test_it_learns_texts_that_share_rows_and_writes_others(place):
@@ -73,23 +65,23 @@ def test_its_dtype_is_asked_for(place):
 
 
 def test_experts_are_the_runtimes_under_the_names_of_checkpoints(tmp_path):
+    """Trained at a rate of 0: their weights come out as they went in."""
+    kind = "Qwen2MoeForCausalLM"
     small = {"moe_intermediate_size": 48, "shared_expert_intermediate_size": 56, "num_experts": 4}
-    further = json.dumps(small | {"num_experts_per_tok": 2, "num_hidden_layers": 2})
-    checkpoint("write", "Qwen2MoeForCausalLM", str(tmp_path / "checkpoint"), further)
+    small |= {"num_experts_per_tok": 2, "num_hidden_layers": 2}
+    write_checkpoint(kind, tmp_path / "checkpoint", **small)
+    (tmp_path / "texts.jsonl").write_text(TEXTS)
     code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,expert=2", tmp_path)
     assert code == 0, err
     project = tmp_path / "p"
     assert "return chosen_experts(" in (project / "p/model.py").read_text()
     assert "mlp.experts.{}.gate_proj.weight" in (project / "p/weights.py").read_text()
-    train = f"python -m p.train --steps 0 {DEVICES} --workdir runs/a"
-    for command in (train, "python -m p.export --workdir runs/a --out exported"):
-        code, out, err = run(command, project)
-        assert code == 0, out + err
-    said = checkpoint("compare", str(tmp_path / "checkpoint"), str(project / "exported"))
-    assert said == "0.0 Qwen2MoeForCausalLM\n"
-    command = f"python -m p.train --preset tiny --steps 2 {DEVICES} --workdir runs/t"
-    code, out, err = run(command, project)
-    assert code == 0 and "step 2/2" in out, out + err
+    data = "--data ../texts.jsonl --packing off --sequence-length 64 --learning-rate 0"
+    code, out, err = run(f"python -m p.train --steps 2 {data} {DEVICES} --workdir runs/a", project)
+    assert code == 0 and "starting from the weights of" in out and "step 2/2" in out, out + err
+    code, out, err = run("python -m p.export --workdir runs/a --out exported", project)
+    assert code == 0, err
+    assert compare_checkpoints(tmp_path / "checkpoint", project / "exported") == (0.0, kind)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,10 @@
 """Checkpoints of classes of transformers that write no texts, and are no family, become projects of the recipes of what they are for."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from pytorch.decoder_checkpoint import compare_checkpoints, write_checkpoint
 
 from generated import run
 
-HERE = Path(__file__).parent
 DEVICES = "--virtual-devices 4"
 IMAGES = {"image_size": 32, "patch_size": 8, "num_hidden_layers": 2}
 # class: (further sizes of its config, its recipe, a line of model.py)
@@ -25,16 +20,10 @@ CLASSES = {
 pytestmark = pytest.mark.slow  # a class is traced and compared, and projects compiled
 
 
-def checkpoint(*arguments):
-    """What decoder_checkpoint.py says."""
-    command = [sys.executable, str(HERE / "decoder_checkpoint.py"), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 @pytest.mark.parametrize("name", CLASSES)
 def test_weights_go_in_and_out_of_pytorch_and_it_learns(tmp_path, name):
     further, recipe, line = CLASSES[name]
-    checkpoint("write", name, str(tmp_path / "checkpoint"), json.dumps(further))
+    write_checkpoint(name, tmp_path / "checkpoint", **further)
     code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,model=2", tmp_path)
     assert code == 0, err
     project = tmp_path / "p"
@@ -45,8 +34,8 @@ def test_weights_go_in_and_out_of_pytorch_and_it_learns(tmp_path, name):
     for command in (train, "python -m p.export --workdir runs/a --out exported"):
         code, out, err = run(command, project)
         assert code == 0, out + err
-    said = checkpoint("compare", str(tmp_path / "checkpoint"), str(project / "exported"))
-    assert said == f"0.0 {name}\n"
+    gap = compare_checkpoints(tmp_path / "checkpoint", project / "exported")
+    assert gap == (0.0, name)
     command = f"python -m p.train --preset tiny --steps 2 {DEVICES} --workdir runs/t"
     code, out, err = run(command, project)
     assert code == 0 and "step 2/2" in out, out + err

@@ -170,6 +170,36 @@ def test_every_second_of_parts_is_that_of_the_whole():
     assert found.tolist() == [[0, 2, 4]]
 
 
+def convolved(image, kernel, groups):
+    numbers = ("NWC", "WIO", "NWC")
+    return jax.lax.conv_general_dilated(
+        image, kernel, (1,), "SAME", dimension_numbers=numbers, feature_group_count=groups
+    )
+
+
+CONVOLVED = {
+    "each channel of its own": lambda p, x: convolved(x @ p["in"], jnp.ones((3, 1, 5)), 5),
+    "of all channels": lambda p, x: convolved(x @ p["in"], jnp.arange(60.0).reshape(3, 5, 4), 1),
+    "a kernel's parts, each of its own": lambda p, x: convolved(x, p["k"], 5),
+    "a kernel's parts, of all channels": lambda p, x: convolved(x[..., :1], p["k"], 1),
+    "both": lambda p, x: convolved(x @ p["in"], p["k"], 5),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLVED)
+def test_convolutions_of_parts_are_those_of_the_whole(name):
+    params = {"in": jnp.arange(25.0).reshape(5, 5) % 7, "k": jnp.arange(15.0).reshape(3, 1, 5)}
+    stored = {path: (x[..., :3], x[..., 3:]) for path, x in params.items()}
+    form = Fused(
+        {"in": (1, (3, 2)), "k": (2, (3, 2))},
+        dict.fromkeys(("in/0", "in/1"), P("fsdp", "model"))
+        | dict.fromkeys(("k/0", "k/1"), P(None, None, "model")),
+    )
+    x = jnp.arange(30.0).reshape(1, 6, 5)
+    found = run_apart(CONVOLVED[name], stored, x, form=form)
+    np.testing.assert_allclose(found, CONVOLVED[name](params, x), 1e-6)
+
+
 # What is made of rows of 12 = 4 x 3, each (2, 5) -> the dims in which it then is.
 OF_ROWS = {
     "transpose": (lambda y: y.transpose(2, 0, 1), "5,4,3,2"),

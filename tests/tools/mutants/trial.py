@@ -15,6 +15,7 @@ import pytest
 
 SLOW_IMPORTS = ("jax", "numpy", "libcst", "hypothesis", "flax.nnx", "optax", "equinox", "haiku")
 HANGS = 200  # seconds of one test; no quick one takes a twentieth of that on an idle machine
+ENDLESS = 30  # seconds of the CPU of one test; one that takes ten is marked slow
 SLACK = 20  # a busy machine takes so many times the CPU's seconds
 
 
@@ -31,13 +32,13 @@ def prepare(tree: Path) -> None:
 
 
 class First:
-    """Writes the test that runs, and so the one that fails, to a file."""
+    """Writes the test that runs, and so the one that fails, to a file, and when it began."""
 
     def __init__(self, at: Path) -> None:
         self._at = at
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._at.write_text(nodeid)
+        self._at.write_text(f"{nodeid}\n{time.process_time()}")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -47,7 +48,7 @@ class First:
 def run(tree: Path, tests: list[str], seconds: float) -> tuple[str, float]:
     """Return the first test that fails or hangs, "" where none does, and the CPU's seconds.
 
-    Tests that take more than `seconds` of the CPU are ended, and have not failed.
+    Tests that take more than `seconds` of the CPU are ended, and have not failed, unless one alone took ENDLESS.
     """
     at = tree / ".running"
     at.write_text("")
@@ -68,9 +69,12 @@ def run(tree: Path, tests: list[str], seconds: float) -> tuple[str, float]:
     spent = usage.ru_utime + usage.ru_stime
     over = not done or os.waitstatus_to_exitcode(status) in (-signal.SIGXCPU, -signal.SIGKILL)
     nothing = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-    if over or os.waitstatus_to_exitcode(status) in nothing:
-        return "", seconds if over else spent
-    return at.read_text() or "the import of the tests", spent
+    if not over and os.waitstatus_to_exitcode(status) in nothing:
+        return "", spent
+    test, _, began = at.read_text().partition("\n")
+    if over:
+        return (test if began and spent - float(began) > ENDLESS else ""), seconds
+    return test or "the import of the tests", spent
 
 
 def _child(tree: Path, tests: list[str], seconds: float, at: Path) -> None:

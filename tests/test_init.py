@@ -206,7 +206,7 @@ def test_a_run_does_not_go_on_with_another_model(my_project, loaded):
             "  layers/mlp/up/kernel: float32[2, 128, 512] there, float32[2, 128, 1024] in the model",
         ],
     )
-    assert f"--init {loaded[0]}/checkpoints starts there" in err
+    assert f"--init {loaded[0]}/checkpoints starts there" in err and "another --workdir" in err
 
 
 @pytest.mark.slow

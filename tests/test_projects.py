@@ -91,14 +91,11 @@ def test_the_export_holds_the_trained_model_and_its_sizes(followed, my_project):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_and_refuses_another_model(followed, my_project):
+def test_a_run_goes_on(followed, my_project):
+    """Not with another model: test_init.py."""
     train = "python -m my_project.train --preset tiny --virtual-devices 4 --workdir runs/a"
     code, out, _ = run(f"{train} --steps 4", my_project)
     assert code == 0 and "resuming from step 3" in out
-    code, _, err = run(f"{train} --steps 5 --num-layers 3", my_project)
-    assert code == 2 and "Traceback" not in err
-    assert "layers/ln/scale: float32[2, 128] there, float32[3, 128] in the model" in err
-    assert "embed/embedding" not in err and "another --workdir" in err
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,6 @@ PROJECTS = {
         '[inputs]\nids = {shape = ["B", 10], dtype = "int32", below = 40}\n'
         'mask = {shape = ["B", 10], dtype = "bool"}\n',
     ),
-    "cnn": (
-        "nets_nnx.py:SmallCNN",
-        "classify",
-        '[model]\nfeatures = [8, 16]\n[inputs]\nimage = {shape = ["B", 8, 8, 1]}\n',
-    ),
     "encoder": (
         "nets_calls.py:Encoder",
         "lm",
@@ -155,7 +150,7 @@ def results(folder):
     return of
 
 
-pytestmark = pytest.mark.slow  # whole projects of eleven classes, four minutes
+pytestmark = pytest.mark.slow  # whole projects of nine classes; test_tutorial.py has convolutions
 
 
 @pytest.mark.parametrize("name", PROJECTS)

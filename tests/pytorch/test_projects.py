@@ -63,7 +63,9 @@ def test_its_losses_are_those_of_pytorch_and_its_export_is_read_there(project):
     assert float(gaps["losses"]) < 1e-5 and float(gaps["exported"]) < 1e-5, done.stdout
 
 
+@pytest.mark.parametrize("project", ["images"], indirect=True)
 def test_it_trains_without_pytorch_and_goes_on(project):
+    """With means and variances too; what the other two print imports no more than this does."""
     name, place = project
     hidden = place / "hidden"  # which makes `import torch` fail
     (hidden / "torch").mkdir(parents=True)
@@ -86,6 +88,7 @@ def test_its_own_tests_pass(project):
     assert code == 0, out + err
 
 
+@pytest.mark.parametrize("project", ["figures"], indirect=True)
 def test_weights_that_do_not_fit_are_named(project):
     name, place = project
     init = f"python -m {name}.train --preset tiny --steps 0 --virtual-devices 4 --workdir runs/c --init"

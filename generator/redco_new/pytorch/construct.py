@@ -67,11 +67,16 @@ def construct(
 
 
 def _arguments_of(part: nn.Module) -> dict[str, Any]:
-    """Return what a part was made with; in the place of a module that it was given, what that was made with."""
+    """Return what a part was made with.
+
+    In the place of a module that it was given stands what that was made with, in that of None what the part keeps by that name.
+    """
     arguments: dict[str, Any] = {}
     for name, value in vars(part)[NOTE].items():
         if isinstance(value, nn.Module) and NOTE in vars(value):
             arguments = _arguments_of(value) | arguments
+        elif value is None and _is_size(getattr(part, name, None)):
+            arguments[name] = getattr(part, name)
         else:
             arguments[name] = value
     return arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
@@ -13,18 +13,20 @@ from redco_new.pytorch.merge import Node
 from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram
 from redco_new.pytorch.sizes import Atom, Number, express
 from redco_new.pytorch.variables import Rename, unpack_shape
+from redco_new.request.own_class import Input
 
 DIM = re.compile(r"_dim_(\d+)_(\d+)")
 # What dims are called by their places, where none is B.
 LETTERS = {2: "BS", 3: "BSD", 4: "BCHW", 5: "BCTHW"}
 
 
-def number_text(number: Number, atoms: Sequence[Atom], dtype: str) -> str:
+def number_text(number: Number, atoms: Sequence[Atom], told: Sequence[Atom], dtype: str) -> str:
     """Return Python of a number. Raises RedcoError where no size of the class makes it.
 
+    told: what makes it where `atoms` do not
     dtype: Python of that of the computation
     """
-    text = express(number, atoms)
+    text = express(number, atoms) or express(number, told)
     if text is None:
         what = f"a number, {number.values[0]} and {number.values[-1]}, follows from no size of the class"
         raise UnlikeProgram("--model", what, OTHERWISE)
@@ -59,6 +61,16 @@ def unpack_dims(
         unpacked.append(unpack_shape(names[i], row))
     renamed = Rename(letters)
     return unpacked, [renamed.visit(statement) for statement in statements]
+
+
+def input_dims(inputs: Mapping[str, Input], batch: int) -> dict[str, int]:
+    """Return the dims of the inputs of a class by their letters, of the first that has each."""
+    dims: dict[str, int] = {}
+    for x in inputs.values():
+        shape = (batch, *x.shape)
+        for letter, size in zip(LETTERS.get(len(shape), ""), shape, strict=False):
+            dims.setdefault(letter, size)
+    return dims
 
 
 def _letter(

@@ -13,6 +13,7 @@ from redco_new.own.find import Reference
 from redco_new.pytorch.buffers import has_buffers, trace_buffers
 from redco_new.pytorch.classes import Classes
 from redco_new.pytorch.construct import Instance, construct
+from redco_new.pytorch.dims import input_dims
 from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.fields import asked_fields, class_fields
 from redco_new.pytorch.graph import Traced, trace
@@ -154,7 +155,8 @@ def _probe(way: Way, setting: Setting, one: Made, fields: list[Field]) -> Probe:
     buffers = {}
     if has_buffers(instance.module):
         buffers = trace_buffers(lambda: way.make(setting.arguments))
-    return Probe(instance, traced, sizes, setting.batch, buffers)
+    dims = input_dims(setting.inputs, setting.batch)
+    return Probe(instance, traced, sizes, setting.batch, buffers, dims)
 
 
 def _head(reference: Reference) -> str:

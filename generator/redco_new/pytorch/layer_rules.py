@@ -108,6 +108,30 @@ def _resize(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill(f"{text})", **parts)
 
 
+@rule("conv1d", "conv2d", "conv3d")
+def _convolve(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return a convolution with weights that no layer of Flax holds; padding by a text is refused."""
+    assert node.dims is not None
+    rank = len(node.dims) - 2
+    strides, padding, dilation = (
+        _of_rank(a[key], rank) for key in ("stride", "padding", "dilation")
+    )
+    places = "DHW"[3 - rank :]
+    orders = (f"NC{places}", f"OI{places}", f"NC{places}")
+    pads = [sequence([body.value(x), body.value(x)]) for x in padding]
+    parts = {key: body.value(a[name]) for key, name in (("x", "input"), ("weight", "weight"))}
+    parts |= {"strides": _sizes(body, strides), "pads": ast.List(pads, ast.Load())}
+    text = f"jax.lax.conv_general_dilated(x, weight, strides, pads, dimension_numbers={orders}"
+    if plain(dilation) != [1] * rank:
+        text, parts["dilation"] = f"{text}, rhs_dilation=dilation", _sizes(body, dilation)
+    if plain(a["groups"]) != 1:
+        text, parts["groups"] = f"{text}, feature_group_count=groups", body.value(a["groups"])
+    text += ")"
+    if isinstance(a["bias"], Node):
+        text, parts["bias"] = f"{text} + bias[:{', None' * rank}]", body.value(a["bias"])
+    return fill(text, **parts)
+
+
 @rule("instance_norm")
 def _instance_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     if isinstance(a["running_mean"], Node):

@@ -214,6 +214,8 @@ class Makers(Starts):
             for attribute, x in getattr(value, "__dict__", {}).items():
                 if x is values[0]:
                     return f"{key}.{attribute}"
+        if copied := [key for key, value in arguments.items() if _is_copy(values[0], value)]:
+            return copied[0]
         raise refuse(self._own.path, f"its {name} is none of its arguments")
 
     def _parameter(self, name: str) -> str:
@@ -237,3 +239,12 @@ class Makers(Starts):
         self._before += [ast.unparse(ast.fix_missing_locations(x)) for x in before]
         assert isinstance(last, ast.Return) and last.value is not None
         return show(last.value)
+
+
+def _is_copy(one: Any, other: Any) -> bool:
+    """Return whether an object has all numbers of another one: what else it has is in the program of what it makes."""
+    return type(one) is type(other) and _numbers(one) == _numbers(other)
+
+
+def _numbers(x: Any) -> dict[str, int | float]:
+    return {k: v for k, v in vars(x).items() if isinstance(v, int | float)}

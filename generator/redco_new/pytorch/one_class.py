@@ -78,8 +78,9 @@ class OneClass:
             methods = TextMethods(inputs, logits.lines())
         elif not self.path:  # without constants, and a mask that attention says otherwise
             inputs = tuple(x for x in inputs if x in body.read or x in self.classes.inputs)
+        inputs += body.told
         shown = (name, arguments, init, call, inputs, order, imports, self._docstring())
-        return Printed(*shown, "rngs" in text, methods=methods)
+        return Printed(*shown, "rngs" in text, sizes=body.told, methods=methods)
 
     def _input_order(self, names: Sequence[str]) -> tuple[int, ...]:
         """Return the order of a part's inputs: as its forward has them, where that is clear; what attends last."""
@@ -147,6 +148,7 @@ class OneClass:
             self._leaf,
             "self.dtype",
             self.noise,
+            self._sizes,
         )
         batch = tuple(probe.batch for probe, _ in self.rows)
         plain = not (self.path or self.classes.texts or self.classes.kind)
@@ -155,7 +157,21 @@ class OneClass:
         names = self._inputs(nodes)
         first = self._input_order(names)
         casts = not self.path and nodes[0].target != HIDDEN
-        return Body(nodes, self.call_atoms, names, batch, reference, returned, first, casts)
+        told = self._told() if self.path else ()
+        return Body(nodes, self.call_atoms, names, batch, reference, returned, first, casts, told)
+
+    def _told(self) -> list[Atom]:
+        """Return the dims of the inputs of the whole, in each probe and instance."""
+        return [
+            Atom(letter, tuple(probe.dims[letter] for probe, _ in self.rows))
+            for letter in self.rows[0][0].dims
+        ]
+
+    def _sizes(self, target: str) -> list[Atom]:
+        """Return the dims of the inputs of the whole that a part is told."""
+        path = f"{self.path}.{target}".removeprefix(".")
+        names = self.classes.of(path).sizes if self.classes.is_class(path) else ()
+        return [atom for atom in self._told() if atom.text in names]
 
     def _inputs(self, nodes: Sequence[Node]) -> list[str]:
         """Return names of the program's inputs: those of the class's own forward where that is clear."""
@@ -170,16 +186,17 @@ class OneClass:
         parameters = [
             p for p in inspect.signature(type(self.part).forward).parameters if p != "self"
         ]
-        if len(own) == 1 and parameters and not places[0].meta.get("attend"):
-            return parameters[:1]
-        names: list[str] = []
         theirs = input_names(self.rows[0][0].traced.graphs, self.path)
+        if len(own) == 1 and parameters and not places[0].meta.get("attend"):
+            return theirs if theirs[0] in parameters else parameters[:1]
+        names: list[str] = []
         for node, name in zip(places, theirs, strict=True):
             if node.meta.get("attend"):
                 names.append("attend")
                 continue
-            if name == EMBEDS and EMBEDS not in parameters and parameters[0] not in theirs:
-                name = parameters[0]  # of the first layer's caller: what all layers have
+            unnamed = not name or name == EMBEDS and EMBEDS not in parameters
+            if unnamed and parameters and parameters[0] not in theirs:
+                name = parameters[0]  # what all layers have, whatever the first one's caller says
             base, number = name or "x", 1
             while (base if number == 1 else f"{base}_{number}") in names:
                 number += 1

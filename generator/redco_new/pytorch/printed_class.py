@@ -20,6 +20,7 @@ class Probe:
 
     buffers: by their names, how the constructor computes them
     sizes: of the config, as the printed __init__ of the whole has them: "config.width" -> 64
+    dims: of the inputs of the whole, by the letters that they have: "S" -> 32
     """
 
     instance: Instance
@@ -27,6 +28,7 @@ class Probe:
     sizes: Mapping[str, int | float]
     batch: int
     buffers: Mapping[str, fx.Graph]
+    dims: Mapping[str, int]
 
 
 @dataclass
@@ -38,6 +40,7 @@ class Printed:
     init, call: statements
     inputs: of __call__
     order: which of the program's inputs each of these is
+    sizes: dims of the inputs of the whole that it is told besides, by their letters
     methods: as recipes call them, where `call` computes hidden states, or logits; None where it is the forward
     """
 
@@ -51,4 +54,5 @@ class Printed:
     docstring: str = ""
     random: bool = False
     is_whole: bool = False
+    sizes: tuple[str, ...] = ()
     methods: TextMethods | KindMethods | None = None

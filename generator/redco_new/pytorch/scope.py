@@ -54,6 +54,7 @@ class Reference:
 
     parameter, module: target in the graph -> Python
     order: target of a module -> in which order it takes its inputs
+    sizes: target of a module -> dims of the inputs of the whole that it is told besides
     drop: rate -> Python of a Dropout, which __init__ makes
     outputs: target of a module -> what it calls the values that it gives
     leaf: target of a module -> the layer of torch.nn that it is, or None
@@ -71,6 +72,7 @@ class Reference:
     leaf: Callable[[str], Any] = lambda target: None
     dtype: str = "dtype"
     noise: Callable[[str], ast.expr] = lambda kind: _no_noise()
+    sizes: Callable[[str], Sequence[Atom]] = lambda target: ()
 
 
 def _no_noise() -> ast.expr:

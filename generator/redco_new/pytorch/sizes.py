@@ -58,8 +58,10 @@ def _equal(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, list[float]]]:
-    """Yield candidates (text, values), the simplest first."""
+    """Yield candidates (text, values), the simplest first; a size is made of sizes alone."""
     scope = _distinct(scope)
+    if _are_whole(number.values):
+        scope = [atom for atom in scope if _are_whole(atom.values)]
     yield from ((atom.text, list(atom.values)) for atom in scope)
     yield from (pair for atom in scope for pair in _with_constant(number, atom))
     pairs = [pair for a, b in combinations(scope, 2) for pair in _commutative(a, b)]
@@ -74,6 +76,8 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
         yield from _roots(atom)
     for text, values in pairs:
         yield from _roots(Atom(f"({text})", tuple(values)))
+    for atom in scope:
+        yield from _of_positions(number, atom)
     for text, values in pairs:
         for atom in scope:
             yield f"{text} + {atom.text}", _zip(lambda x, y: x + y, values, atom.values)
@@ -83,6 +87,10 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     products += quotients
     for one in [*scope, *products]:
         yield from _with_several(number, one, [*scope, *products])
+
+
+def _are_whole(values: Values) -> bool:
+    return all(isinstance(x, int) for x in values)
 
 
 def _distinct(scope: Sequence[Atom]) -> list[Atom]:
@@ -97,7 +105,7 @@ def _distinct(scope: Sequence[Atom]) -> list[Atom]:
 def _with_constant(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
     """Yield the atom and one constant, which the first value decides."""
     wanted, base = number.values[0], atom.values[0]
-    if not all(isinstance(x, int) for x in (*number.values, *atom.values)):
+    if not _are_whole((*number.values, *atom.values)):
         if base:
             factor = round(wanted / base, 9)
             yield f"{factor!r} * {atom.text}", [factor * x for x in atom.values]
@@ -115,6 +123,7 @@ def _with_constant(number: Number, atom: Atom) -> Iterator[tuple[str, list[float
     shift = int(wanted - base)
     sign = "+" if shift > 0 else "-"
     yield f"{atom.text} {sign} {abs(shift)}", [x + shift for x in atom.values]
+    yield f"{wanted + base} - {atom.text}", [wanted + base - x for x in atom.values]
 
 
 def _with_several(
@@ -123,7 +132,7 @@ def _with_several(
     """Yield an atom and several times another one, as of queries, keys and values in one matrix."""
     values = (*number.values, *one.values)
     rest = number.values[0] - one.values[0]
-    if not all(isinstance(x, int) for x in values) or rest <= 0:
+    if not _are_whole(values) or rest <= 0:
         return
     for other in others:
         base = other.values[0]
@@ -147,13 +156,25 @@ def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
 
 def _squares(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
     """Yield the square of an atom, as of patches along two sides, and of how far two of them are apart, with a constant."""
-    if not all(isinstance(x, int) for x in atom.values):
+    if not _are_whole(atom.values):
         return
     apart = Atom(f"(2 * {atom.text} - 1)", tuple(2 * x - 1 for x in atom.values))
     for one in (atom, apart):
         square = Atom(f"{one.text} ** 2", tuple(x * x for x in one.values))
         yield square.text, list(square.values)
         yield from _with_constant(number, square)
+
+
+def _of_positions(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:
+    """Yield what positions are said by: waves, each a power slower of one less than half of a width; slopes of heads, powers of two."""
+    wanted, base = number.values[0], atom.values[0]
+    if not _are_whole(atom.values) or min(atom.values) < 4:
+        return
+    constant = round(wanted * (base // 2 - 1), 9)
+    yield f"{constant!r} / ({atom.text} // 2 - 1)", [constant / (x // 2 - 1) for x in atom.values]
+    power = round(math.log2(wanted) * base, 6) if wanted > 0 else 0.5
+    if power.is_integer():
+        yield f"2 ** ({int(power)} / {atom.text})", [2 ** (power / x) for x in atom.values]
 
 
 def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:

@@ -21,11 +21,14 @@ class Values:
     """What rules ask of a body.
 
     atoms: what numbers can be made of, the author's names first
+    told: the same where none of these makes one: dims of the inputs of the whole
     """
 
-    def __init__(self, atoms: Sequence[Atom], reference: Reference) -> None:
+    def __init__(
+        self, atoms: Sequence[Atom], reference: Reference, told: Sequence[Atom] = ()
+    ) -> None:
         self.imports: set[str] = set()
-        self._atoms, self._reference = atoms, reference
+        self._atoms, self._told, self._reference = atoms, told, reference
         self._env: dict[Node, ast.expr] = {}
 
     def value(self, x: Any) -> ast.expr:
@@ -39,7 +42,7 @@ class Values:
         if isinstance(x, Default):
             return self.value(x.value)
         if isinstance(x, Number):
-            return parse(number_text(x, self._atoms, self._reference.dtype))
+            return parse(number_text(x, self._atoms, self._told, self._reference.dtype))
         if isinstance(x, list):
             return sequence([self.value(item) for item in x])
         if isinstance(x, torch.dtype):
@@ -56,6 +59,9 @@ class Values:
                 texts[i] = express(number, self._atoms) or self._by_shape(number, base)
         if texts.count(None) == 1 and "-1" not in texts and base is not None:
             texts[texts.index(None)] = "-1"
+        for i, number in enumerate(sizes):
+            if texts[i] is None:
+                texts[i] = express(number, self._told)
         if None in texts:
             rows = [getattr(size, "values", size) for size in sizes]
             what = f"a shape, {rows}, follows from no size of the class"

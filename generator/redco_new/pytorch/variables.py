@@ -53,6 +53,12 @@ def unpack_shape(name: str, row: list[str]) -> ast.stmt:
     return assign(sequence([name_node(x) for x in row]), parse(f"{name}.shape"))
 
 
+def reads(statements: Sequence[ast.stmt], name: str) -> bool:
+    """Return whether statements read a variable."""
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
+
+
 def last_uses(nodes: Sequence[Node]) -> dict[Node, int]:
     """Return the place of the last step that may read each value, itself or within an expression."""
     place = {node: i for i, node in enumerate(nodes)}

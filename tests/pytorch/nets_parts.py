@@ -1,0 +1,66 @@
+"""Classes of PyTorch whose parts are made, or told sizes, in ways of their own."""
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Sizes:
+    def __init__(self, width, inner, kernel):
+        self.width, self.inner, self.kernel = width, inner, kernel
+
+
+class Inner(nn.Module):
+    """Is as wide as its config says, unless it is told otherwise; a late start of experts is."""
+
+    def __init__(self, config, inner=None):
+        super().__init__()
+        self.inner = config.inner if inner is None else inner
+        self.up = nn.Linear(config.width, self.inner)
+        self.down = nn.Linear(self.inner, config.width)
+
+    def forward(self, x):
+        return self.down(F.silu(self.up(x)))
+
+
+class Places(nn.Embedding):
+    """Is told no more than a shape."""
+
+    def forward(self, shape):
+        return super().forward(torch.arange(shape[1], device=self.weight.device).expand(shape))
+
+
+class Mixed(nn.Module):
+    """Mixes positions with those before, by weights that no layer applies."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.conv1d = nn.Conv1d(
+            config.width,
+            config.width,
+            config.kernel,
+            groups=config.width,
+            padding=config.kernel - 1,
+        )
+
+    def forward(self, x):
+        conv = self.conv1d
+        mixed = F.conv1d(x.mT, conv.weight, conv.bias, padding=conv.padding, groups=conv.groups)
+        return mixed[..., : x.shape[1]].mT
+
+
+class Parts(nn.Module):
+    def __init__(self, words=48, width=32, inner=64, kernel=4):
+        super().__init__()
+        config = Sizes(width, inner, kernel)
+        self.words = nn.Embedding(words, width)
+        self.places = Places(128, width)
+        self.first = Inner(config)
+        self.mixed = Mixed(config)
+        self.second = Inner(copy.deepcopy(config), 3 * width)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(ids.shape)
+        return self.second(self.mixed(self.first(x)))

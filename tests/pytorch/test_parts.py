@@ -1,0 +1,52 @@
+"""Parts of a class of PyTorch: what they are made with, and which sizes they are told."""
+
+from pathlib import Path
+
+import pytest
+
+from redco_new.own.call import Call
+from redco_new.own.find import find_reference
+from redco_new.request.own_class import Input
+
+
+@pytest.fixture(scope="module")
+def made():
+    from redco_new.pytorch.make import print_class
+
+    reference = find_reference("--model", "nets_parts.py:Parts", Path(__file__).parent)
+    return print_class(reference, "--config", {}, Call({"ids": Input((12,), "int32")}))
+
+
+def test_an_argument_left_out_is_what_the_part_keeps_by_that_name(made):
+    assert made.source.count("class Inner") == 1
+    assert "self.first = Inner(config, config.inner, " in made.source
+    assert "self.second = Inner(config, 3 * config.width, " in made.source
+
+
+def test_a_part_that_is_given_no_array_is_told_the_sizes_of_the_input(made):
+    assert "B, S = ids.shape\n" in made.source and "self.places(B, S)\n" in made.source
+    assert (
+        "def __call__(self, B, S):\n" in made.source and "def __call__(self, x):\n" in made.source
+    )
+
+
+def test_a_convolution_by_weights_that_no_layer_applies_is_one_of_jax(made):
+    assert "jax.lax.conv_general_dilated(" in made.source
+    assert "feature_group_count=" in made.source and "mixed[..., :S]" in made.source
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((-9.21 / 15, -9.21 / 11, -9.21 / 23), "-9.21 / (width // 2 - 1)"),  # waves of positions
+        ((0.25, 0.5, 2**-0.5), "2 ** (-8 / heads)"),  # slopes of heads
+        ((-127, -63, -31), "1 - words"),
+        ((96, 72, 144), "3 * width"),  # and no float, whatever times that it is
+    ],
+)
+def test_a_number_of_positions_is_said_by_sizes(values, text):
+    from redco_new.pytorch.sizes import Atom, Number, express
+
+    sizes = {"heads": (4, 8, 16), "width": (32, 24, 48), "words": (128, 64, 32)}
+    scope = [Atom("share", (3.2, 2.4, 4.8)), *(Atom(name, x) for name, x in sizes.items())]
+    assert express(Number(values), scope) == text

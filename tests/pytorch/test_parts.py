@@ -35,6 +35,19 @@ def test_a_convolution_by_weights_that_no_layer_applies_is_one_of_jax(made):
     assert "feature_group_count=" in made.source and "mixed[..., :S]" in made.source
 
 
+def test_layers_that_differ_by_their_place_are_made_apart(made):
+    assert "Deep(config.width, 0, " in made.source and "Deep(config.width, 1, " in made.source
+    assert "for layer in self.layers:" in made.source
+    assert (
+        "self.rate = (0.20000000000000007, 0.3555" in made.source and ")[layer_idx]" in made.source
+    )
+
+
+def test_a_tensor_of_one_number_is_that_number(made):
+    assert "jnp.maximum(x + self.fc(x) * self.rate, least)" in made.source
+    assert "least = jnp.full((), -0.5, self.dtype)\n" in made.source
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [

@@ -36,12 +36,12 @@ class Instance:
         """Return the numbers that a part was made with: `width`, or `config.width` of an object."""
         sizes: dict[str, Size] = {}
         for name, value in self.arguments.get(path, {}).items():
-            if _is_size(value):
+            if is_size(value):
                 sizes[name] = value
             elif isinstance(value, tuple | list):
-                sizes |= {f"{name}[{i}]": x for i, x in enumerate(value) if _is_size(x)}
+                sizes |= {f"{name}[{i}]": x for i, x in enumerate(value) if is_size(x)}
             elif hasattr(value, "__dict__") and not isinstance(value, nn.Module | type):
-                sizes |= {f"{name}.{k}": x for k, x in vars(value).items() if _is_size(x)}
+                sizes |= {f"{name}.{k}": x for k, x in vars(value).items() if is_size(x)}
         return sizes
 
 
@@ -75,7 +75,7 @@ def _arguments_of(part: nn.Module) -> dict[str, Any]:
     for name, value in vars(part)[NOTE].items():
         if isinstance(value, nn.Module) and NOTE in vars(value):
             arguments = _arguments_of(value) | arguments
-        elif value is None and _is_size(getattr(part, name, None)):
+        elif value is None and is_size(getattr(part, name, None)):
             arguments[name] = getattr(part, name)
         else:
             arguments[name] = value
@@ -114,5 +114,6 @@ def _note_arguments() -> Iterator[None]:
         sys.setprofile(former if callable(former) else None)  # cProfile gives what is none
 
 
-def _is_size(value: Any) -> bool:
+def is_size(value: Any) -> bool:
+    """Return whether an argument is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -65,7 +65,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     # Of nn.TransformerEncoder: kernels that have no program.
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with _silence():
+        with _silence(), _tensors_of_numbers():
             exported = _export(module, inputs)
             exported = exported.run_decompositions({})
             parts = torch.export.unflatten(exported)
@@ -92,6 +92,23 @@ def _export(module: nn.Module, inputs: Mapping[str, Any]) -> torch.export.Export
     except FakeTensorDeviceMismatchError:
         with torch.device("meta"):
             return torch.export.export(module, (), dict(inputs), strict=False)
+
+
+@contextmanager
+def _tensors_of_numbers() -> Iterator[None]:
+    """Make a tensor of one number by a step of the program: as a constant, on the meta device, it has no value."""
+    former = torch.tensor
+
+    def tensor(data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> torch.Tensor:
+        if not isinstance(data, bool | int | float):
+            return former(data, dtype=dtype, device=device, **rest)
+        return torch.full((), data, dtype=dtype, device=device)
+
+    torch.tensor = tensor
+    try:
+        yield
+    finally:
+        torch.tensor = former
 
 
 def access(whole: nn.Module, path: str) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from torch import fx, nn
 
+from redco_new.pytorch.construct import is_size
+from redco_new.pytorch.graph import own_path
 from redco_new.pytorch.merge import Node, walk
 
 
@@ -84,3 +87,15 @@ def can_stack(
         return False
     norms = nn.modules.batchnorm._NormBase
     return not any(isinstance(part, norms) for part in module.get_submodule(paths[0]).modules())
+
+
+def have_places(
+    arguments: Mapping[str, Mapping[str, Any]], paths: Sequence[str], read: Sequence[str]
+) -> bool:
+    """Return whether parts are made of numbers of their own, as of their place in a list, which they read.
+
+    arguments: path of a part -> what it was made with. read: names of those that it reads
+    """
+    rows = [arguments.get(own_path(path), {}) for path in paths]
+    names = [name for name in read if is_size(rows[0].get(name))]
+    return any(len({row.get(name) for row in rows}) > 1 for name in names)

@@ -16,7 +16,7 @@ from redco_new.pytorch.expressions import parse
 from redco_new.pytorch.graph import is_leaf, own_path
 from redco_new.pytorch.kind_methods import KindMethods
 from redco_new.pytorch.kinds import TEXT
-from redco_new.pytorch.layers import can_stack, roll_layers
+from redco_new.pytorch.layers import can_stack, have_places, roll_layers
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import Node, merge
 from redco_new.pytorch.notes import NOISE
@@ -223,6 +223,9 @@ class OneClass:
         names = self.part.get_submodule(target)._modules
         paths = [f"{self.path}.{target}.{name}".removeprefix(".") for name in names]
         if not can_stack(self.classes.module, paths, self.classes.key, self.classes.graphs):
+            return None
+        read = self.classes.of(paths[0]).arguments if self.classes.is_class(paths[0]) else ()
+        if have_places(self.rows[0][0].instance.arguments, paths, read):
             return None
         self.makers.stacked.add(target)
         self.classes.stacked |= {

@@ -142,7 +142,7 @@ class Search:
         others |= {former.get(names[0]) for former in self.formers}
         if self.by_twos and value > 1:  # not all the same times: each is to be told from the others
             turn = setting.names().index(names[0]) * number % 3
-            powers = [2 ** ((n + turn) % 3 + 1) for n in range(3)]
+            powers = [*(2 ** ((n + turn) % 3 + 1) for n in range(3)), 16, 32]
             values = [value * n for n in powers if value * n not in others]
             return [n for n in values if not self._in_proportion(setting, names, n)] or values
         # What is large is split in halves, by heads and by groups: as the user's, another one is to be even.

@@ -43,7 +43,7 @@ def express(number: Number, scope: Sequence[Atom]) -> str | None:
     for text, candidate in _expressions(number, scope):
         if _equal(candidate, values):
             return text
-    return None
+    return next(_by_place(number, scope), None)
 
 
 def exactly(number: Number, scope: Sequence[Atom]) -> str | None:
@@ -87,6 +87,19 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     products += quotients
     for one in [*scope, *products]:
         yield from _with_several(number, one, [*scope, *products])
+
+
+def _by_place(number: Number, scope: Sequence[Atom]) -> Iterator[str]:
+    """Yield a number as one of several, each of a layer by its place."""
+    for atom in scope:
+        pairs = dict(zip(atom.values, number.values, strict=True))
+        places = range(len(pairs))
+        if (
+            len(pairs) > 1
+            and pairs.keys() == {*places}
+            and _equal(number.values, [pairs[i] for i in atom.values])
+        ):
+            yield f"({', '.join(repr(pairs[i]) for i in places)})[{atom.text}]"
 
 
 def _are_whole(values: Values) -> bool:

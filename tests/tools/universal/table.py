@@ -4,7 +4,7 @@ make table NAME=universal                      every sixth first, then the other
 make table NAME=universal ROWS="mamba bloom"   these, again
 make table NAME=universal ROWS=write           the table alone, of results.jsonl
 
-One class after the other, each in a process of its own, at the lowest priority; a run that is stopped goes on where it was.
+A class that several entries have is run once. One class after the other, each in a process of its own, at the lowest priority; a run that is stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ SMALL = {
     "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": WORDS, "attention_types": [[["global", "local"], 1]],
     "axial_pos_embds_dim": [24, 40], "axial_pos_shape": [8, 16], "pronunciation_vocab_size": 50, "shape_vocab_size": 60,
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
-    "mamba_num_heads": 8, "mamba_head_dim": 16, "num_hash_layers": 0, "n_shared_experts": 1,
+    "layer_types": ["full_attention"] * 2, "default_language": "en_XX", "mamba_num_heads": 8, "mamba_head_dim": 16, "num_hash_layers": 0, "n_shared_experts": 1,
 }  # fmt: skip
 # By some configs, of which classes need them.
-UNSET = "num_key_value_heads num_experts_per_tok head_dim num_experts n_routed_experts n_shared_experts".split()
+UNSET = """num_key_value_heads num_experts_per_tok head_dim num_experts n_routed_experts n_shared_experts
+    layer_types default_language""".split()
 # What configs call how many layers there are.
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 HEAD = """# Causal language models of transformers, printed
@@ -78,7 +79,9 @@ def main(rows: list[str]) -> None:
     order = [*list(entries)[::6], *(x for i, x in enumerate(entries) if i % 6), *OTHERS]
     chosen = rows or [x for x in order if x not in results]
     for model_type in [] if rows == ["write"] else chosen:
-        row = _run(model_type, str(entries.get(model_type, model_type)))
+        name = str(entries.get(model_type, model_type))
+        there = [] if rows else [row for row in results.values() if row["class"] == name]
+        row = there[0] if there else _run(model_type, name)
         results[model_type] = row
         with RESULTS.open("a") as out:
             out.write(json.dumps({"model_type": model_type, **row}) + "\n")
@@ -151,7 +154,11 @@ def small_arguments(config_class: Any) -> dict[str, Any]:
     """Return the sizes of a small model, of a config's keys that have a value; the same of configs within it."""
     fields = vars(config_class())
     there = {key for key, value in fields.items() if value is not None or key in UNSET}
-    chosen = {k: x for k, x in SMALL.items() if k in there and fields[k] != 1}  # 1 is an off
+    chosen = {
+        k: x for k, x in SMALL.items() if k in there and (fields[k] != 1 or "expert" in k)
+    }  # 1 is an off
+    if fields.get("layer_types"):
+        chosen.pop("layer_types", None)  # which the config itself computes
     if "qk_rope_head_dim" in chosen:  # latent attention: as many keys as queries
         chosen.pop("head_dim", None)
         chosen["num_key_value_heads"] = SMALL["num_attention_heads"]

@@ -104,7 +104,7 @@ def _tensors_of_numbers() -> Iterator[None]:
             return former(data, dtype=dtype, device=device, **rest)
         return torch.full((), data, dtype=dtype, device=device)
 
-    torch.tensor = tensor
+    torch.tensor = tensor  # type: ignore[assignment]
     try:
         yield
     finally:

@@ -47,7 +47,7 @@ class Body(Values):
     inputs: the names of the program's inputs
     order: of these, whose dims come first
     casts: whether inputs are arrays of a batch, which are float32
-    told: of dims of the inputs of the whole, which it is given where none of its own sizes makes a number
+    outer: of dims of the inputs of the whole, which it is given where none of its own sizes makes a number
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Body(Values):
         returned: Callable[[list[ast.expr]], ast.expr] | None = None,
         order: Sequence[int] | None = None,
         casts: bool = False,
-        told: Sequence[Atom] = (),
+        outer: Sequence[Atom] = (),
     ) -> None:
         self._nodes, self._batch = nodes, batch
         self._casts, self._said_dtype = casts, False
@@ -74,7 +74,7 @@ class Body(Values):
         ]
         own = [atom for atom in atoms if atom.is_attribute]  # the author's names come first
         others = [atom for atom in atoms if not atom.is_attribute]
-        super().__init__([*own, *dims, *others], reference, told)
+        super().__init__([*own, *dims, *others], reference, outer)
         self._returned = returned or (
             lambda items: items[0] if len(items) == 1 else sequence(items)
         )
@@ -86,7 +86,7 @@ class Body(Values):
             except NeedsName as needed:
                 self._named.add(needed.node)
         # The dims of the inputs of the whole that it is told; its own have other names as yet.
-        self.told = tuple(x.text for x in told if reads(self._statements, x.text))
+        self.sizes = tuple(x.text for x in outer if reads(self._statements, x.text))
 
     @property
     def read(self) -> set[str]:
@@ -96,7 +96,7 @@ class Body(Values):
 
     def lines(self) -> list[ast.stmt]:
         """Return the statements, the dims of inputs that they read first."""
-        reserved = {*self._holders, *self.told}
+        reserved = {*self._holders, *self.sizes}
         shown = (self._inputs, self.names, self._batch, reserved)
         dims, statements = unpack_dims(self._statements, *shown)
         return dims + return_last(statements)
@@ -157,8 +157,8 @@ class Body(Values):
         arguments = {key: self.value(x) for key, x in node.arguments["others"].items()}
         arguments[node.arguments["place"]] = name_node(name)
         values = [arguments[key] for key in sorted(arguments, key=int)]
-        told = self._told_of(f"{node.target}.0")
-        call = ast.Call(name_node(one), [*(values[i] for i in order), *told], [])
+        sizes = self._sizes_of(f"{node.target}.0")
+        call = ast.Call(name_node(one), [*(values[i] for i in order), *sizes], [])
         attend = any(x.id == "attend" for x in values if isinstance(x, ast.Name))
         stacked = self._reference.module(node.target), self._reference.layers(node.target)
         if stacked[1] is not None and not attend:
@@ -224,7 +224,7 @@ class Body(Values):
             leaf = LEAVES.get(type(self._layer(node)))
             if not (leaf and leaf.gives > 1):  # which has its own order (results.py)
                 arguments = [arguments[i] for i in self._reference.order(node.target)]
-            arguments += self._told_of(node.target)
+            arguments += self._sizes_of(node.target)
             return ast.Call(self._reference.module(node.target), arguments, [])
         name = node.target.partition(".")[0]
         if is_neutral(name, node):
@@ -242,7 +242,7 @@ class Body(Values):
             raise refuse(node.place, f"{node.target} has no rule", "write it by others")
         return self._by_text(name, node)
 
-    def _told_of(self, target: str) -> list[ast.expr]:
+    def _sizes_of(self, target: str) -> list[ast.expr]:
         """Return the sizes that a part is told, as Python."""
         return [self.value(Number(atom.values)) for atom in self._reference.sizes(target)]
 

@@ -20,13 +20,13 @@ DIM = re.compile(r"_dim_(\d+)_(\d+)")
 LETTERS = {2: "BS", 3: "BSD", 4: "BCHW", 5: "BCTHW"}
 
 
-def number_text(number: Number, atoms: Sequence[Atom], told: Sequence[Atom], dtype: str) -> str:
+def number_text(number: Number, atoms: Sequence[Atom], outer: Sequence[Atom], dtype: str) -> str:
     """Return Python of a number. Raises RedcoError where no size of the class makes it.
 
-    told: what makes it where `atoms` do not
+    outer: what makes it where `atoms` do not
     dtype: Python of that of the computation
     """
-    text = express(number, atoms) or express(number, told)
+    text = express(number, atoms) or express(number, outer)
     if text is None:
         what = f"a number, {number.values[0]} and {number.values[-1]}, follows from no size of the class"
         raise UnlikeProgram("--model", what, OTHERWISE)

@@ -78,9 +78,9 @@ class OneClass:
             methods = TextMethods(inputs, logits.lines())
         elif not self.path:  # without constants, and a mask that attention says otherwise
             inputs = tuple(x for x in inputs if x in body.read or x in self.classes.inputs)
-        inputs += body.told
+        inputs += body.sizes
         shown = (name, arguments, init, call, inputs, order, imports, self._docstring())
-        return Printed(*shown, "rngs" in text, sizes=body.told, methods=methods)
+        return Printed(*shown, "rngs" in text, sizes=body.sizes, methods=methods)
 
     def _input_order(self, names: Sequence[str]) -> tuple[int, ...]:
         """Return the order of a part's inputs: as its forward has them, where that is clear; what attends last."""
@@ -157,10 +157,10 @@ class OneClass:
         names = self._inputs(nodes)
         first = self._input_order(names)
         casts = not self.path and nodes[0].target != HIDDEN
-        told = self._told() if self.path else ()
-        return Body(nodes, self.call_atoms, names, batch, reference, returned, first, casts, told)
+        outer = self._outer() if self.path else ()
+        return Body(nodes, self.call_atoms, names, batch, reference, returned, first, casts, outer)
 
-    def _told(self) -> list[Atom]:
+    def _outer(self) -> list[Atom]:
         """Return the dims of the inputs of the whole, in each probe and instance."""
         return [
             Atom(letter, tuple(probe.dims[letter] for probe, _ in self.rows))
@@ -171,7 +171,7 @@ class OneClass:
         """Return the dims of the inputs of the whole that a part is told."""
         path = f"{self.path}.{target}".removeprefix(".")
         names = self.classes.of(path).sizes if self.classes.is_class(path) else ()
-        return [atom for atom in self._told() if atom.text in names]
+        return [atom for atom in self._outer() if atom.text in names]
 
     def _inputs(self, nodes: Sequence[Node]) -> list[str]:
         """Return names of the program's inputs: those of the class's own forward where that is clear."""

@@ -21,14 +21,14 @@ class Values:
     """What rules ask of a body.
 
     atoms: what numbers can be made of, the author's names first
-    told: the same where none of these makes one: dims of the inputs of the whole
+    outer: the same where none of these makes one: dims of the inputs of the whole
     """
 
     def __init__(
-        self, atoms: Sequence[Atom], reference: Reference, told: Sequence[Atom] = ()
+        self, atoms: Sequence[Atom], reference: Reference, outer: Sequence[Atom] = ()
     ) -> None:
         self.imports: set[str] = set()
-        self._atoms, self._told, self._reference = atoms, told, reference
+        self._atoms, self._outer, self._reference = atoms, outer, reference
         self._env: dict[Node, ast.expr] = {}
 
     def value(self, x: Any) -> ast.expr:
@@ -42,7 +42,7 @@ class Values:
         if isinstance(x, Default):
             return self.value(x.value)
         if isinstance(x, Number):
-            return parse(number_text(x, self._atoms, self._told, self._reference.dtype))
+            return parse(number_text(x, self._atoms, self._outer, self._reference.dtype))
         if isinstance(x, list):
             return sequence([self.value(item) for item in x])
         if isinstance(x, torch.dtype):
@@ -61,7 +61,7 @@ class Values:
             texts[texts.index(None)] = "-1"
         for i, number in enumerate(sizes):
             if texts[i] is None:
-                texts[i] = express(number, self._told)
+                texts[i] = express(number, self._outer)
         if None in texts:
             rows = [getattr(size, "values", size) for size in sizes]
             what = f"a shape, {rows}, follows from no size of the class"

@@ -11,10 +11,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import jax.numpy as jnp
+
 from redco_plan.activations import Rows
 from redco_plan.causes import BACKWARD, PHASES, Cause, Causes
 from redco_plan.classes import LETTERS
-from redco_plan.placement import CONTEXT, STAGE, Axes, axes_of_entry, fsdp_axes, shard_shape
+from redco_plan.placement import (
+    CONTEXT,
+    DATA,
+    EXPERT,
+    STAGE,
+    Axes,
+    axes_of_entry,
+    fsdp_axes,
+    shard_shape,
+)
 from redco_plan.graph import Node, Value
 from redco_plan.plan import Plan
 
@@ -227,6 +238,7 @@ def _of_parameters(plan: Plan) -> Iterator[Collective]:
     over = _gathered_over(plan)
     devices = math.prod(plan.mesh[axis] for axis in over)
     reduced: dict[Axes, int] = defaultdict(int)
+    crossing: dict[Axes, int] = defaultdict(int)
     parameters = zip(plan.parameters, plan.partitions, plan.stored, strict=True)
     for i, (parameter, spec, stored) in enumerate(parameters):
         own = {axis for entry in spec for axis in axes_of_entry(entry)}
@@ -237,16 +249,26 @@ def _of_parameters(plan: Plan) -> Iterator[Collective]:
         if parameter.path in plan.frozen:
             continue
         scattered += whole
-        others = (axis for axis in token_axes(plan) if axis not in own)
-        reduced[tuple(axis for axis in others if plan.mesh[axis] > 1)] += size
+        others = [axis for axis in token_axes(plan) if axis not in own and plan.mesh[axis] > 1]
+        across = crossed_axes(plan, others)
+        reduced[tuple(axis for axis in others if axis not in across)] += size
+        narrow = jnp.dtype(plan.across or parameter.dtype).itemsize / parameter.dtype.itemsize
+        crossing[across] += int(size * narrow)
     if gathered:
         for phase in PHASES:
             yield Collective("all-gather", phase, over, (), PARAMETERS, gathered, 1, ())
     if scattered:
         yield Collective("reduce-scatter", BACKWARD, over, (), GRADIENTS, scattered, 1, ())
-    for axes, size in reduced.items():
-        if axes:
-            yield Collective("all-reduce", BACKWARD, axes, (), GRADIENTS, size, 1, ())
+    sums = {("all-reduce",): reduced, ("all-to-all", "all-gather"): crossing}
+    for kinds, sizes in sums.items():
+        for axes, size in sizes.items():
+            for kind in kinds if axes else ():
+                yield Collective(kind, BACKWARD, axes, (), GRADIENTS, size, 1, ())
+
+
+def crossed_axes(plan: Plan, axes: Iterable[str]) -> Axes:
+    """Return those of `axes` that gradients cross in a dtype of their own: a part of the sum from each device, then to each."""
+    return tuple(axis for axis in axes if plan.across and axis in (DATA, EXPERT))
 
 
 def in_stages(plan: Plan, index: int) -> bool:

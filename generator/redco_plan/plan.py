@@ -58,6 +58,7 @@ class Plan:
     divider: how sizes were divided.
     warnings: what the engine could not see through.
     frozen: paths of parameters that have neither gradients nor moments.
+    across: the dtype in which gradients go over `data` once a step, added up in float32; "" for as they are, in each pass.
     rewritten: whether it is of the program in a form of its own.
     """
 
@@ -74,6 +75,7 @@ class Plan:
     divider: Divider
     warnings: tuple[str, ...]
     frozen: frozenset[str] = frozenset()
+    across: str = ""
     rewritten: bool = False
 
     @property

@@ -101,6 +101,17 @@ def test_beside_fsdp_and_model_too(sent, case):
     assert HEAD + LAYERS <= 4 * total(over_data, "all-reduce") < 1.1 * (HEAD + LAYERS)
 
 
+def test_gradients_cross_data_once_in_the_dtype_that_is_asked_for(tmp_path):
+    """A part of the sum from each device of data, and that part to each: as many bytes as an all-reduce of bfloat16."""
+    flags = {"mesh": "data=2,fsdp=2", "gradients_across": "bfloat16"}
+    (sent,) = compiled(tmp_path, "llama", "3.2-1b", flags, [("h100", BOTH, 4, 16)])
+    across = [one for one in sent if one[0] in ("all-to-all", "all-gather") and not one[3]]
+    across = [one for one in across if one[1] == 1]
+    for kind in ("all-to-all", "all-gather"):
+        assert HEAD + LAYERS <= 2 * total(across, kind) < 1.1 * (HEAD + LAYERS), sent
+    assert max((size for kind, _, size, _ in sent if kind == "all-reduce"), default=0) < 2**16
+
+
 def test_no_table_is_gathered_over_data(sent):
     assert {kind for kind, _, _, within in sent[5] if not within} == {"all-reduce"}
 

@@ -1,3 +1,4 @@
+import re
 from functools import partial
 from math import prod
 
@@ -11,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.nn.embedding import look_up
 from redco_runtime.base.errors import UserError
+from redco_runtime.step.across import add_across
 from redco_runtime.step.once import OnceAStep
 from redco_runtime.step.gradients import mean_and_gradients, split_rows, weighted_sum, weighted_sums
 from redco_runtime.nn.losses import cross_entropy
@@ -70,6 +72,36 @@ def test_devices_of_data_reduce_their_gradients_once_whatever_the_micro_batches(
     assert (
         f"2x3x{dtype.replace('float', 'f')}" in text
     )  # a sum of each device: nothing is added up before
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_gradients_cross_a_slow_axis_once_and_are_added_up_in_float32(dtype, micro_batches):
+    rng = np.random.default_rng(0)
+    x_BD, y_B = rng.normal(size=(8, 6)).astype(np.float32), rng.normal(size=8).astype(np.float32)
+    batch = jax.tree.map(jnp.asarray, {"x": x_BD, "y": y_B, "weight": np.ones(8, np.float32)})
+    model = ModelState({"w": jnp.linspace(-1, 1, 6)}, {})
+    specs = ModelState({"w": P("fsdp")}, {})
+    once = OnceAStep(("data", "fsdp"), dtype, specs, add_across)
+    compute = partial(mean_and_gradients, loss, micro_batches=micro_batches, once=once)
+    with jax.set_mesh(make_mesh({"data": 2, "fsdp": 2})):
+        step = jax.jit(compute, in_shardings=(specs, P("data"), P()))
+        value, grads, _ = step(model, batch, KEY)
+        text = step.lower(model, batch, KEY).compile().as_text()
+
+    def own(rows):
+        """The gradients of a device's own rows, of which four lie together, as they cross."""
+        sums = jax.grad(lambda w: ((x_BD[rows] @ w - y_B[rows]) ** 2).sum())(model.params["w"])
+        return sums.astype(dtype).astype(jnp.float32)
+
+    crossed = sum(own(slice(i, i + 4)) for i in (0, 4))
+    expected = crossed.astype(dtype).astype(jnp.float32) / 8
+    np.testing.assert_allclose(grads["w"], expected, rtol=1e-5)
+    np.testing.assert_allclose(value, ((x_BD @ model.params["w"] - y_B) ** 2).mean(), rtol=1e-5)
+    short = {"bfloat16": "u16", "float32": "u32"}[dtype]
+    for kind in ("all-to-all", "all-gather"):  # in no loop over micro-batches
+        sent = re.findall(rf"= \(?{short}\[[^\n]* {kind}\(", text.partition("ENTRY")[2])
+        assert len(sent) == text.count(f" {kind}(") == 1
 
 
 @pytest.mark.parametrize("axis", ["fsdp", "expert", "model"])

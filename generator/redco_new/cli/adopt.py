@@ -23,6 +23,7 @@ def adopt(
     products: options.Products = None,
     zero: options.Zero = None,
     optimizer_memory: options.OptimizerMemory = None,
+    gradients_across: options.GradientsAcross = None,
     sequence_parallel: options.SequenceParallel = None,
     sequence_length: options.SequenceLength = None,
     features: options.Features = None,

@@ -25,6 +25,7 @@ def inspect_model(
     config: options.Config = None,
     example: options.Example = None,
     zero: options.Zero = None,
+    gradients_across: options.GradientsAcross = None,
     sequence_parallel: options.SequenceParallel = None,
     lora: options.Lora = None,
     as_json: options.AsJson = False,
@@ -63,6 +64,7 @@ def inspect_model(
         config=config,
         example=example,
         zero=zero,
+        gradients_across=gradients_across,
         sequence_parallel=sequence_parallel,
         lora=lora,
     )

@@ -71,6 +71,13 @@ OptimizerMemory = Annotated[
         help="Where what the optimizer keeps lies between steps: device (the default), host: moved for each update.",
     ),
 ]
+GradientsAcross = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DTYPE",
+        help="In what gradients go over `data`, once a step, and are added up in float32: bfloat16, float32; compute (the default): in that dtype, added up in it.",
+    ),
+]
 Zero = Annotated[
     int | None,
     typer.Option(metavar="STAGE", help="1: split what the optimizer keeps over `data` too."),
@@ -177,6 +184,7 @@ REQUEST = (
         "products",
         "zero",
         "optimizer_memory",
+        "gradients_across",
         "sequence_parallel",
         "sequence_length",
         "features",

@@ -33,7 +33,7 @@ from redco_new.generate.shards import check_context, check_shards
 from redco_new.inspect.elements import count_elements
 from redco_new.models.program import Program
 from redco_new.render.python import print_data
-from redco_new.request import Request
+from redco_new.request import COMPUTE, Request
 from redco_new.request.mesh import REST
 
 # Examples on each device: the bytes of collectives scale with their number, the layout does not.
@@ -136,7 +136,11 @@ def plan_program(request: Request, program: Program) -> Plan:
         what = f"{request.model_name} has no experts that expert={mesh[EXPERT]} can split"
         raise RedcoError("--mesh", what, "leave the axis expert out")
     check_context(plan, request.model_name)
-    return replace(_with_copies(plan, program.copies), frozen=program.frozen)
+    across = "" if request.gradients_across == COMPUTE else request.gradients_across
+    if across and not plan.layouts.rows_alone:
+        what = f"rows of a batch of {request.recipe or request.model_name} depend on each other"
+        raise RedcoError("--gradients-across", what, "leave it out")
+    return replace(_with_copies(plan, program.copies), frozen=program.frozen, across=across)
 
 
 def _with_copies(plan: Plan, copies: Mapping[str, str]) -> Plan:

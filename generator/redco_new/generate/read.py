@@ -48,6 +48,9 @@ def _read_model(request: Request, template: Template, progress: Callable[[str], 
     if request.products != COMPUTE and not request.is_family:
         what = f"{request.model_name} is no family of redco's, and multiplies as its own code says"
         raise RedcoError("--products", what, "leave it out")
+    if request.gradients_across != COMPUTE and not request.is_family:
+        what = f"{request.model_name} is no family of redco's, whose gradients go as its rows do"
+        raise RedcoError("--gradients-across", what, "leave it out")
     if request.own:
         from redco_new.generate.own import read_own_class  # late: no family needs its 20 modules
 

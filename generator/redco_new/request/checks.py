@@ -16,8 +16,14 @@ COMPUTE = "compute"  # products in the dtype of all else
 PRODUCTS = (COMPUTE, "float8", "int8")
 DEVICE, HOST = "device", "host"  # whose memory it is
 MEMORIES = (DEVICE, HOST)
+CROSSINGS = (COMPUTE, *DTYPES)
 # What few projects have, and redco.toml leaves out of the others.
-RARE: dict[str, Any] = {"products": COMPUTE, "optimizer_memory": DEVICE, "sequence_length": 0}
+RARE: dict[str, Any] = {
+    "products": COMPUTE,
+    "optimizer_memory": DEVICE,
+    "gradients_across": COMPUTE,
+    "sequence_length": 0,
+}
 STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
 
 
@@ -44,6 +50,13 @@ def _check_products(where: str, value: Any) -> str:
 def _check_memory(where: str, value: Any) -> str:
     if value not in MEMORIES:
         raise RedcoError(where, f"unknown memory {value!r}", f"choose one of {', '.join(MEMORIES)}")
+    return str(value)
+
+
+def _check_crossing(where: str, value: Any) -> str:
+    if value not in CROSSINGS:
+        what = f"{value!r} is nothing that gradients cross in"
+        raise RedcoError(where, what, f"choose one of {', '.join(CROSSINGS)}")
     return str(value)
 
 
@@ -82,6 +95,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "products": _check_products,
     "zero": _check_zero,
     "optimizer_memory": _check_memory,
+    "gradients_across": _check_crossing,
     "sequence_parallel": check_truth,
     "sequence_length": _check_length,
     "features": check_features,

@@ -35,6 +35,7 @@ class Request:
     products: of PRODUCTS, what its layers multiply in.
     zero: 1 to split what the optimizer keeps over `data` too.
     optimizer_memory: of MEMORIES, where what the optimizer keeps lies between steps.
+    gradients_across: of CROSSINGS, in what gradients go over `data`, once a step; COMPUTE: in that dtype, added up in it.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
     sequence_length: tokens of an example; 0 for as many as the model says.
     features: what it has beside, of FEATURES.
@@ -61,6 +62,7 @@ class Request:
     products: str = COMPUTE
     zero: int = 0
     optimizer_memory: str = DEVICE
+    gradients_across: str = COMPUTE
     sequence_parallel: bool = False
     sequence_length: int = 0
     features: tuple[str, ...] = ()

@@ -14,9 +14,8 @@ from ..layout.mesh import free_axes
 
 # (model, batch, key) -> (what a pipeline's loss returns, variables after it)
 Loss = Callable[[ModelState, PyTree, jax.Array], tuple[Any, PyTree]]
-Terms = dict[
-    str, tuple[jax.Array, float]
-]  # name -> (value, factor), of what a loss returns besides
+# name -> (value, factor), of what a loss returns besides
+Terms = dict[str, tuple[jax.Array, float]]
 
 
 def weighted_sum(result: Any, valid_B: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
@@ -81,11 +80,11 @@ def mean_and_gradients(
     once: OnceAStep of once.py, where no row of the batch depends on another; None: devices send gradients in each micro-batch.
     """
     axes: tuple[str, ...] = ()
-    if once and micro_batches > 1:
+    if once and (micro_batches > 1 or once.add):
         axes = once.axes(loss, model, batch, key)
     devices = math.prod(free_axes()[axis] for axis in axes)
     keys = jax.random.split(key, (devices, micro_batches))
-    if micro_batches == 1:
+    if micro_batches == 1 and not axes:
         (value, weight, terms, variables), gradients = _pull_back(loss, model, batch, keys[0, 0])
     elif axes:
         (value, weight, grads), terms = once.sums(loss, model, batch, keys, axes)

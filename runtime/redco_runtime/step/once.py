@@ -1,6 +1,6 @@
 """Gradients that devices send once a step, and not in each micro-batch: where no row of a batch depends on another."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -19,11 +19,10 @@ class OnceAStep:
     """How the gradients of micro-batches are summed over devices.
 
     rows: axes of the mesh that split the batch.
-        Where `data` or `expert` do, each device sums the gradients of its own rows in float32, and
-        sends them once, after all micro-batches. fsdp gathers and scatters in each micro-batch, as in
-        PyTorch's FSDP2 and MaxText: once would be to hold the whole model and its gradients in
-        float32 on each device, which fsdp is there to avoid.
-    dtype: in which gradients are sent once.
+        Where `data` or `expert` do, each device sums the gradients of its own rows in float32, and sends them once, after
+        all micro-batches. fsdp gathers and scatters in each micro-batch, as in PyTorch's FSDP2 and MaxText: once would be
+        to hold the whole model and its gradients in float32 on each device, which fsdp is there to avoid.
+    dtype: in which gradients are sent once. add: how they are added up (across.py), whatever the micro-batches; None: XLA does.
     specs: of the model, whose loss then has the parts of it that `expert` splits, on their own devices
         (as `experts` takes them); None: `expert` reduces in each micro-batch.
     """
@@ -31,6 +30,7 @@ class OnceAStep:
     rows: Sequence[str]
     dtype: str = "float32"
     specs: ModelState | None = None
+    add: Callable[[jax.Array, P], jax.Array] | None = None
 
     def axes(self, loss: Loss, model: ModelState, batch: PyTree, key: jax.Array) -> tuple[str, ...]:
         """Return the axes over which gradients are sent once; () where that cannot be, which is said."""
@@ -54,9 +54,10 @@ class OnceAStep:
             return tuple(a for a in axes if not any(a in axes_of(entry) for entry in spec))
 
         def reduce(sums: jax.Array, spec: P) -> jax.Array:
-            return (
-                add_up(sums.astype(self.dtype), 1).astype(sums.dtype) if others(spec) else sums[0]
-            )
+            if over := others(spec):
+                few = sums.astype(self.dtype)
+                few = self.add(few, P(over, *spec)) if self.add else add_up(few, 1)
+            return few.astype(sums.dtype) if over else sums[0]
 
         specs = jax.tree.map(lambda x: P(), model) if self.specs is None else self.specs
         grad_specs = jax.tree.map(lambda spec: P(others(spec) or None, *part(spec)), specs.params)

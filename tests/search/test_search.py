@@ -8,7 +8,7 @@ from bad_input import complaint
 from fit.readings import FITS
 from redco_fit.reading import SCRATCH
 from redco_fit.search import compile_best as compiling
-from redco_fit.search.best import COMPUTING, Search, _in_8_bits, search
+from redco_fit.search.best import _around, COMPUTING, Search, _in_8_bits, search
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.estimate import estimate_step
 from redco_fit.search.sending import first_group
@@ -126,6 +126,22 @@ def test_an_estimate_knows_what_rare_axes_send_and_wait_for(axis):
     bubble = (few.parts["attention"] / 8) / (many.parts["attention"] / 64)
     waits = 9 / 8 / (65 / 64) if axis == "stage" else 1
     assert bubble == pytest.approx(waits, rel=1e-3)
+
+
+def test_stages_have_parts_of_their_layers_where_the_bubble_costs_more_than_their_way():
+    """Parts change stages once a step, and are there twice; 4 layers of each stage go in 1, 2 or 4."""
+    with open_template() as template:
+        planner = Planner(Request.from_flags("a", "gpt2", size="xl"), template, None)
+        mesh = {"data": 1, "fsdp": 1, "expert": 1, "stage": 12, "model": 1}
+        few, many = (Trial(mesh, 0, False, rows) for rows in (12, 12 * 64))
+        target = parse_target("h100:12")
+        around = {one.repeats: one for one in _around(planner, target, few)}
+        assert [*around] != [1, 2, 4] == sorted(around)
+        assert _around(planner, target, many)[0].repeats == 1
+        once, twice = (price(planner, target, around[n]) for n in (1, 2))
+    assert twice.seconds < once.seconds and once.peak < twice.peak
+    assert twice.parts["attention"] / once.parts["attention"] == pytest.approx(35 / 2 / 23)
+    assert twice.name == "stage=12 stage-repeats=2" and "--stage-repeats 2" in twice.settings
 
 
 def test_rare_axes_are_proposed_where_the_others_do_not_fit():

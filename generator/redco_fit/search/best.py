@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from redco_plan import CONTEXT
+from redco_plan import CONTEXT, STAGE
 
 from redco_new.errors import RedcoError
 from redco_fit.target import Target, parse_target
@@ -14,7 +14,8 @@ from redco_new.request import COMPUTE, HOST, Request
 from redco_new.render.template import Template
 from redco_fit.search.candidates import Planner, Trial, price
 from redco_fit.search.memory import state_bytes
-from redco_fit.search.meshes import meshes_of, rare_meshes
+from redco_fit.search.meshes import divisors, meshes_of, rare_meshes
+from redco_fit.search.work import layers_of
 
 Progress = Callable[[str], None]
 # Examples a device of a step, where no batch is given: as many as a published recipe of pre-training has at 4,096
@@ -25,6 +26,7 @@ MOST_GROWN, WORTH = 8, 0.01
 # What the estimate of the memory was above the compiler's at most: tests/tools/tables/estimates.md.
 CAREFUL = 1.6
 COMPUTING = ("products", "attention", "memory", "exposed")  # parts that add up to a step
+MOST_REPEATS = 8  # of stages: the bubble is an eighth by then, and each sends as much as the first
 MOST_MICRO = 64  # micro-batches: each sends and gathers all parameters anew
 
 
@@ -158,9 +160,21 @@ def _plain(planner: Planner, target: Target, batch: int, progress: Progress) -> 
         for mesh in meshes:
             trial = Trial(mesh, 0, False, batch)
             progress(f"planning {trial.name}")
-            if (one := price(planner, target, trial, exact=False)) is not None:
-                trials.append(replace(one, peak=0))
+            if around := _around(planner, target, trial):
+                trials.append(replace(around[0], peak=0))
         yield from sorted(trials, key=lambda one: one.seconds)
+
+
+def _around(planner: Planner, target: Target, trial: Trial) -> list[Trial]:
+    """Return a trial with each number of repeats that its stages can have, the fastest first, with the least seconds it can have."""
+    if (model := planner.plan(trial)) is None:
+        return []
+    dims = model.plan.classes.parameter_dims
+    layers = max((layers_of(model.plan, one) for one in dims), default=1)
+    own = layers // trial.mesh.get(STAGE, layers)
+    some = [replace(trial, repeats=n) for n in divisors(own) if n <= MOST_REPEATS]
+    priced = (price(planner, target, one, exact=False) for one in some)
+    return sorted((one for one in priced if one is not None), key=lambda one: one.seconds)
 
 
 def _experts(planner: Planner, target: Target) -> int:
@@ -175,11 +189,13 @@ def _experts(planner: Planner, target: Target) -> int:
 
 def _options(planner: Planner, target: Target, trial: Trial, count: int = 1) -> Iterator[Trial]:
     """Yield a mesh with more and more of what spares memory: what costs no time first; from `count` micro-batches on."""
-    variants = [trial]
+    plain = [trial]
     if trial.mesh["data"] > 1:
-        variants.append(replace(trial, zero=1))
+        plain.append(replace(trial, zero=1))
     if trial.mesh["model"] > 1 and CONTEXT not in trial.mesh:
-        variants.append(replace(variants[-1], sequence_parallel=True))
+        plain.append(replace(plain[-1], sequence_parallel=True))
+    repeats = [one.repeats for one in _around(planner, target, trial)] or [1]
+    variants = [replace(one, repeats=n) for one in plain for n in repeats]
     while count <= MOST_MICRO:
         for option in variants:
             one = price(planner, target, replace(option, micro_batches=count))
@@ -190,7 +206,7 @@ def _options(planner: Planner, target: Target, trial: Trial, count: int = 1) -> 
         least = planner.plan(variants[-1])
         if least is None or state_bytes(least, count) > target.hardware.usable:
             return  # micro-batches spare activations, and no state
-        count, variants = 2 * count, variants[-1:]
+        count, variants = 2 * count, variants[-len(repeats) :]
 
 
 def _with_reason(trial: Trial, best: Trial | None, limit: int) -> Trial:

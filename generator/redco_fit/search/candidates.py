@@ -31,7 +31,7 @@ class Trial:
     """A mesh with its options, and what came of it.
 
     mesh: axis -> devices.  zero, sequence_parallel: as the flags.  batch: examples of a step.
-    micro_batches: into how many a batch goes.  mfu: products of the model, of the machine's peak.
+    micro_batches: into how many a batch goes.  repeats: as --stage-repeats of training.  mfu: products of the model, of the machine's peak.
     seconds: of a step; the least that it can be, where `peak` is 0.
     state: bytes of a device for state and gradients alone, exactly.
     peak: bytes of a device at most; where `state` is too much already, that. 0 where the mesh lost before that
@@ -45,6 +45,7 @@ class Trial:
     sequence_parallel: bool
     batch: int
     micro_batches: int = 1
+    repeats: int = 1
     seconds: float = 0.0
     state: int = 0
     peak: int = 0
@@ -59,6 +60,7 @@ class Trial:
         mesh = ",".join(f"{axis}={size}" for axis, size in self.mesh.items() if size > 1)
         options = [f"zero={self.zero}"] * (self.zero > 0)
         options += ["sequence-parallel"] * self.sequence_parallel
+        options += [f"stage-repeats={self.repeats}"] * (self.repeats > 1)
         return " ".join([mesh or "data=1", *options])
 
     @property
@@ -70,6 +72,12 @@ class Trial:
     def rank(self) -> float:
         """By which trials are compared: of an axis of RARE more than `pace`, which an estimate of it must be below."""
         return self.pace * (OFF if {*RARE} & {*self.mesh} else 1)
+
+    @property
+    def settings(self) -> str:
+        """What training takes for it, as typed."""
+        around = f" --stage-repeats {self.repeats}" if self.repeats > 1 else ""
+        return f"--batch-size {self.batch} --micro-batches {self.micro_batches}{around}"
 
     @property
     def flags(self) -> dict[str, Any]:
@@ -136,6 +144,8 @@ def price(planner: Planner, target: Target, trial: Trial, exact: bool = True) ->
     model = planner.plan(trial)
     if model is None or trial.batch % (model.batch_parts * trial.micro_batches):
         return None
+    if trial.repeats > 1:
+        model = replace(model, repeats=trial.repeats)
     state = state_bytes(model, trial.micro_batches)
     if (
         exact and state > target.hardware.usable

@@ -11,6 +11,7 @@ from redco_fit.search.best import Search
 from redco_fit.search.candidates import Trial
 from redco_fit.search.choice import does_not_fit, with_trial
 from redco_new.errors import RedcoError
+from redco_plan import STAGE
 from redco_new.project.create import create_project
 from redco_new.project.sandbox import temporary_folder
 from redco_new.request import Request
@@ -61,6 +62,7 @@ def _compile(
         wanted = replace(with_trial(request, trial), name="searched")
         project = create_project(wanted, folder, progress=progress)
         settings = {"micro_batches": trial.micro_batches}
+        settings |= {"stage_repeats": trial.repeats} if STAGE in trial.mesh else {}
         return compile_step(
             project, result.target, Job({}, trial.batch, length, settings), progress
         )

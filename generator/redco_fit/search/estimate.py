@@ -84,7 +84,7 @@ def _computing(
     hardware, dtype = target.hardware, model.request.dtype
     peak = hardware.flops[dtype]
     # In stages layers compute in all ticks, and forward twice.
-    idle, ticks, passes = model.idle(rows), model.ticks(rows), 3.0 + model.staged
+    idle, ticks, passes = model.idle(rows), model.rounds(rows), 3.0 + model.staged
     attention = _attention(model, work) * idle
     attention *= passes - 2 + BACKWARD + (not memory.attended)
     attention /= ATTENTION * hardware.filled(work.head)

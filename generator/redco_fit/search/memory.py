@@ -75,7 +75,7 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     chosen = [one for one in needs.savings if one.name in names]
     saved = sum(one.size for one in chosen)
     products = [one for one in needs.savings if one.name != ATTENTION]
-    ticks = model.ticks(rows // micro_batches)
+    ticks = model.rounds(rows // micro_batches)
     flops = {one.name: one.flops * (1 if one.name == LOGITS else ticks) for one in products}
     again = {name: number for name, number in flops.items() if name not in names}
     shared = math.prod(model.plan.mesh.values()) // model.batch_parts
@@ -83,7 +83,7 @@ def memory_of(model: Planned, rows: int, micro_batches: int, remat: str, usable:
     copied = 0 if in_loop else model.copied_bytes
     return Memory(
         arguments=arguments,
-        temporary=gradients + copied + needs.size + saved,
+        temporary=gradients + copied + needs.size + saved + model.turned_bytes,
         layered=sum(one.size for one in chosen if one.name != LOGITS),
         names=tuple(one.name for one in chosen),
         again=float(sum(again.values()) - again.get(EXPERTS, 0)),

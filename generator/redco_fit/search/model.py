@@ -15,7 +15,7 @@ from jax.sharding import AbstractMesh, AxisType
 from redco_new.errors import RedcoError
 from redco_new.models.program import Program
 from redco_new.request import HOST, Request
-from redco_plan import DATA, STAGE, Plan, shard_shape, token_axes
+from redco_plan import DATA, STAGE, Plan, in_stages, shard_shape, token_axes
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Planned:
 
     causal: whether a token attends to those before it alone.
     length: tokens of an example, as it is to be trained; the trace may have others.
+    repeats: how often a micro-batch goes through all stages, in parts of their layers.
     """
 
     request: Request
@@ -31,6 +32,7 @@ class Planned:
     plan: Plan
     causal: bool
     length: int
+    repeats: int = 1
 
     @property
     def batch_parts(self) -> int:
@@ -50,7 +52,12 @@ class Planned:
     def ticks(self, rows: int) -> int:
         """Return how often a stage computes a row of `rows` on all devices, or waits (redco_runtime/nn/stages.py); 1 without stages."""
         stages = self.plan.mesh.get(STAGE, 1)
-        return rows // self.batch_parts * stages + stages - 1 if self.staged else 1
+        numbers = rows // self.batch_parts * stages * self.repeats
+        return numbers + stages - 1 if self.staged else 1
+
+    def rounds(self, rows: int) -> float:
+        """Return the same of all layers of a stage, of which a tick of several repeats has a part."""
+        return self.ticks(rows) / self.repeats
 
     def idle(self, rows: int) -> float:
         """Return how many times as long stages take as if none waited."""
@@ -96,6 +103,12 @@ class Planned:
         if self.request.optimizer_memory == HOST:
             return 0
         return self._bytes(self.plan.moments, self.plan.frozen)
+
+    @cached_property
+    def turned_bytes(self) -> int:
+        """Bytes on each device of layers that change stages, so that each has as many parts of them as repeats; 0 for one."""
+        sizes = enumerate(size for _, size in self._sizes(self.plan.partitions))
+        return sum(size for i, size in sizes if self.repeats > 1 and in_stages(self.plan, i))
 
     @cached_property
     def elements(self) -> int:

@@ -40,6 +40,8 @@ BORDER = 0.1
 JOINED = (
     30 * 2**20
 )  # bytes up to which XLA joins collectives (its kDefaultAllGatherCombineThreshold)
+# Times that layers change stages for several repeats: for both passes, and their gradients (Llama 70B, compiled for 64 H100).
+TURNS = 3
 AGAIN = 0.5  # of a layer's two sums, the first is needed again where the layer is computed again
 
 
@@ -99,6 +101,11 @@ def sending(
     waited = max(ENDS * others, others - HIDING * computing)
     alone = experts.WAITED_APART if plan.mesh.get(EXPERT, 1) > 1 else 0.0
     waited += max(alone, experts.WAITED[target.hardware.platform]) * kernels
+    if model.repeats > 1:
+        group = first_group(plan.mesh, [STAGE])
+        turned = Collective("all-to-all", model.turned_bytes, TURNS, group=group)
+        seconds = link_seconds(turned, target, hosts, messages=TURNS)
+        links[STAGE], waited = links[STAGE] + seconds, waited + seconds
     return dict(links), WAITED * activations + BORDER * borders + waited
 
 
@@ -127,7 +134,8 @@ def _of_activations(
     times *= 1 + again + inside if one.phase == "forward" else 1
     layers = max((layers_of(plan, dims) for dims in plan.classes.parameter_dims), default=1)
     # The loss's chunks, which a trace of all rows makes smaller than a step does, are fewer than its layers.
-    messages = min(times, layers) * (ticks / plan.mesh[STAGE] if inside else 1)
+    rounds = model.rounds(rows) / plan.mesh.get(STAGE, 1)
+    messages = min(times, layers) * (rounds if inside else 1)
     return one.bytes * rows / traced_rows * longer * times, messages
 
 

@@ -31,9 +31,8 @@ def choose_mesh(
         raise RedcoError(
             f"--hardware {hardware}", does_not_fit(result), "take more devices, or a smaller --size"
         )
-    settings = f"--batch-size {best.batch} --micro-batches {best.micro_batches}"
     note = (
-        f"{best.name}, {best.peak / 1e9:.0f} GB a device with {settings}: chosen for {result.target.name} by an"
+        f"{best.name}, {best.peak / 1e9:.0f} GB a device with {best.settings}: chosen for {result.target.name} by an"
         f" estimate, {assumptions(result)}; `redco fit --hardware {result.target.name}` asks its compiler"
     )
     return with_trial(request, best), note

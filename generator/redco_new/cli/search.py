@@ -129,7 +129,7 @@ def _lines(
     if result.coded is not None:
         milliseconds, products = 1e3 * result.coded.seconds, result.target.products
         yield f"layers in 8 bits: about {milliseconds:.0f} ms a step with --products {products}"
-    yield f"train it with --batch-size {best.batch} --micro-batches {best.micro_batches}"
+    yield f"train it with {best.settings}"
     yield f"tried in {result.seconds:.0f} s (what lost before its memory was of interest has none):"
 
 

@@ -25,6 +25,7 @@ MATRIX = {
     "optimizer_memory": ("device", "host"),
     "gradients_across": ("compute", "bfloat16"),
     "features": ((), ("muon",)),
+    "context_attention": ("heads", "ring"),
     "sequence_parallel": (False, True),
     "zero": (0, 1),
     "dropout": (0.0,),
@@ -59,7 +60,7 @@ REFUSED = [
     ({"mesh": "stage=2", "dropout": 0.1}, "--mesh", "which of its numbers", "--dropout 0"),
     ({"mesh": "stage=2", "lora": "dropout=0.1"}, "--lora", "which of its numbers", "dropout out"),
     ({"mesh": "context=2", "model": PICTURES}, "--mesh", "no positions", "leave the axis"),
-    ({"mesh": "context=5"}, "--mesh", "do not divide the heads", "give a context that does"),
+    ({"mesh": "context=5"}, "--mesh", "do not divide the heads", "--context-attention ring"),
     ({"mesh": "context=2", "sequence_parallel": True}, "--sequence-parallel", "context=2", "leave"),
     ({"mesh": "expert=2"}, "--mesh", "has no experts", "leave the axis expert out"),
     ({"optimizer_memory": "host", "features": ("muon",)}, "--optimizer-memory", "Muon", "feature"),
@@ -71,7 +72,18 @@ REFUSED = [
         {"gradients_across": "bfloat16", "model": None, "recipe": "contrastive"},
         *("--gradients-across", "no family of redco's", "leave it out"),
     ),
-    ({"gradients_across": "int8"}, "--gradients-across", "'int8'", "compute, bfloat16, float32"),
+    (
+        {"context_attention": "ring", "mesh": "data=2"},
+        *("--context-attention ring", "no axis context", "--mesh context=2"),
+    ),
+    *(
+        ({"context_attention": "ring", "mesh": "context=2", **one}, "--context-attention", *words)
+        for one, *words in (
+            ({"model": TEXTS}, "no causal order", "leave it out"),
+            ({"dropout": 0.1}, "does not drop weights", "--dropout 0"),
+            ({"model": None, "recipe": "contrastive"}, "no family of redco's", "leave it out"),
+        )
+    ),
     ({"dropout": 0.1, "model": "llama"}, "--dropout", "without dropout", "those that have it"),
     ({"sequence_length": 64, "model": PICTURES}, "--sequence-length", "no texts", "leave it out"),
     ({"sequence_length": 4096}, "--sequence-length", "a table of 1024", "as many at most"),
@@ -108,6 +120,8 @@ def impossible(row):
         and row["model"] != MIXTURE
         or row["sequence_parallel"]
         and ("context" in axes or "model" not in axes)
+        or row["context_attention"] == "ring"
+        and ("context" not in axes or row["model"] == TEXTS)
         or row["optimizer_memory"] == "host"
         and row["features"]
         or row["products"] != "compute"

@@ -8,6 +8,7 @@ from generated import make, run, texts
 from jax.sharding import PartitionSpec as P
 
 from redco_new.models.families import FAMILIES
+from redco_new.models.family import CAUSAL
 from redco_new.project.create import create_project
 from redco_new.request import Request
 
@@ -29,8 +30,9 @@ def test_experts_and_their_routers_learn_the_same_on_any_devices(tmp_path):
     assert code == 0 and "1 passed" in out, out + err
 
 
-def _learn_the_same_where_positions_are_split(model, tmp_path):
-    request = Request.from_flags("my-project", model, mesh="fsdp=2,context=2,model=2")
+def _learn_the_same_where_positions_are_split(model, tmp_path, **flags):
+    flags = {"mesh": "fsdp=2,context=2,model=2", **flags}
+    request = Request.from_flags("my-project", model, **flags)
     folder = create_project(request, tmp_path)
     code, out, err = run(f"{sys.executable} -m pytest -q -k unsharded", folder)
     assert code == 0 and "2 passed" in out, out + err
@@ -39,6 +41,20 @@ def _learn_the_same_where_positions_are_split(model, tmp_path):
 @pytest.mark.slow
 def test_positions_that_are_split_change_nothing(tmp_path):
     _learn_the_same_where_positions_are_split("qwen3-moe", tmp_path)
+
+
+@pytest.mark.slow
+def test_keys_and_values_that_go_around_a_ring_change_nothing(tmp_path):
+    """On more devices of context than there are heads of keys for."""
+    flags = {"mesh": "context=4,model=2", "context_attention": "ring"}
+    _learn_the_same_where_positions_are_split("llama", tmp_path, **flags)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", sorted(n for n, x in FAMILIES.items() if CAUSAL <= x.provides))
+def test_a_ring_changes_nothing_in_any_family(model, tmp_path):
+    rates = {"dropout": 0.0} if FAMILIES[model].dropout else {}
+    _learn_the_same_where_positions_are_split(model, tmp_path, context_attention="ring", **rates)
 
 
 @pytest.mark.long

@@ -152,7 +152,7 @@ GOOD = Request.from_flags("a", "gpt-j", shards="4", recipe="lm").to_toml()
         ('name = "a"', "redco.toml: the key 'model' is missing"),
         (
             "shards = 4\n" + GOOD,
-            "redco.toml: unknown key 'shards'; the keys are checkpoint, copyright, dropout, dtype, features, launch, license, lora, loss, mesh",
+            "redco.toml: unknown key 'shards'; the keys are checkpoint, context_attention, copyright, dropout, dtype, features, gradients_across, launch, license, lora, loss,",
         ),
         (GOOD.replace('"a"', '"class"'), "redco.toml: name: 'class' is a Python keyword"),
         (GOOD.replace('"a"', '"../a"'), "redco.toml: name: '../a' is not a project name"),

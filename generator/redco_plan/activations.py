@@ -53,6 +53,7 @@ class Layouts:
     batch_axes: of the rows of the batch.
     sequence: whether `model` splits the residual stream by position (sequence parallelism,
         Korthikanti et al. 2022, section 4.2.2).
+    ring: whether `context` splits positions where they mix, too.
     """
 
     classes: Classes
@@ -60,6 +61,7 @@ class Layouts:
     axes: Mapping[Node, Axes]
     batch_axes: Axes
     sequence: bool
+    ring: bool = False
 
     def of(self, value: Value, gathered: bool = False) -> P:
         """Return the layout of a value: None where it is whole, UNCONSTRAINED where it is odd.
@@ -75,9 +77,8 @@ class Layouts:
         if not gathered and (i := self.position(value)) is not None:
             later[i] = self.model
         if CONTEXT in self.mesh:
-            wanted, later = self._over_context(
-                nodes, wanted, later, value.key in self.positions.sums
-            )
+            mixing = value.key in self.positions.sums and not self.ring
+            wanted, later = self._over_context(nodes, wanted, later, mixing)
         used = {axis for axes in wanted for axis in axes}
         for i, axes in enumerate(later):
             if not wanted[i]:

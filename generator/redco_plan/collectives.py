@@ -148,10 +148,12 @@ def _of_positions(plan: Plan) -> Iterator[Collective]:
     """Yield how what meets in attention changes from a part of the positions to one of the heads, and back."""
     if plan.mesh.get(CONTEXT, 1) == 1:
         return
+    if plan.layouts.ring:
+        yield from _around(plan)
+        return
     letters = dim_letters(plan)
     for value, dot in plan.layouts.positions.meetings:
-        spec = plan.layouts.of(value)
-        parts = math.prod(plan.mesh[axis] for entry in spec for axis in axes_of_entry(entry))
+        parts = _whole_parts(plan, value)
         several = tuple(node for node in value.dims if plan.classes.graph.sizes[node] > 1)
         dims = _dims_text(plan, letters, replace(value, dims=several))
         for phase in PHASES:
@@ -165,6 +167,42 @@ def _of_positions(plan: Plan) -> Iterator[Collective]:
                 times=dot.times,
                 sources=(dot.source,),
             )
+
+
+def _around(plan: Plan) -> Iterator[Collective]:
+    """Yield how keys and values go around a ring, once in each pass, and their gradients, in float32.
+
+    And how a device gets its parts from either end of a text, and gives them back (redco_runtime/nn/ring.py).
+    """
+    n, letters, sizes = plan.mesh[CONTEXT], dim_letters(plan), plan.classes.graph.sizes
+    for value, dot in plan.layouts.positions.meetings:
+        if value is dot.out or not plan.layouts.positions.count(dot.contracted):
+            continue
+        k, q = (one.bytes // _whole_parts(plan, one) for one in (value, dot.out))
+        size = value.bytes // math.prod(sizes[node] for node in value.dims)  # of an element
+        free = {*value.dims} - {*dot.batch, *dot.contracted}
+        wide = 4 * k // size
+        sums = 4 * q // size // math.prod(sizes[node] for node in free)
+        half = {"forward": (q + 2 * k, q, sums), "backward": (2 * q + 2 * k, 2 * sums, q + 2 * k)}
+        once = {"forward": [(n - 1, 2 * k)], "backward": [(n - 1, 2 * k), (n, 2 * wide)]}
+        for phase in PHASES:
+            for times, one in [*once[phase], *((2, part // 2) for part in half[phase])]:
+                yield Collective(
+                    kind="collective-permute",
+                    phase=phase,
+                    axes=(CONTEXT,),
+                    classes=("positions",),
+                    array=_dims_text(plan, letters, value),
+                    bytes=one,
+                    times=times * dot.times,
+                    sources=(dot.source,),
+                )
+
+
+def _whole_parts(plan: Plan, value: Value) -> int:
+    """Return into how many parts devices split a value."""
+    spec = plan.layouts.of(value)
+    return math.prod(plan.mesh[axis] for entry in spec for axis in axes_of_entry(entry))
 
 
 def _of_stages(plan: Plan) -> Iterator[Collective]:

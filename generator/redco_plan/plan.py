@@ -175,6 +175,7 @@ def plan_sharding(
     apart: bool = False,
     sequence_parallel: bool = False,
     zero: int = 0,
+    ring: bool = False,
 ) -> Plan:
     """Derive a layout from the computation `forward(params, batch)`.
 
@@ -188,12 +189,13 @@ def plan_sharding(
         of the batch are computed apart from these.
     sequence_parallel: between the products that `model` splits, it splits the sequence.
     zero: 1 to split what the optimizer keeps of a parameter over `data` too.
+    ring: `context` splits positions where they mix, too: keys and values go from device to device.
 
     Raises ShardingError, which names the line of the model, if it cannot be traced.
     """
     first = {STAGE: mesh[STAGE]} if STAGE in mesh else {}
     sizes = {**first, DATA: 1, FSDP: 1, MODEL: 1, **mesh}
-    options = Options(sizes, adapt, sequence_parallel, zero)
+    options = Options(sizes, adapt, sequence_parallel, zero, ring)
     plan = whole = _derive(forward, params, batch, options, {})
     if not apart:
         return plan
@@ -229,6 +231,7 @@ class Options:
     adapt: bool
     sequence_parallel: bool
     zero: int
+    ring: bool = False
 
 
 def _derive(forward: Forward, params: Tree, batch: Tree, options: Options, apart: Apart) -> Plan:
@@ -274,7 +277,7 @@ def _derive(forward: Forward, params: Tree, batch: Tree, options: Options, apart
         labels=tuple(tuple(classes.labels[n] for n in dims) for dims in classes.parameter_dims),
         reasons=tuple(map(reasons.of, indices)),
         treedef=program.treedef,
-        layouts=Layouts(classes, mesh, axes, batch_axes, options.sequence_parallel),
+        layouts=Layouts(classes, mesh, axes, batch_axes, options.sequence_parallel, options.ring),
         divider=divider,
         warnings=tuple(layout_warnings(classes, mesh, split_axes)),
     )

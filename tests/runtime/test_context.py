@@ -1,5 +1,6 @@
 """Attention and the loss where devices split positions, beside one device."""
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -14,6 +15,7 @@ from redco_runtime.layout.activations import layouts
 from redco_runtime.layout.mesh import make_mesh
 from redco_runtime.nn.attention import attention, text_positions
 from redco_runtime.nn.losses import cross_entropy
+from redco_runtime.nn import ring
 
 B, S, N, H, D, V = 2, 16, 8, 4, 12, 40
 AXES = {"context": 2, "model": 2}
@@ -102,3 +104,64 @@ def test_each_device_has_a_part_of_every_chunk_of_a_loss(chunk):
 
     kernel = jax.random.normal(jax.random.key(0), (D, V))
     compare(loss, kernel, jax.random.normal(jax.random.key(1), (B, S, D)))
+
+
+AROUND = TABLE | {"attention": P(None, "context", "model", None)}
+SEGMENTS = jnp.cumsum(jnp.arange(S)[None, :] % 5 == 0, axis=1).repeat(B, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("axes", "kv_heads", "options"),
+    [
+        ({"context": 4}, 2, {}),  # of two heads of keys, half a device each
+        ({"context": 2, "model": 2}, 4, {"segments_BS": SEGMENTS}),
+        ({"context": 2, "model": 2}, 1, {"window": 5, "cap": 3.0}),
+        ({"context": 4}, N, {"window": 3, "windowed": jnp.array(False), "scale": 0.2}),
+    ],
+)
+def test_keys_and_values_go_around_a_ring(axes, kv_heads, options, monkeypatch):
+    """Two queries at a time, with gradients; nothing is gathered, and what moves does so by permutes."""
+    monkeypatch.setattr(ring, "BLOCK", 2)
+
+    def attend(q, k, v):
+        return (attention(q, k, v, causal=True, **options) ** 2).sum()
+
+    arrays = heads(N), heads(kv_heads, seed=1), heads(kv_heads, seed=2)
+    every = jax.value_and_grad(attend, (0, 1, 2))
+    expected = jax.jit(every)(*arrays)
+    with jax.set_mesh(make_mesh(axes)), layouts(AROUND):
+        program = jax.jit(every).lower(*arrays).compile()
+        result = program(*arrays)
+    for ours, theirs in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    text = program.as_text()
+    sent = 8 + 11 if axes["context"] > 2 else 6 + 10  # of two devices, the loop between is none
+    assert text.count(" collective-permute(") == sent and " all-to-all(" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({}, "does not do this: no causal order: .* --context-attention heads"),
+        ({"causal": True, "bias_1NST": jnp.zeros((1, N, S, S))}, "does not do this: bias_1NST"),
+    ],
+)
+def test_what_does_not_go_in_a_ring_is_named(options, what):
+    with jax.set_mesh(make_mesh(AXES)), layouts(AROUND):
+        with pytest.raises(UserError, match=what):
+            jax.eval_shape(lambda *x: attention(*x, **options), heads(N), heads(N), heads(N))
+        with pytest.raises(UserError, match="18 positions do not divide by 4, two parts for each"):
+            jax.eval_shape(lambda *x: attention(*x, causal=True), *[heads(N, 18)] * 3)
+
+
+@pytest.mark.parametrize(("axes", "few"), [(AXES, 4), ({"context": 1, "model": 1}, S)])
+def test_few_queries_against_a_cache_and_one_device_are_in_no_ring(axes, few):
+    arrays, start = (heads(N, few), heads(N, seed=1), heads(N, seed=2)), 6 if few < S else None
+
+    def attend(q, k, v):
+        return attention(q, k, v, start=start, causal=True)
+
+    expected = attend(*arrays)
+    mesh = make_mesh(axes, jax.devices()[: math.prod(axes.values())])
+    with jax.set_mesh(mesh), layouts(AROUND):
+        np.testing.assert_allclose(jax.jit(attend)(*arrays), expected, rtol=1e-5, atol=1e-5)

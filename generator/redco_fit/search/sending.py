@@ -115,8 +115,8 @@ def _gathered_over(plan: Plan) -> set[str]:
 
 
 def _at_border(one: Predicted) -> bool:
-    """Return whether it is what enters or leaves attention, of which each device has all positions of some heads."""
-    return one.kind == "all-to-all" and one.axes == (CONTEXT,)
+    """Return whether it is what enters or leaves attention of some heads, or goes around beside it."""
+    return one.classes == ("positions",) and one.axes == (CONTEXT,)
 
 
 def _of_activations(
@@ -125,7 +125,9 @@ def _of_activations(
     """Return the bytes of a collective of activations in a micro-batch of `rows`, and as how many it is sent."""
     plan, (traced_rows, traced_length) = model.plan, model.traced
     longer, ticks = model.length / traced_length, model.ticks(rows)
-    if one.kind == "collective-permute":  # of a row a tick, and of the stream of rows
+    if (
+        one.axes == (STAGE,) and one.kind == "collective-permute"
+    ):  # of a row a tick, and of the stream of rows
         return 2 * ticks * one.bytes * longer, 2 * ticks
     # What enters attention is sent again wherever anything is computed again.
     again = float(repeated > 0) if _at_border(one) else AGAIN * repeated

@@ -24,6 +24,7 @@ def adopt(
     zero: options.Zero = None,
     optimizer_memory: options.OptimizerMemory = None,
     gradients_across: options.GradientsAcross = None,
+    context_attention: options.ContextAttention = None,
     sequence_parallel: options.SequenceParallel = None,
     sequence_length: options.SequenceLength = None,
     features: options.Features = None,

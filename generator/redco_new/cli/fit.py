@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 NO_FIT = 1  # the exit code of a step that does not fit
 OF_A_MODEL = (
     *("size", "recipe", "loss", "config", "example"),
-    *("dtype", "products", "zero", "optimizer_memory", "gradients_across", "sequence_parallel"),
+    *(
+        "dtype",
+        "products",
+        "zero",
+        "optimizer_memory",
+        "gradients_across",
+        "context_attention",
+        "sequence_parallel",
+    ),
 )
 
 
@@ -51,6 +59,7 @@ def fit(
     zero: options.Zero = None,
     optimizer_memory: options.OptimizerMemory = None,
     gradients_across: options.GradientsAcross = None,
+    context_attention: options.ContextAttention = None,
     sequence_parallel: options.SequenceParallel = None,
     as_json: options.AsJson = False,
     html: Annotated[

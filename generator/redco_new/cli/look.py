@@ -26,6 +26,7 @@ def inspect_model(
     example: options.Example = None,
     zero: options.Zero = None,
     gradients_across: options.GradientsAcross = None,
+    context_attention: options.ContextAttention = None,
     sequence_parallel: options.SequenceParallel = None,
     lora: options.Lora = None,
     as_json: options.AsJson = False,
@@ -65,6 +66,7 @@ def inspect_model(
         example=example,
         zero=zero,
         gradients_across=gradients_across,
+        context_attention=context_attention,
         sequence_parallel=sequence_parallel,
         lora=lora,
     )

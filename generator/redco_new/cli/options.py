@@ -78,6 +78,13 @@ GradientsAcross = Annotated[
         help="In what gradients go over `data`, once a step, and are added up in float32: bfloat16, float32; compute (the default): in that dtype, added up in it.",
     ),
 ]
+ContextAttention = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help="What devices of `context` have of attention: heads (the default), all positions of some; ring: keys and values go around, for more devices than heads.",
+    ),
+]
 Zero = Annotated[
     int | None,
     typer.Option(metavar="STAGE", help="1: split what the optimizer keeps over `data` too."),
@@ -185,6 +192,7 @@ REQUEST = (
         "zero",
         "optimizer_memory",
         "gradients_across",
+        "context_attention",
         "sequence_parallel",
         "sequence_length",
         "features",

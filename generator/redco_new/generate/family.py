@@ -32,7 +32,7 @@ from redco_new.models.recorded import recall, record
 from redco_new.render.execute import load_text
 from redco_new.render.template import Template
 from redco_new.errors import RedcoError
-from redco_new.request import COMPUTE, Request
+from redco_new.request import COMPUTE, RING, Request
 from redco_plan import CONTEXT, MODEL
 
 # Sizes of models that turn positions, and have no table of them.
@@ -42,7 +42,8 @@ ROTATED = {"rope_theta", "rotary_dim"}
 def read_family(request: Request, template: Template) -> Design:
     """Return the model of a family that `request` names. Raises RedcoError if there is none."""
     key = (request.model, request.size, request.mesh[MODEL], request.folder)
-    context = request.mesh.get(CONTEXT, 1)
+    around = request.context_attention == RING  # where no device of context has heads of its own
+    context = 1 if around else request.mesh.get(CONTEXT, 1)
     recorded = request.recorded
     source = (recorded or {}).get("source")
     model = recall(recorded, *key, context)
@@ -51,6 +52,7 @@ def read_family(request: Request, template: Template) -> Design:
     recipe = recipe.having(request.features)
     recorded = record(model, *key, context)
     model = with_dropout(model, request, recipe)
+    _check_ring(request, model)
     model = _with_length(request, model)
     model = with_stages(request, model, recipe)
     length = _sequence_length(request, model)
@@ -124,8 +126,22 @@ def _with_length(request: Request, model: Model) -> Model:
 def _sequence_length(request: Request, model: Model) -> int:
     """Return the full model's tokens; a multiple of what splits them."""
     length, shards = model.full.sequence_length, request.mesh.get(CONTEXT, 1)
+    shards *= 2 if request.context_attention == RING else 1  # a part from either end
     shards *= request.mesh[MODEL] if request.sequence_parallel else 1
     return length - length % shards
+
+
+def _check_ring(request: Request, model: Model) -> None:
+    """Raise RedcoError for attention that does not go in a ring."""
+    if request.context_attention != RING:
+        return
+    what, todo = "", "leave it out"
+    if not CAUSAL <= model.family.provides:
+        what = f"attention of {request.model_name} is in no causal order"
+    elif model.family.dropout.get("weights") in model.full.sizes:
+        what, todo = "a ring does not drop weights of attention", "give --dropout 0"
+    if what:
+        raise RedcoError("--context-attention ring", what, todo)
 
 
 def _notes(request: Request, model: Model, recipe: Recipe) -> list[str]:

@@ -15,6 +15,7 @@ from redco_new.render.carried import carried
 from redco_new.render.own_runtime import AT_HOME, with_own_runtime
 from redco_new.render.owners import owner, with_header
 from redco_new.render.template import Template
+from redco_new.request import RING
 from redco_new.request.features import FEATURES, paths
 from redco_new.request.launch import without_others
 
@@ -88,6 +89,8 @@ def print_files(template: Template, design: Design, context: ProjectContext) -> 
     beside = _features_beside(sorted(features), needed, package)
     if CONTEXT in design.request.mesh:
         beside[f"{package}/nn.context"] = f"import {AT_HOME}.nn.context"
+    if design.request.context_attention == RING:
+        beside[f"{package}/nn.ring"] = f"import {AT_HOME}.nn.ring"
     others = {**design.files, **carried({**own, **beside}, package)}
     for name in design.request.features:
         if not others.keys() & {*paths(package, FEATURES[name].modules)}:

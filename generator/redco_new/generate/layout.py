@@ -33,7 +33,7 @@ from redco_new.generate.shards import check_context, check_shards
 from redco_new.inspect.elements import count_elements
 from redco_new.models.program import Program
 from redco_new.render.python import print_data
-from redco_new.request import COMPUTE, Request
+from redco_new.request import COMPUTE, RING, Request
 from redco_new.request.mesh import REST
 
 # Examples on each device: the bytes of collectives scale with their number, the layout does not.
@@ -123,6 +123,7 @@ def plan_program(request: Request, program: Program) -> Plan:
             adapt=True,
             apart=request.own is not None,
             sequence_parallel=request.sequence_parallel,
+            ring=request.context_attention == RING,
             zero=request.zero,
         )
 

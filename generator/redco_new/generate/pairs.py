@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from redco_plan import CONTEXT, STAGE
 
 from redco_new.errors import RedcoError
-from redco_new.request import COMPUTE, HOST, Request
+from redco_new.request import COMPUTE, HOST, RING, Request
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,12 @@ PAIRS = (
         lambda one: one.sequence_parallel and CONTEXT in one.mesh,
         lambda one: f"context={one.mesh[CONTEXT]} splits the positions already",
         "leave one of the two out",
+    ),
+    Pair(
+        "--context-attention ring",
+        lambda one: one.context_attention == RING and CONTEXT not in one.mesh,
+        lambda one: "the mesh has no axis context, around which keys and values go",
+        "give --mesh context=2 or more, or leave it out",
     ),
     Pair(
         "--optimizer-memory host",

@@ -14,7 +14,7 @@ from redco_new.generate.layout import plan_program
 from redco_new.generate.pairs import check_pairs
 from redco_new.models.find import NoFamily
 from redco_new.render.template import Template
-from redco_new.request import COMPUTE, CONFIG_RATES, HOST, Request
+from redco_new.request import COMPUTE, CONFIG_RATES, HOST, RING, Request
 
 
 def read_model(
@@ -48,6 +48,9 @@ def _read_model(request: Request, template: Template, progress: Callable[[str], 
     if request.products != COMPUTE and not request.is_family:
         what = f"{request.model_name} is no family of redco's, and multiplies as its own code says"
         raise RedcoError("--products", what, "leave it out")
+    if request.context_attention == RING and not request.is_family:
+        what = f"{request.model_name} is no family of redco's, and attends as its own code says"
+        raise RedcoError("--context-attention ring", what, "leave it out")
     if request.gradients_across != COMPUTE and not request.is_family:
         what = f"{request.model_name} is no family of redco's, whose gradients go as its rows do"
         raise RedcoError("--gradients-across", what, "leave it out")

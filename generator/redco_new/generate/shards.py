@@ -51,7 +51,8 @@ def check_context(plan: Plan, name: str) -> None:
         inner = inner_axes(plan.mesh)
         parts = size * math.prod(plan.mesh[axis] for axis in inner)
         what = f"{where}: {parts} devices (context x model) do not divide the heads of attention in {name}, of which each has its own"
-        raise RedcoError("--mesh", what, "give a context that does, or " + todo)
+        ring = "add --context-attention ring, which has no such limit"
+        raise RedcoError("--mesh", what, f"give a context that does, {ring}, or {todo}")
 
 
 def check_shards(plan: Plan, shards: int, unsplit: Callable[[], Plan]) -> None:

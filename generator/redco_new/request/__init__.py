@@ -1,6 +1,6 @@
 """What the user asks for: flags or redco.toml, checked alike, as one frozen Request."""
 
-from redco_new.request.checks import COMPUTE, DTYPES, HOST, PRODUCTS, STAGES, TORCH
+from redco_new.request.checks import COMPUTE, DTYPES, HOST, PRODUCTS, RING, STAGES, TORCH
 from redco_new.request.dropout import CONFIG_RATES
 from redco_new.request.lora import Lora
 from redco_new.request.model import is_folder
@@ -12,6 +12,7 @@ __all__ = [
     "DTYPES",
     "HOST",
     "PRODUCTS",
+    "RING",
     "STAGES",
     "TORCH",
     "Lora",

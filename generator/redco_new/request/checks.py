@@ -16,12 +16,15 @@ COMPUTE = "compute"  # products in the dtype of all else
 PRODUCTS = (COMPUTE, "float8", "int8")
 DEVICE, HOST = "device", "host"  # whose memory it is
 MEMORIES = (DEVICE, HOST)
+HEADS, RING = "heads", "ring"  # what devices of `context` have of attention
+ATTENTIONS = (HEADS, RING)
 CROSSINGS = (COMPUTE, *DTYPES)
 # What few projects have, and redco.toml leaves out of the others.
 RARE: dict[str, Any] = {
     "products": COMPUTE,
     "optimizer_memory": DEVICE,
     "gradients_across": COMPUTE,
+    "context_attention": HEADS,
     "sequence_length": 0,
 }
 STAGES = (0, 1)  # of ZeRO (Rajbhandari et al. 2020); the third is the axis fsdp
@@ -50,6 +53,13 @@ def _check_products(where: str, value: Any) -> str:
 def _check_memory(where: str, value: Any) -> str:
     if value not in MEMORIES:
         raise RedcoError(where, f"unknown memory {value!r}", f"choose one of {', '.join(MEMORIES)}")
+    return str(value)
+
+
+def _check_attention(where: str, value: Any) -> str:
+    if value not in ATTENTIONS:
+        what = f"unknown attention {value!r}"
+        raise RedcoError(where, what, f"choose one of {', '.join(ATTENTIONS)}")
     return str(value)
 
 
@@ -96,6 +106,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "zero": _check_zero,
     "optimizer_memory": _check_memory,
     "gradients_across": _check_crossing,
+    "context_attention": _check_attention,
     "sequence_parallel": check_truth,
     "sequence_length": _check_length,
     "features": check_features,

@@ -9,7 +9,16 @@ from typing import Any
 
 from redco_new.request import own_class
 from redco_new.errors import RedcoError
-from redco_new.request.checks import CHECKS, COMPUTE, DEVICE, DTYPES, RARE, check_truth, check_word
+from redco_new.request.checks import (
+    CHECKS,
+    COMPUTE,
+    DEVICE,
+    DTYPES,
+    HEADS,
+    RARE,
+    check_truth,
+    check_word,
+)
 from redco_new.request.dropout import CONFIG_RATES
 from redco_new.request.features import check_features
 from redco_new.request.launch import DEFAULT_LAUNCH, LAUNCH_FILES, LaunchFile
@@ -36,6 +45,7 @@ class Request:
     zero: 1 to split what the optimizer keeps over `data` too.
     optimizer_memory: of MEMORIES, where what the optimizer keeps lies between steps.
     gradients_across: of CROSSINGS, in what gradients go over `data`, once a step; COMPUTE: in that dtype, added up in it.
+    context_attention: of ATTENTIONS, what devices of `context` have in attention: heads, or positions in a ring.
     sequence_parallel: whether `model` splits the sequence where it splits nothing else.
     sequence_length: tokens of an example; 0 for as many as the model says.
     features: what it has beside, of FEATURES.
@@ -63,6 +73,7 @@ class Request:
     zero: int = 0
     optimizer_memory: str = DEVICE
     gradients_across: str = COMPUTE
+    context_attention: str = HEADS
     sequence_parallel: bool = False
     sequence_length: int = 0
     features: tuple[str, ...] = ()

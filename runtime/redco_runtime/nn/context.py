@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 from ..base.errors import UserError
+from ..base.features import feature
 from ..layout.activations import spec_of
 from ..layout.mesh import axes_of, free_axes, on_parts
 from .kernels import SAVED_AS
@@ -28,13 +29,16 @@ def by_heads(
 
     Raises UserError where the devices that split heads and positions do not divide the heads.
     """
+    if axes_of(spec_of(q_BSNH.shape, SAVED_AS)[1]):  # its result lies by position
+        ring = feature("ring", "nn.ring", flag="--context-attention ring")
+        return ring.in_ring(attend, layout, q_BSNH, k_BTKH, v_BTKH, **options)
     rows, positions, heads = map(axes_of, spec_of(q_BSNH.shape, layout)[:3])
     move = functools.partial(_move, rows=rows, positions=positions, heads=heads)
-    own = (move(x) for x in _share_out(q_BSNH, k_BTKH, v_BTKH, (*heads, *positions)))
+    own = (move(x) for x in share_out(q_BSNH, k_BTKH, v_BTKH, (*heads, *positions)))
     return move(attend(*own, layout=SAVED_AS, **options), back=True)
 
 
-def _share_out(q_BSNH, k_BTKH, v_BTKH, axes: tuple[str, ...]) -> tuple[jax.Array, ...]:
+def share_out(q_BSNH, k_BTKH, v_BTKH, axes: tuple[str, ...]) -> tuple[jax.Array, ...]:
     """Return them with heads of keys and values repeated until the devices of `axes` divide these too."""
     sizes, (N, K) = free_axes(), (q_BSNH.shape[2], k_BTKH.shape[2])
     parts = math.prod(sizes[axis] for axis in axes)

@@ -1,0 +1,250 @@
+"""Attention in a ring, where devices split positions: queries stay, and keys and values go from device to device.
+
+After Liu et al. 2023, with exact gradients of what flash attention saves (Dao et al. 2022): outputs, and of each query the
+logarithm of the sum of its weights. Of a text cut in 2n parts a device has two here, one from either end (zig-zag): of each
+step's keys all have two blocks to do with. Products are XLA's, of P queries at a time: a kernel gives no such logarithms.
+Shape letters: as in attention.py; C positions of a part.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import PartitionSpec as P
+
+from ..base.errors import UserError
+from ..layout.activations import lay_out, spec_of
+from ..layout.mesh import axes_of, free_axes, on_parts
+from .attention import BLOCK, seen
+from .context import share_out
+from .kernels import SAVED_AS, Arrays, Rule
+
+KNOWN = {"causal", "window", "windowed", "mask_BT", "segments_BS", "cap", "scale"}
+NONE = -1e30  # the logarithm of no weights
+
+
+def in_ring(attend: Callable[..., jax.Array], layout: str, q, k, v, **options: Any) -> jax.Array:
+    """Return o_BSNH of arrays that lie by position, as it does; `attend` has few queries against a cache, and all on one device.
+
+    options: of `attention`. Raises UserError for what is no causal order, and for lengths that 2n does not divide.
+    """
+    options = {name: x for name, x in options.items() if x is not None}
+    rows, positions, heads, _ = map(axes_of, spec_of(q.shape, layout))
+    spec = P(rows or None, positions, heads or None, None)
+    n, S = math.prod(free_axes()[axis] for axis in positions), q.shape[1]
+    if "start" in options or n == 1:
+        return attend(q, k, v, layout=SAVED_AS, **options)
+    odd = sorted({*options} - KNOWN) if options.get("causal") else ["no causal order"]
+    if odd or k.shape[1] != S:
+        what = f"attention in a ring does not do this: {', '.join(odd) or 'keys of another length'}"
+        raise UserError(f"{what}: `redco update --context-attention heads` has no ring")
+    if S % (2 * n):
+        what = f"attention in a ring: {S} positions do not divide by {2 * n}, two parts for each"
+        raise UserError(f"{what} of {n} devices: choose a length that does")
+    scale = options.get("scale", q.shape[-1] ** -0.5)
+    rule = Rule(True, options.get("window"), options.get("cap"), scale)
+    arrays = {x: options[x] for x in ("windowed", "mask_BT", "segments_BS") if x in options}
+    few = {name: P(*spec[: min(x.ndim, 1)]) for name, x in arrays.items()}
+    split = functools.partial(on_parts, axes=[*free_axes()])
+    ring, sums = Ring(rule, positions, n), P(*spec[:3])
+    run = split(ring.run, in_specs=(spec,) * 3 + (few,), out_specs=(spec, sums))
+    pull = split(ring.pull, in_specs=(spec,) * 4 + (sums, sums, few), out_specs=(spec,) * 3)
+
+    def forward(q, k, v, arrays):
+        o, lse = run(q, k, v, arrays)
+        o, lse = lay_out(o, SAVED_AS), checkpoint_name(lse, SAVED_AS)
+        return o, (q, k, v, o, lse, arrays)
+
+    def backward(saved, do):
+        *qkv, o, lse, arrays = saved
+        delta = jnp.sum(do.astype(jnp.float32) * o.astype(jnp.float32), axis=-1)
+        return *pull(*qkv, do, lse, delta, arrays), None
+
+    exact = jax.custom_vjp(lambda *inputs: forward(*inputs)[0])
+    exact.defvjp(forward, backward)
+    return exact(*share_out(q, k, v, heads), arrays)
+
+
+class Ring:
+    """What each of n devices of an axis does: `run` forward, `pull` backward, with its part of the arrays."""
+
+    def __init__(self, rule: Rule, axis: tuple[str, ...], n: int):
+        self.rule, self.axis, self.n = rule, axis, n
+        # Where the two parts of each device go: part c is of device c, and beyond the middle back again.
+        self.ways = [[(c // 2, min(c, 2 * n - 1 - c)) for c in range(h, 2 * n, 2)] for h in (0, 1)]
+
+    def run(self, q, k, v, arrays: Arrays) -> tuple[jax.Array, jax.Array]:
+        """Return (o_BSNH, of each query the logarithm of the sum of its weights, BSN)."""
+        N, dtype = q.shape[2], q.dtype
+        q, kv = jnp.split(self._apart(jnp.concatenate([q, k, v], axis=2)), [N], axis=3)
+
+        def block(sums, moving, a, b, place):
+            k, v = jnp.split(_pick(moving[0], b), 2, axis=2)
+            own, more = _pick(sums, a), _attend(self.rule, _pick(q, a), k, v, place)
+            lse = jnp.logaddexp(own[1], more[1])
+            o = sum(x * jnp.exp(y - lse)[..., None] for x, y in (own, more))
+            return _put(sums, (o, lse), a), moving
+
+        zeros = jnp.zeros(q.shape, jnp.float32)
+        (o, lse), _ = self._around(block, (zeros, zeros[..., 0] + NONE), (kv,), arrays)
+        return self._together(o.astype(dtype)), self._together(lse)
+
+    def pull(self, q, k, v, do, lse, delta, arrays: Arrays) -> tuple[jax.Array, ...]:
+        """Return the gradients of q, k and v, from those of o, and of each query their sum times o."""
+        (N, K), dtype = (q.shape[2], k.shape[2]), q.dtype
+        many = self._apart(jnp.concatenate([q, do, k, v], axis=2))
+        (q, do, kv), few = jnp.split(many, [N, 2 * N], axis=3), jnp.stack([lse, delta], axis=3)
+        of_queries = q, do, self._apart(few)
+
+        def block(dq, moving, a, b, place):
+            (kv, dkv), own = _pick(moving, b), _pick(of_queries, a)
+            more, grads = _pull(self.rule, own, kv, place)
+            return _put(dq, _pick(dq, a) + more, a), (moving[0], _put(moving[1], dkv + grads, b))
+
+        zeros = jnp.zeros(q.shape, jnp.float32), jnp.zeros(kv.shape, jnp.float32)
+        dq, (_, dkv) = self._around(block, zeros[0], (kv, zeros[1]), arrays)
+        grads = jnp.concatenate([dq, self._send(dkv)], axis=3)  # which are one device from home
+        return tuple(jnp.split(self._together(grads.astype(dtype)), [N, N + K], axis=2))
+
+    def _around(self, block: Callable, carry: Any, moving: Any, arrays: Arrays) -> Any:
+        """Return (carry, moving) after all blocks; what moves is, of each device, at the one before it then."""
+        here, n, C = jax.lax.axis_index(self.axis), self.n, moving[0].shape[2]
+
+        def visit(state, t, pairs):
+            there = (here - t) % n
+            for a, b in pairs:
+                q, k = (jnp.where(x, 2 * n - 1 - i, i) * C for x, i in ((a, here), (b, there)))
+                state = block(*state, a, b, _Place(q, k, C, arrays))
+            return state
+
+        def step(
+            state, t
+        ):  # each later part sees its first one; and its second the second, or its first the first
+            late = (t > here).astype(jnp.int32)
+            return visit(state, t, [(1, 0), (late, late)])
+
+        def send(state):  # beside what is computed of it
+            return state[0], self._send(state[1])
+
+        state = send(visit((carry, moving), 0, [(0, 0), (1, 0), (1, 1)]))
+        state, _ = jax.lax.scan(lambda x, t: (send(step(x, t)), None), state, jnp.arange(1, n - 1))
+        return step(state, jnp.int32(n - 1))
+
+    def _send(self, x: Any) -> Any:
+        onwards = [(i, (i + 1) % self.n) for i in range(self.n)]
+        return jax.tree.map(lambda x: jax.lax.ppermute(x, self.axis, onwards), x)
+
+    def _apart(self, x: jax.Array) -> jax.Array:
+        """Return (2, B, C, ...), the parts of a device from either end, of (B, 2C, ...) that follow each other."""
+        halves = zip(jnp.split(x, 2, axis=1), self.ways, strict=True)
+        return self._swap(jnp.stack([jax.lax.ppermute(x, self.axis, way) for x, way in halves]))
+
+    def _together(self, x: jax.Array) -> jax.Array:
+        back = [[(j, i) for i, j in way] for way in self.ways]
+        halves = zip(self._swap(x), back, strict=True)
+        return jnp.concatenate([jax.lax.ppermute(x, self.axis, way) for x, way in halves], axis=1)
+
+    def _swap(self, x: jax.Array) -> jax.Array:
+        """Return the halves of an odd device the other way round: its first part was the second of another."""
+        return jnp.where(jax.lax.axis_index(self.axis) % 2, x[::-1], x)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the queries and the keys of a block begin, of C positions each."""
+
+    q: jax.Array
+    k: jax.Array
+    C: int
+    arrays: Arrays
+
+    def mask(self, rule: Rule, first: jax.Array, size: int) -> jax.Array:
+        """Return which of the keys are seen by `size` queries from the `first` of the block on, B11ST."""
+        near = {name: _cut(x, self.k, self.C) for name, x in self.arrays.items()}
+        ids = self.arrays.get("segments_BS")
+        ids_BP = None if ids is None else _cut(ids, self.q + first, size)
+        mask_B1ST = seen(rule, self.q + first - self.k, size, self.C, ids_BP, near)
+        assert mask_B1ST is not None, "an order is one"
+        return mask_B1ST[:, :, None]
+
+
+def _attend(rule: Rule, q, k, v, place: _Place) -> tuple[jax.Array, jax.Array]:
+    """Return (o, logarithms of sums of weights) in float32, of the queries and keys of one block alone."""
+
+    def part(_, x):
+        scores, _, mask = _scores(rule, x[0], x[1], k, place)
+        top = jnp.max(scores, axis=-1, keepdims=True, where=mask, initial=NONE)
+        weights = jnp.where(mask, jnp.exp(scores - top), 0)
+        total = weights.sum(axis=-1, keepdims=True)  # 1 at least, where any key is seen
+        o = _product("bkgpt,btkh->bpkgh", weights / jnp.maximum(total, 1), v)
+        return None, (o, jnp.moveaxis((top + jnp.log(total))[..., 0], 3, 1))
+
+    _, (o, lse) = _by_parts(part, None, q)
+    return o.reshape(q.shape), lse.reshape(q.shape[:3])
+
+
+def _pull(rule: Rule, of_queries: Any, kv: jax.Array, place: _Place) -> tuple[jax.Array, jax.Array]:
+    """Return the gradients of q, and of k and v beside each other, of one block.
+
+    of_queries: q, do, and the logarithms of all weights beside the sums of do times o.
+    """
+    k, v = jnp.split(kv, 2, axis=2)
+
+    def part(dkv, x):
+        (first, q, do, few), K = x, k.shape[2]
+        scores, slope, mask = _scores(rule, first, q, k, place)
+        few = jnp.moveaxis(few.reshape(*few.shape[:2], K, -1, 2), 1, 3)
+        weights = jnp.where(mask, jnp.exp(scores - few[..., :1]), 0)
+        do = do.reshape(*do.shape[:2], K, -1, do.shape[3])
+        pulled = _product("bpkgh,btkh->bkgpt", do, v) - few[..., 1:]
+        grads = (weights * pulled * slope).astype(q.dtype)
+        dk = _product("bkgpt,bpkgh->btkh", grads, q.reshape(do.shape))
+        dv = _product("bkgpt,bpkgh->btkh", weights, do)
+        dq = _product("bkgpt,btkh->bpkgh", grads, k)
+        return dkv + jnp.concatenate([dk, dv], axis=2), dq
+
+    dkv, dq = _by_parts(part, jnp.zeros(kv.shape, jnp.float32), *of_queries)
+    return dq.reshape(of_queries[0].shape), dkv
+
+
+def _scores(rule: Rule, first, q, k, place: _Place) -> tuple[jax.Array, Any, jax.Array]:
+    """Return (scores_BKGPT in float32, what their gradients are multiplied by, which count)."""
+    q_BPKGH = q.reshape(*q.shape[:2], k.shape[2], -1, q.shape[3])
+    scores = rule.scale * _product("bpkgh,btkh->bkgpt", q_BPKGH, k)
+    slope: Any = rule.scale
+    if rule.cap is not None:
+        bent = jnp.tanh(scores / rule.cap)
+        scores, slope = rule.cap * bent, rule.scale * (1 - bent**2)
+    return scores, slope, place.mask(rule, first, q.shape[1])
+
+
+def _product(dims: str, x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.einsum(dims, x.astype(y.dtype), y, preferred_element_type=jnp.float32)
+
+
+def _by_parts(part: Callable, carry: Any, *arrays: jax.Array) -> Any:
+    """Return (carry, (B, C, ...)) of part(carry, (first, some queries of each of arrays, (B, C, ...)))."""
+    C = arrays[0].shape[1]
+    size = next(size for size in range(min(C, BLOCK), 0, -1) if C % size == 0)
+    cut = [jnp.moveaxis(x.reshape(len(x), -1, size, *x.shape[2:]), 1, 0) for x in arrays]
+    carry, many = jax.lax.scan(part, carry, (jnp.arange(0, C, size), *cut))
+    flat = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1).reshape(x.shape[1], C, *x.shape[3:]), many)
+    return carry, flat
+
+
+def _cut(x: jax.Array, first: jax.Array, size: int) -> jax.Array:
+    return jax.lax.dynamic_slice_in_dim(x, first, size, axis=1) if x.ndim else x
+
+
+def _pick(tree: Any, i: Any) -> Any:
+    return jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, i, keepdims=False), tree)
+
+
+def _put(tree: Any, values: Any, i: Any) -> Any:
+    put = functools.partial(jax.lax.dynamic_update_index_in_dim, index=i, axis=0)
+    return jax.tree.map(put, tree, values)

@@ -108,8 +108,9 @@ class Ring:
 
         zeros = jnp.zeros(q.shape, jnp.float32), jnp.zeros(kv.shape, jnp.float32)
         dq, (_, dkv) = self._around(block, zeros[0], (kv, zeros[1]), arrays)
-        grads = jnp.concatenate([dq, self._send(dkv)], axis=3)  # which are one device from home
-        return tuple(jnp.split(self._together(grads.astype(dtype)), [N, N + K], axis=2))
+        home = self._send(dkv.astype(dtype))  # which are one device from there
+        grads = jnp.concatenate([dq.astype(dtype), home], axis=3)
+        return tuple(jnp.split(self._together(grads), [N, N + K], axis=2))
 
     def _around(self, block: Callable, carry: Any, moving: Any, arrays: Arrays) -> Any:
         """Return (carry, moving) after all blocks; what moves is, of each device, at the one before it then."""

@@ -45,6 +45,7 @@ def test_layers_that_differ_by_their_place_are_made_apart(made):
 
 def test_a_tensor_of_one_number_is_that_number(made):
     assert "jnp.maximum(x + self.fc(x) * self.rate, least)" in made.source
+    assert "jnp.broadcast_to(jnp.asarray(0.25, self.dtype), (B, D))" in made.source
     assert "least = jnp.full((), -0.5, self.dtype)\n" in made.source
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import init
 
-from redco_new.pytorch.graph import clean
+from redco_new.pytorch.graph import clean, say_number
 from redco_new.pytorch.leaves import LEAVES
 
 # What all functions of torch.nn.init end in: parameters are no matter here, and some of these look at values.
@@ -59,20 +58,8 @@ def trace_buffers(make: Callable[[], nn.Module]) -> dict[str, fx.Graph]:
     for node in list(graph.nodes):
         node.meta.pop("stack_trace", None)  # it ends here
         if node.op == "placeholder" and node.name in inputs:
-            _say_number(graph, node, constants[inputs[node.name]])
+            say_number(graph, node, constants[inputs[node.name]])
     return {name: _slice(node) for name, node in zip(names, output.args[0], strict=True)}
-
-
-def _say_number(graph: fx.Graph, node: fx.Node, constant: torch.Tensor) -> None:
-    """Put a number in the place of a constant that is one, which sizes of the class may say."""
-    if constant.ndim or isinstance(constant, FakeTensor):
-        return
-    with graph.inserting_before(node):
-        number = graph.call_function(
-            torch.ops.aten.scalar_tensor.default, (constant.item(),), {"dtype": constant.dtype}
-        )
-    number.meta = dict(node.meta)
-    node.replace_all_uses_with(number)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorDeviceMismatchError
 
 from redco_plan import error_message
 from redco_new.errors import RedcoError
@@ -72,6 +72,11 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
     except Exception as error:  # whatever the class's own code raises
         raise _export_failure(module, error) from error
     graphs = {path: part.graph for path, part in parts.named_modules() if hasattr(part, "graph")}
+    for path, graph in graphs.items():
+        for node in graph.find_nodes(op="get_attr"):
+            constant = exported.constants.get(f"{path}.{node.target}".removeprefix("."))
+            if isinstance(constant, torch.Tensor) and not constant.is_meta:
+                say_number(graph, node, constant)
     for path in reversed(graphs):
         _place_calls(module, path, graphs)
     for path, graph in graphs.items():
@@ -109,6 +114,18 @@ def _tensors_of_numbers() -> Iterator[None]:
         yield
     finally:
         torch.tensor = former
+
+
+def say_number(graph: fx.Graph, node: fx.Node, constant: torch.Tensor) -> None:
+    """Put a number in the place of a constant that is one, which sizes of the class may say."""
+    if constant.ndim or isinstance(constant, FakeTensor):
+        return
+    with graph.inserting_before(node):
+        number = graph.call_function(
+            torch.ops.aten.scalar_tensor.default, (constant.item(),), {"dtype": constant.dtype}
+        )
+    number.meta = {"val": constant.to("meta")} | node.meta
+    node.replace_all_uses_with(number)
 
 
 def access(whole: nn.Module, path: str) -> str:

@@ -150,6 +150,7 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "tril_indices": "jnp.stack(jnp.tril_indices(row, offset, col))",
     "triu_indices": "jnp.stack(jnp.triu_indices(row, offset, col))",
     "empty_like": ("jnp.zeros_like(self)", "jnp.zeros_like(self, dtype)"),
+    "fill": "jnp.full_like(self, value)",
     "zeros_like": ("jnp.zeros_like(self)", "jnp.zeros_like(self, dtype)"),
     "full_like": ("jnp.full_like(self, fill_value)", "jnp.full_like(self, fill_value, dtype)"),
 }

@@ -64,6 +64,8 @@ def plain(x: Any) -> Any:
 @rule("view", "reshape", "_unsafe_view")
 def _reshape(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     sizes = a["size"] if "size" in a else a["shape"]
+    if not sizes and not a["self"].dims:
+        return body.value(a["self"])
     return ast.Call(fill("x.reshape", x=body.value(a["self"])), body.shape(sizes, a["self"]), [])
 
 

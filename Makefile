@@ -128,6 +128,7 @@ RUN_products := -m tables.products
 RUN_estimates := -m tables.estimates
 RUN_published := -m tables.published
 RUN_large := -m tables.large
+RUN_rollouts := -m tables.rollouts
 RUN_table1 := -m tables.table1
 RUN_recipes := -m recipes.measure
 RUN_kills := -m survival.kills

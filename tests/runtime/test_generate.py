@@ -169,16 +169,3 @@ def test_impossible_options_are_named(options, more):
     numbers = ", ".join(map(str, options))
     with pytest.raises(ValueError, match=f"not {numbers}, {more.get('top_k', 0)} and"):
         _generate(SumModel(), *_prompts((2,), S=2), *options, **more)
-
-
-@pytest.mark.parametrize("temperature", [0.0, 3.0])
-def test_copies_of_a_prompt_are_read_once_and_drawn_apart(temperature):
-    prompts, mask = jnp.array([[3, 5, 0], [7, 2, 9]]), jnp.array([[True, True, False], [True] * 3])
-    settings = {"max_new_tokens": 4, "temperature": temperature, "key": jax.random.key(0)}
-    model = SumModel()
-    tokens = generate(model, prompts, mask, copies=3, **settings)
-    repeated = (jnp.repeat(x, 3, axis=0) for x in (prompts, mask))
-    np.testing.assert_array_equal(tokens, generate(SumModel(), *repeated, **settings))
-    assert model.cache_shapes[0] == (2, 6) and len({*map(tuple, np.array(tokens).tolist())}) > 2 * (
-        temperature > 0
-    )

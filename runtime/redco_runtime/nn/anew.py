@@ -12,7 +12,7 @@ Texts = dict[str, jax.Array]
 
 
 def empty_texts(batch: int, length: int) -> Texts:
-    """Return what stands for a cache: the tokens of each text, from its first one on, ids_BT."""
+    """Return what stands for a cache: the tokens by their slots, ids_BT."""
     return {"ids": jnp.zeros((batch, length), jnp.int32)}
 
 
@@ -26,13 +26,12 @@ def decode_anew(
 ) -> tuple[jax.Array, Texts]:
     """Return (x_BSD, texts) for S new tokens, as `decode` of a model with a cache, at the cost of whole texts.
 
-    hidden: (ids_BT) -> x_BTD, causal. mask_BT: where the slots are no padding; new tokens take those from `index` on.
+    hidden: (ids_BT) -> x_BTD, causal. New tokens take the slots from `index` on; padding is on the left.
     """
-    B, S = input_ids_BS.shape
-    new_BS = jax.lax.dynamic_slice_in_dim(mask_BT, index, S, axis=1)
-    ids_BT = texts["ids"]
-    place_BS = jnp.where(new_BS, positions_BS, ids_BT.shape[1])  # padding falls off the end
-    rows_B1 = jnp.arange(B)[:, None]
-    ids_BT = ids_BT.at[rows_B1, place_BS].set(input_ids_BS.astype(jnp.int32), mode="drop")
-    x_BTD = hidden(ids_BT)
+    ids_BT = input_ids_BS.astype(jnp.int32)
+    ids_BT = jax.lax.dynamic_update_slice_in_dim(texts["ids"], ids_BT, index, axis=1)
+    # From its first token on, to which padding moves behind.
+    first_B1 = index + input_ids_BS.shape[1] - 1 - positions_BS[:, -1:]
+    places_BT = (jnp.arange(ids_BT.shape[1])[None, :] + first_B1) % ids_BT.shape[1]
+    x_BTD = hidden(jnp.take_along_axis(ids_BT, places_BT, axis=1))
     return jnp.take_along_axis(x_BTD, positions_BS[:, :, None], axis=1), {"ids": ids_BT}

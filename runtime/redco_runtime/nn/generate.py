@@ -23,11 +23,9 @@ def generate(
     top_k: int = 0,
     top_p: float = 1.0,
     stop_ids: Sequence[int] = (),
-    copies: int = 1,
 ) -> jax.Array:
     """Return the `max_new_tokens` tokens that follow each prompt: tokens_BT, int32. Call it in jit.
 
-    Of `copies` continuations of each, drawn apart, those of one prompt are rows side by side: it is read once.
     Prompts are padded on the right: `mask_BS` is true for their tokens, of which each row has at
     least one. Temperature 0.0 takes the likeliest token, any other samples with `key`, as
     transformers does: of the `top_k` likeliest (0: of all), and of the fewest whose probability
@@ -80,23 +78,9 @@ def generate(
         return (i < num_steps) & ~ended(last_B1[:, 0]).all()
 
     x_BSD, cache = model.decode(input_ids_BS, positions_BS, mask_BC, model.init_cache(B, C), 0)
-    x_BD = x_BSD[:, -1]
-    if copies > 1:
-        cache = _repeat(cache, jax.eval_shape(lambda: model.init_cache(B * copies, C)), copies)
-        mask_BC, lengths_B1, x_BD = (jnp.repeat(x, copies, 0) for x in (mask_BC, lengths_B1, x_BD))
-    first_B = next_token(x_BD, 0)
+    first_B = next_token(x_BSD[:, -1], 0)
     tokens_BT = jnp.repeat(first_B[:, None], max_new_tokens, axis=1)
     return jax.lax.while_loop(goes_on, step, (jnp.int32(0), tokens_BT, cache))[1]
-
-
-def _repeat(cache: Any, wide: Any, copies: int) -> Any:
-    """Return a cache whose rows are each there `copies` times. wide: the shapes of that; other dims are as they are."""
-
-    def of_leaf(leaf: jax.Array, like: jax.ShapeDtypeStruct) -> jax.Array:
-        dims = [i for i, size in enumerate(like.shape) if size != leaf.shape[i]]
-        return jnp.repeat(leaf, copies, dims[0]) if dims else leaf
-
-    return jax.tree.map(of_leaf, cache, wide)
 
 
 def likeliest(logits_BV: jax.Array, top_k: int, top_p: float) -> jax.Array:

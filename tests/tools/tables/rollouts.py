@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tables.markdown import row as line
 
 TABLE = Path(__file__).with_name("rollouts.md")
 QUESTIONS, GROUP, ROOM = 16, 8, 256
-PROMPTS = (64, 256, 768)
+PROMPTS = (64, 256)
 STEPS = 10
 # An 8B in bfloat16 with 8 heads of keys and values in each of 32 layers: bytes of its weights, and of a slot.
 WEIGHTS, SLOT = 16.1e9, 32 * 8 * 128 * 2 * 2
@@ -89,14 +90,16 @@ def main() -> None:
         project = create_project(Request.from_flags("drawing", "gpt2", recipe="grpo"), Path(folder))
         paths = os.pathsep.join([str(project), os.environ["PYTHONPATH"]])
         environment = os.environ | {"PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"}
-        own = drawn(project, environment, Path(folder) / "run")
         kinds = {
-            f"lengths of round {STEPS // 2} of the preset `tiny`, from random weights, mean {np.mean(own):.0f}": own,
-            f"lengths log-normal, deviation 0.8, mean {ROOM // 3}": log_normal(),
+            "Log-normal lengths of deviation 0.8, a third of the room in the mean": log_normal,
+            f"Lengths of round {STEPS // 2} of the preset `tiny`, from random weights": partial(
+                drawn, project, environment, Path(folder) / "run"
+            ),
         }
         text = INTRODUCTION
-        for title, lengths in kinds.items():
-            text += f"## {title[0].upper()}{title[1:]}\n\n"
+        for title, lengths_of in kinds.items():
+            lengths = lengths_of()
+            text += f"## {title}: {np.mean(lengths):.0f} tokens\n\n"
             text += line("a question", COLUMNS) + "\n" + "|---" * (1 + len(COLUMNS)) + "|\n"
             for prompt in PROMPTS:
                 sizes = map(str, (QUESTIONS, GROUP, prompt, ROOM))
@@ -107,7 +110,7 @@ def main() -> None:
                     text += line(f"{prompt} tokens", cells_of(record)) + "\n"
                 print(text, flush=True)
             text += "\n"
-        TABLE.write_text(text.rstrip("\n") + "\n")
+            TABLE.write_text(text.rstrip("\n") + "\n")
 
 
 if __name__ == "__main__":

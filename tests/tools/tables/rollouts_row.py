@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from redco_runtime.nn.generate import generate
 
 END = 0
 
@@ -59,7 +60,7 @@ def measure(
 ) -> None:
     """Print, of each way, tokens computed and slots read for a token of an answer, and the seconds of it."""
     module, config = (import_module(f"{package}.{name}") for name in ("model", "config"))
-    answers, plain = (import_module(f"{package}.runtime.nn.{x}") for x in ("answers", "generate"))
+    answers = import_module(f"{package}.runtime.nn.answers")
     sizes = replace(config.TINY.model, embed_dim=64, num_layers=2, num_heads=4)
     sizes = replace(sizes, max_positions=prompt + room, dtype="float32")
     graph, params = nnx.split(module.GPT2(sizes, rngs=nnx.Rngs(0)))
@@ -68,7 +69,7 @@ def measure(
     def all_tokens(model, ids, key):
         """Compute every token of the room, and read a question for each of its answers."""
         ids = jnp.repeat(ids, group, axis=0)
-        return plain.generate(model, ids, ids > 0, max_new_tokens=room, temperature=1.0, key=key)
+        return generate(model, ids, ids > 0, max_new_tokens=room, temperature=1.0, key=key)
 
     def as_asked(model, ids, key):
         options = {"copies": group, "max_new_tokens": room, "temperature": 1.0, "key": key}

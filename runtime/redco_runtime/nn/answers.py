@@ -154,7 +154,7 @@ def draw_answers(
         index, rows, cache = jax.lax.while_loop(more, step, carry)
         put = jax.vmap(lambda x_nT, at_R, x_RT: x_nT.at[at_R].set(x_RT, mode="drop"))
         tokens_MnT = put(*(in_parts(x, M) for x in (tokens_NT, rows.answer_R, rows.tokens_RT)))
-        all_rows = jax.tree.map(lambda *xs: put_rows(*xs, M), all_rows, rows)
+        all_rows = jax.tree.map(lambda x, own: put_rows(x, own, M), all_rows, rows)
         return tokens_MnT.reshape(N, T), next_M1, index, all_rows, caches.put(whole, cache)
 
     programs = [partial(go_on, length, size) for length in lengths for size in sizes]

@@ -47,8 +47,11 @@ class CacheRows:
 
     def put(self, cache: Any, part: Any) -> Any:
         """Return `cache` with what `first` has returned of it in its place."""
-        rows = self._dims[0]
-        return jax.tree.map(lambda *of: put_rows(*of[:2], self._parts, of[2]), cache, part, rows)
+
+        def of_leaf(x, own, dim):
+            return put_rows(x, own, self._parts, dim)
+
+        return jax.tree.map(of_leaf, cache, part, self._dims[0])
 
 
 def take_rows(x: jax.Array, at_MR: jax.Array, dim: int = 0) -> jax.Array:

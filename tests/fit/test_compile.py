@@ -12,8 +12,11 @@ from redco_fit.hardware import HARDWARE
 from redco_fit.reading import Job
 from redco_fit.target import parse_target
 from redco_new.errors import RedcoError
+from redco_new.generate.read import plan_request
 from redco_new.project.create import create_project
+from redco_new.render.template import open_template
 from redco_new.request import Request
+from redco_plan import predict_collectives
 
 pytestmark = pytest.mark.slow  # the compilers of GPU and TPU
 
@@ -127,6 +130,25 @@ MT_NLG = {
     **{"intermediate_size": 54656, "vocab_size": 51200, "max_position_embeddings": 2048},
     **{"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False},
 }
+
+
+@pytest.mark.long
+def test_a_ring_sends_what_is_predicted(tmp_path):
+    """Keys and values of each of 8 devices, once around in each pass, and gradients; parameters alone are gathered."""
+    flags = {"mesh": "context=8", "size": "7b", "sequence_length": 2**17}
+    request = Request.from_flags("around", "llama", context_attention="ring", **flags)
+    with open_template() as template:
+        plan = plan_request(request, template)
+    project, settings = create_project(request, tmp_path), {"remat": "attention"}
+    job = Job(batch=1, settings=settings)
+    [reading] = compile_steps(project, parse_target("h100:8"), [job])
+    moved = [one for one in predict_collectives(plan) if one.kind == "collective-permute"]
+    sent = [one for one in reading.collectives if one.kind == "collective-permute"]
+    assert sum(one.count for one in sent) == sum(one.times for one in moved)
+    rows = 8  # that are traced
+    assert sum(one.bytes for one in sent) == sum(one.times * one.bytes for one in moved) / rows
+    gathered = sum(one.bytes for one in reading.collectives if one.kind == "all-gather")
+    assert gathered < 30e9
 
 
 @pytest.mark.long

@@ -319,3 +319,34 @@ class Blurs(nn.Module):
         if self.training:
             h = h * (torch.rand(h.shape[0], 1) + 0.5).floor()
         return h
+
+
+class Places(nn.Embedding):
+    """A table of positions, which is given sizes alone."""
+
+    def forward(self, shape):
+        return super().forward(torch.arange(shape[1], device=self.weight.device).expand(shape) + 2)
+
+
+class Inner(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.second = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.second(x)
+
+
+class Apart(nn.Module):
+    """Calls a part of its part apart, as encoder-decoders do."""
+
+    def __init__(self, words=40, width=24, longest=50):
+        super().__init__()
+        self.table = nn.Embedding(words, width)
+        self.places = Places(longest, width)
+        self.inner = Inner(width)
+
+    def forward(self, ids):
+        x = self.inner.first(self.table(ids) + self.places(ids.shape))
+        return self.inner(torch.relu(x))

@@ -229,6 +229,17 @@ def test_the_tokenizer_goes_with_it_and_its_ids(tmp_path, mesh, generation):
     assert found == config | ids | {"bos_token_id": None}
 
 
+def test_the_padding_of_a_model_is_its_own(tmp_path, mesh):
+    from transformers import ByT5Tokenizer
+
+    config = {"pad_token_id": 1, "vocab_size": 384}
+    options = {"table": TABLE, "tokenizer": ByT5Tokenizer()}
+    for size in (384, 1):  # of the words of another model
+        export(sharded(mesh), tmp_path / f"{size}", config | {"vocab_size": size}, **options)
+    documents = [json.loads((tmp_path / f"{n}/config.json").read_text()) for n in (384, 1)]
+    assert [x["pad_token_id"] for x in documents] == [1, 0]
+
+
 def test_a_host_holds_one_layer_of_one_parameter_at_a_time(tmp_path, mesh):
     """Eight stacked parameters of four layers of 1 MiB: 32 MiB in all."""
     split = NamedSharding(mesh, P(None, "data", "model"))

@@ -100,9 +100,11 @@ def _arguments(source: Mapping[str, Any], class_name: str) -> dict[str, Any]:
     """Return the keys of a config.json that a redco.toml can hold, but those that say what it is of."""
     config_class = getattr(import_transformers(class_name), class_name).config_class
     default = vars(config_class())
+    # Targets end with the token that the config says.
+    others = {*OTHERS} - ({"eos_token_id"} if default.get("is_encoder_decoder") else set())
     arguments = {}
     for key, value in source.items():
-        if key in OTHERS or not key.isidentifier() or key not in default:
+        if key in others or not key.isidentifier() or key not in default:
             continue
         if _as_list(value) == _as_list(default[key]) and not _is_plain(value):  # which TOML has not
             continue

@@ -25,7 +25,7 @@ from redco_new.generate.printed_texts import (
 )
 from redco_new.own.call import Call, read_plain
 from redco_new.own.find import Reference
-from redco_new.models.family import CAUSAL, IMAGES, MASKED
+from redco_new.models.family import CAUSAL, ENCODER_DECODER, IMAGES, MASKED
 from redco_new.models.recipes import RECIPES as HUB_RECIPES
 from redco_new.own.model import Usage, OwnModel, find_own, read_usage
 from redco_new.own.recipes import RECIPES, find_recipe
@@ -39,7 +39,7 @@ from redco_new.request import TORCH, Request
 
 MODEL = "model.py"
 # What a printed class provides -> the recipe of own classes whose outputs it has.
-TRACED_BY = {CAUSAL: "lm", MASKED: "lm", IMAGES: "classify"}
+TRACED_BY = {CAUSAL: "lm", MASKED: "lm", IMAGES: "classify", ENCODER_DECODER: "seq2seq"}
 
 
 def print_torch(

@@ -19,7 +19,7 @@ from redco_new.generate.recipe_program import Built, recipe_program
 from redco_new.errors import RedcoError
 from redco_new.models.adapter import Adapter, choose_adapter, linear_layers
 from redco_new.models.decoders import LONGEST
-from redco_new.models.family import CAUSAL, IMAGES, MASKED
+from redco_new.models.family import CAUSAL, ENCODER_DECODER, IMAGES, MASKED
 from redco_new.models.gguf import safetensors_alone
 from redco_new.models.program import Program
 from redco_new.models.recipes import Recipe, choose_recipe
@@ -28,7 +28,7 @@ from redco_new.own.model import OwnModel
 from redco_new.pytorch.table import stacked_parts, tensor_names, unused_positions
 from redco_new.render.execute import importable, load_text
 from redco_new.render.template import Template
-from redco_new.pytorch.kinds import IDS, PIXELS
+from redco_new.pytorch.kinds import IDS, PIXELS, TARGET_IDS
 from redco_new.request import Request
 from redco_new.request.own_class import Input
 from redco_plan import MODEL
@@ -42,11 +42,15 @@ FILE = "model.py"
 # What configs of transformers call the numbers of a hidden state, and the longest text.
 FEATURES = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+# Those of the tokenizer "bytes", which begins no text with a token of its own.
+BYTES = {"start_id": 0, "pad_id": 0, "eos_id": 1, "forced_bos_id": -1, "forced_eos_id": 1}
 SHORT = 256  # tokens that the preset tiny has positions for
 
 
 # What a class of transformers provides -> the recipe that it is usually trained by.
-USUAL = {CAUSAL: "lm", MASKED: "mlm", IMAGES: "image"}
+USUAL = {CAUSAL: "lm", MASKED: "mlm", IMAGES: "image", ENCODER_DECODER: "seq2seq"}
+# What PEFT calls what it does.
+TASKS = {CAUSAL: "CAUSAL_LM", ENCODER_DECODER: "SEQ_2_SEQ_LM"}
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ def printed_inputs(model_class: Any, own: Mapping[str, Input]) -> dict[str, Inpu
         return {"pixels_BHWC": Input((*sides, channels))}
     ids = own[IDS]
     inputs = {"input_ids_BS": ids, "mask_BS": Input(ids.shape, "bool")}
+    inputs |= {"decoder_ids_BT": own[TARGET_IDS]} if TARGET_IDS in own else {}
     return {name: inputs[name] for name in _required(model_class.__call__)}
 
 
@@ -192,6 +197,7 @@ def _tiny(
     if full:
         words[VOCAB] = min(full, tiny_vocab(full, request.mesh[MODEL]))
     places = {x: min(sizes[x], longest) for x in POSITIONS if x in sizes}
+    words |= {name: number for name, number in BYTES.items() if name in sizes}
     changes = tiny | words | places | ({DTYPE: "float32"} if DTYPE in sizes else {})
     return {k: value for k, value in changes.items() if k == DTYPE or value != sizes.get(k)}
 
@@ -246,7 +252,7 @@ def _project_model(
         whole=recipe.beside_adapter(provides) if adapter else (),
         drops=adapter is not None,
         stacked=stacked_parts(texts["weights.py"]),
-        task=recipe.task or ("CAUSAL_LM" if provides >= CAUSAL else ""),
+        task=recipe.task or next((x for needs, x in TASKS.items() if needs <= provides), ""),
         checkpoint=request.checkpoint,
         format=safetensors_alone(f"llama.cpp opens no {model.name} of redco's"),
     )

@@ -12,6 +12,7 @@ from redco_new.pytorch.kinds import Kind
 from redco_new.pytorch.merge import structure
 from redco_new.pytorch.one_class import OneClass
 from redco_new.pytorch.printed_class import Printed, Probe
+from redco_new.pytorch.ties import tied_names
 
 
 class Classes:
@@ -75,6 +76,26 @@ class Classes:
                 graph = self.graphs.get(path) or self.graphs[own_path(path)]
                 self._structures[path] = structure(graph, lambda t: self.structure(below + t))
         return self._structures[path]
+
+    def read_above(self, path: str) -> set[str]:
+        """Return what of a part, by paths below it, others than it read: as the encoder within a model that has it."""
+        return self._read_above.get(own_path(path), set())
+
+    @cached_property
+    def _read_above(self) -> dict[str, set[str]]:
+        read: dict[str, set[str]] = {}
+        for path, graph in self.graphs.items():
+            depth = len(path.split(".")) if path else 0
+            for node in graph.nodes:
+                if node.op not in ("call_module", "get_attr"):
+                    continue
+                whole = own_path(f"{path}.{node.target}".removeprefix("."))
+                names = tied_names(self.module).get(whole, whole).split(".")
+                for i in range(depth + 1, len(names)):
+                    above = ".".join(names[:i])
+                    if above in self.graphs and self.is_class(above):
+                        read.setdefault(above, set()).add(".".join(names[i:]))
+        return read
 
     def note(self, text: str) -> None:
         """Add a line for the user, once."""

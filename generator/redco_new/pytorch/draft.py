@@ -135,7 +135,7 @@ def _draft_of(
         if reads and KEEP not in whole.init:
             whole.init.insert(0, KEEP)
     of_recipes = tuple(way.kind.fields.values()) if way.kind else ()
-    fields += asked_fields(way.kind, fields, sizes.settings[0], small)
+    fields += asked_fields(way.kind, fields, sizes.settings[0], small, reference.value)
     return Draft(classes, whole, fields, small, reference, of_recipes)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from redco_new.own.source import FLAGS
-from redco_new.pytorch.kinds import IMAGES, LABELS, PIXELS, Kind
+from redco_new.pytorch.kinds import IMAGES, LABELS, PAIRS, PIXELS, Kind
 from redco_new.pytorch.printed import Field
+from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.setting import Setting
+
+# What begins a target, and what does where that is not said.
+START, STARTS = "decoder_start_token_id", ("bos_token_id", "pad_token_id")
 
 
 def class_fields(
@@ -29,9 +34,13 @@ def class_fields(
 
 
 def asked_fields(
-    kind: Kind | None, fields: Sequence[Field], full: Setting, small: Setting
+    kind: Kind | None, fields: Sequence[Field], full: Setting, small: Setting, cls: Any
 ) -> list[Field]:
     """Return the fields that a recipe asks for, and that no size of the class is."""
+    if kind is PAIRS:
+        ids = _special_ids(kind, cls.config_class(**full.arguments))
+        there = {f.name for f in fields}
+        return [Field(x, key, "int", n, n) for x, (key, n) in ids.items() if x not in there]
     if kind is not IMAGES:
         return []
     places = {"num_channels": 0, "image_size": 1}
@@ -42,3 +51,22 @@ def asked_fields(
         for name in names
     }
     return [Field(name, "", "int", *pair) for name, pair in values.items()]
+
+
+def _special_ids(kind: Kind, config: Any) -> dict[str, tuple[str, int]]:
+    """Return the tokens that targets begin and end with: field -> its key in a config, and the token; -1 for none.
+
+    A target begins with what `generate` of transformers begins it with. Raises RedcoError where nothing says so.
+    """
+    ids = {}
+    for key, name in kind.fields.items():
+        value = getattr(config, key, None)
+        if key == START and not isinstance(value, int):
+            value = next((x for x in map(config.__dict__.get, STARTS) if isinstance(x, int)), None)
+        if value is None and key.startswith("forced"):
+            value = -1
+        if type(value) is not int:
+            raise refuse("", f"its config has {value!r} for {key}", "give it one token")
+        if value >= 0 or hasattr(config, key):
+            ids[name] = (key, value)
+    return ids

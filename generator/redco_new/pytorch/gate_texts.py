@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -39,6 +40,25 @@ def writes_texts(model: Any, ids: np.ndarray) -> bool:
     written = np.concatenate(outputs, axis=1)
     wholes = _hidden(model, ids), _hidden(model, ids[:, pad:])
     return _are_near(written[0], wholes[0][0]) and _are_near(written[1, pad:], wholes[1][1])
+
+
+def writes_targets(model: Any, arrays: Mapping[str, np.ndarray]) -> bool:
+    """Return whether `decode` of an encoder-decoder gives, token by token, what `hidden` gives of whole targets.
+
+    arrays: of its call
+    """
+    model.eval()
+    ids, mask = (jnp.asarray(arrays[name]) for name in ("decoder_ids_BT", "mask_BS"))
+    x_BSD = nnx.jit(lambda model, *x: model.encode(*x))(
+        model, jnp.asarray(arrays["input_ids_BS"]), mask
+    )
+    whole = nnx.jit(lambda model, *x: model.hidden(*x))(model, ids, x_BSD, mask)
+    cache, outputs = model.init_cache(x_BSD, ids.shape[1]), []
+    decode = nnx.jit(lambda model, *x: model.decode(*x))
+    for i in range(ids.shape[1]):
+        y_BTD, cache = decode(model, ids[:, i : i + 1], mask, cache, i)
+        outputs.append(np.asarray(y_BTD))
+    return _are_near(np.concatenate(outputs, axis=1), np.asarray(whole))
 
 
 def _hidden(model: Any, ids: np.ndarray, segments: np.ndarray | None = None) -> np.ndarray:

@@ -45,7 +45,17 @@ IMAGES = Kind(
     fields={LABELS: "num_classes", "image_size": "image_size", "num_channels": "num_channels"},
 )
 WORDS = Kind("MODEL_FOR_MASKED_LM_MAPPING_NAMES", TEXT, family.MASKED, split=True)
-KINDS = (IMAGES, WORDS)
+PAIRS = Kind(
+    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
+    TEXT | {TARGET_IDS: "decoder_ids_BT"},
+    family.ENCODER_DECODER,
+    split=True,
+    fields={
+        "decoder_start_token_id": "start_id", "pad_token_id": "pad_id", "eos_token_id": "eos_id",
+        "forced_bos_token_id": "forced_bos_id", "forced_eos_token_id": "forced_eos_id",
+    },
+)  # fmt: skip
+KINDS = (IMAGES, WORDS, PAIRS)
 
 
 def kind_of(cls: Any, inputs: Mapping[str, Any]) -> Kind | None:

@@ -22,10 +22,11 @@ from redco_new.pytorch.construct import construct
 from redco_new.pytorch.draft import Draft, FindSizes, draft_class, trace_way
 from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
-from redco_new.pytorch.gate import Pair, compare, compiled_once, examples
+from redco_new.pytorch.gate import Pair, compare, compiled_once, examples, printed_arrays
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
-from redco_new.pytorch.gate_texts import attends_alone, writes_texts
-from redco_new.pytorch.notes import ANEW, EVERY, FLOAT32
+from redco_new.pytorch.gate_texts import attends_alone, writes_targets, writes_texts
+from redco_new.pytorch.kinds import PAIRS
+from redco_new.pytorch.notes import ANEW, EVERY, FLOAT32, WHOLE
 from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.printed_class import Printed
 from redco_new.pytorch.probe import LEAST, find_sizes
@@ -140,6 +141,11 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
             raise refuse(reference.name, "its tokens see later ones: it writes no texts")
         if not whole.methods.cache:
             classes.note(ANEW.format(name=reference.name))
+    if way.kind is PAIRS:
+        named = printed_arrays(arrays, names)
+        if not writes_targets(model, named):
+            raise refuse(reference.name, "its targets see later tokens: it writes none")
+        classes.note(WHOLE.format(name=reference.name))
     if computes_all(plain):
         classes.note(EVERY.format(name=reference.name))
     of_hub = is_transformers(reference.value)

@@ -67,6 +67,9 @@ class Makers(Starts):
     def lines(self) -> list[str]:
         """Return the statements that make what the body reads, in the class's order."""
         part = self._own.part
+        for _, path in self._own.rows:
+            for target in sorted(self._classes.read_above(path)):
+                self._read_at(target)
         lines: list[str] = []
         for name in (*part._parameters, *tensors_of(part)):
             own = [x for x, of in PARTS.items() if of == name] if is_served(part) else [name]
@@ -109,7 +112,7 @@ class Makers(Starts):
         whole = f"{self._own.path}.{path}".removeprefix(".")
         if leaf := LEAVES.get(type(part)):
             if is_tied(self._classes.module, own_path(whole)):
-                return show_dict([*self._own_parameters(path, leaf, self._targets)])
+                return show_dict([*self._own_parameters(path, leaf.stored, self._targets)])
             return self._leaf(path, leaf)
         if path in self.stacked:
             count, one = self._stacked(path)
@@ -122,8 +125,10 @@ class Makers(Starts):
                 f"nnx.Sequential({', '.join(self._element(f'{path}.{n}') for n in part._modules)})"
             )
         if not self._classes.graphs.get(whole, fx.Graph()).nodes:  # its parts alone are called
+            stored = {name: (name, ()) for name in part._parameters}
+            own = [*self._own_parameters(path, stored, self._targets)]
             names = [name for name in part._modules if self._is_read(f"{path}.{name}")]
-            return show_dict([(name, self._maker(f"{path}.{name}")) for name in names])
+            return show_dict(own + [(name, self._maker(f"{path}.{name}")) for name in names])
         printed = self._classes.of(whole)
         arguments = self._arguments(path, printed.arguments)
         if printed.random:

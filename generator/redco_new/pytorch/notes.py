@@ -6,6 +6,7 @@ ANEW = (
     "{name} mixes positions otherwise than by attention: texts share no row (--packing off), and predict computes"
     " each text anew for each token"
 )
+WHOLE = "{name}: predict computes each target anew for each token"
 FROZEN = "{name} is not trained, and is random until weights are read"
 FIXED = "{name} is another program for inputs of other sizes: those of its own are in model.py"
 NOISE = (

@@ -15,18 +15,19 @@ from redco_new.pytorch.dtypes import FIELD
 from redco_new.pytorch.expressions import parse
 from redco_new.pytorch.graph import is_leaf, own_path
 from redco_new.pytorch.kind_methods import KindMethods
-from redco_new.pytorch.kinds import TEXT
+from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.layers import can_stack, have_places, roll_layers
 from redco_new.pytorch.makers import Makers
 from redco_new.pytorch.merge import Node, merge
 from redco_new.pytorch.notes import NOISE
 from redco_new.pytorch.names import input_names, output_names
 from redco_new.pytorch.outputs import nest
+from redco_new.pytorch.pairs import split_at_encoder
 from redco_new.pytorch.printed_class import Printed, Probe
 from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.scope import Reference
 from redco_new.pytorch.sizes import Atom, Number, express
-from redco_new.pytorch.texts import HIDDEN, NAMES, TextMethods, split_at_head
+from redco_new.pytorch.texts import DECODED, HIDDEN, NAMES, TextMethods, split_at_head
 from redco_new.pytorch.variables import attributes_in
 
 EMBEDS = "inputs_embeds"  # what transformers calls the input of its first layer
@@ -55,26 +56,33 @@ class OneClass:
         nodes = self._nodes()
         kind = None if self.path else self.classes.kind
         splits = not self.path and (self.classes.texts or kind is not None and kind.split)
-        parts = split_at_head(self.part, nodes) if splits else None
+        source: list[Node] = []
+        if kind is PAIRS:
+            source, nodes = split_at_encoder(self.part, nodes) or ([], nodes)
+            if not source:
+                raise refuse("", "its encoder gives more than hidden states")
+        hidden = DECODED if source else HIDDEN
+        parts = split_at_head(self.part, nodes, hidden) if splits else None
         if splits and not parts:
             raise refuse("", "its logits are not made of hidden states alone")
+        encode = self._body(source) if source else None
         body = self._body(parts[0] if parts else nodes)
         call = body.lines()
         logits = self._body(parts[1]) if parts else None
-        init = self._init([*call, *(logits.lines() if logits else [])])
+        others = [body for body in (logits, encode) if body]
+        init = self._init([*call, *(line for body in others for line in body.lines())])
         text = "\n".join(init)
         arguments = tuple(a for a in dict.fromkeys((*self.names, FIELD)) if _reads(text, a))
         name = type(self.part).__name__
-        imports = body.imports | self.makers.imports
+        imports = body.imports.union(self.makers.imports, *(other.imports for other in others))
         order = self._input_order(body.names)
         inputs = tuple(body.names[i] for i in order)
         methods: Any = None
         if kind:
-            methods = KindMethods(kind, logits.lines() if logits else ())
-            imports |= logits.imports if logits else set()
+            lines = [body.lines() if body else () for body in (logits, encode)]
+            methods = KindMethods(kind, *lines)
         elif logits:
             inputs = tuple(x for x in inputs if x in body.read)
-            imports |= logits.imports
             methods = TextMethods(inputs, logits.lines())
         elif not self.path:  # without constants, and a mask that attention says otherwise
             inputs = tuple(x for x in inputs if x in body.read or x in self.classes.inputs)
@@ -156,7 +164,7 @@ class OneClass:
         self.call_atoms = self._call_atoms()
         names = self._inputs(nodes)
         first = self._input_order(names)
-        casts = not self.path and nodes[0].target != HIDDEN
+        casts = not self.path and nodes[0].target not in (HIDDEN, DECODED)
         outer = self._outer() if self.path else ()
         return Body(nodes, self.call_atoms, names, batch, reference, returned, first, casts, outer)
 
@@ -175,13 +183,9 @@ class OneClass:
 
     def _inputs(self, nodes: Sequence[Node]) -> list[str]:
         """Return names of the program's inputs: those of the class's own forward where that is clear."""
-        if not self.path and nodes[0].target == HIDDEN:
-            return [HIDDEN]
         own = [n.target for n in nodes if n.kind == "input"]
-        if not self.path and self.classes.kind:
-            return [TEXT.get(name, name) for name in own]
         if not self.path:
-            return [NAMES.get(name, name) for name in own] if self.classes.texts else own
+            return [self._printed_name(name) for name in own]
         places = [n for n in self.graph(*self.rows[0]).nodes if n.op == "placeholder"]
         parameters = [
             p for p in inspect.signature(type(self.part).forward).parameters if p != "self"
@@ -202,6 +206,13 @@ class OneClass:
                 number += 1
             names.append(base if number == 1 else f"{base}_{number}")
         return names
+
+    def _printed_name(self, name: str) -> str:
+        """Return what an input of the whole is called in model.py."""
+        if self.classes.texts:
+            return NAMES.get(name, name)
+        kind = self.classes.kind
+        return kind.inputs.get(name, name) if kind and kind.split else name
 
     def _outputs(self, target: str) -> list[str]:
         """Return what a part calls the values that it gives."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +25,9 @@ class Parts(Protocol):
 
     def of(self, path: str) -> Any:
         """Return the class of a part, printed."""
+
+    def read_above(self, path: str) -> Collection[str]:
+        """Return what of a part, by paths below it, others than it read."""
 
 
 class Own(Protocol):

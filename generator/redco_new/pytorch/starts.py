@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -53,10 +53,13 @@ class Starts:
         return text
 
     def _own_parameters(
-        self, path: str, leaf: Leaf, read: Collection[str]
+        self, path: str, stored: Mapping[str, tuple[str, Sequence[int]]], read: Collection[str]
     ) -> Iterator[tuple[str, str]]:
-        """Yield (name, Python) of the parameters of a layer that another part does not hold: it is written out."""
-        for name, (own, order) in leaf.stored.items():
+        """Yield (name, Python) of the parameters of a layer that another part does not hold: it is written out.
+
+        stored: their names in PyTorch -> here, and the order of dims
+        """
+        for name, (own, order) in stored.items():
             target = f"{path}.{name}"
             if target in read:
                 arrays = [getattr(layer, name) for layer in self._parts(path)]

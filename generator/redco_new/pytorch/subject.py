@@ -15,7 +15,7 @@ from redco_new.own.call import Call
 from redco_new.own.find import Reference
 from redco_new.own.signature import check_arguments, check_inputs, maker_signature
 from redco_new.request.own_class import Constant
-from redco_new.pytorch.kinds import LABELS, Kind, kind_of, writes_texts
+from redco_new.pytorch.kinds import LABELS, PAIRS, Kind, kind_of, writes_texts
 from redco_new.pytorch.transformers_classes import (
     CACHE,
     HANDED_ON,
@@ -126,7 +126,7 @@ def _ways(
     kind: Kind | None,
 ) -> Iterator[Way]:
     """Yield the ways to trace a class of transformers: with attention of our runtime, or with its own."""
-    make = partial(make_of_config, cls, logits=kind is not None)
+    make = partial(make_of_config, cls, logits=kind is not None, parts=kind is PAIRS)
     plain, own = Call(inputs, method), partial(make, attention=PLAIN)
     note = f"{cls.__name__} has attention of its own: that is printed, and no kernel is used"
     if texts:

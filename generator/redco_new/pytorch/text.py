@@ -10,9 +10,15 @@ import black
 from redco_new.pytorch.printed import Field
 from redco_new.pytorch.printed_class import Printed
 from redco_new.pytorch.kind_methods import KindMethods
+from redco_new.pytorch.kinds import PAIRS
 from redco_new.pytorch.text_methods import print_methods
-from redco_new.pytorch.texts import TextMethods
 
+SPECIAL_IDS = '''
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """The tokens that beam_search needs to know, as its arguments."""
+        return {{{ids}}}'''
 MODE = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
 
 
@@ -22,9 +28,11 @@ def model_text(
     """Return model.py of the classes, the innermost first; it shows the outermost first."""
     bodies = "\n\n".join(_class_text(one, config_class) for one in reversed(classes))
     imports = {line for one in classes for line in one.imports}
-    texts = [one.methods for one in classes if isinstance(one.methods, TextMethods)]
-    imports |= {line for methods in texts for line in methods.imports}
+    imports |= {line for one in classes if one.methods for line in one.methods.imports}
     config = "\n".join(f"    {f.name}: {f.annotation} = {f.value!r}" for f in fields)
+    if any(isinstance(one.methods, KindMethods) and one.methods.kind is PAIRS for one in classes):
+        ids = [f.name for f in fields if f.name in PAIRS.fields.values()]
+        config += SPECIAL_IDS.format(ids=", ".join(f'"{x}": self.{x}' for x in ids))
     first = [line for name in ("jax.numpy as jnp", "jax") for line in [f"import {name}"]]
     names = {"jnp": first[0], "jax": first[1]}
     used = [line for name, line in names.items() if f"{name}." in bodies or name == "jax"]
@@ -76,7 +84,7 @@ def _class_text(one: Printed, config_class: str) -> str:
         logits, run = _indented(one.methods.logits), _indented(one.call)
         head = "\n".join(lines).rstrip() + "\n"
         if isinstance(one.methods, KindMethods):
-            return head + one.methods.print(logits, run)
+            return head + one.methods.print(logits, run, _indented(one.methods.source))
         return head + print_methods(one.methods, logits, run)
     types_ = ": jax.Array" if one.is_whole else ""
     lines.append(f"    def __call__({', '.join(['self', *(x + types_ for x in one.inputs)])}):")

@@ -16,6 +16,7 @@ from redco_new.pytorch.merge import Node, walk
 from redco_new.pytorch.transformers_classes import IDS, MASK, POSITIONS
 
 HIDDEN = "x_BSD"  # the input of `logits`
+DECODED = "y_BTD"  # the same of an encoder-decoder
 # What they are called in model.py.
 NAMES = {IDS: "input_ids_BS", MASK: "attend", POSITIONS: "positions_BS"}
 
@@ -89,8 +90,13 @@ def follow_attention(graphs: Mapping[str, fx.Graph], name: str = MASK) -> bool:
     return pure
 
 
-def split_at_head(module: Any, nodes: Sequence[Node]) -> tuple[list[Node], list[Node]] | None:
-    """Return the program of the hidden states, and that of logits of these; None where it is no such two."""
+def split_at_head(
+    module: Any, nodes: Sequence[Node], hidden: str = HIDDEN
+) -> tuple[list[Node], list[Node]] | None:
+    """Return the program of the hidden states, and that of logits of these; None where it is no such two.
+
+    hidden: what these are called as the input of the latter
+    """
     head = _head_name(module)
     place = next((i for i, node in enumerate(nodes) if head and _reads(node, head)), None)
     if place is None:
@@ -103,7 +109,7 @@ def split_at_head(module: Any, nodes: Sequence[Node]) -> tuple[list[Node], list[
     after = _after(nodes[place:-1], x)
     if after is None or x.kind == "input":
         return None
-    entry = Node("input", HIDDEN, {}, x.dims, x.dtype, x.statement, x.place)
+    entry = Node("input", hidden, {}, x.dims, x.dtype, x.statement, x.place)
     for node in (*after, nodes[-1]):
         node.arguments = swap(node.arguments, x, entry)
     entry.users = [user for user in x.users if user in after]

@@ -42,11 +42,13 @@ def make_of_config(
     mask: str = "",
     experts: str = NAME,
     logits: bool = False,
+    parts: bool = False,
 ) -> nn.Module:
     """Return the module of a config with these values.
 
     mask: what attention_mask is: HANDED_ON to the layers, as what the printed ones attend by; ONES whatever it is given.
     logits: whether its forward gives these alone
+    parts: whether its encoder is called apart, by whose hidden states its forward then goes on
     """
     register()
     config = cls.config_class(**copy.deepcopy(dict(arguments)))
@@ -62,9 +64,32 @@ def make_of_config(
     record_fused(module)
     if mask:
         module.forward = _with_ones(module.forward, mask == HANDED_ON, first_position(module))
+    if parts:
+        module.forward = _by_parts(module)
     if logits:
         module.forward = _with_logits(module.forward)
     return module
+
+
+def _by_parts(module: nn.Module) -> Callable[..., Any]:
+    """Return a forward of an encoder-decoder that calls the encoder first, as where texts are written."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    forward = module.forward
+
+    @functools.wraps(forward)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        source = {IDS: kwargs.pop(IDS), MASK: kwargs[MASK]}
+        x = find_encoder(module)(**source)[0]
+        return forward(*args, encoder_outputs=BaseModelOutput(x), **kwargs)
+
+    return wrapped
+
+
+def find_encoder(module: Any) -> nn.Module:
+    """Return the part of an encoder-decoder that reads sources."""
+    encoder: nn.Module = module.get_encoder()
+    return encoder
 
 
 def _with_logits(forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -45,10 +45,8 @@ def export(
 ) -> None:
     """Write `directory`: tensors, config.json, what `tokenizer` saves. All of it, or nothing.
 
-    All processes call this and process 0 writes: a host brings one layer of one parameter together,
-    then one tensor of it. Raises UserError.
-    params, variables: arrays, sharded or not, all of which are written.
-    shapes: those of the parameters without padding.
+    All processes call this and process 0 writes: a host brings one layer, then one tensor together. Raises UserError.
+    params, variables: arrays, sharded or not, all of which are written. shapes: of params, without padding.
     table: path of each of them -> the tensor that it becomes.
     write: the format, safetensors by default, whose dtypes stay as they are.
     beside: name of a further file -> what it holds, as JSON.
@@ -235,6 +233,8 @@ def write_documents(
     if tokenizer:
         tokenizer.save_pretrained(folder)
         ids = {name: getattr(tokenizer, name) for name in TOKENS}
+        if config.get("pad_token_id") in range(config.get("vocab_size", 0)):
+            ids["pad_token_id"] = config["pad_token_id"]  # by which some models count positions
         documents["config.json"] |= ids
         if generation is not None:
             ids["decoder_start_token_id"] = config.get("decoder_start_token_id")

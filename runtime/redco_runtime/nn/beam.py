@@ -135,4 +135,4 @@ def _follow(cache, parent_BK):
         take = jax.vmap(lambda x_LKC, parent_K: x_LKC[:, parent_K], in_axes=(1, 0), out_axes=1)
         return take(x_LBKC, parent_BK).reshape(x_LRC.shape)
 
-    return cache | {name: follow(cache[name]) for name in ("k", "v")}
+    return cache | {x: follow(cache[x]) for x in ("k", "v", "ids") if x in cache}

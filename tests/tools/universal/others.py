@@ -42,6 +42,8 @@ TOGETHER: dict[str, dict[str, Any]] = {
         "hidden_sizes": [16, 32], "depths": [1, 2], "num_encoder_blocks": 2, "patch_sizes": [7, 3], "strides": [4, 2],
         "padding": [2, 1],
     },
+    "Esm": {"vocab_size": 384, "pad_token_id": 1, "mask_token_id": 32},
+    "MPNet": {"relative_attention_num_buckets": 32},  # as many as its code has
     "MobileNet": {"depth_multiplier": 0.25},
     "Wav": {"conv_dim": [16, 16], "conv_kernel": [10, 3], "conv_stride": [5, 2], "num_feat_extract_layers": 2,
         "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4, "classifier_proj_size": 32},

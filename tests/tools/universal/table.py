@@ -62,8 +62,8 @@ The others were not run yet.
 OTHER_HEAD = """
 ## Others
 
-Of {entries} classes of other kinds {run} were run, and {printed} are printed. Those of text that hide words, and those of images, have the methods that
-`mlm` and `image` call; the others are called as their forward.
+Of {entries} classes of other kinds {run} were run, and {printed} are printed. Those of text that hide words, of sources and targets, and of images
+have the methods that `mlm`, `seq2seq` and `image` call; the others are called as their forward.
 
 | reads | class | lines | CPU s | logits | gradients | bfloat16 | | refused, and why |
 |---|---|---|---|---|---|---|---|---|

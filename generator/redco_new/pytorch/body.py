@@ -150,11 +150,13 @@ class Body(Values):
     def _layers(self, place: int, node: Node) -> None:
         """Print the calls of all layers of a list: a loop, or over_layers where they are stacked."""
         carry = self.value(node.arguments["carry"])
-        name = self._variable(place, node, hint_of(node))
+        arguments = {key: self.value(x) for key, x in node.arguments["others"].items()}
+        # What all layers read keeps its name.
+        read = [x.id for y in arguments.values() for x in ast.walk(y) if isinstance(x, ast.Name)]
+        name = self._variable(place, node, hint_of(node), tuple(read))
         one = node.target.rpartition(".")[2].removesuffix("s")
         one = safe_name(one if one not in self._holders and one.isidentifier() else "layer")
         order = self._reference.order(f"{node.target}.0")
-        arguments = {key: self.value(x) for key, x in node.arguments["others"].items()}
         arguments[node.arguments["place"]] = name_node(name)
         values = [arguments[key] for key in sorted(arguments, key=int)]
         sizes = self._sizes_of(f"{node.target}.0")

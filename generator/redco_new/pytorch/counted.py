@@ -16,13 +16,13 @@ def hand_on_counted(graphs: Mapping[str, fx.Graph], operation: Callable[[fx.Node
         graph = graphs[path]
         if any(node.op == "placeholder" for node in graph.nodes):
             continue
-        made: list[fx.Node] = []
+        arrays: list[fx.Node] = []
         for node in graph.nodes:
             if node.op == "call_function" and operation(node) in MAKERS:
-                if all(x in made for x in node.all_input_nodes):
-                    made.append(node)
-        given = [node for node in made if any(user not in made for user in node.users)]
-        if not given:
+                if all(x in arrays for x in node.all_input_nodes):
+                    arrays.append(node)
+        ends = [node for node in arrays if any(user not in arrays for user in node.users)]
+        if not ends:
             continue
         calls = [
             (caller, node)
@@ -33,14 +33,14 @@ def hand_on_counted(graphs: Mapping[str, fx.Graph], operation: Callable[[fx.Node
         for caller, call in calls:
             copies: dict[fx.Node, fx.Node] = {}
             with caller.inserting_before(call):
-                for node in made:
+                for node in arrays:
                     copies[node] = caller.node_copy(node, lambda x: copies[x])  # noqa: B023
-            call.args = (*call.args, *(copies[node] for node in given))
+            call.args = (*call.args, *(copies[node] for node in ends))
         first = next(iter(graph.nodes))
-        for node in given:
+        for node in ends:
             with graph.inserting_before(first):
                 entry = graph.placeholder(node.name)
             entry.meta = dict(node.meta)
             node.replace_all_uses_with(entry)
-        for node in reversed(made):
+        for node in reversed(arrays):
             graph.erase_node(node)

@@ -79,8 +79,8 @@ class OneClass:
         inputs = tuple(body.names[i] for i in order)
         methods: Any = None
         if kind:
-            lines = [body.lines() if body else () for body in (logits, encode)]
-            methods = KindMethods(kind, *lines)
+            two = (logits.lines() if logits else (), encode.lines() if encode else ())
+            methods = KindMethods(kind, logits=two[0], source=two[1])
         elif logits:
             inputs = tuple(x for x in inputs if x in body.read)
             methods = TextMethods(inputs, logits.lines())

@@ -12,7 +12,7 @@ PAIRS |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 96)
 PAIRS |= dict.fromkeys(
     ("encoder_layers", "decoder_layers", "pad_token_id", "decoder_start_token_id"), 2
 )
-PAIRS |= {"d_model": 64, "decoder_vocab_size": 384, "eos_token_id": 1, "forced_eos_token_id": 1}
+PAIRS |= {"d_model": 64, "eos_token_id": 1, "forced_eos_token_id": 1}
 # class: (further sizes of its config, its recipe, a line of model.py)
 CLASSES = {
     "RobertaForMaskedLM": (
@@ -20,7 +20,11 @@ CLASSES = {
         "mlm",
         "def hidden(self, input_ids_BS: jax.Array, mask_BS: jax.Array)",
     ),
-    "MarianMTModel": (PAIRS, "seq2seq", "def encode(self, input_ids_BS: jax.Array, mask_BS"),
+    "MBartForConditionalGeneration": (
+        PAIRS,
+        "seq2seq",
+        "def encode(self, input_ids_BS: jax.Array, mask_BS",
+    ),
     "DeiTForImageClassification": (IMAGES, "image", "def __call__(self, pixels_BHWC: jax.Array)"),
 }
 

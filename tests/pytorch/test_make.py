@@ -295,6 +295,15 @@ def test_a_decoder_of_transformers_is_made_of_its_config():
     assert max(made.gate.outputs, made.gate.gradients) < 1e-5
 
 
+def test_a_parameter_that_checkpoints_leave_out_is_named():
+    from redco_new.pytorch.stored_names import unread_names
+
+    net = find_reference("--model", "nets.py:MLP", HERE).value()
+    net._keys_to_ignore_on_save = {"fc1.bias"}
+    keys = {name: name for name in net.state_dict()}
+    assert unread_names(net, keys) == ("fc1.bias",)
+
+
 def test_what_others_call_of_a_part_is_there_and_sizes_are_handed_on():
     made = printed("Apart", ids=Input((9,), "int32", 40))
     assert "self.first = " in made.source.partition("class Inner(")[2]

@@ -23,10 +23,11 @@ def checkpoint_keys(module: Any) -> dict[str, str]:
 
 
 def unread_names(module: nn.Module, keys: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of tensors that checkpoints have in another form: parts of them, or several in one."""
+    """Return the names of tensors that checkpoints have in another form: parts of them, several in one, or not at all."""
     state = module.state_dict()
     names = by_checkpoint_names(module, dict(state))
-    return tuple(name for name in names if name in state and name not in keys)
+    left_out = {*(getattr(module, "_keys_to_ignore_on_save", None) or ())}
+    return tuple(name for name in names if name in state and (name not in keys or name in left_out))
 
 
 def by_keys(keys: Mapping[str, str], table: Mapping[str, Stored]) -> dict[str, Stored]:

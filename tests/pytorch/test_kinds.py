@@ -7,12 +7,23 @@ from generated import run
 
 DEVICES = "--virtual-devices 4"
 IMAGES = {"image_size": 32, "patch_size": 8, "num_hidden_layers": 2}
+PAIRS = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4)
+PAIRS |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 96)
+PAIRS |= dict.fromkeys(
+    ("encoder_layers", "decoder_layers", "pad_token_id", "decoder_start_token_id"), 2
+)
+PAIRS |= {"d_model": 64, "eos_token_id": 1, "forced_eos_token_id": 1}
 # class: (further sizes of its config, its recipe, a line of model.py)
 CLASSES = {
     "RobertaForMaskedLM": (
         {"pad_token_id": 2},  # that of the tokenizer, after which positions begin
         "mlm",
         "def hidden(self, input_ids_BS: jax.Array, mask_BS: jax.Array)",
+    ),
+    "MBartForConditionalGeneration": (
+        PAIRS,
+        "seq2seq",
+        "def encode(self, input_ids_BS: jax.Array, mask_BS",
     ),
     "DeiTForImageClassification": (IMAGES, "image", "def __call__(self, pixels_BHWC: jax.Array)"),
 }

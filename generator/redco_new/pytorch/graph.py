@@ -20,7 +20,6 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorDeviceMismatchEr
 from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
-from redco_new.pytorch.counted import hand_on_counted
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
 from redco_new.pytorch.results import number_results
@@ -84,7 +83,6 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
         if not is_leaf(module, path):
             clean(graph)
             join_attention(graph)
-    hand_on_counted({k: x for k, x in graphs.items() if not is_leaf(module, k)}, operation)
     number_results(module, graphs)
     _inline_functions(module, graphs)
     hand_on_ties(module, graphs)

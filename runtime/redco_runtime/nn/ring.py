@@ -123,9 +123,8 @@ class Ring:
                 state = block(*state, a, b, _Place(q, k, C, arrays))
             return state
 
-        def step(
-            state, t
-        ):  # each later part sees its first one; and its second the second, or its first the first
+        def step(state, t):
+            # Each later part sees its first one; and its second the second, or its first the first.
             late = (t > here).astype(jnp.int32)
             return visit(state, t, [(1, 0), (late, late)])
 

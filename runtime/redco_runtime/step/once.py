@@ -54,10 +54,11 @@ class OnceAStep:
             return tuple(a for a in axes if not any(a in axes_of(entry) for entry in spec))
 
         def reduce(sums: jax.Array, spec: P) -> jax.Array:
-            if over := others(spec):
-                few = sums.astype(self.dtype)
-                few = self.add(few, P(over, *spec)) if self.add else add_up(few, 1)
-            return few.astype(sums.dtype) if over else sums[0]
+            if not (over := others(spec)):
+                return sums[0]
+            few = sums.astype(self.dtype)
+            few = self.add(few, P(over, *spec)) if self.add else add_up(few, 1)
+            return few.astype(sums.dtype)
 
         specs = jax.tree.map(lambda x: P(), model) if self.specs is None else self.specs
         grad_specs = jax.tree.map(lambda spec: P(others(spec) or None, *part(spec)), specs.params)

@@ -20,18 +20,7 @@ if TYPE_CHECKING:
     from redco_fit.reading import Reading
 
 NO_FIT = 1  # the exit code of a step that does not fit
-OF_A_MODEL = (
-    *("size", "recipe", "loss", "config", "example"),
-    *(
-        "dtype",
-        "products",
-        "zero",
-        "optimizer_memory",
-        "gradients_across",
-        "context_attention",
-        "sequence_parallel",
-    ),
-)
+WHERE = ("model", "shards", "mesh")  # what `Task.request` is told beside its settings
 
 
 def fit(
@@ -150,7 +139,8 @@ def read_task(flags: Mapping[str, Any]) -> Task:
         raise RedcoError("command line", "Missing option '--hardware'", "redco fit --list has them")
     if folder and model:
         raise RedcoError("--model", f"is given beside the project {folder}", "give one of them")
-    settings = {name: flags[name] for name in OF_A_MODEL if flags[name] is not None}
+    names = [name for name in options.REQUEST if name not in WHERE]
+    settings = {name: flags[name] for name in names if flags.get(name) is not None}
     if settings and not model:
         flag = f"--{next(iter(settings)).replace('_', '-')}"
         raise RedcoError(flag, "is for --model; a project is compiled as it is", "leave it out")

@@ -37,30 +37,16 @@ def check_word(where: str, value: Any) -> str:
     return value
 
 
-def _check_dtype(where: str, value: Any) -> str:
-    if value not in DTYPES:
-        raise RedcoError(where, f"unknown dtype {value!r}", f"choose one of {', '.join(DTYPES)}")
-    return value
+def _one_of(values: tuple[str, ...], kind: str) -> Callable[[str, Any], str]:
+    """Return the check of what is one of some words. kind: what these are."""
 
+    def check(where: str, value: Any) -> str:
+        if value not in values:
+            what = f"unknown {kind} {value!r}"
+            raise RedcoError(where, what, f"choose one of {', '.join(values)}")
+        return str(value)
 
-def _check_products(where: str, value: Any) -> str:
-    if value not in PRODUCTS:
-        what = f"unknown products {value!r}"
-        raise RedcoError(where, what, f"choose one of {', '.join(PRODUCTS)}")
-    return str(value)
-
-
-def _check_memory(where: str, value: Any) -> str:
-    if value not in MEMORIES:
-        raise RedcoError(where, f"unknown memory {value!r}", f"choose one of {', '.join(MEMORIES)}")
-    return str(value)
-
-
-def _check_attention(where: str, value: Any) -> str:
-    if value not in ATTENTIONS:
-        what = f"unknown attention {value!r}"
-        raise RedcoError(where, what, f"choose one of {', '.join(ATTENTIONS)}")
-    return str(value)
+    return check
 
 
 def _check_crossing(where: str, value: Any) -> str:
@@ -101,12 +87,12 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "size": check_word,
     "recipe": check_word,
     "loss": check_word,
-    "dtype": _check_dtype,
-    "products": _check_products,
+    "dtype": _one_of(DTYPES, "dtype"),
+    "products": _one_of(PRODUCTS, "products"),
     "zero": _check_zero,
-    "optimizer_memory": _check_memory,
+    "optimizer_memory": _one_of(MEMORIES, "memory"),
     "gradients_across": _check_crossing,
-    "context_attention": _check_attention,
+    "context_attention": _one_of(ATTENTIONS, "attention"),
     "sequence_parallel": check_truth,
     "sequence_length": _check_length,
     "features": check_features,

@@ -1,4 +1,4 @@
-"""The activations that emitted models have: templates/models/shared/activations.jinja prints them, and no other."""
+"""The activations that emitted models have: templates/models/shared/layers.jinja prints them, and no other."""
 
 # transformers' name -> what it is. The fast and the new gelu, and PyTorch's with tanh, are one
 # approximation (Hendrycks and Gimpel 2016).

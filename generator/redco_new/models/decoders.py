@@ -60,7 +60,7 @@ class DecoderQuirks(GroupedQuirks):
     rope: of ROPES in templates/models/shared/rope.jinja.
     rope_stated: the keys of YaRN that the checkpoint states, of those that may be left out.
     rotation: of ROTATIONS there: whether the whole of a head is rotated, or a part.
-    attend: of ATTENDS in shared/attend.jinja: whether tokens attend to all before them, or to a window.
+    attend: of ATTENDS in shared/cached_decoder.jinja: whether tokens attend to all before them, or to a window.
     own_head: whether logits have a table of their own, not that of the embedding.
     grouped: whether there are fewer key and value heads than query heads.
     qkv_bias, o_bias, mlp_bias: whether these linear layers have a bias.

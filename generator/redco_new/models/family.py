@@ -88,7 +88,7 @@ class GroupedQuirks(Quirks):
 class ActivationQuirks(Quirks):
     """The quirks of a model of which nothing else varies.
 
-    activation: what is between the two products of an MLP, by its name in shared/activations.jinja.
+    activation: what is between the two products of an MLP, by its name in shared/layers.jinja.
     """
 
     activation: Annotated[str, one_of(frozenset(ACTIVATIONS.values()))]

@@ -76,7 +76,7 @@ class GemmaQuirks(GroupedQuirks):
 
     @property
     def rope(self) -> str:
-        """Which of ROPES in shared/gemma.jinja: the rotations in config.json."""
+        """Which of ROPES in templates/models/gemma/weights.py.jinja: the rotations in config.json."""
         return "one" if self.caps else "slowed" if self.slower else "two"
 
 

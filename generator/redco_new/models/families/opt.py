@@ -33,7 +33,7 @@ class OPTQuirks(ActivationQuirks):
     """What the template depends on besides sizes.
 
     pre_norm: whether each layer norms its input, and a norm follows the last one, or its output.
-    rows: of ROWS in shared/opt.jinja: whether the table of tokens has as many features as the
+    rows: of ROWS in templates/models/opt: whether the table of tokens has as many features as the
         residual stream.
     """
 

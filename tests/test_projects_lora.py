@@ -17,7 +17,7 @@ from redco_new.request import Request
         ("llama", "rank=4", {}),
         ("llama", "rank=4,base=nf4", {}),
         ("t5", "rank=4,base=int8", {}),
-        ("mixtral", "rank=4,base=nf4", {"mesh": "expert=2,model=2"}),
+        ("mixtral", "rank=4,base=nf4,targets=q,gate,up,down", {"mesh": "expert=2,model=2"}),
         ("bert", "rank=4,base=int8", {"recipe": "classify-text"}),
     ],
 )

@@ -94,11 +94,15 @@ def emitted(model: Model) -> tuple[ModuleType, ModuleType]:
 
 
 def linear(model: Model) -> dict[str, str]:
-    """What --lora can adapt."""
+    """What --lora can adapt, but for kernels of experts."""
+    return linear_layers(named(model))
+
+
+def named(model: Model) -> dict[str, str]:
+    """Path of a parameter -> the name of its tensor."""
     with open_template() as template:
-        return linear_layers(
-            family_tensors(model.family, PACKAGE, model.print_files(template, PACKAGE))
-        )
+        texts = model.print_files(template, PACKAGE)
+    return family_tensors(model.family, PACKAGE, texts)
 
 
 def random_torch(kind: Any, config: Any, seed: int, scale: float = 0.1) -> Any:

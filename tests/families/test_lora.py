@@ -1,21 +1,25 @@
 """Adapters: the model computes base and adapter; what is exported is the same to PEFT and transformers."""
 
+import copy
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from families.parity import TOLERANCE, emitted, linear
+from families.parity import TOLERANCE, emitted, linear, named
 from families.reference import reference
 from flax import nnx
 from redco_runtime.nn.adapters.blocks import OF_CODES
 from redco_runtime.checkpoints.lora import lora as lora_module, qlora
+from redco_runtime.checkpoints.lora.expert_start import read_expert_adapter
 from redco_runtime.checkpoints.lora.lora import changes_of_lengths
 from redco_runtime.checkpoints.lora.peft import read_adapter
+from redco_runtime.base.errors import UserError
 from redco_runtime.base.state import flatten, rebuild
 from redco_runtime.step.variables import streams
 
 from redco_new.errors import RedcoError
-from redco_new.models.adapter import choose_adapter
+from redco_new.models.adapter import choose_adapter, expert_kernels, linear_layers
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model
 from redco_new.request.lora import Lora, check_lora
@@ -45,7 +49,9 @@ class Tuned:
         module, self.weights = emitted(model)
         self.config = getattr(module, family.config_class)(dtype="float32")
         build = getattr(module, family.model_class)
-        adapter = choose_adapter(linear(model), lora, name)
+        tensors = named(model)
+        experts = expert_kernels(tensors)
+        adapter = choose_adapter(linear_layers(tensors), lora, name, experts=experts)
         module = qlora if lora.base else lora_module
         self.lora = getattr(module, adapter.class_name)(**adapter.settings)
 
@@ -64,9 +70,15 @@ class Tuned:
         self.parameters = self.base | flatten(adapter)
         base = rebuild(nnx.to_pure_dict(rest), self.base)
         self.inputs, self.theirs = INPUTS.get(name, ((IDS,), {"input_ids": IDS}))
-        model = nnx.merge(graph, adapter, base, streams(random, jax.random.key(0)))
+        self.rest = base, streams(random, jax.random.key(0))
+        self.graph, self.trained = graph, shapes
+        self.logits = self.compute(flatten(adapter))
+
+    def compute(self, adapter):
+        """Logits of the model with an adapter, by path."""
+        model = nnx.merge(self.graph, rebuild(self.trained, adapter), *self.rest)
         model.eval()
-        self.logits = np.asarray(model(*self.inputs))
+        return np.asarray(model(*self.inputs))
 
     def in_blocks(self, shapes):
         """Codes and scales of the matrices that model.py stores so, by path."""
@@ -225,6 +237,93 @@ def test_rslora_and_dora_are_those_of_peft_in_and_out(name, lora, tmp_path):
     merged = tuned.lora.merge(tuned.parameters)
     whole = tuned.pair.merge(rebuild(tuned.pair.params, merged))(*tuned.inputs)
     assert np.abs(np.asarray(whole) - theirs).max() < 1e-5 * max(1, np.abs(theirs).max())
+
+
+def places(tuned):
+    """What `read_adapter` reads into: the parameters of both, on a device."""
+    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    shapes = jax.eval_shape(lambda: tuned.parameters)
+    return {path: x.update(sharding=place) for path, x in shapes.items()}
+
+
+EXPERTS = Lora(rank=2, alpha=3.0, targets=("q", "gate", "up", "down"))
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing")  # peft asks transformers for it
+@pytest.mark.filterwarnings("ignore:The following .*_pattern keys")  # peft's own, which it applies
+@pytest.mark.parametrize("name", ["mixtral", pytest.param("qwen3-moe", marks=pytest.mark.slow)])
+def test_adapters_of_experts_are_those_of_peft_in_and_out(name, tmp_path):
+    """A and B of each expert; PEFT has them as one parameter's, and gate's and up's side by side."""
+    import torch
+    from peft import PeftModel
+
+    tuned = Tuned(name, EXPERTS)
+    table, like = tuned.weights.tensors(tuned.config), places(tuned)
+    adapter = {path: x for path, x in tuned.parameters.items() if "lora_" in path}
+    assert {path.split("/")[-2] for path in adapter} == {*EXPERTS.targets}
+    tuned.lora.export(tuned.parameters, tmp_path / "a", table=table, shapes=like)
+    model = PeftModel.from_pretrained(tuned.pair.torch, tmp_path / "a").eval()
+    with torch.no_grad():
+        theirs = model(**{k: to_torch(v) for k, v in tuned.theirs.items()}).logits.numpy()
+    close = {"rtol": 1e-5, "atol": 1e-5 * np.abs(theirs).max()}
+    np.testing.assert_allclose(tuned.logits, theirs, **close)
+    merged = tuned.lora.merge(tuned.parameters)
+    whole = tuned.pair.merge(rebuild(tuned.pair.params, merged))(*tuned.inputs)
+    np.testing.assert_allclose(np.asarray(whole), theirs, **close)
+    model.save_pretrained(tmp_path / "b")
+    for folder in "ab":
+        arrays = read_expert_adapter(tmp_path / folder, tuned.lora, table, like, like, {})
+        assert arrays.keys() == adapter.keys()
+        for path, array in arrays.items():
+            np.testing.assert_array_equal(array, adapter[path])
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing")  # peft asks transformers for it
+@pytest.mark.filterwarnings("ignore:The following .*_pattern keys")  # peft's own, which it applies
+def test_an_adapter_of_experts_that_peft_trained_is_read(tmp_path):
+    """Its gate and up share the features of A; one of gate and up alone is no such adapter, nor is one of other features."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    tuned = Tuned("mixtral", EXPERTS)
+    table, like = tuned.weights.tensors(tuned.config), places(tuned)
+
+    def read(*parameters, lora=tuned.lora, **sizes):
+        targets = [f"mlp.experts.{name}" for name in parameters]
+        config = {"r": 2, "lora_alpha": 3, "target_modules": ["q_proj"]} | sizes
+        config["target_parameters"] = targets
+        model = get_peft_model(copy.deepcopy(tuned.pair.torch), LoraConfig(**config)).eval()
+        with torch.no_grad():
+            for path, weight in model.named_parameters():
+                if "lora_" in path:
+                    weight.copy_(0.2 * torch.randn(weight.shape))
+            theirs = model(**{k: to_torch(v) for k, v in tuned.theirs.items()}).logits.numpy()
+        model.save_pretrained(tmp_path / "a")
+        return theirs, read_expert_adapter(tmp_path / "a", lora, table, like, like, {})
+
+    theirs, arrays = read("gate_up_proj", "down_proj")
+    ours = tuned.compute(arrays)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * np.abs(theirs).max())
+    with pytest.raises(UserError, match="has an adapter of some kernels of experts alone"):
+        read("gate_up_proj")
+    patterns = {"rank_pattern": {"gate_up_proj": 4}, "alpha_pattern": {"gate_up_proj": 6}}
+    with pytest.raises(UserError, match="share 4 features: choose a project of --lora rank=4"):
+        read("gate_up_proj", "down_proj", **patterns)
+
+
+@pytest.mark.parametrize(
+    "lora, what",
+    [
+        (Lora(targets=("w1", "w2")), "PEFT has the kernels of an expert as one, and up is not"),
+        (Lora(targets=("gate", "up", "down"), dora=True), "PEFT has no dora for the kernels of"),
+        (Lora(targets=("gate", "up", "down"), rslora=True), "PEFT has no rslora for the kernels"),
+        (Lora(targets=("router",)), "no linear layer 'router'; choose some of q, k, v, o, gate"),
+    ],
+)
+def test_what_is_no_adapter_of_experts(lora, what):
+    tensors = named(find_model("mixtral", "", 1))
+    with pytest.raises(RedcoError, match=what):
+        choose_adapter(linear_layers(tensors), lora, "mixtral", experts=expert_kernels(tensors))
 
 
 def to_torch(x):

@@ -10,6 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from redco_runtime.layout.activations import layouts
 from redco_runtime.nn.adapters.blocks import INT8, NF4
+from redco_runtime.nn.adapters.expert_kernels import AdaptedKernel
 from redco_runtime.nn.experts.chosen import chosen_experts
 from redco_runtime.nn.experts.expert_blocks import block_rows
 from redco_runtime.nn.experts.expert_rows import PRODUCTS, Product
@@ -125,6 +126,37 @@ def test_kernels_that_are_stored_in_few_bits(form, product, monkeypatch):
         found = jax.jit(value)(h, shares, *stored, weights)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("product", [None, RAGGED], ids=["formula", "groups"])
+@pytest.mark.parametrize("form, mesh", [(None, "experts"), (NF4, "both")], ids=["whole", "nf4"])
+def test_kernels_with_an_adapter(form, mesh, product, monkeypatch):
+    """They are the sum of base and adapter, of all tokens to the experts of one device too, and the base has no gradient."""
+    monkeypatch.setitem(PRODUCTS, "cpu", product)
+    h, shares, *kernels, weights = arrays(bias=jnp.full(E, -20.0).at[jnp.array([0, 1])].set(0.0))
+    rng = np.random.default_rng(1)
+    beside = [
+        [jnp.asarray(rng.normal(0, 0.3, x), jnp.float32) for x in ((E, i, 3), (E, 3, o))]
+        for _, i, o in (kernel.shape for kernel in kernels)
+    ]
+    stored = [form.quantize(kernel, 4) if form else (kernel,) for kernel in kernels]
+    bases = [restore(*one, jnp.float32) if form else one[0] for one in stored]
+
+    def of_adapters(h, shares, beside):
+        adapted = (AdaptedKernel(base, *own) for base, own in zip(stored, beside, strict=True))
+        return loss(h, shares, *adapted, weights)
+
+    def of_sums(h, shares, beside):
+        sums = (base + a @ b for base, (a, b) in zip(bases, beside, strict=True))
+        return loss(h, shares, *sums, weights)
+
+    table = {"h_BSD": WHOLE, "u_BSEF": WITHIN, "a_BSEF": WITHIN, "x_BSD": WHOLE}
+    wanted = jax.value_and_grad(of_sums, (0, 1, 2))(h, shares, beside)
+    sizes = dict.fromkeys((*ROWS, "model"), 1) | MESHES[mesh]
+    with jax.set_mesh(make_mesh(sizes)), layouts(table):
+        found = jax.jit(jax.value_and_grad(of_adapters, (0, 1, 2)))(h, shares, beside)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("product", [None, RAGGED], ids=["formula", "groups"])

@@ -10,6 +10,7 @@ import pytest
 from flax import nnx
 from safetensors.numpy import load_file
 from redco_runtime.nn.adapters import layers
+from redco_runtime.nn.adapters.expert_kernels import with_expert_lora
 from redco_runtime.nn.adapters.blocks import INT8
 from redco_runtime.nn.adapters.layers import with_lora
 from redco_runtime.checkpoints.lora import lora
@@ -84,6 +85,16 @@ def test_a_layer_that_the_model_has_not_is_named():
     with pytest.raises(UserError, match="no nnx.Linear that is called head, v: "):
         with_lora(other, Lora(), ("q", "v", "head"), rngs=nnx.Rngs(1))
     assert type(with_lora(model, Lora(), ("q",), rngs=nnx.Rngs(1)).head) is Own
+
+
+def test_what_peft_has_not_for_experts_and_kernels_that_the_model_has_not_are_named():
+    model, settings = Model(), {"--lora-dropout 0": Lora(lora_dropout=0.5)}
+    settings["--use-rslora false"] = Lora(use_rslora=True)
+    for todo, lora in settings.items():
+        with pytest.raises(UserError, match=f"for kernels of experts: give {todo}"):
+            with_expert_lora(model, lora, ("gate",), rngs=nnx.Rngs(1))
+    with pytest.raises(UserError, match="no kernels of experts that are called up: "):
+        with_expert_lora(model, Lora(), ("gate", "up"), rngs=nnx.Rngs(1))
 
 
 class Masked(layers.Dropout):

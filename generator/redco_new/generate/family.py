@@ -15,6 +15,7 @@ from redco_new.generate.stages import with_stages
 from redco_new.models.adapter import (
     Adapter,
     choose_adapter,
+    expert_kernels,
     family_tensors,
     linear_layers,
 )
@@ -95,8 +96,9 @@ def _adapter(
     """Return what --lora asks for, if it does. Raises RedcoError."""
     if not request.lora:
         return None
-    linear = linear_layers(family_tensors(model.family, request.package, texts))
-    return choose_adapter(linear, request.lora, request.model, recipe.classes)
+    tensors = family_tensors(model.family, request.package, texts)
+    linear, experts = linear_layers(tensors), expert_kernels(tensors)
+    return choose_adapter(linear, request.lora, request.model, recipe.classes, experts)
 
 
 def _check_products(request: Request, recipe: Recipe) -> None:

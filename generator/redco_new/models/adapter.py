@@ -25,11 +25,13 @@ class Adapter:
     lora: what is asked for.
     layers: the linear layers that have one, by their names in model.py.
     whole: the layers of the model itself that are trained in full.
+    experts: the kernels of experts that have one.
     """
 
     lora: Lora
     layers: tuple[str, ...]
     whole: tuple[str, ...] = ()
+    experts: tuple[str, ...] = ()
 
     @property
     def class_name(self) -> str:
@@ -65,15 +67,27 @@ class Adapter:
         """Python of these arguments."""
         return "".join(f"{name}={print_data(value)}, " for name, value in self.options.items())
 
+    @property
+    def result(self) -> str:
+        """How steps.py takes what `with_lora` returns."""
+        return "model =" if self.experts else "return"
+
+    @property
+    def start(self) -> str:
+        """The module of checkpoints.lora by which a new run reads its model."""
+        return "expert_start" if self.experts else "start"
+
     def put(self, model: Any, rngs: Any, settings: Any = None) -> Any:
         """Return a model of Flax with it, as steps.py has it. settings: the section `lora`, where it is there."""
         # Late: load_text makes the runtime importable.
         from redco_runtime.checkpoints.lora import lora, qlora
+        from redco_runtime.nn.adapters.expert_kernels import with_expert_lora
         from redco_runtime.nn.adapters.layers import with_lora
 
         module = qlora if self.lora.base else lora
         own = settings or getattr(module, self.class_name)(**self.settings)
-        return with_lora(model, own, self.layers, **self.options, rngs=rngs)
+        model = with_lora(model, own, self.layers, **self.options, rngs=rngs)
+        return with_expert_lora(model, own, self.experts, rngs=rngs) if self.experts else model
 
 
 def linear_layers(tensors: Mapping[str, str]) -> dict[str, str]:
@@ -92,6 +106,16 @@ def linear_layers(tensors: Mapping[str, str]) -> dict[str, str]:
     return dict(sorted(names.items(), key=lambda item: usual.get(item[0], len(usual))))
 
 
+def expert_kernels(tensors: Mapping[str, str]) -> dict[str, str]:
+    """Return the kernels of experts, each a layer of many, as `linear_layers` returns layers."""
+    names = {
+        path.split("/")[-2]: name.split(".")[-2]
+        for path, name in tensors.items()
+        if path.endswith("/kernel") and name.count("{}") > 1
+    }
+    return {name: theirs for name, theirs in names.items() if name not in linear_layers(tensors)}
+
+
 def _is_of_layer(name: str) -> bool:
     """Return whether a tensor is of one layer, by its name, and not of an expert in one."""
     before, stacked, after = name.partition("{}")
@@ -108,22 +132,40 @@ def family_tensors(family: Family, package: str, texts: Mapping[str, str]) -> di
 
 
 def choose_adapter(
-    linear: Mapping[str, str], lora: Lora, model: str, whole: Sequence[str] = ()
+    linear: Mapping[str, str],
+    lora: Lora,
+    model: str,
+    whole: Sequence[str] = (),
+    experts: Mapping[str, str] | None = None,
 ) -> Adapter:
     """Return the adapter that --lora asks for. Raises RedcoError, which names the layers there are.
 
     linear: of the model, which --model calls `model`, as `linear_layers` has them. whole: its layers that are
-        trained in full.
+        trained in full. experts: as `expert_kernels` has them.
     """
-    layers = set[str]()
+    layers, experts = set[str](), experts or {}
+    every = {**linear, **experts}
     for target in lora.targets or linear:
-        named = {ours for ours, theirs in linear.items() if target in (ours, theirs)}
+        named = {ours for ours, theirs in every.items() if target in (ours, theirs)}
         if not named:
-            names = dict.fromkeys((*linear, *linear.values()))
+            names = dict.fromkeys((*every, *every.values()))
             what = f"{model} has no linear layer {target!r}"
             raise RedcoError("--lora: targets", what, f"choose some of {', '.join(names)}")
         layers |= named
-    return Adapter(lora, tuple(name for name in linear if name in layers), tuple(whole))
+    if layers & experts.keys():
+        _check_experts(lora, layers, experts)
+    chosen = (tuple(name for name in some if name in layers) for some in (linear, experts))
+    return Adapter(lora, next(chosen), tuple(whole), next(chosen))
+
+
+def _check_experts(lora: Lora, layers: set[str], experts: Mapping[str, str]) -> None:
+    """Raise RedcoError for an adapter of experts that PEFT would not load, or load as another."""
+    if absent := [name for name in experts if name not in layers]:
+        what = f"PEFT has the kernels of an expert as one, and {', '.join(absent)} is not named"
+        raise RedcoError("--lora: targets", what, f"name all of {', '.join(experts)}, or none")
+    if own := [name for name in ("dropout", "rslora", "dora") if getattr(lora, name)]:
+        what = f"PEFT has no {own[0]} for the kernels of experts"
+        raise RedcoError("--lora", what, f"leave {own[0]} out, or the targets {', '.join(experts)}")
 
 
 def adapter_parameters(whole: Sequence[str]) -> Any:

@@ -1,7 +1,7 @@
 """An adapter that PEFT wrote, or `export`, as the start of a run."""
 
 import math
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ def read_adapter(
     like: Mapping[str, jax.ShapeDtypeStruct],
     modules: Mapping[str, str],
     apart: Container[str] = (),
+    stored_as: Callable[..., Stored] = Stored,
 ) -> dict[str, jax.Array]:
     """Return the parameters of an adapter, by path; those of layers that it has not are left out.
 
@@ -38,11 +39,11 @@ def read_adapter(
     lora: the sizes of the model's. table, modules: as `Lora.export` has them.
     shapes: those of the model's parameters, by path, without padding.
     like: the parameters that are trained, as they lie on devices.
-    apart: paths of those that are read otherwise.
+    apart: paths of those that are read otherwise. stored_as: what makes a Stored of the file.
     Raises UserError for other sizes, and for tensors that the model has no place for.
     """
     check_sizes(folder, lora, dora=any(path.endswith(M) for path in like))
-    stored = Stored(folder, open_tensors(folder / FILES[0]))
+    stored = stored_as(folder, open_tensors(folder / FILES[0]))
     unused, arrays = {*stored.shapes}, dict[str, jax.Array]()
 
     def keep(path: str, value: np.ndarray) -> None:

@@ -1,9 +1,9 @@
 """The frozen model of a new run: read from a checkpoint, and stored in few bits where model.py has it so, by qlora.py."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 
@@ -27,6 +27,7 @@ class Frozen:
 
     weights: Weights
     modules: Mapping[str, str] = field(default_factory=dict)
+    read: ClassVar[Callable[..., dict[str, jax.Array]]] = staticmethod(read_adapter)
 
     def tensors(self, config: Any) -> Mapping[str, Tensor]:
         """Return what those of the model are called, by path."""
@@ -45,7 +46,7 @@ class Frozen:
             heads_there = self._heads(folder_of(source), steps, config)
             apart = heads_there.there if heads_there else ()
             own = lora, table, steps.shapes, like, self.modules, apart
-            adapter = read_adapter(folder_of(source), *own)
+            adapter = self.read(folder_of(source), *own)
         folder = find(base)
         stored = Stored(folder, open_tensors(folder))
         check_config(folder, self.weights.hf_config(config.model))

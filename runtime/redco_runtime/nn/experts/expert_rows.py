@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,8 @@ from .grouped_matmul import multiply_groups
 # Of an even share of rows, what a device has room for: the capacity of Switch (Fedus et al. 2021), whose rest is
 # left out there, and computed in further passes here.
 ROOM = 1.25
-Kernel = jax.Array | tuple[jax.Array, jax.Array]  # (E, in, out), of each expert; or in few bits
+# (E, in, out), of each expert; in few bits, a tuple; or with an adapter, of adapters.expert_kernels.
+Kernel = Any
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,11 @@ def by_groups(
     sorted_N = jnp.argsort(jnp.argsort(expert_N, stable=True))
     place_N = sorted_N + shift_E.at[expert_N].get(mode="clip")
     R = most_rows(expert_N.size, E, block, shared)
-    stored = [x if isinstance(x, tuple) else None for x in kernels]  # which nothing learns
+    parts, form = jax.tree.flatten([*kernels], is_leaf=lambda x: isinstance(x, tuple))
+    stored = [x if isinstance(x, tuple) else None for x in parts]  # which nothing learns
     fixed = end_E, jnp.where(here_N, place_N, -1), stored
-    learned = [x for x in kernels if not isinstance(x, tuple)]
-    run = functools.partial(_one_pass, product, R, wide, inner)
+    learned = [x for x in parts if not isinstance(x, tuple)]
+    run = functools.partial(_one_pass, product, R, form, wide, inner)
     if shared == 1:
         return run(0, fixed, h_TD, share_TX, *learned)
     return in_passes(run, -(-end_E[-1] // R), fixed, h_TD, share_TX, *learned)
@@ -79,13 +82,14 @@ def most_rows(rows: int, E: int, block: int, shared: int) -> int:
     return (most + E * (block - 1)) // block * block
 
 
-def _one_pass(product, R, wide, inner, number, fixed, h_TD, share_TX, *learned):
+def _one_pass(product, R, form, wide, inner, number, fixed, h_TD, share_TX, *learned):
     """Return x_TD, what rows `number` R to R more of experts add to the tokens."""
     (end_E, place_N, stored), (T, X) = fixed, share_TX.shape
     place_N, end_E = place_N - number * R, jnp.clip(end_E - number * R, 0, R)
     place_N = jnp.where((place_N >= 0) & (place_N < R), place_N, R)
     rows_E, others = jnp.diff(end_E, prepend=0), iter(learned)
-    gate_EDF, up_EDF, down_EFD = (x if x is not None else next(others) for x in stored)
+    parts = (x if x is not None else next(others) for x in stored)
+    gate_EDF, up_EDF, down_EFD = form.unflatten(parts)
 
     token_R = jnp.full(R, T).at[place_N].set(jnp.arange(T * X) // X, mode="drop")
     x_RD = lay(_spread(T, h_TD, token_R, place_N), wide)
@@ -129,7 +133,9 @@ _with_derivative(_collect, _spread)
 
 
 def product_of(multiply, x, kernel: Kernel, *others) -> jax.Array:
-    """Return multiply(x, kernel, *others), of a kernel as it is or as it is stored."""
+    """Return multiply(x, kernel, *others), of a kernel as it is, as it is stored, or with an adapter."""
+    if hasattr(kernel, "product"):
+        return kernel.product(multiply, x, *others)
     if isinstance(kernel, tuple):  # then that module is there
         stored = feature("adapters", "nn.stored_products")
         multiply = functools.partial(stored.multiply_stored, multiply)

@@ -204,6 +204,8 @@ def _kernel_specs(
         return P(of_each, *(dims[::-1] if last else dims))
 
     def specs(kernel, last):
+        if hasattr(kernel, "specs"):
+            return kernel.specs(specs, P(of_experts), P(of_experts, None, of_mlp), last)
         own = None if isinstance(kernel, tuple) else parts
         return jax.tree.map(functools.partial(spec, last=last, own=own), kernel)
 
@@ -222,6 +224,8 @@ def _gather_kernel(axes: Axes, kernel: Kernel, dim: int) -> Kernel:
     Sent dim first, XLA for GPUs would have it so in each layer, and copy the kernels of all of them, in
     float32, before the loop over them. So what is sent has the order that it is stored in.
     """
+    if hasattr(kernel, "of_base"):
+        return kernel.of_base(functools.partial(_gather_kernel, axes, dim=dim))
     if not axes or isinstance(kernel, tuple):
         return kernel
     stored = with_layout_constraint(kernel, Layout(tuple(range(kernel.ndim))))

@@ -90,9 +90,9 @@ def test_a_layer_that_the_model_has_not_is_named():
 def test_what_peft_has_not_for_experts_and_kernels_that_the_model_has_not_are_named():
     model, settings = Model(), {"--lora-dropout 0": Lora(lora_dropout=0.5)}
     settings["--use-rslora false"] = Lora(use_rslora=True)
-    for todo, lora in settings.items():
+    for todo, own in settings.items():
         with pytest.raises(UserError, match=f"for kernels of experts: give {todo}"):
-            with_expert_lora(model, lora, ("gate",), rngs=nnx.Rngs(1))
+            with_expert_lora(model, own, ("gate",), rngs=nnx.Rngs(1))
     with pytest.raises(UserError, match="no kernels of experts that are called up: "):
         with_expert_lora(model, Lora(), ("gate", "up"), rngs=nnx.Rngs(1))
 

@@ -74,9 +74,14 @@ def test_experts_are_the_runtimes_under_the_names_of_checkpoints(tmp_path):
     code, out, err = run("redco-new p --model ./checkpoint --mesh data=2,expert=2", tmp_path)
     assert code == 0, err
     project = tmp_path / "p"
-    assert "return chosen_experts(" in (project / "p/model.py").read_text()
+    model = (project / "p/model.py").read_text()
+    assert "return chosen_experts(" in model and "splits=config.num_hidden_layers" in model
+    assert (
+        "(hidden_states_reshaped, router_indices, router_top_value)" in model
+        and "empty_cache(" in model
+    )
     assert "mlp.experts.{}.gate_proj.weight" in (project / "p/weights.py").read_text()
-    data = "--data ../texts.jsonl --packing off --sequence-length 64 --learning-rate 0"
+    data = "--data ../texts.jsonl --sequence-length 64 --learning-rate 0"
     code, out, err = run(f"python -m p.train --steps 2 {data} {DEVICES} --workdir runs/a", project)
     assert code == 0 and "starting from the weights of" in out and "step 2/2" in out, out + err
     code, out, err = run("python -m p.export --workdir runs/a --out exported", project)

@@ -78,6 +78,15 @@ def test_a_size_of_several_is_said_by_them(values, text):
     assert express(Number(values), [Atom(name, x) for name, x in sizes.items()]) == text
 
 
+def test_three_sizes_are_tried_before_two_and_a_constant():
+    """Which is here 34 - (heads - chosen), by chance."""
+    from redco_new.pytorch.sizes import Atom, Number, express
+
+    sizes = {"width": (64, 80, 96), "heads": (4, 12, 16), "kv": (2, 4, 6), "chosen": (2, 2, 18)}
+    scope = [Atom(name, x) for name, x in sizes.items()]
+    assert express(Number((32, 24, 36)), scope) == "width // heads * kv"
+
+
 def test_sizes_that_are_to_divide_are_powers_of_two_times_as_large():
     from torch import nn
 

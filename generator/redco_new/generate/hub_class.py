@@ -14,6 +14,7 @@ from redco_new.models.find import is_checkpoint
 from redco_new.models.hf_config import checkpoint_config, import_transformers, read_source
 from redco_new.own.find import without_torch
 from redco_new.own.maker import call_user_code
+from redco_new.pytorch.config_lists import without_implied
 from redco_new.pytorch.install import is_torch
 from redco_new.pytorch.kinds import class_inputs
 from redco_new.request import TORCH, Request
@@ -103,7 +104,7 @@ def _arguments(source: Mapping[str, Any], class_name: str) -> dict[str, Any]:
     # Targets end with the token that the config says.
     others = {*OTHERS} - ({"eos_token_id"} if default.get("is_encoder_decoder") else set())
     arguments = {}
-    for key, value in source.items():
+    for key, value in without_implied(config_class, source).items():
         if key in others or not key.isidentifier() or key not in default:
             continue
         if _as_list(value) == _as_list(default[key]) and not _is_plain(value):  # which TOML has not

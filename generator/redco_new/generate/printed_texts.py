@@ -90,6 +90,12 @@ def provided(model_class: Any) -> frozenset[str]:
     return frozenset[str]().union(*(needs for needs in USUAL if needs <= signatures))
 
 
+def _packs(model_class: Any) -> bool:
+    """Return whether texts may share a row of a printed class: of one whose rows are one text, `hidden` takes None for segments."""
+    hidden = inspect.signature(getattr(model_class, "hidden", model_class)).parameters
+    return "segments_BS" not in hidden or hidden["segments_BS"].annotation is not None
+
+
 def _required(method: Any) -> list[str]:
     parameters = [*inspect.signature(method).parameters.values()][1:]
     return [x.name for x in parameters if x.default is x.empty]
@@ -121,7 +127,8 @@ def hub_design(
     texts: name -> text of model.py and weights.py
     """
     module = load_text(f"{request.package}/{FILE}", texts[FILE])
-    provides = provided(getattr(module, names.model))
+    model_class = getattr(module, names.model)
+    provides = provided(model_class)
     recipe = HubClass(provides).choose(request, model.name)
     adapter = _adapter(request, model, recipe, texts)
     recipe = recipe.adapted() if adapter else recipe
@@ -157,7 +164,10 @@ def hub_design(
 
     return Design(
         request,
-        _project_model(request, model, names, recipe, provides, adapter, full, tiny, texts),
+        _project_model(
+            *(request, model, names, recipe, provides, adapter, full, tiny, texts),
+            packs=_packs(model_class),
+        ),
         ProjectRecipe.of(
             recipe,
             rate=recipe.adapter_rate if adapter else recipe.rate,
@@ -233,6 +243,7 @@ def _project_model(
     full: Mapping[str, Any],
     tiny: Mapping[str, Any],
     texts: Mapping[str, str],
+    packs: bool,
 ) -> ProjectModel:
     sections = ["model", *(one.section for one in recipe.branches if one.section)]
     return ProjectModel(
@@ -248,6 +259,7 @@ def _project_model(
         own_class=model.name,
         printed=True,
         hub=True,
+        packs=packs,
         adapter=adapter,
         whole=recipe.beside_adapter(provides) if adapter else (),
         drops=adapter is not None,

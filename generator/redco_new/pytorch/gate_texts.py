@@ -12,7 +12,7 @@ from flax import nnx
 from redco_new.pytorch.gate import MOST
 
 
-def attends_alone(model: Any, ids: np.ndarray) -> bool:
+def shares_rows(model: Any, ids: np.ndarray) -> bool:
     """Return whether texts that share a row are as each alone: then a model mixes positions by attention only.
 
     ids: of texts, at least two, (B, S)
@@ -21,7 +21,7 @@ def attends_alone(model: Any, ids: np.ndarray) -> bool:
     segments = np.where(np.arange(ids.shape[1]) < first, 1, 2)[None].repeat(len(ids), 0)
     together = _hidden(model, ids, segments)
     alone = [_hidden(model, part) for part in (ids[:, :first], ids[:, first:])]
-    return _are_near(together, np.concatenate(alone, axis=1)) and writes_texts(model, ids)
+    return _are_near(together, np.concatenate(alone, axis=1))
 
 
 def writes_texts(model: Any, ids: np.ndarray) -> bool:

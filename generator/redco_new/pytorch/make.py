@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
 import torch
 from flax import nnx
 from torch import nn
@@ -24,9 +25,9 @@ from redco_new.pytorch.dtypes import COMPUTE, FIELD
 from redco_new.pytorch.experts import computes_all
 from redco_new.pytorch.gate import Pair, compare, compiled_once, examples, printed_arrays
 from redco_new.pytorch.gate_dtype import DRAWS, compare_rounded
-from redco_new.pytorch.gate_texts import attends_alone, writes_targets, writes_texts
+from redco_new.pytorch.gate_texts import shares_rows, writes_targets, writes_texts
 from redco_new.pytorch.kinds import PAIRS
-from redco_new.pytorch.notes import ANEW, EVERY, FLOAT32, WHOLE
+from redco_new.pytorch.notes import ALONE, ANEW, EVERY, FLOAT32, WHOLE
 from redco_new.pytorch.printed import PrintedClass
 from redco_new.pytorch.printed_class import Printed
 from redco_new.pytorch.probe import LEAST, find_sizes
@@ -131,16 +132,7 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
         times = compare_rounded("--model", pairs, like, arrays, call, names)
         gate = replace(gate, rounded=times)
     if isinstance(whole.methods, TextMethods):
-        ids = arrays[IDS]
-        if whole.methods.cache and not attends_alone(model, ids):
-            whole.methods = whole.methods.anew()
-            text = draft.text()
-            model = draft.model(text)
-            replace(pair, printed=model).bring_weights()
-        if not (whole.methods.cache or writes_texts(model, ids)):
-            raise refuse(reference.name, "its tokens see later ones: it writes no texts")
-        if not whole.methods.cache:
-            classes.note(ANEW.format(name=reference.name))
+        text = _with_methods(draft, whole.methods, pair, arrays[IDS])
     if way.kind is PAIRS:
         named = printed_arrays(arrays, names)
         if not writes_targets(model, named):
@@ -167,6 +159,22 @@ def _pass_gate(reference: Reference, subject: Subject, way: Way, draft: Draft) -
         notes=tuple([*classes.notes, *filter(None, [way.note])]),
         gate=gate,
     )
+
+
+def _with_methods(draft: Draft, methods: TextMethods, pair: Pair, ids: np.ndarray) -> str:
+    """Return model.py with the methods of a decoder that compute what they should. Raises RedcoError where none do."""
+    name, model, text = draft.reference.name, pair.printed, draft.text()
+    for way in methods.ways():
+        if way is not methods:
+            draft.whole.methods, text = way, draft.text()
+            model = draft.model(text)
+            replace(pair, printed=model).bring_weights()
+        if way.shares and not shares_rows(model, ids) or not writes_texts(model, ids):
+            continue
+        for note in [ALONE] * (not way.shares) + [ANEW] * (not way.cache):
+            draft.classes.note(note.format(name=name))
+        return text
+    raise refuse(name, "its tokens see later ones: it writes no texts")
 
 
 # What rules raise of a program that none of them is for: the next way may have another program.

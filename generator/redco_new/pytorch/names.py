@@ -53,6 +53,8 @@ def name_of(graphs: Graphs, path: str, node: fx.Node) -> str:
         return below[index] if index < len(below) else ""
     if len(names) == 1:
         return names[0]
+    if node.target is operator.getitem and arguments[1] < len(names):
+        return names[arguments[1]].strip("_")
     if node.op == "call_function" and operation(node) == "_to_copy":  # as it is returned
         return name_of(graphs, path, arguments[0])
     if node.op == "call_module":

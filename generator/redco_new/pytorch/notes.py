@@ -2,10 +2,8 @@
 
 FLOAT32 = "{name} computes in float32, whatever --dtype says: in bfloat16 {cause}"
 EVERY = "{name}: each of its experts is computed of each token, also of one that did not choose it"
-ANEW = (
-    "{name} mixes positions otherwise than by attention: texts share no row (--packing off), and predict computes"
-    " each text anew for each token"
-)
+ALONE = "{name} mixes positions otherwise than by attention: texts share no row (--packing off)"
+ANEW = "{name}: predict computes each text anew for each token"
 WHOLE = "{name}: predict computes each target anew for each token"
 FROZEN = "{name} is not trained, and is random until weights are read"
 FIXED = "{name} is another program for inputs of other sizes: those of its own are in model.py"

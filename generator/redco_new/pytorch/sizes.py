@@ -58,7 +58,11 @@ def _equal(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, list[float]]]:
-    """Yield candidates (text, values), the simplest first; a size is made of sizes alone."""
+    """Yield candidates (text, values), the simplest first; a size is made of sizes alone.
+
+    Two sizes and a constant come after three sizes: a constant that is chosen for one value makes another one by chance,
+    about as often as not, among so many pairs.
+    """
     scope = _distinct(scope)
     if _are_whole(number.values):
         scope = [atom for atom in scope if _are_whole(atom.values)]
@@ -67,8 +71,6 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     pairs = [pair for a, b in combinations(scope, 2) for pair in _commutative(a, b)]
     pairs += [pair for a, b in permutations(scope, 2) for pair in _ordered(a, b)]
     yield from pairs
-    for text, values in pairs:
-        yield from _with_constant(number, Atom(f"({text})", tuple(values)))
     quotients = [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]
     for atom in (*scope, *quotients):
         yield from _squares(number, atom)
@@ -87,6 +89,8 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     products += quotients
     for one in [*scope, *products]:
         yield from _with_several(number, one, [*scope, *products])
+    for text, values in pairs:
+        yield from _with_constant(number, Atom(f"({text})", tuple(values)))
 
 
 def _by_place(number: Number, scope: Sequence[Atom]) -> Iterator[str]:

@@ -43,7 +43,7 @@ TEXT = '''
         """Return logits_BSV of the token after each position."""
         return self.logits(self.hidden(input_ids_BS))
 
-    def hidden(self, input_ids_BS: jax.Array, segments_BS: jax.Array | None = None) -> jax.Array:
+    def hidden(self, input_ids_BS: jax.Array, segments_BS: {kind} = None) -> jax.Array:
         """Return x_BSD, causal hidden states that `logits` reads.
 {about}
         S = input_ids_BS.shape[1]
@@ -65,17 +65,18 @@ PLACES = "        positions_BS = text_positions(S, {segments})\n"
 
 def print_methods(methods: TextMethods, logits: str, run: str) -> str:
     """Return the methods of a decoder. logits, run: the statements of these two, indented."""
-    segments = "segments_BS" if methods.cache else "None"
-    attends = {NAMES[MASK]: f"ToTexts({segments})" if methods.cache else "ToTexts()"}
+    segments = "segments_BS" if methods.shares else "None"
+    attends = {NAMES[MASK]: f"ToTexts({segments})" if methods.shares else "ToTexts()"}
     ordered = [NAMES[x] for x in (IDS, POSITIONS, MASK) if NAMES[x] in methods.inputs]
     names = ", ".join(ordered)
     less = f" - {methods.first}" if methods.first else ""
     check = CHECK.format(longest=methods.longest, less=less) if methods.longest else ""
     places = PLACES.format(segments=segments) if methods.places else ""
-    about = PACKED if methods.cache else ALONE
+    about = PACKED if methods.shares else ALONE
     if not (check or places):
         about = f"{about}\n"
     text = TEXT.format(
+        kind="jax.Array | None" if methods.shares else "None",
         about=about,
         check=check,
         places=places,

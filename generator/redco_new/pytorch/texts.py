@@ -28,6 +28,7 @@ class TextMethods:
     inputs: of these statements, of NAMES
     logits: the statements of `logits`
     cache: arguments of `empty_cache`, as Python; "" where each text is computed anew
+    packs: whether texts may share a row, where layers are told what they attend by
     longest: the field of the config that no text is longer than, by `first` positions; "" for none
     first: the position of a text's first token
     """
@@ -35,12 +36,14 @@ class TextMethods:
     inputs: tuple[str, ...]
     logits: Sequence[ast.stmt]
     cache: str = ""
+    packs: bool = True
     longest: str = ""
     first: int = 0
 
-    def anew(self) -> TextMethods:
-        """Return the same without a cache: for classes that mix positions otherwise than by attention."""
-        return replace(self, cache="")
+    def ways(self) -> list[TextMethods]:
+        """Return these, without a cache, and for rows of one text each: of classes that mix positions otherwise than by attention."""
+        anew = replace(self, cache="")
+        return [self] * bool(self.cache) + [anew] * self.shares + [replace(anew, packs=False)]
 
     @property
     def imports(self) -> set[str]:
@@ -53,6 +56,7 @@ class TextMethods:
             lines |= {
                 f"from redco_runtime.nn.anew import {x}" for x in ("decode_anew", "empty_texts")
             }
+        if not self.shares:
             lines.add("from redco_runtime.base.errors import UserError")
         return lines
 
@@ -65,6 +69,11 @@ class TextMethods:
     def attends(self) -> bool:
         """Whether what layers attend by is among the inputs."""
         return NAMES[MASK] in self.inputs
+
+    @property
+    def shares(self) -> bool:
+        """Whether texts share a row, each with positions from 0 on."""
+        return self.packs and self.attends
 
 
 def follow_attention(graphs: Mapping[str, fx.Graph], name: str = MASK) -> bool:

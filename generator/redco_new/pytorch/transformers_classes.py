@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from redco_new.pytorch.config_lists import without_implied
 from redco_new.pytorch.experts import compute_experts, record_fused
 from redco_new.pytorch.kinds import LABELS
 from redco_new.pytorch.printed import HubFacts
@@ -220,7 +221,7 @@ def config_numbers(cls: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def hub_facts(cls: Any, arguments: Mapping[str, Any]) -> HubFacts:
     """Return what config.json says of a class with these values, and what tensors are called."""
     config = cls.config_class(**copy.deepcopy(dict(arguments)))
-    document = config.to_dict()
+    document = without_implied(cls.config_class, config.to_dict())
     plain = {
         k: v for k, v in document.items() if k[0] != "_" and k not in LEFT_OUT and _is_plain(v)
     }

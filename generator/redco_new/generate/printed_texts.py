@@ -259,7 +259,7 @@ def _project_model(
         own_class=model.name,
         printed=True,
         hub=True,
-        packs=packs,
+        packing="on" if packs else "off",
         adapter=adapter,
         whole=recipe.beside_adapter(provides) if adapter else (),
         drops=adapter is not None,

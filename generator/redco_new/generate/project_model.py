@@ -30,7 +30,7 @@ class ProjectModel:
     imported: whether model.py imports that class, from where the user has it.
     printed: whether model.py was printed from that class, which is PyTorch's.
     hub: whether weights.py says its config.json too, so that its export is a folder of Hugging Face's.
-    packs: whether texts may share a row.
+    packing: whether texts share a row, where a run says nothing: on, or off where they would mix.
     stacked: paths of its parameters, of an own class, whose first dim is layers.
     adapter: what is trained beside its frozen layers; None where it is trained itself.
     whole: the layers that are trained in full beside an adapter.
@@ -55,7 +55,7 @@ class ProjectModel:
     imported: bool = False
     printed: bool = False
     hub: bool = False
-    packs: bool = True
+    packing: Name = "on"
     stacked: tuple[Text, ...] = ()
     adapter: Annotated[Adapter | None, checked("--lora")] = None
     whole: tuple[Name, ...] = ()

@@ -10,7 +10,7 @@ from pathlib import Path
 from forked import run_forked
 
 from redco_new.generate.files import print_files, project_context
-from redco_new.generate.layout import plan_program
+from redco_new.generate.plan import plan_program
 from redco_new.generate.read import read_model
 from redco_new.own.find import find_reference
 from redco_new.own.model import find_own as find_made, read_usage

@@ -12,7 +12,7 @@ import pytest
 from redco_new.errors import RedcoError
 from redco_new.generate import read
 from redco_new.generate.files import project_context
-from redco_new.generate.layout import plan_program
+from redco_new.generate.plan import plan_program
 from redco_new.models.families import FAMILIES
 from redco_new.models.find import find_model
 from redco_new.models.recorded import recall, record

@@ -4,15 +4,8 @@ Code outside imports from here only. README.md says which file does what.
 """
 
 from redco_plan.classes import LETTERS, neighbouring_classes
-from redco_plan.collectives import (
-    Collective,
-    bytes_sent,
-    collectives_per_layer,
-    dim_letters,
-    in_stages,
-    predict_collectives,
-    token_axes,
-)
+from redco_plan.collective import Collective, bytes_sent, collectives_per_layer, dim_letters
+from redco_plan.collectives import in_stages, predict_collectives, token_axes
 from redco_plan.constraints import constrain, row_constraints
 from redco_plan.divide import Divider, find_ways
 from redco_plan.placement import (

@@ -11,15 +11,13 @@ from functools import cached_property
 from jax.extend.core import JaxprEqn
 from jax.sharding import PartitionSpec as P
 
-from redco_plan.apart.forms import ELEMENTWISE
 from redco_plan.classes import Classes
 from redco_plan.placement import CONTEXT, Axes, axes_of_entry, fsdp_axes, inner_axes, partition_spec
 from redco_plan.graph import Body, Node, Value
 from redco_plan.positions import Positions
+from redco_plan.tables import VIEWS, rows_of_parameters
 
 PRODUCTS = {"dot_general", "ragged_dot_general", "conv_general_dilated"}
-# They hand the same data on: what counts is what is done with it next.
-VIEWS = {"name", "convert_element_type", "transpose", "reshape", "squeeze", "sharding_constraint"}
 # They draw random numbers.
 RANDOM = {"random_bits", "random_gamma", "threefry2x32", "rng_bit_generator", "rng_uniform"}
 # They need the elements of a dim in their order: a dim of positions that one of them reads is not
@@ -127,7 +125,7 @@ class Layouts:
         """
         rows: dict[str, list[Rows]] = defaultdict(list)
         others: set[str] = set()
-        tables = self._looked_up()
+        tables = rows_of_parameters(self.classes)
         for body, eqn, _ in self.classes.graph.bodies[0].equations():
             if eqn.primitive.name == "name":
                 name, value = eqn.params["name"], body.values[eqn.outvars[0]]
@@ -141,33 +139,6 @@ class Layouts:
                 else:
                     others.add(name)
         return {name: named for name, named in rows.items() if name not in others}
-
-    def only_looked_up(self, index: int) -> bool:
-        """Return whether nothing reads a parameter but to look rows up in it."""
-        readers = {
-            eqn.primitive.name
-            for body, eqn, inner in self.classes.graph.bodies[0].equations()
-            if not inner and eqn.primitive.name not in VIEWS
-            for atom in eqn.invars
-            if (value := body.value(atom)) is not None and value.parameter == index
-        }
-        return readers == {"gather"}
-
-    def _looked_up(self) -> dict[int, frozenset[int]]:
-        """Return the parameters of which a value is rows, or a sum of them, by the id of the value."""
-        tables: dict[int, frozenset[int]] = {}
-        for body, eqn, _ in self.classes.graph.bodies[0].equations():
-            operands = [value for atom in eqn.invars if (value := body.value(atom)) is not None]
-            of: frozenset[int] = frozenset()
-            if eqn.primitive.name == "gather" and operands[0].parameter is not None:
-                of = frozenset({operands[0].parameter})
-            elif eqn.primitive.name in ELEMENTWISE or eqn.primitive.name == "convert_element_type":
-                shaped = [value for value in operands if value.dims and value.data]
-                if all(id(value) in tables for value in shaped):
-                    of = of.union(*(tables[id(value)] for value in shaped))
-            if of:
-                tables[id(body.values[eqn.outvars[0]])] = of
-        return tables
 
     def _over_fsdp(self, index: int, partition: P) -> set[Node]:
         """Return the classes of a parameter that fsdp splits in it."""

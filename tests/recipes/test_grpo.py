@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from recipes.pipelines import pipeline
 
-from redco_new.generate.layout import layout_context, plan_program
+from redco_new.generate.layout import layout_context
+from redco_new.generate.plan import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.request import Request

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from redco_fit.target import parse_target
-from redco_new.generate.layout import plan_program
+from redco_new.generate.plan import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.request import Request

@@ -16,7 +16,7 @@ from redco_fit.search.meshes import meshes_of, on_sides, rare_meshes
 from redco_fit.search.model import Planned
 from redco_fit.target import parse_target
 from redco_new.errors import RedcoError
-from redco_new.generate.layout import plan_program
+from redco_new.generate.plan import plan_program
 from redco_new.generate.read import read_model
 from redco_new.render.template import open_template
 from redco_new.request import Request

@@ -9,14 +9,8 @@ from sharding.models import ZOO
 from sharding.zoo import X, D, F, H, V, shapes
 
 from redco_plan.causes import PHASES
-from redco_plan import plan_sharding
-from redco_plan.collectives import (
-    GRADIENTS,
-    PARAMETERS,
-    Collective,
-    collectives_per_layer,
-    predict_collectives,
-)
+from redco_plan import Collective, collectives_per_layer, plan_sharding, predict_collectives
+from redco_plan.collective import GRADIENTS, PARAMETERS
 
 SEQUENTIAL = ["llama", "gpt2", "gpt2_unrolled", "vit"]
 PARALLEL = ["scanned", "unrolled"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redco_new.errors import RedcoError
-from redco_new.generate.layout import plan_program
+from redco_new.generate.plan import plan_program
 from redco_new.generate.read import read_model
 from redco_new.models.program import Program
 from redco_new.render.template import Template

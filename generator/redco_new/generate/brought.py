@@ -13,7 +13,7 @@ from flax import nnx
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectRecipe
 from redco_new.generate.design import Design, package_files
-from redco_new.generate.layout import traced_rows
+from redco_new.generate.plan import traced_rows
 from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.shards import check_positions
 from redco_new.models.branches import (

@@ -9,7 +9,8 @@ from redco_plan import CONTEXT, Plan
 from redco_new.errors import RedcoError
 from redco_new.generate.context import ProjectContext
 from redco_new.generate.design import Design
-from redco_new.generate.layout import check_tiny, layout_context, plan_program, tiny_notes
+from redco_new.generate.layout import check_tiny, layout_context, tiny_notes
+from redco_new.generate.plan import plan_program
 from redco_new.models.program import Program
 from redco_new.render.carried import carried
 from redco_new.render.own_runtime import AT_HOME, with_own_runtime

@@ -8,7 +8,7 @@ from dataclasses import replace
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design
 from redco_new.generate.hub_class import with_inputs
-from redco_new.generate.layout import most_parts
+from redco_new.generate.plan import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
 from redco_new.generate.printed import print_torch, read_printed
 from redco_new.generate.shards import check_positions

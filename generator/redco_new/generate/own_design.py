@@ -12,7 +12,7 @@ from flax import nnx
 
 from redco_new.generate.context import OWN, ProjectRecipe
 from redco_new.generate.design import Design, no_adapter, package_files
-from redco_new.generate.layout import traced_rows
+from redco_new.generate.plan import traced_rows
 from redco_new.generate.project_model import ProjectModel
 from redco_new.models.program import Program
 from redco_new.models.recipes import NEW, SMOOTHING, Words, scored

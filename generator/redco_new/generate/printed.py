@@ -14,7 +14,7 @@ from flax import nnx
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design, no_adapter
 from redco_new.generate.hub_class import as_json
-from redco_new.generate.layout import most_parts
+from redco_new.generate.plan import most_parts
 from redco_new.generate.own_design import ClassNames, own_design
 from redco_new.generate.printed_texts import (
     DTYPE,

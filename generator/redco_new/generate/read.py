@@ -10,7 +10,7 @@ from redco_plan import Plan
 from redco_new.errors import RedcoError
 from redco_new.generate.design import Design, no_adapter
 from redco_new.generate.family import read_family
-from redco_new.generate.layout import plan_program
+from redco_new.generate.plan import plan_program
 from redco_new.generate.pairs import check_pairs
 from redco_new.models.find import NoFamily
 from redco_new.render.template import Template

@@ -8,7 +8,7 @@ from typing import Any
 
 from flax import nnx
 
-from redco_new.generate.layout import traced_rows
+from redco_new.generate.plan import traced_rows
 from redco_new.models.adapter import Adapter, adapter_parameters
 from redco_new.models.branches import (
     MAIN,

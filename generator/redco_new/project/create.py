@@ -36,7 +36,7 @@ def create_project(
     check_target(target)
     # Here: they import jax and copier, which takes seconds.
     from redco_new.generate.files import print_files, project_context
-    from redco_new.generate.layout import plan_program
+    from redco_new.generate.plan import plan_program
     from redco_new.generate.read import read_model
     from redco_new.render.template import open_template
 

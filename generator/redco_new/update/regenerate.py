@@ -66,7 +66,7 @@ class Regeneration:
     def _context_of(self, program: Program) -> ProjectContext:
         """Return what the templates print for the layout of `program`."""
         from redco_new.generate.files import project_context
-        from redco_new.generate.layout import plan_program
+        from redco_new.generate.plan import plan_program
 
         plan = plan_program(self._design.request, program)
         return project_context(self._design, program, plan)

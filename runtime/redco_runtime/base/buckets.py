@@ -6,14 +6,12 @@ who has a work folder is the last of such objects, made on condition that it is 
 
 import hashlib
 import json
-import os
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatch
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +20,7 @@ import fsspec
 from etils.epath.gpath import PosixGPath
 from fsspec import config
 
+from . import orbax_in_s3
 from .output import print_once
 
 SEND = 2.0  # seconds between two writes of what was appended: GCS takes one a second of an object
@@ -193,21 +192,7 @@ class BucketPath(PosixGPath):
         last[0].write_bytes(text)
         return True
 
-    @staticmethod
-    def teach_orbax() -> None:
-        """Make Orbax read and write tensors in s3://, which it does in gs:// alone, though TensorStore has both."""
-        from orbax.checkpoint._src.serialization import tensorstore_utils as orbax
-
-        build = orbax.build_kvstore_tspec
-        if build.__module__ == __name__:
-            return
-
-        def build_kvstore_tspec(directory: str, *args: Any, **options: Any) -> Any:
-            if not directory.startswith("s3://"):
-                return build(directory, *args, **options)
-            return _in_s3(build("gs" + directory[2:], *args, **options))
-
-        orbax.build_kvstore_tspec = build_kvstore_tspec
+    teach_orbax = staticmethod(orbax_in_s3.teach_orbax)
 
 
 class _Translated:
@@ -281,30 +266,3 @@ def _json_last(name: str) -> tuple[bool, str]:
 def _last(paths: list[BucketPath]) -> int:
     """Return the number of the last of numbered objects, 0 for none."""
     return int(paths[-1].name[:9]) if paths else 0
-
-
-def _in_s3(spec: Any) -> Any:
-    """Return what TensorStore is told of a place in S3, of what it is told of the same one in GCS."""
-    if isinstance(spec, list):
-        return [_in_s3(one) for one in spec]
-    if not isinstance(spec, dict):
-        return spec
-    if str(spec.get("driver")).startswith("gcs"):
-        return {**spec, **_service()}
-    return {name: _in_s3(value) for name, value in spec.items()}
-
-
-@cache
-def _service() -> dict[str, Any]:
-    """Return where S3 is, as botocore has it of variables and files, for TensorStore, which reads none of them."""
-    from botocore.session import get_session
-
-    about = get_session().create_client("s3").meta
-    service: dict[str, Any] = {"driver": "s3"}
-    if about.region_name:
-        service["aws_region"] = about.region_name
-    if ".amazonaws.com" not in about.endpoint_url:
-        service["endpoint"] = about.endpoint_url
-    if os.environ.get("AWS_ACCESS_KEY_ID"):
-        service["aws_credentials"] = {"type": "environment"}
-    return service

@@ -20,7 +20,7 @@ from redco_fit.search.estimate import Estimate, estimate_step
 from redco_fit.search.model import Planned
 from redco_fit.target import parse_target
 from redco_new.errors import RedcoError
-from redco_new.generate.layout import plan_program
+from redco_new.generate.plan import plan_program
 from redco_new.generate.read import read_model
 from redco_new.project.create import create_project
 from redco_new.render.template import Template, open_template

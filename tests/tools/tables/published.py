@@ -13,7 +13,7 @@ from redco_fit.hardware import Hardware
 from redco_fit.search.estimate import estimate_step
 from redco_fit.search.model import Planned
 from redco_fit.target import Target, parse_target
-from redco_new.generate.layout import plan_program
+from redco_new.generate.plan import plan_program
 from redco_new.generate.read import read_model
 from redco_new.models.families import gpt2, llama
 from redco_new.render.template import Template, open_template

@@ -167,6 +167,8 @@ def _name(element: Parts, opens: str, keyword: str) -> Name | None:
         return key
     if opens == "{":
         return None if key[:1] == ("*",) else key[: key.index(":")] if ":" in key else key
+    if key[:1] == ("lambda",):
+        return None
     return key[:1] if key[1:2] in (("=",), (":",)) and key[2:3] != ("=",) else None
 
 

@@ -262,13 +262,17 @@ class Images(nn.Module):
         self.down = nn.Conv2d(width, 2 * width, 2, 2)
         self.up = nn.ConvTranspose2d(2 * width, width, 3, 2, 1, output_padding=1)
         self.b = nn.Conv2d(width, 4, 1)
+        self.scale = nn.Parameter(torch.zeros(1, 4, 1, 1))
+        self.rows = nn.Sequential(nn.Flatten(2), nn.Tanh())
 
     def forward(self, x):
         x = F.pad(x, (1, 1, 1, 1), mode="reflect")
         x = F.elu(self.norm(self.a(x)), 0.5)
         x = self.up(self.down(x)) + F.interpolate(self.down(x)[:, ::2], scale_factor=2)
         x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
-        return F.pixel_shuffle(self.b(x), 2)
+        x = self.b(x)
+        x = x + self.scale * torch.linalg.vector_norm(x, dim=(2, 3), keepdim=True) * x
+        return F.pixel_shuffle(x, 2), self.rows(x)
 
 
 class Clones(nn.Module):

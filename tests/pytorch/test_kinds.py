@@ -20,7 +20,7 @@ CLASSES = {
         "mlm",
         "def hidden(self, input_ids_BS: jax.Array, mask_BS: jax.Array)",
     ),
-    "MBartForConditionalGeneration": (
+    "BartForConditionalGeneration": (
         PAIRS,
         "seq2seq",
         "def encode(self, input_ids_BS: jax.Array, mask_BS",

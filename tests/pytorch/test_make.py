@@ -206,6 +206,8 @@ def test_recurrences_are_layers_of_the_runtime():
 def test_images_become_smaller_and_larger():
     made = printed("Images", x=Input((3, 12, 12)))
     assert made.parameters["up/kernel"].order == (2, 3, 1, 0)
+    assert "lambda x: x.reshape(x.shape[0], " in made.source
+    assert "jnp.linalg.vector_norm(x, ord=2, axis=(2, 3), keepdims=True)" in made.source
 
 
 def test_layers_that_are_copies_are_made_of_what_the_first_was_made_of():

@@ -64,3 +64,17 @@ def test_a_number_of_positions_is_said_by_sizes(values, text):
     sizes = {"heads": (4, 8, 16), "width": (32, 24, 48), "words": (128, 64, 32)}
     scope = [Atom("share", (3.2, 2.4, 4.8)), *(Atom(name, x) for name, x in sizes.items())]
     assert express(Number(values), scope) == text
+
+
+def test_a_dim_that_is_another_one_each_time_has_a_letter_of_its_own():
+    from redco_new.pytorch.dims import input_dims
+    from redco_new.pytorch.setting import Setting
+
+    def setting(sources, targets, batch):
+        inputs = {"ids": sources, "target_ids": targets, "mask": sources}
+        return Setting({}, {name: Input((n,), "int32") for name, n in inputs.items()}, batch)
+
+    assert input_dims([setting(12, 3, 2), setting(14, 5, 3)]) == [
+        {"B": 2, "S": 12, "T": 3},
+        {"B": 3, "S": 14, "T": 5},
+    ]

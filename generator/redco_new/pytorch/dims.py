@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 
 from redco_new.pytorch.dtypes import COMPUTE
 from redco_new.pytorch.merge import Node
 from redco_new.pytorch.refusal import OTHERWISE, UnlikeProgram
+from redco_new.pytorch.setting import Setting
 from redco_new.pytorch.sizes import Atom, Number, express
 from redco_new.pytorch.variables import Rename, unpack_shape
-from redco_new.request.own_class import Input
 
 DIM = re.compile(r"_dim_(\d+)_(\d+)")
 # What dims are called by their places, where none is B.
 LETTERS = {2: "BS", 3: "BSD", 4: "BCHW", 5: "BCTHW"}
+OTHERS = "TUVWXYZKLM"  # where an earlier one is called so
 
 
 def number_text(number: Number, atoms: Sequence[Atom], outer: Sequence[Atom], dtype: str) -> str:
@@ -63,14 +64,21 @@ def unpack_dims(
     return unpacked, [renamed.visit(statement) for statement in statements]
 
 
-def input_dims(inputs: Mapping[str, Input], batch: int) -> dict[str, int]:
-    """Return the dims of the inputs of a class by their letters, of the first that has each."""
-    dims: dict[str, int] = {}
-    for x in inputs.values():
-        shape = (batch, *x.shape)
-        for letter, size in zip(LETTERS.get(len(shape), ""), shape, strict=False):
-            dims.setdefault(letter, size)
-    return dims
+def input_dims(settings: Sequence[Setting]) -> list[dict[str, int]]:
+    """Return the dims of the inputs of a class in each setting, by their letters.
+
+    A dim that is another one's each time has its letter; one that is not has its own: targets are T long where sources are S.
+    """
+    letters: dict[tuple[int, ...], str] = {}
+    for name in settings[0].inputs:
+        shapes = [(setting.batch, *setting.inputs[name].shape) for setting in settings]
+        for wanted, sizes in zip(
+            LETTERS.get(len(shapes[0]), ""), zip(*shapes, strict=True), strict=False
+        ):
+            if sizes not in letters:
+                free = (x for x in (wanted, *OTHERS) if x not in letters.values())
+                letters[sizes] = next(free)
+    return [{x: sizes[i] for sizes, x in letters.items()} for i in range(len(settings))]
 
 
 def _letter(
@@ -78,4 +86,4 @@ def _letter(
 ) -> str:
     wanted = "B" if dims[d].values == batch else LETTERS.get(len(dims), "BCDEFGHI")[d]
     wanted = wanted if wanted != "B" or dims[d].values == batch else "N"
-    return next(x for x in (wanted, *"TUVWXYZKLM") if x not in reserved)
+    return next(x for x in (wanted, *OTHERS) if x not in reserved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,8 +102,8 @@ def _draft_of(
     call, small, lengths = way.call, sizes.small, sizes.lengths
     fields = class_fields(sizes.settings, small, way.kind.fields if way.kind else {})
     ways = [base, *(trace_way(way, setting, dtype) for setting in sizes.settings[1:])]
-    pairs = zip(sizes.settings, ways, strict=True)
-    probes = [_probe(way, setting, one, fields) for setting, one in pairs]
+    rows = zip(sizes.settings, ways, input_dims(sizes.settings), strict=True)
+    probes = [_probe(way, setting, one, fields, dims) for setting, one, dims in rows]
     if way.texts and not follow_attention(probes[0].traced.graphs):
         raise refuse(reference.name, "it computes with its mask of attention")
     classes = Classes(probes, [key for key in call.inputs if key != MASK], way.texts, way.kind)
@@ -149,13 +149,14 @@ def trace_way(way: Way, setting: Setting, dtype: torch.dtype) -> Made:
     return instance, trace(instance.module, setting.arrays(way.call, dtype))
 
 
-def _probe(way: Way, setting: Setting, one: Made, fields: list[Field]) -> Probe:
+def _probe(
+    way: Way, setting: Setting, one: Made, fields: list[Field], dims: Mapping[str, int]
+) -> Probe:
     instance, traced = one
     sizes = {f"config.{f.name}": setting.arguments[f.argument] for f in fields}
     buffers = {}
     if has_buffers(instance.module):
         buffers = trace_buffers(lambda: way.make(setting.arguments))
-    dims = input_dims(setting.inputs, setting.batch)
     return Probe(instance, traced, sizes, setting.batch, buffers, dims)
 
 

@@ -23,6 +23,12 @@ def fill(template: str, **parts: ast.expr) -> ast.expr:
     return _Fill(parts).visit(parse(template))
 
 
+def fill_statement(statement: ast.stmt, parts: Mapping[str, ast.expr]) -> ast.stmt:
+    """Return a statement, in which each name of `parts` is what it stands for."""
+    filled: ast.stmt = _Fill(parts).visit(statement)
+    return filled
+
+
 def names_in(template: str) -> set[str]:
     """Return the names of a template that are no attributes."""
     return {node.id for node in ast.walk(_parse(template)) if isinstance(node, ast.Name)}

@@ -124,11 +124,11 @@ def examples(module: nn.Module, setting: Setting, inputs: Collection[str]) -> di
 
 
 def randomize(module: nn.Module) -> None:
-    """Give all parameters values that tell them apart: a bias of zeros would hide a mistake."""
+    """Give all parameters values that tell them apart: a bias or a scale of zeros would hide a mistake."""
     torch.manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():
-            if parameter.ndim < 2:
+            if parameter.ndim < 2 or parameter.numel() and (parameter == parameter.min()).all():
                 parameter.add_(torch.randn_like(parameter) * 0.1)
 
 
@@ -184,8 +184,12 @@ def _measure(
 def printed_arrays(
     arrays: Mapping[str, np.ndarray], names: Mapping[str, str]
 ) -> dict[str, np.ndarray]:
-    """Return arrays by the names that the printed model has for them; images have their channels last there."""
-    own = {name: arrays[theirs] for name, theirs in names.items()}
+    """Return arrays by the names that the printed model has for them; images have their channels last there.
+
+    One that the class does not take, as a mask, is of ones.
+    """
+    first = next(iter(arrays.values()))
+    own = {k: arrays[x] if x in arrays else np.ones(first.shape, bool) for k, x in names.items()}
     return {k: np.moveaxis(x, 1, -1) if k.endswith("_BHWC") else x for k, x in own.items()}
 
 
@@ -246,8 +250,8 @@ def run_printed(
     model.train() if training else model.eval()
     graph, params, *rest = nnx.split(model, nnx.Param, ...)
 
-    @jax.jit
-    def run(params: Any, rest: Any):
+    @jax.jit  # of the batch too, which is traced where it is trained
+    def run(params: Any, rest: Any, arrays: Any):
         def loss(params: Any):
             model = nnx.merge(graph, params, *rest, copy=True)
             outputs = jax.tree.leaves(model(**arrays))
@@ -258,7 +262,7 @@ def run_printed(
         return jax.grad(loss, has_aux=True)(params)
 
     try:
-        grads, (outputs, changed) = run(params, rest)
+        grads, (outputs, changed) = run(params, rest, dict(arrays))
     except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
         raise RedcoError(
             "--model", f"as printed it cannot run: {error_message(error)}", "write it by others"

@@ -19,6 +19,7 @@ from redco_new.pytorch.refusal import refuse
 from redco_new.pytorch.scope import Own, Parts, Reference
 from redco_new.pytorch.starts import Starts
 from redco_new.pytorch.ties import is_tied, tied_names
+from redco_new.pytorch.variables import within
 
 
 class Makers(Starts):
@@ -156,7 +157,7 @@ class Makers(Starts):
         batch = tuple(probe.batch for probe, _ in self._own.rows)
         body = Body(merge(graphs), self._own.init_atoms, ["x"], batch, self._reference())
         self.imports |= body.imports
-        lines = body.lines()
+        lines = within(body.lines(), "x")
         last = lines[-1]
         if len(lines) > 1 or not isinstance(last, ast.Return) or last.value is None:
             raise refuse("", f"{whole} is more than one expression")
@@ -225,14 +226,13 @@ class Makers(Starts):
 
     def _parameter(self, name: str) -> str:
         """Return Python that makes a parameter, or a buffer."""
+        if name not in self._own.part._parameters:
+            return f"nnx.Variable({self._buffer(name)})"
         arrays = [getattr(part, name) for part in self._parts("")]
         shapes = [tuple(x.shape) for x in arrays]
         if is_served(self._own.part):  # inputs first, and one of a pair
             shapes = [(e, i, o // 2 if name == PAIR else o) for e, o, i in shapes]
-        shape = self.expression(name, "shape", shapes)
-        if name in self._own.part._parameters:
-            return self._drawn(name, shapes, shape)
-        return f"nnx.Variable({self._buffer(name)})"
+        return self._drawn(name, shapes, self.expression(name, "shape", shapes))
 
     def _buffer(self, name: str) -> str:
         """Return Python that computes a buffer; statements that it needs stand before."""

@@ -78,6 +78,11 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "where": "jnp.where(condition, self, other)",
     # complex
     "complex": "jax.lax.complex(real, imag)",
+    "fft_fft": ("jnp.fft.fft(self)", "jnp.fft.fft(self, axis=dim)"),
+    "fft_fftn": ("jnp.fft.fftn(self)", "jnp.fft.fftn(self, axes=dim)"),
+    "fft_ifft": ("jnp.fft.ifft(self)", "jnp.fft.ifft(self, axis=dim)"),
+    "fft_irfft": ("jnp.fft.irfft(self)", "jnp.fft.irfft(self, n, axis=dim)"),
+    "fft_rfft": ("jnp.fft.rfft(self)", "jnp.fft.rfft(self, axis=dim)"),
     "conj": "jnp.conj(self)",
     "imag": "self.imag",
     "polar": "abs * jnp.exp(1j * angle)",
@@ -112,9 +117,9 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "cumprod": "jnp.cumprod(self, axis=dim)",
     "cumsum": "jnp.cumsum(self, axis=dim)",
     "linalg_vector_norm": (
-        "jnp.linalg.norm(self)",
-        "jnp.linalg.norm(self, ord, axis=dim)",
-        "jnp.linalg.norm(self, ord, axis=dim, keepdims=keepdim)",
+        "jnp.linalg.vector_norm(self)",
+        "jnp.linalg.vector_norm(self, ord=ord, axis=dim)",
+        "jnp.linalg.vector_norm(self, ord=ord, axis=dim, keepdims=keepdim)",
     ),
     "log_softmax": (
         "jax.nn.log_softmax(self, axis=dim)",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch._export.utils import _compiling_state_context
 
 from redco_new.own.call import Call
@@ -184,25 +185,45 @@ class Search:
                 if _parts(instance) != self._shape:
                     self.structural.add(names)
                     return False
-                return any(self._runs(instance, setting, device) for device in ("cpu", "meta"))
+                calls = self._calls(instance, setting)
+                if calls and calls != self._base_calls and all(x[0] == "model" for x in names):
+                    self.structural.add(names)  # as of layers that share one's parameters
+                    return False
+                return calls > 0
         except Exception:  # whatever the user's own code raises
             return False
 
-    def _runs(self, instance: Instance, setting: Setting, device: str) -> bool:
-        """Return whether a class can be called, whose own new tensors lie on a device where it says none."""
-        try:
-            # As torch.export calls it, it asks for no values.
-            with _compiling_state_context(), torch.device(device):
-                instance.module(**setting.arrays(self.call))
-        except Exception:  # whatever the user's own code raises
-            return False
-        return True
+    def _calls(self, instance: Instance, setting: Setting) -> int:
+        """Return how many parts a call of the class calls, itself too; 0 where it cannot be called.
+
+        Its own new tensors lie on one device or the other where it says none.
+        """
+        for device in ("cpu", "meta"):
+            calls: list[type] = []
+            hook = register_module_forward_pre_hook(lambda part, _, to=calls: to.append(type(part)))
+            try:
+                # As torch.export calls it, it asks for no values.
+                with _compiling_state_context(), torch.device(device):
+                    instance.module(**setting.arrays(self.call))
+                return len(calls)
+            except Exception:  # whatever the user's own code raises
+                continue
+            finally:
+                hook.remove()
+        return 0
 
     @property
     def _shape(self) -> list[Any]:
         if not hasattr(self, "_base_parts"):
             self._base_parts = _parts(construct(lambda: self.make(self.base.arguments)))
         return self._base_parts
+
+    @cached_property
+    def _base_calls(self) -> int:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            base = construct(lambda: self.make(self.base.arguments))
+            return self._calls(base, self.base)
 
     def _groups(self, setting: Setting) -> Iterator[tuple[Name, ...]]:
         """Yield the sizes that change together: arguments that are dims of inputs with these."""

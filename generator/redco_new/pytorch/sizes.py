@@ -71,6 +71,8 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     pairs = [pair for a, b in combinations(scope, 2) for pair in _commutative(a, b)]
     pairs += [pair for a, b in permutations(scope, 2) for pair in _ordered(a, b)]
     yield from pairs
+    for a, b in permutations(scope, 2):
+        yield from _logarithms(number, a, b)
     quotients = [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]
     for atom in (*scope, *quotients):
         yield from _squares(number, atom)
@@ -167,7 +169,10 @@ def _commutative(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
 
 def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
     if all(isinstance(y, int) and y for y in b.values):
-        yield f"{a.text} // {b.text}", _zip(lambda x, y: x // y, a.values, b.values)
+        quotients = _zip(lambda x, y: x // y, a.values, b.values)
+        yield f"{a.text} // {b.text}", quotients
+        if not all(quotients):  # of groups, of which there is one at least
+            yield f"max(1, {a.text} // {b.text})", [max(1, x) for x in quotients]
     yield f"{a.text} - {b.text}", _zip(lambda x, y: x - y, a.values, b.values)
 
 
@@ -192,6 +197,19 @@ def _of_positions(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]
     power = round(math.log2(wanted) * base, 6) if wanted > 0 else 0.5
     if power.is_integer():
         yield f"2 ** ({int(power)} / {atom.text})", [2 ** (power / x) for x in atom.values]
+
+
+def _logarithms(number: Number, a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
+    """Yield the logarithm of how many times a part of one size is in another, as of buckets of distances."""
+    if _are_whole(number.values) or not _are_whole((*a.values, *b.values)):
+        return
+    part = a.values[0] / math.exp(min(number.values[0], 700))
+    times = round(b.values[0] / part) if part > 0.5 else 0
+    parts = [x // times for x in b.values] if times else [0]
+    if min(*parts, *a.values) > 0:
+        text = f"{b.text} // {times}" if times > 1 else b.text
+        pairs = zip(a.values, parts, strict=True)
+        yield f"math.log({a.text} / ({text}))", [math.log(x / y) for x, y in pairs]
 
 
 def _roots(atom: Atom) -> Iterator[tuple[str, list[float]]]:

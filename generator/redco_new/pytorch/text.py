@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 import black
@@ -19,6 +20,7 @@ SPECIAL_IDS = '''
     def special_ids(self) -> dict[str, int]:
         """The tokens that beam_search needs to know, as its arguments."""
         return {{{ids}}}'''
+MATH = re.compile(r"(?<![\w.])math\.")
 MODE = black.Mode(line_length=100, target_versions={black.TargetVersion.PY311})
 
 
@@ -36,10 +38,11 @@ def model_text(
     first = [line for name in ("jax.numpy as jnp", "jax") for line in [f"import {name}"]]
     names = {"jnp": first[0], "jax": first[1]}
     used = [line for name, line in names.items() if f"{name}." in bodies or name == "jax"]
+    import_math = "import math\n" if MATH.search(bodies) else ""
     text = f'''"""{head}"""
 
 import dataclasses
-
+{import_math}
 {chr(10).join(sorted(used))}
 from flax import nnx
 

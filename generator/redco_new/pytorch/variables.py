@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from redco_new.pytorch.expressions import parse, sequence, show
+from redco_new.pytorch.expressions import fill_statement, parse, sequence, show
 from redco_new.pytorch.merge import Node
 from redco_new.pytorch.sizes import Number
 
@@ -30,6 +30,7 @@ TAKEN = {
     "rngs",
     "functools",
     "dataclasses",
+    "math",
 }
 
 
@@ -51,6 +52,23 @@ def unpack_shape(name: str, row: list[str]) -> ast.stmt:
         target = sequence([name_node(x) for x in row[: len(named)]])
         return assign(target, parse(f"{name}.shape[:{len(named)}]"))
     return assign(sequence([name_node(x) for x in row]), parse(f"{name}.shape"))
+
+
+def within(statements: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
+    """Return statements that read the dims of an array as its shape has them: where no line can unpack these before."""
+    dims: dict[str, ast.expr] = {}
+    rest = []
+    for statement in statements:
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        if value is None or not show(value).startswith(f"{name}.shape"):
+            rest.append(statement)
+            continue
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if isinstance(target, ast.Name):
+            dims[target.id] = value
+        for i, x in enumerate(target.elts if isinstance(target, ast.Tuple) else ()):
+            dims[show(x)] = parse(f"{name}.shape[{i}]")
+    return [fill_statement(statement, dims) for statement in rest]
 
 
 def reads(statements: Sequence[ast.stmt], name: str) -> bool:

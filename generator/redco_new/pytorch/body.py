@@ -155,7 +155,8 @@ class Body(Values):
         read = [x.id for y in arguments.values() for x in ast.walk(y) if isinstance(x, ast.Name)]
         name = self._variable(place, node, hint_of(node), tuple(read))
         one = node.target.rpartition(".")[2].removesuffix("s")
-        one = safe_name(one if one not in self._holders and one.isidentifier() else "layer")
+        names = [safe_name(x) for x in (one, "layer", "block") if x.isidentifier()]
+        one = next(x for x in names if x not in self._holders)
         order = self._reference.order(f"{node.target}.0")
         arguments[node.arguments["place"]] = name_node(name)
         values = [arguments[key] for key in sorted(arguments, key=int)]

@@ -193,13 +193,15 @@ class OneClass:
         theirs = input_names(self.rows[0][0].traced.graphs, self.path)
         if len(own) == 1 and parameters and not places[0].meta.get("attend"):
             return theirs if theirs[0] in parameters else parameters[:1]
+        pairs = zip(places, theirs, strict=True)
+        strangers = [x for node, x in pairs if x not in parameters and not node.meta.get("attend")]
         names: list[str] = []
         for node, name in zip(places, theirs, strict=True):
             if node.meta.get("attend"):
                 names.append("attend")
                 continue
             unnamed = not name or name == EMBEDS and EMBEDS not in parameters
-            if unnamed and parameters and parameters[0] not in theirs:
+            if (unnamed or strangers == [name]) and parameters and parameters[0] not in theirs:
                 name = parameters[0]  # what all layers have, whatever the first one's caller says
             base, number = name or "x", 1
             while (base if number == 1 else f"{base}_{number}") in names:

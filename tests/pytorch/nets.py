@@ -252,6 +252,21 @@ class Recurrences(nn.Module):
         return self.fc(last[-1]), None
 
 
+class DropPath(nn.Module):
+    """Drops whole examples in training."""
+
+    def __init__(self, rate):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x):
+        if not self.training:
+            return x
+        kept = 1 - self.rate
+        drawn = torch.rand((x.shape[0], 1, 1, 1), dtype=x.dtype, device=x.device)
+        return x.div(kept) * (kept + drawn).floor_()
+
+
 class Images(nn.Module):
     """Goes down, and up again by each way that there is."""
 
@@ -263,6 +278,7 @@ class Images(nn.Module):
         self.up = nn.ConvTranspose2d(2 * width, width, 3, 2, 1, output_padding=1)
         self.b = nn.Conv2d(width, 4, 1)
         self.scale = nn.Parameter(torch.zeros(1, 4, 1, 1))
+        self.drop_path = DropPath(0.25)
         self.rows = nn.Sequential(nn.Flatten(2), nn.Tanh())
 
     def forward(self, x):
@@ -271,6 +287,7 @@ class Images(nn.Module):
         x = self.up(self.down(x)) + F.interpolate(self.down(x)[:, ::2], scale_factor=2)
         x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
         x = self.b(x)
+        x = x + self.drop_path(x)
         x = x + self.scale * torch.linalg.vector_norm(x, dim=(2, 3), keepdim=True) * x
         return F.pixel_shuffle(x, 2), self.rows(x)
 

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.own.call import Call
+from redco_new.pytorch.drop_path import without_drops
 from redco_new.pytorch.experts import by_checkpoint_names
 from redco_new.pytorch.printed import Gate, Stored
 from redco_new.pytorch.setting import TORCH, Setting
@@ -205,7 +206,7 @@ def call_torch(
         for name, x in arrays.items()
     }
     tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
-    with _WithoutDropout():
+    with _WithoutDropout(), without_drops(module):
         result = module(**call.fill(tensors))
     return [x for x in pytree.tree_leaves(result) if torch.is_tensor(x)]
 

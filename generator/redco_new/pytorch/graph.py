@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorDeviceMismatchEr
 from redco_plan import error_message
 from redco_new.errors import RedcoError
 from redco_new.pytorch.attention import join_attention
+from redco_new.pytorch.drop_path import join_drops
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
 from redco_new.pytorch.results import number_results
@@ -85,6 +86,8 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
             join_attention(graph)
     number_results(module, graphs)
     _inline_functions(module, graphs)
+    for graph in graphs.values():
+        join_drops(graph)
     hand_on_ties(module, graphs)
     _drop_inputs(graphs)
     return Traced(module, graphs, exported.call_spec.out_spec)

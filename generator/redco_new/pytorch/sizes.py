@@ -169,10 +169,7 @@ def _commutative(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
 
 def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
     if all(isinstance(y, int) and y for y in b.values):
-        quotients = _zip(lambda x, y: x // y, a.values, b.values)
-        yield f"{a.text} // {b.text}", quotients
-        if not all(quotients):  # of groups, of which there is one at least
-            yield f"max(1, {a.text} // {b.text})", [max(1, x) for x in quotients]
+        yield f"{a.text} // {b.text}", _zip(lambda x, y: x // y, a.values, b.values)
     yield f"{a.text} - {b.text}", _zip(lambda x, y: x - y, a.values, b.values)
 
 

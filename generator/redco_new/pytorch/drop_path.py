@@ -16,10 +16,10 @@ aten = torch.ops.aten
 
 
 def join_drops(graph: fx.Graph) -> None:
-    """Put a dropout of ones where a program has x / kept * floor(kept + rand): in evaluation its author gives x as it is."""
+    """Put a dropout of ones where a program has x / share * floor(share + rand): in evaluation its author gives x as it is."""
     for node in list(graph.nodes):
         if node.target == aten.mul.Tensor and (parts := _parts(*node.args)):
-            x, kept, drawn = parts
+            x, share, drawn = parts
             with graph.inserting_before(node):
                 ones = graph.call_function(
                     aten.ones.default,
@@ -27,7 +27,7 @@ def join_drops(graph: fx.Graph) -> None:
                     {"dtype": node.meta["val"].dtype},
                 )
                 dropped = graph.call_function(
-                    aten.native_dropout.default, (ones, round(1 - kept, 12), True)
+                    aten.native_dropout.default, (ones, round(1 - share, 12), True)
                 )
                 product = graph.call_function(aten.mul.Tensor, (x, dropped))
             ones.meta = dropped.meta = {**node.meta, "val": drawn.meta["val"]}
@@ -41,15 +41,15 @@ def _parts(one: Any, other: Any) -> tuple[fx.Node, float, fx.Node] | None:
     """Return x, the share that is kept, and what is drawn for it; None of another product."""
     if not (_is(one, aten.div.Tensor) and _is(other, aten.floor.default)):
         return None
-    x, kept = one.args
+    x, share = one.args
     total = other.args[0]
     if (
         not _is(total, aten.add.Tensor)
-        or total.args[1] != kept
+        or total.args[1] != share
         or not _is(total.args[0], aten.rand.default)
     ):
         return None
-    return x, kept, total.args[0]
+    return x, share, total.args[0]
 
 
 def _is(node: Any, target: Any) -> bool:
@@ -84,9 +84,9 @@ def _drops(part: nn.Module) -> bool:
 
 @contextmanager
 def without_drops(module: nn.Module) -> Iterator[None]:
-    """Have the parts of a class that drop examples give what they are given."""
+    """Leave the parts of a class that drop examples out: each gives what it is given."""
     droppers = [part for part in module.modules() if _drops(part)]
-    hooks = [part.register_forward_hook(lambda _, given, result: given[0]) for part in droppers]
+    hooks = [part.register_forward_hook(lambda _, inputs, result: inputs[0]) for part in droppers]
     try:
         yield
     finally:

@@ -167,26 +167,3 @@ def test_a_table_of_variants_has_the_same_of_each_kind():
     assert len(tables) > 3
     for name, kinds in tables.items():
         assert all(kind == kinds[0] for kind in kinds), name
-
-
-def test_the_table_of_shared_macros_is_whole():
-    """templates/models/shared/README.md names each macro with its arguments; of a table, those that its kinds have."""
-    folder = TEMPLATES / "models" / "shared"
-    text = (folder / "README.md").read_text()
-    for path in folder.glob("*.jinja"):
-        assert path.stem in text, path.name
-        tree = jinja2.Environment().parse(path.read_text())
-        macros = {macro.name: macro for macro in tree.find_all(nodes.Macro)}
-        variants = [*table(tree, macros)]
-        signatures = {
-            name: macro
-            for _, _, name, macro in variants
-            if name and len(macro.args) > len(macro.defaults)
-        }
-        inside = {id(macro) for _, _, _, macro in variants}
-        signatures |= {name: macro for name, macro in macros.items() if id(macro) not in inside}
-        for name, macro in signatures.items():
-            signature = f"`{name}({', '.join(argument.name for argument in macro.args)})`"
-            assert signature in text, f"{path.name}: {signature}"
-        for name in {name for name, *_ in variants}:
-            assert f"`{name}[kind]`" in text, f"{path.name}: {name}"

@@ -75,6 +75,11 @@ FAMILY = """# Families and sizes
 Adam, in float32), which the devices share; activations come on top, and [an adapter](../tutorials/lora.md) takes far less.
 
 """
+ALIKE = """
+Layers that are alike, which the axis [stage](../how-to/mesh.md) asks for: {alike}.
+
+llama.cpp [opens](../how-to/export.md): {opened}.
+"""
 
 
 def exit_codes() -> str:
@@ -137,4 +142,6 @@ def families() -> str:
         for x in sizes
     )
     head = ("model", "size", "parameters", "GB to train", "recipe", "Hugging Face id")
-    return FAMILY + table(head, rows)
+    alike = ", ".join(name for name, x in FAMILIES.items() if x.alike)
+    opened = ", ".join(name for name, x in FAMILIES.items() if x.gguf)
+    return FAMILY + table(head, rows) + ALIKE.format(alike=alike, opened=opened)

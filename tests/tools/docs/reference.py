@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are of the code: those of docs/reference, llms.txt, what servers expect.
+"""Write the pages of docs/ that are of the code: those of docs/reference, llms.txt, what servers expect; and that of macros.
 
 python -m docs.reference --all     rewrites them: `make reference`
 python -m docs.reference           the same without those that take long: `make golden`
@@ -17,6 +17,7 @@ import yaml
 from docs.commands import cli
 from docs.facts import errors, exit_codes, families, launchers
 from docs.keys import keys
+from docs.macros import page as macros
 from docs.settings import config, contract
 from servers import page as servers
 
@@ -57,6 +58,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/errors.md": errors,
     "results/servers.md": servers.page,
     "llms.txt": llms,
+    "../templates/models/shared/README.md": macros,
 }
 
 

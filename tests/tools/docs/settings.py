@@ -9,6 +9,7 @@ from pathlib import Path
 import jinja2
 
 from docs.markdown import table
+from redco_new.generate.project_model import ProjectModel
 from redco_new.models.recipes import RECIPES
 from redco_new.render import assets
 from redco_runtime.base import contracts
@@ -69,7 +70,8 @@ def config() -> str:
     sections = jinja2.Environment(loader=jinja2.FileSystemLoader(assets.templates()))
     for name, recipe in RECIPES.items():
         section = sections.get_template(f"recipes/shared/data/{recipe.data}.jinja")
-        rows = [*settings(section.module.data("'TOKENIZER'", 1024), "Data")]
+        module = section.make_module({"model": ProjectModel})  # as a family has it by default
+        rows = [*settings(module.data("'TOKENIZER'", 1024), "Data")]
         others = {x.name: x for one in recipe.losses.values() for x in one.train}
         own = others | {x.name: x for x in recipe.train}
         train = "\n".join(["class Train:", *(f"    {x.line}" for x in own.values())])

@@ -25,7 +25,8 @@ By family: the file of the class in `vllm/model_executor/models` and in `sglang/
 asserts, and the tensors that it takes, all of them and no others. `{}` is a number; of shapes E is `hidden_size`, F the inner
 size, H heads, K heads of keys, D `head_dim`, V `vocab_size`, P positions, X experts. The last rows are there where the
 embedding is not tied. gpt-neox and, by vLLM, olmo2 run in the class of transformers, whose names they then are. bart, bert,
-t5 and vit write no texts token by token, or have no class there.
+t5 and vit write no texts token by token, or have no class there. Of a family that is not here no source was read: its tensors
+are those of transformers' class, in which both servers run what they have no class of.
 """
 
 

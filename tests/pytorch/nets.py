@@ -287,7 +287,7 @@ class Images(nn.Module):
         x = self.up(self.down(x)) + F.interpolate(self.down(x)[:, ::2], scale_factor=2)
         x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
         x = self.b(x)
-        x = x + self.drop_path(x)
+        x = F.group_norm(x + self.drop_path(x), 1)
         x = x + self.scale * torch.linalg.vector_norm(x, dim=(2, 3), keepdim=True) * x
         return F.pixel_shuffle(x, 2), self.rows(x)
 

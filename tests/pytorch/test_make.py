@@ -153,6 +153,41 @@ def test_a_width_that_has_two_names_changes_under_both():
     assert other["one"] == other["two"] != 16
 
 
+def test_a_size_by_which_parts_are_called_more_often_is_none_that_is_tried():
+    from torch import nn
+
+    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.setting import Setting
+
+    class Shared(nn.Linear):
+        def forward(self, input):
+            for _ in range(self.times):
+                input = nn.functional.relu(self.inner(input))
+            return input
+
+    def make(sizes):
+        made = Shared(8, 8)
+        made.inner, made.times = nn.Linear(8, 8), sizes["times"]
+        return made
+
+    base = Setting({"times": 12}, {"input": Input((8,))})
+    assert Search(make, Call(base.inputs), base).other(base, 1).arguments == {"times": 12}
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_argument_as_large_as_an_input_changes_with_it_where_it_is_asked_for(together):
+    from torch import nn
+
+    from redco_new.pytorch.probe import Search
+    from redco_new.pytorch.setting import Setting
+
+    base = Setting({"side": 16}, {"input": Input((16, 16))})
+    search = Search(lambda sizes: nn.Identity(), Call(base.inputs), base, together=together)
+    other = search.other(base, 1)
+    assert (other.inputs["input"].shape == (other.arguments["side"],) * 2) == together
+    assert other.arguments["side"] != 16
+
+
 def test_a_head_with_the_weight_of_a_table_holds_its_bias_alone():
     made = printed("SharedWeight", ids=Input((12,), "int32"))
     assert '{"bias": nnx.Param(' in made.source and "kernel" not in made.source

@@ -35,7 +35,7 @@ FEW = 2  # layers of the model that the gate compares, where they are stacked
 # Of layers in a loop, what is saved for the backward pass: everything, as where they are written out.
 KEEP = "self.config = config"
 REMAT = Field("remat", "", "str", "everything_saveable", "everything_saveable")
-FindSizes = Callable[[int, bool, bool], Sizes]
+FindSizes = Callable[..., Sizes]
 
 
 @dataclass
@@ -82,7 +82,13 @@ def draft_class(
     reference: Reference, way: Way, dtype: torch.dtype, base: Made, sizes: FindSizes
 ) -> Draft:
     """Return a class, printed: probes of it become one program. base: as its user's sizes make it"""
-    searches = [(LEAST, False, False), (4 * LEAST, False, False), (LEAST, True, False)]
+    searches: list[tuple[Any, ...]] = [
+        (LEAST, False, False),
+        (4 * LEAST, False, False),
+        (LEAST, True, False),
+    ]
+    if any(len(x.shape) > 1 for x in way.call.inputs.values()):  # images as large as tables are
+        searches.insert(1, (LEAST, False, False, True))
     own = not is_transformers(reference.value)
     for search in searches + [(LEAST, False, True)] * own:
         try:

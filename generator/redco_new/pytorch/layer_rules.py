@@ -132,13 +132,17 @@ def _convolve(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill(text, **parts)
 
 
-@rule("instance_norm")
+@rule("instance_norm", "group_norm")
 def _instance_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    if isinstance(a["running_mean"], Node):
+    """Return a norm of each channel, or of the one group that all are."""
+    if isinstance(a.get("running_mean"), Node):
         raise NotImplementedError("running statistics")
+    if plain(a.get("num_groups", 1)) != 1:
+        raise NotImplementedError("several groups")
     rank = len(a["input"].dims) - 2
+    first = 1 if "num_groups" in a else 2
     parts = {"x": body.value(a["input"]), "eps": body.value(a["eps"])}
-    text = f"jax.nn.standardize(x, axis={tuple(range(2, 2 + rank))}, epsilon=eps)"
+    text = f"jax.nn.standardize(x, axis={tuple(range(first, 2 + rank))}, epsilon=eps)"
     for name, sign in (("weight", "*"), ("bias", "+")):
         if isinstance(a[name], Node):
             text = f"{text} {sign} {name}[:{', None' * rank}]"

@@ -44,12 +44,14 @@ def find_sizes(
     least: int,
     by_twos: bool = False,
     fixed: bool = False,
+    together: bool = False,
 ) -> Sizes:
     """Return sizes that a class takes, none made smaller than `least`.
 
     by_twos: others are 2, 4, 8 times as large. fixed: dims of inputs that are no argument stay as they are, and small numbers.
+    together: arguments that are as large as dims of inputs change with these, also where they can be other ones.
     """
-    search = Search(make, call, Setting(arguments, call.inputs), least, by_twos, fixed)
+    search = Search(make, call, Setting(arguments, call.inputs), least, by_twos, fixed, together)
     small = search.smaller()
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
     return Sizes(settings + [small] * (small != search.base), small, search.lengths())
@@ -63,6 +65,7 @@ class Search:
     least: no size is made smaller than this
     by_twos: whether others are powers of two times as large, which divide as these do
     fixed: whether dims of inputs stay as they are, but where they are an argument of the class, and small numbers
+    together: whether arguments change with dims of inputs that are as large, also where they can be other ones
     structural: sizes that change together, by which the class has other parts
     formers: settings whose sizes the next one has not
     """
@@ -73,6 +76,7 @@ class Search:
     least: int = LEAST
     by_twos: bool = False
     fixed: bool = False
+    together: bool = False
     structural: set[tuple[Name, ...]] = field(default_factory=set)
     formers: list[Setting] = field(default_factory=list)
 
@@ -235,7 +239,8 @@ class Search:
                 continue
             same = [x for x in names if setting.get(x) == setting.get(name) and x != name]
             equal = tuple(x for x in same if x in inputs)
-            groups = [(name,), (name, *equal)] if name[0] == "model" else [(name, *equal), (name,)]
+            apart = name[0] == "model" and not self.together
+            groups = [(name,), (name, *equal)] if apart else [(name, *equal), (name,)]
             if name[0] == "model":  # a width may have two names
                 groups += [(name, x) for x in same if x not in inputs and x not in grouped]
             for group in groups:

@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.nn.embedding import look_up
 from redco_runtime.base.errors import UserError
+from redco_runtime.step import once
 from redco_runtime.step.across import add_across
 from redco_runtime.step.once import OnceAStep
 from redco_runtime.step.gradients import mean_and_gradients, split_rows, weighted_sum, weighted_sums
@@ -290,3 +291,18 @@ def test_one_array_without_weights_is_refused(result):
 def test_each_part_has_rows_of_every_device():
     parts = split_rows(jnp.arange(8), 2)
     np.testing.assert_array_equal(parts, [[0, 2, 4, 6], [1, 3, 5, 7]])
+
+
+@pytest.mark.parametrize("picks", [True, False])
+@pytest.mark.parametrize("sizes", [(2, 1, 1), (2, 2, 1), (2, 2, 2)])
+def test_a_loss_that_picks_elements_is_apart_where_fewer_than_two_axes_split_more(
+    monkeypatch, sizes, picks
+):
+    def loss(model, batch, key):
+        return jnp.take_along_axis(batch, jnp.zeros((2, 1), int), 1) if picks else batch.sum()
+
+    monkeypatch.setattr(once, "free_axes", lambda: dict(zip("abc", sizes, strict=True)))
+    several = sum(size > 1 for size in sizes[1:]) > 1
+    apart = once._can_be_apart(loss, None, jnp.zeros((2, 3)), None, ("a",))
+    assert apart == (not (picks and several))
+    assert once._can_be_apart(loss, None, jnp.zeros((2, 3)), None, ())

@@ -244,3 +244,21 @@ def test_an_answer_that_is_cut_short_is_said(maker):
 
 def test_ids_of_more_words_than_16_bits_have_take_32():
     assert (id_dtype(range(2**16)), id_dtype(range(2**16 + 1))) == ("uint16", "uint32")
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 12])
+def test_each_shard_is_made_first_by_one_process(monkeypatch, tmp_path, count):
+    """However many there are: together they begin with all, each with its own."""
+    jobs = [SimpleNamespace(folder=tmp_path, number=i) for i in range(count)]
+    monkeypatch.setattr(build, "_jobs", lambda *_: jobs)
+    for processes in (1, 2, 3, 7):
+        first = []
+
+        def make(own, *_, first=first, **__):
+            first.extend(job.number for job in own)
+            yield
+
+        for place in range(processes):
+            task = SimpleNamespace(maker=None, source=None, make=make)
+            next(build._Task.make_all(task, tmp_path / "index", None, (place, processes)))
+        assert first == [*range(count)]

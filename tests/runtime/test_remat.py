@@ -6,7 +6,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from redco_runtime.nn import losses
-from redco_runtime.step import remat
+from redco_runtime.step import memory_estimate, remat
 from redco_runtime.layout.activations import lay_out, layouts
 from redco_runtime.base.errors import UserError
 from redco_runtime.nn.losses import cross_entropy
@@ -174,3 +174,11 @@ def test_a_state_and_its_gradients_count_by_their_parts(mesh):
     state = TrainState(step=step, params={"w": leaf}, **others)
     assert state_size(state, 1) == 4 + 16 + 16 + 16
     assert state_size(state, 4) == 4 + 16 + 16 + 2 * 16
+
+
+@pytest.mark.parametrize(("rows", "vocab"), [(2, 100), (4, 7)])
+def test_the_largest_array_beside_layers_is_that_of_each_token_of_each_row(rows, vocab):
+    """Logits, (B, S, V): a table of as many words has two dims, and counts where it is stored."""
+    x, w = jnp.zeros((rows, 8, 16)), jnp.zeros((16, vocab))
+    jaxpr = jax.make_jaxpr(lambda x, w: (x @ (w * 2)).sum())(x, w).jaxpr
+    assert memory_estimate._largest(jaxpr) == rows * 8 * vocab * 4

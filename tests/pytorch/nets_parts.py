@@ -84,3 +84,28 @@ class Parts(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.second(x)
+
+
+class Decay(nn.Module):
+    """Goes over positions, one after the other: it keeps what it gives in a list, and in places of an array."""
+
+    def __init__(self, width=16, pairs=4, keys=6):
+        super().__init__()
+        self.key_width = pairs * keys
+        inner = 2 * self.key_width + 2 * width
+        self.gate = nn.Linear(width, inner)
+        self.up = nn.Linear(width, inner)
+        self.weight = nn.Parameter(torch.randn(inner))
+
+    def forward(self, x):
+        gate = torch.sigmoid(self.gate(x))
+        up = self.up(x)
+        state = torch.zeros_like(up[:, 0])
+        largest = state - 1e9
+        states, most = [], torch.zeros_like(up)
+        for i in range(x.shape[1]):
+            state = gate[:, i] * state + up[:, i]
+            largest = torch.maximum(largest, state)
+            states.append(state * self.weight)
+            most[:, i] = largest
+        return torch.stack(states, dim=-1).mT + most, state

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from redco_new.pytorch.dims import unpack_dims
 from redco_new.pytorch.dtypes import COMPUTE, cast, dtype_of_result
 from redco_new.pytorch.expressions import fill, names_in, sequence, show
-from redco_new.pytorch.loops import print_loop
+from redco_new.pytorch.loops import BEGIN, END, print_loop, print_scan, read_in_scans, scan_hints
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.merge import Default, Node
 from redco_new.pytorch.operators import RULES, SILENT, text_for
@@ -106,6 +106,8 @@ class Body(Values):
         self._statements: list[ast.stmt] = []
         self._hints = names_of_several(self._nodes)
         self._last = last_uses(self._nodes)
+        self._named |= read_in_scans(self._nodes, self._last)
+        self._outside: list[list[ast.stmt]] = []  # statements before the scan whose step is printed
         self._holders: dict[str, Node] = dict(zip(self.names, self._inputs, strict=True))
         for place, node in enumerate(self._nodes):
             if node.kind == "output":
@@ -115,6 +117,10 @@ class Body(Values):
                 self._cast_input(node)
             elif node.kind == "layers":
                 self._layers(place, node)
+            elif node.target == BEGIN:
+                self._begin(place, node)
+            elif node.target == END:
+                self._end(place, node)
             elif node.kind not in ("input", "parameter") and node not in self._env and node.users:
                 self._step(place, node)
 
@@ -168,6 +174,40 @@ class Body(Values):
             self.use("from redco_runtime.nn.layers import over_layers")
         self._statements += print_loop(*stacked, one, name, carry, call, attend)
         self._env[node] = name_node(name)
+
+    def _begin(self, place: int, node: Node) -> None:
+        """Begin the step of a scan: the states and the rows that it is given have names."""
+        self._outside.append(self._statements)
+        self._statements, states = [], len(node.arguments["0"])
+        hints = scan_hints(node)
+        names = self._items(place, node, hints)
+        self._before = names[:states], names[states:]
+        self._given = [[self.value(x) for x in node.arguments[key]] for key in ("0", "1")]
+
+    def _end(self, place: int, node: Node) -> None:
+        """Print the step of a scan, and the scan."""
+        begin, states, results = node.arguments.values()
+        step = [self.value(x) for x in states], [self.value(x) for x in results]
+        body, self._statements = self._statements, self._outside.pop()
+        names = self._items(place, node, [hint_of(x) for x in (*states, *results)])
+        after = names[: len(states)], names[len(states) :]
+        name = self._variable(place, begin, "step")
+        count = self.value(begin.arguments["2"]) if not self._before[1] else ast.Constant(None)
+        given = (*self._given, count)
+        self._statements += print_scan(name, self._before, body, step, given, after)
+
+    def _items(self, place: int, node: Node, hints: Sequence[str]) -> list[str]:
+        """Return names of what a mark of a scan gives; "_" where nobody reads it."""
+        items = {int(x.arguments["1"].values[0]): x for x in node.users if x.kind == "item"}
+        names: list[str] = []
+        for i, hint in enumerate(hints):
+            item = items.get(i)
+            if item is None or not item.users:
+                names.append("_")
+                continue
+            names.append(self._variable(place, item, hint, tuple(names)))
+            self._env[item] = name_node(names[-1])
+        return names
 
     def _unpack(self, place: int, node: Node, expression: ast.expr, items: list[Node]) -> None:
         """Print what gives several arrays: each that is read has a name."""

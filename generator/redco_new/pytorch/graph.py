@@ -24,6 +24,7 @@ from redco_new.pytorch.drop_path import join_drops
 from redco_new.pytorch.leaves import LEAVES
 from redco_new.pytorch.refusal import cut_stack, place_of, refuse
 from redco_new.pytorch.results import number_results
+from redco_new.pytorch.scans import roll_scans
 from redco_new.pytorch.ties import hand_on_ties, is_tied
 from redco_new.pytorch.unread import drop_unread
 
@@ -84,6 +85,7 @@ def trace(module: nn.Module, inputs: Mapping[str, Any]) -> Traced:
         if not is_leaf(module, path):
             clean(graph)
             join_attention(graph)
+            roll_scans(graph)
     number_results(module, graphs)
     _inline_functions(module, graphs)
     for graph in graphs.values():

@@ -44,6 +44,7 @@ class OneClass:
             (probe, path) for path in paths for probe in classes.probes
         ]
         self.init_atoms = self._init_atoms()
+        self.steps: list[Atom] = []  # numbers that the author keeps, of those
         self.dtype = "config.dtype" if "config" in self.names else FIELD
         self.drops: dict[str, str] = {}  # attribute -> Python that makes a Dropout
         self.makers = Makers(classes, self)
@@ -129,7 +130,7 @@ class OneClass:
 
     def _call_atoms(self) -> list[Atom]:
         """Return the numbers that __call__ can have of self: the author's attributes, then arguments."""
-        atoms = []
+        atoms, self.steps = [], []
         for name, value in vars(self.part).items():
             if isinstance(value, int | float) and not isinstance(value, bool) and name[0] != "_":
                 values = tuple(
@@ -137,9 +138,15 @@ class OneClass:
                     for p, path in self.rows
                 )
                 is_number = all(isinstance(x, int | float) for x in values)  # None of some layers
-                if is_number and len(set(values)) > 1 and express(Number(values), self.init_atoms):
+                if is_number and len(set(values)) > 1 and (text := self.init_text(values)):
                     atoms.append(Atom(f"self.{name}", values, True))
+                    self.steps.append(Atom(f"({text})", values))
         return atoms + [Atom(f"self.{atom.text}", atom.values) for atom in self.init_atoms]
+
+    def init_text(self, values: tuple[int | float, ...]) -> str | None:
+        """Return Python of a number in __init__; where its arguments alone do not make it, by what the author makes of them on the way."""
+        number = Number(values)
+        return express(number, self.init_atoms) or express(number, [*self.init_atoms, *self.steps])
 
     def _nodes(self) -> list[Node]:
         nodes = merge([self.graph(probe, path) for probe, path in self.rows])
@@ -290,11 +297,7 @@ class OneClass:
             name = atom.text.removeprefix("self.").split(".")[0].split("[")[0]
             if name in read and name not in parts:
                 read.discard(name)
-                text = (
-                    name
-                    if f"self.{name}" != atom.text
-                    else express(Number(atom.values), self.init_atoms)
-                )
+                text = name if f"self.{name}" != atom.text else self.init_text(atom.values)
                 is_argument = name in self.names
                 lines.append(f"self.{name} = {name if is_argument else text}")
         return lines + self.makers.lines() + [f"self.{k} = {v}" for k, v in self.drops.items()]

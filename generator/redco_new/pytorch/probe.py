@@ -156,7 +156,22 @@ class Search:
         values += [value * n for n in range(number + 1, number + 5)]
         values += [value + 8 * n for n in range(number, number + 4)]
         values = [n for n in values if n not in others and n != setting.batch]
-        return [n for n in values if not self._in_proportion(setting, names, n)]
+        values = [n for n in values if not self._in_proportion(setting, names, n)]
+        # As much larger as another small size: either would say what the other does.
+        return sorted(values, key=lambda n: self._as_much_larger(setting, names, n))
+
+    def _as_much_larger(self, setting: Setting, names: tuple[Name, ...], value: int) -> bool:
+        """Return whether another small size is as much larger than the user's as a value is."""
+        mine = self.base.get(names[0])
+        pairs = [
+            (setting.get(name), self.base.get(name))
+            for name in setting.names()
+            if name not in names
+        ]
+        whole = [(now, before) for now, before in pairs if type(now) is type(before) is int]
+        return any(
+            now - before == value - mine != 0 for now, before in whole if before < LEAST // 2
+        )
 
     def _in_proportion(self, setting: Setting, names: tuple[Name, ...], value: int) -> bool:
         """Return whether a value is as many times another size as the user's: that would look like a number of the class."""

@@ -109,6 +109,12 @@ def _arange(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return ast.Call(parse("jnp.arange"), numbers, [ast.keyword("dtype", body.value(node.dtype))])
 
 
+@rule("eye")
+def _identity(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    sizes = [body.value(a[name]) for name in ("n", "m") if name in a]
+    return ast.Call(parse("jnp.eye"), sizes, [ast.keyword("dtype", body.value(node.dtype))])
+
+
 @rule("scalar_tensor")
 def _scalar(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("jnp.asarray(s, dtype)", s=body.value(a["s"]), dtype=body.value(node.dtype))

@@ -47,6 +47,9 @@ class Own(Protocol):
     @property
     def names(self) -> list[str]: ...
 
+    def init_text(self, values: tuple[int | float, ...]) -> str | None:
+        """Return Python of a number in __init__."""
+
     def drop(self, rate: Number) -> ast.expr:
         """Return Python of a Dropout of F.dropout."""
 

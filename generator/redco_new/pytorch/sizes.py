@@ -71,6 +71,8 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     pairs = [pair for a, b in combinations(scope, 2) for pair in _commutative(a, b)]
     pairs += [pair for a, b in permutations(scope, 2) for pair in _ordered(a, b)]
     yield from pairs
+    for one in scope:
+        yield from _with_several(number, one, scope)
     for a, b in permutations(scope, 2):
         yield from _logarithms(number, a, b)
     quotients = [Atom(f"({text})", tuple(values)) for text, values in pairs if " // " in text]

@@ -45,7 +45,7 @@ class Starts:
             return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
         if not isinstance(values[0], int | float) or isinstance(values[0], bool):
             return repr(values[0])
-        text = express(Number(tuple(values)), self._own.init_atoms)
+        text = self._own.init_text(tuple(values))
         if text is None:
             where = f"{self._own.path}.{path}".strip(".")
             what = f"its {name}, {values[0]} and {values[-1]}, follows from no argument"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ from redco_new.pytorch.config_lists import without_implied
 from redco_new.pytorch.experts import compute_experts, record_fused
 from redco_new.pytorch.kinds import LABELS
 from redco_new.pytorch.printed import HubFacts
+from redco_new.pytorch.step_forms import by_steps
 
 NAME = "redco"  # of our attention, in their registry
 PLAIN = "eager"  # theirs, written out
@@ -65,6 +67,7 @@ def make_of_config(
     record_fused(module)
     if mask:
         module.forward = _with_ones(module.forward, mask == HANDED_ON, first_position(module))
+        module.forward = by_steps(module.forward, sys.modules[cls.__module__])
     if parts:
         module.forward = _by_parts(module)
     if logits:

@@ -176,13 +176,13 @@ class Body(Values):
         self._env[node] = name_node(name)
 
     def _begin(self, place: int, node: Node) -> None:
-        """Begin the step of a scan: the states and the rows that it is given have names."""
+        """Start the step of a scan: the states and the rows that it is given have names."""
         self._outside.append(self._statements)
         self._statements, states = [], len(node.arguments["0"])
         hints = scan_hints(node)
         names = self._items(place, node, hints)
         self._before = names[:states], names[states:]
-        self._given = [[self.value(x) for x in node.arguments[key]] for key in ("0", "1")]
+        self._starts = [[self.value(x) for x in node.arguments[key]] for key in ("0", "1")]
 
     def _end(self, place: int, node: Node) -> None:
         """Print the step of a scan, and the scan."""
@@ -193,8 +193,8 @@ class Body(Values):
         after = names[: len(states)], names[len(states) :]
         name = self._variable(place, begin, "step")
         count = self.value(begin.arguments["2"]) if not self._before[1] else ast.Constant(None)
-        given = (*self._given, count)
-        self._statements += print_scan(name, self._before, body, step, given, after)
+        inputs = self._starts[0], self._starts[1], count
+        self._statements += print_scan(name, self._before, body, step, inputs, after)
 
     def _items(self, place: int, node: Node, hints: Sequence[str]) -> list[str]:
         """Return names of what a mark of a scan gives; "_" where nobody reads it."""

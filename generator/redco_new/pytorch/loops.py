@@ -43,7 +43,7 @@ def print_scan(
     before: tuple[Sequence[str], Sequence[str]],
     body: Sequence[ast.stmt],
     step: tuple[Sequence[ast.expr], Sequence[ast.expr]],
-    given: tuple[Sequence[ast.expr], Sequence[ast.expr], ast.expr],
+    inputs: tuple[Sequence[ast.expr], Sequence[ast.expr], ast.expr],
     after: tuple[Sequence[str], Sequence[str]],
 ) -> list[ast.stmt]:
     """Return the function of one step, and the scan of it.
@@ -51,7 +51,7 @@ def print_scan(
     name: of that function
     before: names of the states before a step, and of its rows; after: of the states after the last one, and of results
     step: what a step gives: the states after it, and its results
-    given: the states before the first one, the arrays whose rows the steps have, and how many steps there are
+    inputs: the states before the first one, the arrays whose rows the steps have, and how many steps there are
     """
     pairs = [("states", before[0]), ("rows", before[1])]
     parameters = [_one(plural, names) for plural, names in pairs]
@@ -64,7 +64,7 @@ def print_scan(
     assert isinstance(function, ast.FunctionDef)
     result = ast.Return(sequence([_of_several(items) for items in step]))
     function.body = [*unpacked, *body, result]
-    states, rows, count = given
+    states, rows, count = inputs
     arguments = [name_node(name), _of_several(states)] + [_of_several(rows)] * bool(rows)
     lengths = [] if rows else [ast.keyword("length", count)]
     scan = ast.Call(ast.parse("jax.lax.scan", mode="eval").body, arguments, lengths)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations
 from functools import cached_property, partial
 from typing import Any
 
@@ -68,6 +70,7 @@ class Search:
     together: whether arguments change with dims of inputs that are as large, also where they can be other ones
     structural: sizes that change together, by which the class has other parts
     formers: settings whose sizes the next one has not
+    paired: pairs of sizes that are as many times larger in one of these
     """
 
     make: Callable[[Mapping[str, Any]], nn.Module]
@@ -79,6 +82,7 @@ class Search:
     together: bool = False
     structural: set[tuple[Name, ...]] = field(default_factory=set)
     formers: list[Setting] = field(default_factory=list)
+    paired: set[tuple[Name, ...]] = field(default_factory=set)
 
     def smaller(self) -> Setting:
         """Return a setting of smaller sizes."""
@@ -111,8 +115,33 @@ class Search:
                     failed.append(names)
                 setting = changed
             left = [(name,) for names in failed for name in names] if failed != left else failed
+        setting = self._by_pairs(setting)
         self.formers = [*self.formers, setting]
         return setting
+
+    def _by_pairs(self, setting: Setting) -> Setting:
+        """Return a setting in which sizes that a class takes no other value of are so many times larger two by two: a width, and heads or their size."""
+        pairs = combinations([x for x in setting.names() if self._stays(setting, x)], 2)
+        for pair in sorted(pairs, key=lambda pair: pair in self.paired):  # others each time
+            others = {setting.get(x) for x in setting.names() if x not in pair}
+            for times in (2, 3):
+                values = [times * self.base.get(x) for x in pair]
+                if others & {*values} or not all(self._stays(setting, x) for x in pair):
+                    continue
+                changed = setting
+                for x, value in zip(pair, values, strict=True):
+                    changed = changed.set((x,), value)
+                if self._works(changed, pair):
+                    setting = changed
+                    self.paired.add(pair)
+                    break
+        return setting
+
+    def _stays(self, setting: Setting, name: Name) -> bool:
+        """Return whether a size of the class is as the user's, and may be another."""
+        value, structural = setting.get(name), any(name in names for names in self.structural)
+        count = type(value) is int and value > 1 and not structural
+        return count and name[0] == "model" and not self.fixed and value == self.base.get(name)
 
     def lengths(self) -> dict[Name, set[str]]:
         """Return the arguments that say how many parts lists have: name -> paths of those lists."""
@@ -157,8 +186,24 @@ class Search:
         values += [value + 8 * n for n in range(number, number + 4)]
         values = [n for n in values if n not in others and n != setting.batch]
         values = [n for n in values if not self._in_proportion(setting, names, n)]
-        # As much larger as another small size: either would say what the other does.
-        return sorted(values, key=lambda n: self._as_much_larger(setting, names, n))
+        # As much larger as another small size: either would say what the other does. And a text that becomes longer than
+        # a chunk, or a window, has another program.
+        return sorted(
+            values,
+            key=lambda n: (self._as_much_larger(setting, names, n), self._turns(setting, names, n)),
+        )
+
+    def _turns(self, setting: Setting, names: tuple[Name, ...], value: int) -> bool:
+        """Return whether a value is on the other side of the dims of inputs, or of a size where it is one of these, than the user's."""
+        inputs = any(name[0] == "input" for name in names)
+        mine = self.base.get(names[0])
+        for name in setting.names():
+            now, before = setting.get(name), self.base.get(name)
+            if name in names or type(now) is not int or (name[0] == "input") is inputs:
+                continue
+            if (mine > before) is not (value > now):
+                return True
+        return False
 
     def _as_much_larger(self, setting: Setting, names: tuple[Name, ...], value: int) -> bool:
         """Return whether another small size is as much larger than the user's as a value is."""

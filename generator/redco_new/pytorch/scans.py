@@ -18,6 +18,7 @@ from redco_new.pytorch.refusal import place_of
 from redco_new.pytorch.unread import drop_unread
 
 aten = torch.ops.aten
+Step = Any  # fx.Node, whose arguments may be anything
 LEAST = 8  # fewer lines that repeat are read as they are
 TRIES = 4  # how many periods are tried from one line on: a step may do one thing several times
 
@@ -46,12 +47,12 @@ def roll_scans(graph: fx.Graph) -> None:
         return
     _drop_whole_slices(graph)
     first = 0
-    while (found := _find(graph, first)) is not None:
-        first = found
+    while (place := _find(graph, first)) is not None:
+        first = place
     drop_unread(graph)
 
 
-def _signature(node: fx.Node) -> Hashable:
+def _signature(node: Step) -> Hashable:
     """Return what lines that repeat have in common; of what is no operation, nothing has."""
     if node.op != "call_function" or isinstance(node.target, Mark):
         return node
@@ -76,7 +77,7 @@ def _drop_whole_slices(graph: fx.Graph) -> None:
 
 
 def _find(graph: fx.Graph, first: int) -> int | None:
-    """Roll up the first lines that repeat, from a place on; return where to look on, None at the end."""
+    """Put one step in the place of the first lines that repeat, from a place on; return where to look on, None at the end."""
     nodes = [node for node in graph.nodes if node.op not in ("get_attr", "placeholder")]
     signatures = [_signature(node) for node in nodes]
     places: dict[Hashable, list[int]] = {}
@@ -105,11 +106,11 @@ class Steps:
     read: (array, dim, first index) -> the places of nodes that take one of its places at each time
     """
 
-    def __init__(self, rows: Sequence[Sequence[fx.Node]]) -> None:
+    def __init__(self, rows: Sequence[Sequence[Step]]) -> None:
         self.rows, self.count = rows, len(rows)
         self.place = {node: (t, k) for t, row in enumerate(rows) for k, node in enumerate(row)}
-        self.states: dict[int, fx.Node] = {}
-        self.read: dict[tuple[fx.Node, int, int], list[int]] = {}
+        self.states: dict[int, Step] = {}
+        self.read: dict[tuple[Step, int, int], list[int]] = {}
         self.written: dict[int, int] = (
             {}
         )  # place of a select_scatter -> the dim of which all is written
@@ -128,7 +129,7 @@ class Steps:
                     return False
         return bool(self.states) and self._writes() and self._is_closed()
 
-    def _counts(self, k: int, column: Sequence[fx.Node]) -> int | None:
+    def _counts(self, k: int, column: Sequence[Step]) -> int | None:
         """Return which argument of a column counts, -1 for none; None where that is not served."""
         target = column[0].target
         place = {aten.select.int: 2, aten.select_scatter.default: 3}.get(target)
@@ -175,9 +176,7 @@ class Steps:
 
     def _is_closed(self) -> bool:
         """Return whether nobody else reads a step but all of its results, or the states after the last one."""
-        self.lists: dict[fx.Node, int] = (
-            {}
-        )  # a node that joins all results of a place -> that place
+        self.lists: dict[Step, int] = {}  # a node that joins all results of a place -> that place
         for k in range(len(self.rows[0])):
             column = [row[k] for row in self.rows]
             for t, node in enumerate(column):
@@ -191,7 +190,7 @@ class Steps:
                         return False
         return all(self._may_start(k, node) for k, node in self.states.items())
 
-    def _may_start(self, k: int, node: fx.Node) -> bool:
+    def _may_start(self, k: int, node: Step) -> bool:
         """Return whether a state is before the first step what it is after: of one shape."""
         return node.meta["val"].shape == self.rows[0][k].meta["val"].shape
 
@@ -234,10 +233,10 @@ class Steps:
                 if row is not first or k in gone:
                     graph.erase_node(row[k])
 
-    def _read_states(self, inner: Mapping[int, fx.Node], step: Mapping[int, fx.Node]) -> None:
-        """Let the step read what the second time reads: states where that reads what the first gives."""
+    def _read_states(self, inner: Mapping[int, Step], step: Mapping[int, Step]) -> None:
+        """Make the step read what the second time reads: states where that reads what the first gives."""
 
-        def now(node: fx.Node) -> fx.Node:
+        def now(node: Step) -> Step:
             t, k = self.place.get(node, (2, 0))
             return inner.get(k, self.states.get(k, node)) if t == 0 else step[k] if t == 1 else node
 
@@ -247,7 +246,7 @@ class Steps:
                 node.args = fx.map_arg(second.args, now)
                 node.kwargs = fx.map_arg(second.kwargs, now)
 
-    def _start(self, graph: fx.Graph, node: fx.Node, like: fx.Node) -> fx.Node:
+    def _start(self, graph: fx.Graph, node: Step, like: Step) -> Step:
         """Return what a state starts as, in the dtype that it has after a step."""
         dtype = like.meta["val"].dtype
         if node.meta["val"].dtype == dtype:
@@ -257,24 +256,24 @@ class Steps:
         return cast
 
 
-def _outline(node: fx.Node) -> Hashable:
+def _outline(node: Step) -> Hashable:
     return len(node.args), tuple(sorted(node.kwargs))
 
 
-def _leaves(node: fx.Node, without: int) -> Any:
+def _leaves(node: Step, without: int) -> Any:
     """Yield the arguments of a node, those of lists one by one, but that which counts."""
     for i, x in enumerate((*node.args, *(node.kwargs[key] for key in sorted(node.kwargs)))):
         if i != without:
             yield from x if isinstance(x, list | tuple) else [x]
 
 
-def _item(graph: fx.Graph, of: fx.Node, i: int, like: fx.Node) -> fx.Node:
+def _item(graph: fx.Graph, of: Step, i: int, like: Step) -> Step:
     node = graph.call_function(operator.getitem, (of, i))
     node.meta = dict(like.meta)
     return node
 
 
-def _stacked(graph: fx.Graph, end: fx.Node, i: int, like: fx.Node) -> fx.Node:
+def _stacked(graph: fx.Graph, end: Step, i: int, like: Step) -> Step:
     """Return the results of all steps, of which one is like a node."""
     node = _item(graph, end, i, like)
     value, count = like.meta["val"], end.args[0].args[2]
@@ -282,7 +281,7 @@ def _stacked(graph: fx.Graph, end: fx.Node, i: int, like: fx.Node) -> fx.Node:
     return node
 
 
-def _rows_of(graph: fx.Graph, key: tuple[fx.Node, int, int], count: int) -> fx.Node:
+def _rows_of(graph: fx.Graph, key: tuple[Step, int, int], count: int) -> Step:
     """Return the places of an array that are read one after the other, along its first dim."""
     array, dim, first = key
     moved = _moved(graph, array, dim, 0, array)
@@ -293,7 +292,7 @@ def _rows_of(graph: fx.Graph, key: tuple[fx.Node, int, int], count: int) -> fx.N
     return node
 
 
-def _moved(graph: fx.Graph, array: fx.Node, source: int, to: int, like: fx.Node) -> fx.Node:
+def _moved(graph: fx.Graph, array: Step, source: int, to: int, like: Step) -> Step:
     """Return an array with a dim at another place."""
     if source == to:
         return array
@@ -302,7 +301,7 @@ def _moved(graph: fx.Graph, array: fx.Node, source: int, to: int, like: fx.Node)
     return node
 
 
-def _join(graph: fx.Graph, user: fx.Node, stacked: fx.Node) -> None:
+def _join(graph: fx.Graph, user: Step, stacked: Step) -> None:
     """Put the results of all steps in the place of what joins them."""
     value = user.meta["val"]
     dim = (user.args[1] if len(user.args) > 1 else user.kwargs.get("dim", 0)) % value.ndim

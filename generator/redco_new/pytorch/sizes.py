@@ -173,6 +173,8 @@ def _ordered(a: Atom, b: Atom) -> Iterator[tuple[str, list[float]]]:
     if all(isinstance(y, int) and y for y in b.values):
         yield f"{a.text} // {b.text}", _zip(lambda x, y: x // y, a.values, b.values)
     yield f"{a.text} - {b.text}", _zip(lambda x, y: x - y, a.values, b.values)
+    if _are_whole(a.values) and all(isinstance(y, int) and y for y in b.values):  # up to chunks
+        yield f"-{a.text} % {b.text}", _zip(lambda x, y: -x % y, a.values, b.values)
 
 
 def _squares(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]]]:

@@ -21,10 +21,12 @@ def by_steps(forward: Callable[..., Any], of: ModuleType) -> Callable[..., Any]:
         name: functions.get(name.replace(CHUNKS, STEPS)) for name in functions if CHUNKS in name
     }
     forms = {name: twin for name, twin in twins.items() if twin is not None}
+    if not forms:
+        return forward
 
     @functools.wraps(forward)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with patch.multiple(of, **forms) if forms else patch.dict({}):
+        with patch.multiple(of, **forms):
             return forward(*args, **kwargs)
 
-    return wrapped if forms else forward
+    return wrapped

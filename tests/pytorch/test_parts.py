@@ -55,6 +55,8 @@ def test_a_tensor_of_one_number_is_that_number(made):
         ((-9.21 / 15, -9.21 / 11, -9.21 / 23), "-9.21 / (width // 2 - 1)"),  # waves of positions
         ((0.25, 0.5, 2**-0.5), "2 ** (-8 / heads)"),  # slopes of heads
         ((-127, -63, -31), "1 - words"),
+        ((2.0**300, 1.0, 2.0), None),  # and nothing that no float has
+        ((72, 64, 128), "2 * (heads + width)"),
         ((96, 72, 144), "3 * width"),  # and no float, whatever times that it is
     ],
 )

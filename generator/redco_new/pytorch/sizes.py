@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 ROUNDING = 1e-7  # of a number that a class keeps in float32
+LARGEST = 1023  # a power of two that a float has
 SEVERAL = 4  # times that a size is within another beside a third: keys and values, gates and inputs
 Values = tuple[int | float, ...]
 
@@ -71,6 +72,9 @@ def _expressions(number: Number, scope: Sequence[Atom]) -> Iterator[tuple[str, l
     pairs = [pair for a, b in combinations(scope, 2) for pair in _commutative(a, b)]
     pairs += [pair for a, b in permutations(scope, 2) for pair in _ordered(a, b)]
     yield from pairs
+    for text, values in pairs:  # of queries and keys with values and gates
+        for n in range(2, SEVERAL + 1) if _are_whole((*number.values, *values)) else ():
+            yield f"{n} * ({text})", [n * x for x in values]
     for one in scope:
         yield from _with_several(number, one, scope)
     for a, b in permutations(scope, 2):
@@ -196,7 +200,7 @@ def _of_positions(number: Number, atom: Atom) -> Iterator[tuple[str, list[float]
     constant = round(wanted * (base // 2 - 1), 9)
     yield f"{constant!r} / ({atom.text} // 2 - 1)", [constant / (x // 2 - 1) for x in atom.values]
     power = round(math.log2(wanted) * base, 6) if wanted > 0 else 0.5
-    if power.is_integer():
+    if power.is_integer() and abs(power) < LARGEST * min(atom.values):
         yield f"2 ** ({int(power)} / {atom.text})", [2 ** (power / x) for x in atom.values]
 
 

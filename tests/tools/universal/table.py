@@ -175,6 +175,8 @@ def small_arguments(config_class: Any) -> dict[str, Any]:
 def _of_layers(values: list[Any]) -> list[Any]:
     """Return what two layers have of a list with a value for each: two kinds, where there are as many."""
     kinds = [x for i, x in enumerate(values) if x not in values[:i]]
+    if kinds == ["linear_attention"]:  # by default, where checkpoints have both
+        kinds.append("full_attention")
     return (kinds * 2)[:2]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import combinations
 from functools import cached_property, partial
+from itertools import combinations
 from typing import Any
 
 import torch

@@ -1,5 +1,6 @@
 """Parts of a class of PyTorch: what they are made with, and which sizes they are told."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ def test_a_tensor_of_one_number_is_that_number(made):
     [
         ((-9.21 / 15, -9.21 / 11, -9.21 / 23), "-9.21 / (width // 2 - 1)"),  # waves of positions
         ((0.25, 0.5, 2**-0.5), "2 ** (-8 / heads)"),  # slopes of heads
+        ((math.log(16), math.log(6), math.log(6)), "math.log(width / (heads // 2))"),  # of buckets
         ((-127, -63, -31), "1 - words"),
         ((2.0**300, 1.0, 2.0), None),  # and nothing that no float has
         ((72, 64, 128), "2 * (heads + width)"),

@@ -75,7 +75,7 @@ class Bag(nn.Module):
     def __init__(self, words=1000, dim=64):
         super().__init__()
         self.model = Holder(words, dim)
-        self.norm = nn.LayerNorm(dim)
+        self.norm = nn.RMSNorm(dim)
         self.register_buffer("scale", torch.tensor(dim**0.5), persistent=False)
         self.head = Head(self.model.table)
 
@@ -83,7 +83,7 @@ class Bag(nn.Module):
         B, S = ids.shape
         x = self.model.table(ids) * self.scale
         x = x + torch.arange(S, device=ids.device)[None, :, None] / S
-        x = self.norm(x.mean(1))
+        x = F.rms_norm(self.norm(x.mean(1)), self.norm.normalized_shape)
         return self.head(x)
 
 

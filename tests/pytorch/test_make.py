@@ -283,12 +283,14 @@ def test_numbers_that_are_drawn_are_of_each_example_in_training_and_none_in_eval
 
 
 def test_the_length_of_a_text_is_never_baked_in():
-    made = printed("Bag", ids=Input((12,), "int32"))
+    made = printed("Bag", ids=Input((17,), "int32"))
     assert "S = ids.shape[1]" in made.source and "jnp.arange(S)[None, :, None] / S" in made.source
-    assert "12" not in made.source
+    assert "17" not in made.source
     assert "nnx.Variable(jnp.asarray(config.dim**0.5, jnp.float32))" in made.source
     assert "self.model = nnx.Dict(" in made.source  # which is never called
     assert "return self.head(x, self.model.table.embedding[...])" in made.source
+    assert "self.norm(jnp.mean(x, axis=1)), mean=0.0, epsilon=" in made.source
+    assert made.parameters["norm/scale"].name == "norm.weight" and "nnx.RMSNorm(" in made.source
     assert (
         "dtype" not in made.source and "Bag computes in float32" in made.notes[0]
     )  # S is float32 there

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from redco_new.pytorch.expressions import fill, sequence
+from redco_new.pytorch.leaves import FLOAT_EPSILON
 from redco_new.pytorch.merge import Default, Node
 from redco_new.pytorch.rules import Printer, plain, rule
 from redco_new.pytorch.sizes import Number
@@ -35,6 +36,22 @@ def _layer_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
         if isinstance(a[name], Node):
             text = f"{text} {sign} {name}"
             parts[name] = body.value(a[name])
+    return fill(text, **parts)
+
+
+@rule("rms_norm")
+def _rms_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    if len(a["normalized_shape"]) != 1:
+        raise NotImplementedError("normalized_shape of several dims")
+    eps = ast.Constant(FLOAT_EPSILON) if plain(a["eps"]) is None else body.value(a["eps"])
+    parts = {"x": body.value(a["input"]), "eps": eps}
+    text = "jax.nn.standardize(x, mean=0.0, epsilon=eps)"  # which is no other than that of squares
+    if node.dtype != torch.float32:
+        parts |= {"dtype": body.value(node.dtype)}
+        text = "jax.nn.standardize(x.astype(jnp.float32), mean=0.0, epsilon=eps).astype(dtype)"
+    if isinstance(a["weight"], Node):
+        text = f"{text} * weight"
+        parts["weight"] = body.value(a["weight"])
     return fill(text, **parts)
 
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
+FLOAT_EPSILON = torch.finfo(torch.float32).eps  # of norms of squares that are given none
 NN = "from redco_runtime.nn"
 
 
@@ -129,6 +131,14 @@ def _batch_norm() -> Leaf:
     )
 
 
+def _scale(layer: Any) -> dict[str, Any]:
+    return {} if layer.weight is not None else {"use_scale": False}
+
+
+def _epsilon(layer: Any) -> float:
+    return FLOAT_EPSILON if layer.eps is None else float(layer.eps)
+
+
 def _one_dim(layer: Any) -> str:
     return "" if len(layer.normalized_shape) == 1 else f"normalized_shape={layer.normalized_shape}"
 
@@ -156,6 +166,11 @@ LEAVES: dict[type[nn.Module], Leaf] = {
         "nnx.LayerNorm",
         {"num_features": "normalized_shape", "epsilon": "eps"},
         SCALE, _affine, positional=1, fits=_one_dim,
+    ),
+    nn.RMSNorm: Leaf(
+        "nnx.RMSNorm",
+        {"num_features": "normalized_shape", "epsilon": _epsilon},
+        {"weight": ("scale", ())}, _scale, positional=1, fits=_one_dim,
     ),
     nn.GroupNorm: Leaf(
         "GroupNorm",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import jax
 
-from redco_new.generate import files, layout, read
+from redco_new.generate import files, plan as plans, read
 from redco_new.generate.first_runs import FirstRuns
 from redco_new.generate.project_model import ProjectModel
 from redco_new.generate.design import Design
@@ -134,7 +134,7 @@ def install_design(monkeypatch, plan=None) -> None:
         read, "read_model", lambda request, template, progress=None: design(request)
     )
     monkeypatch.setattr(read, "plan_request", lambda request, template, note: plan)
-    monkeypatch.setattr(layout, "plan_program", lambda request, program: plan)
+    monkeypatch.setattr(plans, "plan_program", lambda request, program: plan)
     monkeypatch.setattr(
         files, "project_context", lambda design, program, plan: context(design.request)
     )

@@ -83,7 +83,8 @@ class Bag(nn.Module):
         B, S = ids.shape
         x = self.model.table(ids) * self.scale
         x = x + torch.arange(S, device=ids.device)[None, :, None] / S
-        x = F.rms_norm(self.norm(x.mean(1)), self.norm.normalized_shape)
+        x = torch.concat([x, x[:, :1]], dim=1).mean(1)
+        x = F.rms_norm(self.norm(x), self.norm.normalized_shape)
         return self.head(x)
 
 

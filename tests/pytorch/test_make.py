@@ -289,7 +289,8 @@ def test_the_length_of_a_text_is_never_baked_in():
     assert "nnx.Variable(jnp.asarray(config.dim**0.5, jnp.float32))" in made.source
     assert "self.model = nnx.Dict(" in made.source  # which is never called
     assert "return self.head(x, self.model.table.embedding[...])" in made.source
-    assert "self.norm(jnp.mean(x, axis=1)), mean=0.0, epsilon=" in made.source
+    assert "x = jnp.mean(jnp.concatenate((x, x[:, :1]), axis=1), axis=1)" in made.source
+    assert "jax.nn.standardize(self.norm(x), mean=0.0, epsilon=" in made.source
     assert made.parameters["norm/scale"].name == "norm.weight" and "nnx.RMSNorm(" in made.source
     assert (
         "dtype" not in made.source and "Bag computes in float32" in made.notes[0]

@@ -81,13 +81,17 @@ class Adapter:
         """Return a model of Flax with it, as steps.py has it. settings: the section `lora`, where it is there."""
         # Late: load_text makes the runtime importable.
         from redco_runtime.checkpoints.lora import lora, qlora
-        from redco_runtime.nn.adapters.expert_kernels import with_expert_lora
         from redco_runtime.nn.adapters.layers import with_lora
 
         module = qlora if self.lora.base else lora
         own = settings or getattr(module, self.class_name)(**self.settings)
         model = with_lora(model, own, self.layers, **self.options, rngs=rngs)
-        return with_expert_lora(model, own, self.experts, rngs=rngs) if self.experts else model
+        if not self.experts:
+            return model
+        # Carried with these alone.
+        from redco_runtime.nn.adapters.expert_kernels import with_expert_lora
+
+        return with_expert_lora(model, own, self.experts, rngs=rngs)
 
 
 def linear_layers(tensors: Mapping[str, str]) -> dict[str, str]:

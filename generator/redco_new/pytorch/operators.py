@@ -130,6 +130,8 @@ RULES: dict[str, str | tuple[str, ...]] = {
     "softmax": ("jax.nn.softmax(self, axis=dim)", "jax.nn.softmax(self.astype(dtype), axis=dim)"),
     # shapes and places
     "cat": "jnp.concatenate(tensors, axis=dim)",
+    "concat": "jnp.concatenate(tensors, axis=dim)",
+    "concatenate": "jnp.concatenate(tensors, axis=dim)",
     "expand_as": "jnp.broadcast_to(self, other.shape)",
     "flip": "jnp.flip(self, axis=dims)",
     "scatter": (

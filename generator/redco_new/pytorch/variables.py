@@ -13,7 +13,13 @@ from redco_new.pytorch.merge import Node
 from redco_new.pytorch.sizes import Number
 
 # What values are called that no statement of the author assigns.
-PLAIN_NAMES = {"cat": "joined", "mul": "product", "add": "total"}
+PLAIN_NAMES = {
+    "cat": "joined",
+    "concat": "joined",
+    "concatenate": "joined",
+    "mul": "product",
+    "add": "total",
+}
 # What makes another shape of a value, which is called as before.
 SHAPES = {"unsqueeze", "squeeze", "transpose", "view", "reshape", "expand", "permute", "_to_copy"}
 TAKEN = {

@@ -42,8 +42,10 @@ class TextMethods:
 
     def ways(self) -> list[TextMethods]:
         """Return these, without a cache, and for rows of one text each: of classes that mix positions otherwise than by attention."""
-        anew = replace(self, cache="")
-        return [self] * bool(self.cache) + [anew] * self.shares + [replace(anew, packs=False)]
+        anew = self if not self.cache else replace(self, cache="")
+        if not self.shares:
+            return [anew]
+        return [self] * bool(self.cache) + [anew, replace(anew, packs=False)]
 
     @property
     def imports(self) -> set[str]:

@@ -165,7 +165,15 @@ def hub_design(
     return Design(
         request,
         _project_model(
-            *(request, model, names, recipe, provides, adapter, full, tiny, texts),
+            request,
+            model,
+            names,
+            recipe,
+            provides,
+            adapter,
+            full,
+            tiny,
+            texts,
             packs=_packs(model_class),
         ),
         ProjectRecipe.of(

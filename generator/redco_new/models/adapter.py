@@ -112,12 +112,13 @@ def linear_layers(tensors: Mapping[str, str]) -> dict[str, str]:
 
 def expert_kernels(tensors: Mapping[str, str]) -> dict[str, str]:
     """Return the kernels of experts, each a layer of many, as `linear_layers` returns layers."""
+    linear = linear_layers(tensors)
     names = {
         path.split("/")[-2]: name.split(".")[-2]
         for path, name in tensors.items()
         if path.endswith("/kernel") and name.count("{}") > 1
     }
-    return {name: theirs for name, theirs in names.items() if name not in linear_layers(tensors)}
+    return {name: theirs for name, theirs in names.items() if name not in linear}
 
 
 def _is_of_layer(name: str) -> bool:
@@ -158,8 +159,12 @@ def choose_adapter(
         layers |= named
     if layers & experts.keys():
         _check_experts(lora, layers, experts)
-    chosen = (tuple(name for name in some if name in layers) for some in (linear, experts))
-    return Adapter(lora, next(chosen), tuple(whole), next(chosen))
+    return Adapter(
+        lora,
+        layers=tuple(name for name in linear if name in layers),
+        whole=tuple(whole),
+        experts=tuple(name for name in experts if name in layers),
+    )
 
 
 def _check_experts(lora: Lora, layers: set[str], experts: Mapping[str, str]) -> None:

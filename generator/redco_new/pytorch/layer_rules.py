@@ -23,35 +23,22 @@ def _embedding(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
     return fill("weight[indices]", weight=weight, indices=body.value(a["indices"]))
 
 
-@rule("layer_norm")
-def _layer_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+@rule("layer_norm", "rms_norm")
+def _norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
+    """Return a norm of the last dim, of which that of squares takes no mean away."""
     if len(a["normalized_shape"]) != 1:
         raise NotImplementedError("normalized_shape of several dims")
-    parts = {"x": body.value(a["input"]), "eps": body.value(a["eps"])}
-    text = "jax.nn.standardize(x, epsilon=eps)"
-    if node.dtype != torch.float32:  # means of bfloat16 are sums of float32
-        parts |= {"dtype": body.value(node.dtype)}
-        text = "jax.nn.standardize(x.astype(jnp.float32), epsilon=eps).astype(dtype)"
-    for name, sign in (("weight", "*"), ("bias", "+")):
-        if isinstance(a[name], Node):
-            text = f"{text} {sign} {name}"
-            parts[name] = body.value(a[name])
-    return fill(text, **parts)
-
-
-@rule("rms_norm")
-def _rms_norm(body: Printer, a: dict[str, Any], node: Node) -> ast.expr:
-    if len(a["normalized_shape"]) != 1:
-        raise NotImplementedError("normalized_shape of several dims")
+    mean = "" if node.target.startswith("layer_norm") else "mean=0.0, "
     eps = ast.Constant(FLOAT_EPSILON) if plain(a["eps"]) is None else body.value(a["eps"])
     parts = {"x": body.value(a["input"]), "eps": eps}
-    text = "jax.nn.standardize(x, mean=0.0, epsilon=eps)"  # which is no other than that of squares
-    if node.dtype != torch.float32:
+    text = f"jax.nn.standardize(x, {mean}epsilon=eps)"
+    if node.dtype != torch.float32:  # means of bfloat16 are sums of float32
         parts |= {"dtype": body.value(node.dtype)}
-        text = "jax.nn.standardize(x.astype(jnp.float32), mean=0.0, epsilon=eps).astype(dtype)"
-    if isinstance(a["weight"], Node):
-        text = f"{text} * weight"
-        parts["weight"] = body.value(a["weight"])
+        text = f"jax.nn.standardize(x.astype(jnp.float32), {mean}epsilon=eps).astype(dtype)"
+    for name, sign in (("weight", "*"), ("bias", "+")):
+        if isinstance(a.get(name), Node):
+            text = f"{text} {sign} {name}"
+            parts[name] = body.value(a[name])
     return fill(text, **parts)
 
 

@@ -146,7 +146,7 @@ class Search:
         """Return the arguments that say how many parts lists have: name -> paths of those lists."""
         names = {n for group in self.structural for n in group if type(self.base.get(n)) is int}
         lists: dict[Name, set[str]] = {}
-        before = _lists(construct(lambda: self.make(self.base.arguments)))
+        before = _lists(self._base_instance)
         for name in sorted(names, key=str):
             value = self.base.get(name)
             longer = self.base.set((name,), value + 1)
@@ -275,18 +275,17 @@ class Search:
                 hook.remove()
         return 0
 
-    @property
+    @cached_property
+    def _base_instance(self) -> Instance:
+        return construct(lambda: self.make(self.base.arguments))
+
+    @cached_property
     def _shape(self) -> list[Any]:
-        if not hasattr(self, "_base_parts"):
-            self._base_parts = _parts(construct(lambda: self.make(self.base.arguments)))
-        return self._base_parts
+        return _parts(self._base_instance)
 
     @cached_property
     def _base_calls(self) -> int:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            base = construct(lambda: self.make(self.base.arguments))
-            return self._calls(base, self.base)
+        return self._calls(self._base_instance, self.base)
 
     def _groups(self, setting: Setting) -> Iterator[tuple[Name, ...]]:
         """Yield the sizes that change together: arguments that are dims of inputs with these."""

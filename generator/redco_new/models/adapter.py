@@ -170,7 +170,7 @@ def choose_adapter(
 def _check_experts(lora: Lora, layers: set[str], experts: Mapping[str, str]) -> None:
     """Raise RedcoError for an adapter of experts that PEFT would not load, or load as another."""
     if absent := [name for name in experts if name not in layers]:
-        what = f"PEFT has the kernels of an expert as one, and {', '.join(absent)} is not named"
+        what = f"PEFT has the kernels of an expert as one, and {', '.join(absent)} {'are' if absent[1:] else 'is'} not named"
         raise RedcoError("--lora: targets", what, f"name all of {', '.join(experts)}, or none")
     if own := [name for name in ("dropout", "rslora", "dora") if getattr(lora, name)]:
         what = f"PEFT has no {own[0]} for the kernels of experts"

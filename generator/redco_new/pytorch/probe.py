@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
 from torch._export.utils import _compiling_state_context
 
 from redco_new.own.call import Call
@@ -56,6 +57,23 @@ def find_sizes(
     small = search.smaller()
     settings = [search.base, search.other(small, 1), search.other(small, 2)]
     return Sizes(settings + [small] * (small != search.base), small, search.lengths())
+
+
+class Calls(TorchFunctionMode):
+    """Record the names of what is called, meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def enter(self, part: nn.Module, _: Any) -> None:
+        self.names.append(type(part).__name__)
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.names.append(getattr(function, "__name__", str(function)))
+        return function(*args, **(kwargs or {}))
 
 
 @dataclass
@@ -252,28 +270,28 @@ class Search:
                 if calls and calls != self._base_calls and all(x[0] == "model" for x in names):
                     self.structural.add(names)  # as of layers that share one's parameters
                     return False
-                return calls > 0
+                return bool(calls)
         except Exception:  # whatever the user's own code raises
             return False
 
-    def _calls(self, instance: Instance, setting: Setting) -> int:
-        """Return how many parts a call of the class calls, itself too; 0 where it cannot be called.
+    def _calls(self, instance: Instance, setting: Setting) -> list[str]:
+        """Return what a call of the class calls, one after the other: its parts, and what its author has of torch; [] where it cannot be called.
 
         Its own new tensors lie on one device or the other where it says none.
         """
         for device in ("cpu", "meta"):
-            calls: list[type] = []
-            hook = register_module_forward_pre_hook(lambda part, _, to=calls: to.append(type(part)))
+            calls = Calls()
+            hook = register_module_forward_pre_hook(calls.enter)
             try:
                 # As torch.export calls it, it asks for no values.
-                with _compiling_state_context(), torch.device(device):
+                with _compiling_state_context(), torch.device(device), calls:
                     instance.module(**setting.arrays(self.call))
-                return len(calls)
+                return calls.names
             except Exception:  # whatever the user's own code raises
                 continue
             finally:
                 hook.remove()
-        return 0
+        return []
 
     @cached_property
     def _base_instance(self) -> Instance:
@@ -284,7 +302,7 @@ class Search:
         return _parts(self._base_instance)
 
     @cached_property
-    def _base_calls(self) -> int:
+    def _base_calls(self) -> list[str]:
         return self._calls(self._base_instance, self.base)
 
     def _groups(self, setting: Setting) -> Iterator[tuple[Name, ...]]:

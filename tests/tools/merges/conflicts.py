@@ -146,9 +146,9 @@ def conflicts(repos: Iterable[Path], out: Path, label: str) -> str:
                     )
                     every = set(kinds((base, ours, theirs), people))
                     counts[next(k for k in WORST if k in every), x["verdict"]] += 1
-    verdicts = ("match", "conflict", "differ")
-    lines = ["| people committed | files | ours: match | conflict | differ |"]
-    lines += ["| --- | ---: | ---: | ---: | ---: |"]
+    verdicts = ("match", "order", "conflict", "differ")
+    lines = ["| people committed | files | ours: match | order | conflict | differ |"]
+    lines += ["| --- | ---: | ---: | ---: | ---: | ---: |"]
     for name, about in KINDS.items():
         cells = [counts[name, verdict] for verdict in verdicts]
         lines.append(f"| {about} | {sum(cells)} | {' | '.join(map(str, cells))} |")

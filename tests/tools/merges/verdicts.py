@@ -1,8 +1,9 @@
 """What a merged file is, beside the one that people committed.
 
-match: the same syntax tree. conflict: a side or a part is left to the user. differ: anything else,
+match: the same syntax tree. order: so it is but for the order of imports, and of definitions of other
+names, which cannot matter. conflict: a side or a part is left to the user. differ: anything else,
 of which the second rule says what differs:
-- order: the same statements, in another order; imports: what is no import is the same, and the
+- statements: the same ones, in another order; imports: what is no import is the same, and the
   same names are imported from the same places;
 - layout: the blanks in docstrings alone;
 - people: what they committed is no merge of the two sides alone: it is one side as it was, a line
@@ -13,6 +14,7 @@ of which the second rule says what differs:
 """
 
 import ast
+import copy
 import re
 import warnings
 from collections import Counter
@@ -22,6 +24,7 @@ from redco_merge import MergeResult
 from redco_merge.verify_ledger import read_ledger
 
 IMPORTS = (ast.Import, ast.ImportFrom)
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
@@ -44,13 +47,36 @@ def same(a: bytes, b: bytes) -> bool:
 def verdict(merged: MergeResult, people: bytes) -> str:
     if merged.conflicts:
         return "conflict"
-    return "match" if same(merged.content, people) else "differ"
+    if same(merged.content, people):
+        return "match"
+    trees = tree_of(merged.content), tree_of(people)
+    alike = None not in trees and in_order(trees[0]) == in_order(trees[1])
+    return "order" if alike else "differ"
+
+
+def in_order(tree: ast.Module) -> str:
+    """A tree as text, the imports and the definitions of each module and class by their names.
+
+    Those of one name stay as they follow one another, and all else where it is.
+    """
+
+    def place(node: ast.stmt) -> tuple[int, str]:
+        if isinstance(node, IMPORTS):
+            return 0, ast.dump(node)
+        return 1, node.name
+
+    tree = copy.deepcopy(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef):
+            free = [x for x in node.body if isinstance(x, IMPORTS + DEFINITIONS)]
+            node.body = sorted(free, key=place) + [x for x in node.body if x not in free]
+    return ast.dump(tree)
 
 
 def why(sides: tuple[bytes, bytes, bytes], merged: bytes, people: bytes, git: bytes | None) -> str:
     """The second rule, of a merge that differs. git: its merge, None where it has a conflict."""
     if Counter(statements(merged)) == Counter(statements(people)):
-        return "order"
+        return "statements"
     if laid_out(ast.dump(tree_of(merged))) == laid_out(ast.dump(tree_of(people))):
         return "layout"
     if imports(merged) == imports(people) and rest(merged) == rest(people):
